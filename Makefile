@@ -1,0 +1,39 @@
+# Every target makes .venv by itself; nothing else has to be set up.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run demo test bench lint format wheel clean
+
+run: .venv/ready
+	@$(BIN)/foldline
+
+demo: .venv/ready
+	@$(BIN)/foldline demo
+
+test: .venv/ready
+	$(BIN)/pytest -n 2
+
+bench: .venv/ready
+	$(BIN)/pytest tests/bench -o addopts="" -o timeout=0 -p no:randomly --benchmark-only
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: .venv/ready
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean:
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Foldline needs Python 3.11 or newer: make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

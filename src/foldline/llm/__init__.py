@@ -1,0 +1,31 @@
+"""Model clients: one protocol, an OpenAI-compatible client, and the embedded offline model."""
+
+from .base import (
+    LLM,
+    Answer,
+    Chunk,
+    ContextOverflow,
+    LLMError,
+    ModelInfo,
+    Request,
+    RetryChunk,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+    ToolSpec,
+)
+
+__all__ = [
+    "LLM",
+    "Answer",
+    "Chunk",
+    "ContextOverflow",
+    "LLMError",
+    "ModelInfo",
+    "Request",
+    "RetryChunk",
+    "TextChunk",
+    "ThinkingChunk",
+    "ToolCallChunk",
+    "ToolSpec",
+]

@@ -1,0 +1,116 @@
+"""What a language model is to the rest of Foldline: a thing that streams one answer to one request."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from foldline.protocol import AssistantMessage, FoldlineError, Message
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known about a model before it is asked anything."""
+
+    id: str
+    window: int
+    """Context window in tokens, input and output together."""
+    max_output: int | None = None
+    """Most tokens one answer may have; unknown is None."""
+    provider: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model is told about it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: canonical messages, valid for the API (calls and results paired)."""
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    max_output: int | None = None
+    """Tokens the answer may have; None leaves it to the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingChunk:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallChunk:
+    """A tool call takes shape; the finished one is in `Answer`."""
+
+    name: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryChunk:
+    """The request failed in a way that may pass and will be sent again. Nothing streamed so far counts."""
+
+    sentence: str
+    seconds: float
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The last item of every stream that does not raise: the whole answer, usage and stop reason included."""
+
+    message: AssistantMessage
+
+
+Chunk = TextChunk | ThinkingChunk | ToolCallChunk | RetryChunk | Answer
+
+
+class LLM(Protocol):
+    """A model client. Cancelling the task that iterates closes the connection."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    @property
+    def dialect(self) -> str:
+        """Name of the way canonical messages are rendered for this server; recorded with each request."""
+        ...
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """The answer as it comes, ending in exactly one `Answer`.
+
+        Raises:
+            ContextOverflow: the server refused the request as too long.
+            LLMError: any other failure, after bounded retries.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass
+class LLMError(FoldlineError):
+    """A request that failed for good. The sentence says what to do."""
+
+    sentence: str
+    status: int | None = None
+    partial: AssistantMessage | None = field(default=None, repr=False)
+    """What had been streamed before the failure, so that no text is lost."""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class ContextOverflow(LLMError):
+    """The request is longer than the model's window."""

@@ -1,0 +1,207 @@
+"""Entries: the records of a history. Messages, and the markers that change or annotate the view."""
+
+import json
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from .base import Record
+from .messages import (
+    AssistantMessage,
+    DeveloperMessage,
+    Entry,
+    Message,
+    SystemMessage,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
+
+Reason = Literal["threshold", "overflow", "manual", "phase"]
+Span = tuple[int, int]
+"""A range of entry indices, both ends included."""
+
+
+class Kept(Record):
+    """An item of a new view that existed before: verbatim, or with `content` in place of its text."""
+
+    ref: int
+    nth: int = 0
+    content: str | None = None
+    fate: Literal["hidden", "clipped"] | None = None
+
+
+class Written(Record):
+    """An item of a new view that is new text."""
+
+    message: Message
+    covers: tuple[Span, ...] = ()
+    """The entries it stands for: those within these spans that were in the view."""
+    inputs: tuple[int, ...] = ()
+    """The earlier compactions whose summaries it absorbed."""
+
+
+class FoldDetails(Record):
+    """Cumulative file lists at the time of a compaction, in order of first touch."""
+
+    read_files: tuple[str, ...] = ()
+    modified_files: tuple[str, ...] = ()
+
+
+class Compaction(Entry):
+    """A fold: the view becomes preamble + `head` + the view from `first_kept_index` on."""
+
+    type: Literal["compaction"] = "compaction"
+    summary: str = ""
+    first_kept_index: int
+    head: tuple[Kept | Written, ...] = ()
+    replaced: tuple[Kept, ...] = ()
+    strategy: str = ""
+    rung: str = "strategy"
+    reason: Reason = "manual"
+    focus: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+    details: FoldDetails = FoldDetails()
+
+
+class Undo(Entry):
+    type: Literal["undo"] = "undo"
+    target: int
+
+
+class Checkpoint(Entry):
+    type: Literal["checkpoint"] = "checkpoint"
+    id: int
+
+
+class Revert(Entry):
+    type: Literal["revert"] = "revert"
+    checkpoint: int
+    """The id of the checkpoint gone back to."""
+    kept: int | None = None
+    """Index of the request of that turn, which survives."""
+    message: str | None = None
+    """A D-Mail, or none for a rewind by the user."""
+    files: bool = False
+
+
+class Clear(Entry):
+    type: Literal["clear"] = "clear"
+
+
+EditAction = Literal["pin", "unpin", "hide", "show", "drop", "restore"]
+
+
+class Edit(Entry):
+    type: Literal["edit"] = "edit"
+    target: int
+    action: EditAction
+
+
+class RequestRecord(Entry):
+    """One request to a model: what was sent, what it was estimated at, what it was."""
+
+    type: Literal["request"] = "request"
+    digest: str
+    """SHA-256 of the messages sent, as canonical JSON: proves the view."""
+    model: str
+    dialect: str = ""
+    view_items: int = 0
+    estimated: int = 0
+    """Tokens, before calibration, of messages and tools."""
+    usage: Usage | None = None
+    stop_reason: str | None = None
+    error: str | None = None
+
+
+class Title(Entry):
+    type: Literal["title"] = "title"
+    title: str
+
+
+class ModelChange(Entry):
+    type: Literal["model"] = "model"
+    model: str
+    provider: str | None = None
+
+
+class NoticeRecord(Entry):
+    type: Literal["notice"] = "notice"
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+class Unknown(Entry):
+    """A record this version does not know. Kept in the file as it is, ignored by the view."""
+
+    type: str = "unknown"
+
+
+Marker = (
+    Compaction
+    | Undo
+    | Checkpoint
+    | Revert
+    | Clear
+    | Edit
+    | RequestRecord
+    | Title
+    | ModelChange
+    | NoticeRecord
+)
+
+KnownEntry = Annotated[
+    SystemMessage
+    | DeveloperMessage
+    | UserMessage
+    | AssistantMessage
+    | ToolResultMessage
+    | Compaction
+    | Undo
+    | Checkpoint
+    | Revert
+    | Clear
+    | Edit
+    | RequestRecord
+    | Title
+    | ModelChange
+    | NoticeRecord,
+    Field(discriminator="type"),
+]
+
+_known: TypeAdapter[Entry] = TypeAdapter(KnownEntry)
+
+
+class SessionHeader(Record):
+    """The first line of `events.jsonl`."""
+
+    type: Literal["session"] = "session"
+    version: int = 1
+    id: str
+    created_at: datetime
+    cwd: str
+
+
+def parse_entry(line: bytes | str) -> Entry:
+    """The entry one line of `events.jsonl` holds; `Unknown` where its type or shape is not known here.
+
+    Raises:
+        ValueError: the line is not a JSON object with a whole-number `index`.
+    """
+    try:
+        return _known.validate_json(line)
+    except ValidationError:
+        record: Any = json.loads(line)
+        if not isinstance(record, dict) or type(record.get("index")) is not int:
+            raise ValueError("not an entry: no JSON object with an index") from None
+        record["at"] = None if not isinstance(record.get("at"), str) else record["at"]
+        return Unknown.model_validate(record)
+
+
+def dump_entry(entry: Entry) -> bytes:
+    """One line for `events.jsonl`, without its line end."""
+    return entry.model_dump_json(exclude_none=True).encode()

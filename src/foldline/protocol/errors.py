@@ -1,0 +1,5 @@
+"""Errors that are for people: one sentence with what happened, where, and what to do."""
+
+
+class FoldlineError(Exception):
+    """A failure a person can act on. `str(error)` is the whole sentence shown to them."""

@@ -1,0 +1,164 @@
+"""Events: what the executor reports. Enough to drive any interface; none of them carries a decision."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SerializeAsAny
+
+from .base import Record
+from .entries import Reason
+from .messages import Entry, Usage
+
+
+class TaskStarted(Record):
+    type: Literal["task_started"] = "task_started"
+    task: str
+    operation: str
+    """The operation's `type`."""
+
+
+class TaskFinished(Record):
+    type: Literal["task_finished"] = "task_finished"
+    task: str
+    operation: str
+    outcome: Literal["done", "cancelled", "failed"]
+    error: str | None = None
+
+
+class StepStarted(Record):
+    """A request leaves for the model."""
+
+    type: Literal["step_started"] = "step_started"
+    model: str
+    tokens: int
+    """Size of the request as decisions use it."""
+
+
+class TextDelta(Record):
+    type: Literal["text_delta"] = "text_delta"
+    text: str
+
+
+class ThinkingDelta(Record):
+    type: Literal["thinking_delta"] = "thinking_delta"
+    text: str
+
+
+class ToolStarted(Record):
+    type: Literal["tool_started"] = "tool_started"
+    call_id: str
+    name: str
+    title: str
+    """The call in one line: the command, or the path."""
+
+
+class ToolOutput(Record):
+    type: Literal["tool_output"] = "tool_output"
+    call_id: str
+    text: str
+
+
+class ToolFinished(Record):
+    type: Literal["tool_finished"] = "tool_finished"
+    call_id: str
+    name: str
+    is_error: bool
+    brief: str
+
+
+class ApprovalRequested(Record):
+    """A tool call waits for the user. Answered by the operation `Approve`."""
+
+    type: Literal["approval_requested"] = "approval_requested"
+    call_id: str
+    name: str
+    title: str
+    diff: str | None = None
+    """What an edit or write would change, as a unified diff."""
+
+
+class ApprovalResolved(Record):
+    type: Literal["approval_resolved"] = "approval_resolved"
+    call_id: str
+    allowed: bool
+
+
+class CompactionStart(Record):
+    type: Literal["compaction_start"] = "compaction_start"
+    reason: Reason
+    tokens_before: int
+    expected_after: int | None = None
+    """The plan's estimate of the view after it, in tokens."""
+    entries: int = 0
+    """How many entries will be folded."""
+
+
+class CompactionProgress(Record):
+    type: Literal["compaction_progress"] = "compaction_progress"
+    stage: Literal["plan", "draft", "verify", "commit"]
+    detail: str = ""
+    drafted_tokens: int = 0
+
+
+class CompactionEnd(Record):
+    type: Literal["compaction_end"] = "compaction_end"
+    reason: Reason
+    aborted: bool = False
+    will_retry: bool = False
+    tokens_before: int = 0
+    tokens_after: int = 0
+    kept_from_index: int | None = None
+    index: int | None = None
+    """Index of the compaction entry; none where nothing was committed."""
+    folded: int = 0
+    summary: str = ""
+    error: str | None = None
+    nothing: bool = False
+    """There was nothing to fold."""
+
+
+class UsageReported(Record):
+    type: Literal["usage"] = "usage"
+    model: str
+    usage: Usage
+
+
+class EntryAppended(Record):
+    """An entry is on disk and in the projection."""
+
+    type: Literal["entry_appended"] = "entry_appended"
+    entry: SerializeAsAny[Entry]
+
+
+class QueueChanged(Record):
+    type: Literal["queue_changed"] = "queue_changed"
+    held: str | None = None
+    queued: tuple[str, ...] = ()
+    paused: bool = False
+
+
+class Notice(Record):
+    type: Literal["notice"] = "notice"
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+Event = Annotated[
+    TaskStarted
+    | TaskFinished
+    | StepStarted
+    | TextDelta
+    | ThinkingDelta
+    | ToolStarted
+    | ToolOutput
+    | ToolFinished
+    | ApprovalRequested
+    | ApprovalResolved
+    | CompactionStart
+    | CompactionProgress
+    | CompactionEnd
+    | UsageReported
+    | EntryAppended
+    | QueueChanged
+    | Notice,
+    Field(discriminator="type"),
+]

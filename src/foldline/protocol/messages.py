@@ -1,0 +1,196 @@
+"""Messages: what is said to and by the model, in parts.
+
+A message is also the entry of the history it was appended as: `index` and `at` are set by the append,
+and a message that was never appended carries `NEW`.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from .base import Record
+
+NEW = -1
+"""The index of a message or marker that is not (yet) in a history."""
+
+
+class TextPart(Record):
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ThinkingPart(Record):
+    """Reasoning a model showed. Sent back only to servers whose dialect asks for it."""
+
+    type: Literal["thinking"] = "thinking"
+    text: str
+    signature: str | None = None
+
+
+class ImagePart(Record):
+    type: Literal["image"] = "image"
+    media_type: str
+    data: str
+    """Base64, without a `data:` prefix."""
+    width: int | None = None
+    height: int | None = None
+
+
+class ToolCallPart(Record):
+    type: Literal["tool_call"] = "tool_call"
+    call_id: str
+    name: str
+    arguments: str = "{}"
+    """JSON text exactly as the model wrote it, so that a request repeats it byte for byte."""
+
+    def parsed(self) -> dict[str, Any]:
+        """The arguments as a dictionary; empty where they are not a JSON object."""
+        try:
+            value = json.loads(self.arguments)
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+Part = Annotated[
+    TextPart | ThinkingPart | ImagePart | ToolCallPart, Field(discriminator="type")
+]
+
+
+class Usage(Record):
+    """Tokens of one request, as the provider reported them."""
+
+    input: int = 0
+    """All input tokens, those served from a cache included."""
+    cached: int = 0
+    output: int = 0
+    """All output tokens, reasoning included."""
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+
+class Entry(Record):
+    """What every record of the history carries."""
+
+    type: str
+    index: int = NEW
+    """Strictly increasing within a history, never re-used, never rebased."""
+    at: datetime | None = None
+
+
+class BaseMessage(Entry):
+    parts: tuple[Part, ...] = ()
+    nth: int = Field(default=0, exclude_if=lambda nth: nth == 0)
+    """Which of the new messages of its compaction a summary is; 0 for everything else."""
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined by line ends. Thinking is not text."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def thinking(self) -> str:
+        return "\n".join(part.text for part in self.parts if isinstance(part, ThinkingPart))
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Identity within a view: the entry it comes from, and which message of that entry."""
+        return (self.index, self.nth)
+
+
+class SystemMessage(BaseMessage):
+    type: Literal["system"] = "system"
+    origin: Literal["prompt", "summary"] = "prompt"
+
+
+class DeveloperMessage(BaseMessage):
+    """Machine text for the model. `instructions` are files such as AGENTS.md: never folded."""
+
+    type: Literal["developer"] = "developer"
+    origin: Literal["instructions", "notice", "dmail"] = "notice"
+    source: str | None = None
+    """Path of the file it was read from."""
+
+
+class UserMessage(BaseMessage):
+    type: Literal["user"] = "user"
+    origin: Literal["typed", "shell", "machine"] = "typed"
+
+
+StopReason = Literal["stop", "tool_calls", "length", "cancelled", "error", "filtered"]
+
+
+class AssistantMessage(BaseMessage):
+    type: Literal["assistant"] = "assistant"
+    model: str | None = None
+    usage: Usage | None = None
+    stop_reason: StopReason | None = None
+    error: str | None = None
+
+    @property
+    def calls(self) -> tuple[ToolCallPart, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
+
+
+class FileTouch(Record):
+    """A file a tool call read or changed."""
+
+    path: str
+    action: Literal["read", "modified"]
+    added: int = 0
+    removed: int = 0
+
+
+class ToolDetails(Record):
+    """What people see of a tool result; the model sees only its parts."""
+
+    brief: str = ""
+    """The outcome in a few words: `312 lines`, `exit 1`, `+9 −6`."""
+    seconds: float | None = None
+    files: tuple[FileTouch, ...] = ()
+    diff: str | None = None
+    """Unified diff of what an edit or write changed."""
+    full_output: str | None = None
+    """Path of a file that holds the whole output, where `parts` has only a piece of it."""
+
+
+class ToolResultMessage(BaseMessage):
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    name: str = ""
+    is_error: bool = False
+    details: ToolDetails = ToolDetails()
+
+
+Message = Annotated[
+    SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolResultMessage,
+    Field(discriminator="type"),
+]
+
+MESSAGE_TYPES = (
+    SystemMessage,
+    DeveloperMessage,
+    UserMessage,
+    AssistantMessage,
+    ToolResultMessage,
+)
+
+
+def text_parts(text: str) -> tuple[TextPart, ...]:
+    """A message body of one text part; empty for an empty text."""
+    return (TextPart(text=text),) if text else ()
+
+
+def first_line(messages: Sequence[BaseMessage]) -> str:
+    """The first line of text in these messages, for titles and previews; may be empty."""
+    for message in messages:
+        for line in message.text.splitlines():
+            if line.strip():
+                return line.strip()
+    return ""
