@@ -43,8 +43,10 @@ class ViewItem:
     """Estimate before calibration."""
     fate: Literal["live", "hidden", "clipped"] = "live"
     pinned: bool = False
+    written: bool = False
+    """Whether a compaction wrote it: new text that stands for folded entries."""
     covers: tuple[Span, ...] = ()
-    """For a summary: the spans of entries it stands for."""
+    """For a written item: the spans of entries it stands for."""
 
     @property
     def index(self) -> int:
@@ -57,7 +59,12 @@ class ViewItem:
     @property
     def kind(self) -> str:
         """`summary`, or the message's type."""
-        return "summary" if is_summary(self.message) else self.message.type
+        return "summary" if self.written else self.message.type
+
+    @property
+    def foldable(self) -> bool:
+        """Whether a fold may take it out of the view: all but the preamble and pins."""
+        return not (self.pinned or is_preamble(self.message))
 
 
 def is_summary(message: BaseMessage) -> bool:

@@ -99,7 +99,7 @@ class LLM(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass
+@dataclass(eq=False)
 class LLMError(FoldlineError):
     """A request that failed for good. The sentence says what to do."""
 

@@ -1,0 +1,208 @@
+"""What a tool is: a name and a schema for the model, a level for approvals, a run that does not raise."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from foldline.llm.base import ToolSpec
+from foldline.protocol import FileTouch, FoldlineError, ImagePart
+
+from ..approvals import Level
+from .memory import FileMemory
+from .text import one_line, sendable
+
+
+@dataclass(frozen=True)
+class ToolOutcome:
+    """What came of a call. The model sees `text` and `images`; the rest is for people and the file lists."""
+
+    text: str
+    is_error: bool = False
+    brief: str = ""
+    files: tuple[FileTouch, ...] = ()
+    diff: str | None = None
+    full_output: str | None = None
+    """Path of a file with the whole output, where `text` has only a piece of it."""
+    images: tuple[ImagePart, ...] = ()
+
+
+@dataclass
+class ToolContext:
+    """Where and within what limits a call runs."""
+
+    cwd: Path
+    output: Callable[[str], None]
+    """Takes output as it comes, for the screen; called on the event loop."""
+    max_tokens: int
+    """Room for the result, in estimated tokens."""
+    spill_dir: Path
+    """Where whole outputs are kept when the model gets a piece."""
+    known_files: FileMemory = field(default_factory=FileMemory)
+
+
+class Tool(Protocol):
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    @property
+    def level(self) -> Level: ...
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        """The call on one line: the path, the pattern, or the whole command."""
+        ...
+
+    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
+        """Whether the call stays in the working directory, as far as its arguments tell. Follows links."""
+        ...
+
+    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
+        """What an edit or write would change, as a unified diff; None for other tools and calls that would
+        fail.
+
+        Reads the file: call it off the event loop. A file seen here for the first time counts as read, so
+        that what was approved is what is applied.
+        """
+        ...
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        """Do it. Wrong arguments and failures are outcomes with `is_error`; only cancellation is raised."""
+        ...
+
+
+class ToolFailure(FoldlineError):
+    """A call that could not be done: one sentence for the model."""
+
+    def __init__(self, sentence: str, brief: str = "failed ✗") -> None:
+        super().__init__(sentence)
+        self.brief = brief
+
+
+class Arguments(BaseModel):
+    """A tool's arguments. The JSON schema the model sees is derived from the fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+class BaseTool(ABC, Generic[A]):
+    """A `Tool` made of its arguments and what it does; validation, failures and clean text are here."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    level: Level
+
+    def __init__(self, arguments: type[A]) -> None:
+        self._arguments = arguments
+        self.spec = ToolSpec(self.name, self.description, schema_of(arguments))
+
+    @abstractmethod
+    def headline(self, arguments: A) -> str:
+        """The title of a valid call; may span lines."""
+
+    @abstractmethod
+    async def act(self, arguments: A, context: ToolContext) -> ToolOutcome:
+        """Do it.
+
+        Raises:
+            ToolFailure, OSError: it could not be done.
+        """
+
+    def stays_inside(self, arguments: A, context: ToolContext) -> bool:
+        return True
+
+    def diff(self, arguments: A, context: ToolContext) -> str | None:
+        return None
+
+    def parsed(self, arguments: dict[str, Any]) -> A:
+        """The arguments, validated.
+
+        Raises:
+            ToolFailure: something is missing, unknown or of the wrong type.
+        """
+        try:
+            json.dumps(arguments, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ToolFailure(
+                f"{self.name} was not run: its arguments hold half a character (a lone surrogate).",
+                brief="bad arguments ✗",
+            ) from None
+        try:
+            return self._arguments.model_validate(arguments)
+        except ValidationError as error:
+            raise ToolFailure(self._complaint(error), brief="bad arguments ✗") from None
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        try:
+            return one_line(self.headline(self.parsed(arguments)))
+        except ToolFailure:
+            return one_line(next((value for value in arguments.values() if isinstance(value, str)), ""))
+
+    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
+        try:
+            return self.stays_inside(self.parsed(arguments), context)
+        except ToolFailure:
+            return True  # such a call fails before it reaches anything
+
+    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
+        try:
+            return self.diff(self.parsed(arguments), context)
+        except (ToolFailure, OSError):
+            return None
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        try:
+            outcome = await self.act(self.parsed(arguments), context)
+        except ToolFailure as failure:
+            outcome = ToolOutcome(str(failure), is_error=True, brief=failure.brief)
+        except OSError as error:
+            where = f"{one_line(str(error.filename))}: " if error.filename else ""
+            sentence = f"{self.name} failed: {where}{error.strerror or type(error).__name__}."
+            outcome = ToolOutcome(sentence, is_error=True, brief="failed ✗")
+        return replace(outcome, text=sendable(outcome.text))
+
+    def _complaint(self, error: ValidationError) -> str:
+        complaints = []
+        for detail in error.errors(include_url=False, include_input=False):
+            field_name = ".".join(str(part) for part in detail["loc"])
+            match detail["type"]:
+                case "missing":
+                    complaints.append(f"the argument `{field_name}` is missing")
+                case "extra_forbidden":
+                    complaints.append(f"there is no argument `{one_line(field_name)}`")
+                case _:
+                    message = detail["msg"]
+                    complaints.append(f"`{field_name}` is wrong ({message[:1].lower() + message[1:]})")
+        takes = ", ".join(
+            name if field.is_required() else f"{name}?"
+            for name, field in self._arguments.model_fields.items()
+        )
+        return f"{self.name} was not run: {'; '.join(complaints)}. It takes: {takes}."
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of an argument model in the plainest form, which every server understands: no titles,
+    no `anyOf` with null for what may be left out."""
+    full = model.model_json_schema()
+    return {
+        "type": "object",
+        "properties": {name: _plain(prop) for name, prop in full.get("properties", {}).items()},
+        "required": full.get("required", []),
+        "additionalProperties": False,
+    }
+
+
+def _plain(prop: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in prop.items() if key not in ("title", "anyOf")}
+    for choice in prop.get("anyOf", ()):
+        if choice != {"type": "null"}:
+            kept.update(choice)
+    if "default" in kept and kept["default"] is None:
+        del kept["default"]
+    return kept

@@ -1,0 +1,90 @@
+"""Reading and replacing whole files. Blocking: called in a thread."""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from .base import ToolContext, ToolFailure
+from .paths import missing, named
+from .text import sized
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of the largest file that is read as a whole."""
+
+
+def contents(path: Path, context: ToolContext) -> bytes:
+    """The bytes of an ordinary file.
+
+    Raises:
+        ToolFailure: it does not exist, is not an ordinary file (a pipe would block for ever), is too large,
+        or
+            may not be read.
+    """
+    shown = named(path, context)
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise ToolFailure(f"{shown} is a folder, not a file: use `ls` or `glob` to see what is in it.")
+        if not stat.S_ISREG(status.st_mode):
+            raise ToolFailure(
+                f"{shown} is not an ordinary file (a pipe, socket or device) and was not opened."
+            )
+        if status.st_size > LARGEST:
+            raise ToolFailure(
+                f"{shown} has {sized(status.st_size)}, more than {sized(LARGEST)}: "
+                "use `grep`, or `bash` with sed -n or tail, to see parts of it."
+            )
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise missing(path, context) from None
+    except OSError as error:
+        raise ToolFailure(f"{shown} could not be read: {error.strerror or error}.") from None
+
+
+def replace(path: Path, content: bytes, context: ToolContext) -> None:
+    """Make this the content of a file, all or nothing: a new file beside it takes its place.
+
+    Links are followed, the mode of an existing file is kept, missing folders are made.
+
+    Raises:
+        ToolFailure: it could not be written; what was there is unchanged.
+    """
+    shown = named(path, context)
+    target = Path(os.path.realpath(path))
+    try:
+        mode = _mode(target, shown)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.parent / f".foldline-{secrets.token_hex(6)}.tmp"
+        try:
+            _write(temporary, content)
+            if mode is not None:
+                temporary.chmod(mode)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ToolFailure(f"{shown} could not be written: {error.strerror or error}.") from None
+
+
+def _mode(target: Path, shown: str) -> int | None:
+    try:
+        status = target.stat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolFailure(f"{shown} is a folder: give the path of a file in it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolFailure(f"{shown} is not an ordinary file (a pipe, socket or device) and was not written.")
+    if not os.access(target, os.W_OK):
+        raise ToolFailure(f"{shown} is write-protected.")  # a rename would pass over the protection
+    return stat.S_IMODE(status.st_mode)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A new file with the mode the user's umask gives."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,203 @@
+"""The tool `grep`: lines by a regular expression. ripgrep does the work; where there is none, `pygrep`."""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .clip import fitted
+from .globs import matcher
+from .paths import is_inside, located, missing, named
+from .process import spawn
+from .text import counted
+
+_MOST = 1_000
+"""Matching lines in one answer."""
+_LINE = 400
+"""Characters shown of a line, those around the match."""
+_RECORD = 32 * 1024 * 1024
+"""Bytes of one record of the searcher; a longer line is passed over."""
+_SECONDS = 60
+"""How long a search may take."""
+
+
+class GrepArguments(Arguments):
+    pattern: str = Field(min_length=1, description="The regular expression.")
+    path: str | None = Field(
+        None, description="The file or folder to search; the working directory if left out."
+    )
+    glob: str | None = Field(None, description="Only files that fit, such as `*.py` or `src/**/*.{ts,tsx}`.")
+    ignore_case: bool = Field(False, description="Whether upper and lower case are the same.")
+
+
+class GrepTool(BaseTool[GrepArguments]):
+    name = "grep"
+    description = (
+        "Search files for lines that match a regular expression; gives path:line: text. "
+        "What .gitignore leaves out is left out, binary files too."
+    )
+    level = "read"
+
+    def __init__(self) -> None:
+        super().__init__(GrepArguments)
+
+    def headline(self, arguments: GrepArguments) -> str:
+        where = [part for part in (arguments.path, arguments.glob) if part]
+        return " ".join([f'"{arguments.pattern}"', *where])
+
+    def stays_inside(self, arguments: GrepArguments, context: ToolContext) -> bool:
+        path = located(arguments.path or ".", context)
+        return is_inside(path, context.cwd) or is_inside(path, context.spill_dir)
+
+    async def act(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
+        root = located(arguments.path or ".", context)
+        await asyncio.to_thread(_check, root, context)
+        found = _Found(context, _filter(arguments, context))
+        timed_out = False
+        async with spawn(_command(arguments, root), context.cwd, os.environ) as child:
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    status = await child.follow(found.take)
+            except TimeoutError:
+                timed_out, status = True, None
+        if status not in (None, 0, 1) and not found.lines:
+            raise ToolFailure(f"The search failed: {found.complaint() or f'exit {status}'}", brief="failed ✗")
+        notes = []
+        if len(found.lines) > _MOST:
+            notes.append(f"[stopped after {_MOST} matches; narrow the pattern, path or glob to see others]\n")
+        if timed_out:
+            notes.append(f"[stopped after {_SECONDS} s; narrow the path or glob]\n")
+        if found.passed_over:
+            notes.append(f"[{counted(found.passed_over, 'matching line')} too long to show]\n")
+        if not found.lines and not notes:
+            return ToolOutcome(f"No line matches {arguments.pattern}.", brief="no matches")
+        text, full = await fitted("".join([*found.lines[:_MOST], *notes]), context, self.name)
+        more = "+" if len(found.lines) > _MOST or timed_out else ""
+        count = min(len(found.lines), _MOST)
+        brief = f"{count}{more} {'match' if count == 1 and not more else 'matches'}"
+        return ToolOutcome(text, brief=brief, full_output=full)
+
+
+def _check(root: Path, context: ToolContext) -> None:
+    """Refuse what cannot be searched.
+
+    Raises:
+        ToolFailure: this is nothing to search; a pipe would block.
+    """
+    if not root.exists():
+        raise missing(root, context)
+    if not root.is_dir() and not root.is_file():
+        raise ToolFailure(f"{named(root, context)} is neither a file nor a folder and was not searched.")
+
+
+def _command(arguments: GrepArguments, root: Path) -> list[str]:
+    """The searcher: both kinds write ripgrep's JSON records."""
+    ripgrep = shutil.which("rg")
+    if ripgrep is None:
+        options = {"pattern": arguments.pattern, "root": str(root), "ignore_case": arguments.ignore_case}
+        return [sys.executable, "-m", "foldline.agent.tools.pygrep", json.dumps(options)]
+    command = [
+        ripgrep,
+        "--no-config",
+        "--json",
+        "--hidden",
+        "--no-require-git",
+        "--no-messages",
+        "--sort",
+        "path",
+    ]
+    command += ["--glob", "!.git", "--ignore-case" if arguments.ignore_case else "--case-sensitive"]
+    if arguments.glob and "/" not in arguments.glob and not arguments.glob.startswith("!"):
+        # not --glob: that would bring back what .gitignore leaves out
+        command += ["--type-add", f"wanted:{arguments.glob}", "--type", "wanted"]
+    return [*command, "--regexp", arguments.pattern, "--", str(root)]
+
+
+def _filter(arguments: GrepArguments, context: ToolContext) -> Callable[[str], bool]:
+    """Which files count, by absolute path."""
+    if not arguments.glob:
+        return lambda path: True
+    pattern = arguments.glob.removeprefix("!")
+    try:
+        fits = matcher(pattern, anywhere=True)
+    except ValueError as error:
+        raise ToolFailure(f"{arguments.glob} is no glob: {error}.") from None
+    wanted = pattern == arguments.glob
+    start = str(context.cwd).rstrip(os.sep) + os.sep
+    return lambda path: fits(path.removeprefix(start).replace(os.sep, "/").lstrip("/")) == wanted
+
+
+@dataclass
+class _Found:
+    """Takes the searcher's records and keeps the matching lines."""
+
+    context: ToolContext
+    wanted: Callable[[str], bool]
+    lines: list[str] = field(default_factory=list)
+    passed_over: int = 0
+    _rest: bytearray = field(default_factory=bytearray)
+    _skipping: bool = False
+    _other: bytearray = field(default_factory=bytearray)
+
+    def take(self, chunk: bytes) -> bool:
+        self._rest += chunk
+        if b"\n" not in chunk:
+            if len(self._rest) > _RECORD:
+                self._skipping = True
+                self._rest.clear()
+            return True
+        *records, self._rest = self._rest.split(b"\n")
+        for record in records:
+            if self._skipping:
+                self._skipping = False
+                self.passed_over += 1
+            else:
+                self._record(record)
+        return len(self.lines) <= _MOST
+
+    def complaint(self) -> str:
+        """What the searcher said that was no record: on one line, in short."""
+        text = " ".join((self._other + self._rest).decode("utf-8", "replace").split())
+        return text[:500]
+
+    def _record(self, record: bytearray) -> None:
+        try:
+            parsed: dict[str, Any] = json.loads(record)
+        except ValueError:  # a complaint of the searcher's
+            self._other += record[:1000] + b"\n"
+            return
+        if parsed["type"] != "match":
+            return
+        data = parsed["data"]
+        path = os.fsdecode(_bytes(data["path"]))
+        if not self.wanted(path):
+            return
+        content = _bytes(data["lines"])
+        start = data["submatches"][0]["start"] if data["submatches"] else 0
+        name = named(path, self.context)
+        self.lines.append(f"{name}:{data['line_number']}: {_window(content, start)}\n")
+
+
+def _bytes(value: dict[str, str]) -> bytes:
+    return base64.b64decode(value["bytes"]) if "bytes" in value else value["text"].encode()
+
+
+def _window(content: bytes, start: int) -> str:
+    """The line, or of a long one what is around the match."""
+    before = content[:start].decode("utf-8", "replace")
+    line = before + content[start:].decode("utf-8", "replace")
+    line = line.rstrip("\r\n").replace("\r", "␍").replace("\n", "␊")
+    if len(line) <= _LINE:
+        return line
+    begin = max(0, min(len(before) - _LINE // 4, len(line) - _LINE))
+    end = begin + _LINE
+    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"

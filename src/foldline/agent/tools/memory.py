@@ -1,0 +1,32 @@
+"""What our tools last saw of each file, so that an edit never overwrites a change it has not seen."""
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+
+class FileMemory:
+    """Digests of files as our tools last read or wrote them. By content: a touched file is not a changed one.
+
+    `lock` is held from reading a file to replacing it, so that two edits in one step do not lose one another.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[str, bytes] = {}
+        self.lock = threading.RLock()
+
+    def remember(self, path: Path, content: bytes) -> None:
+        self._digests[os.path.realpath(path)] = _digest(content)
+
+    def knows(self, path: Path) -> bool:
+        return os.path.realpath(path) in self._digests
+
+    def is_stale(self, path: Path, content: bytes) -> bool:
+        """Whether the file was seen before, and with other content."""
+        seen = self._digests.get(os.path.realpath(path))
+        return seen is not None and seen != _digest(content)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()

@@ -1,0 +1,142 @@
+"""The tool `read`: a file, or some of its lines, exactly as they are; images as images."""
+
+import asyncio
+import base64
+from pathlib import Path
+
+from pydantic import Field
+
+from foldline.context.tokens import estimate_tokens
+from foldline.protocol import FileTouch, ImagePart
+
+from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .clip import Whole, clipped, with_notes
+from .files import contents
+from .paths import is_inside, located, named
+from .text import counted, decoded, is_binary, line_count, sized
+
+_LARGEST_IMAGE = 5_000_000
+"""Bytes; what the large providers take."""
+
+
+class ReadArguments(Arguments):
+    path: str = Field(description="The file, relative to the working directory or absolute.")
+    offset: int | None = Field(None, ge=1, description="First line to read, counted from 1.")
+    limit: int | None = Field(
+        None, ge=1, description="How many lines to read; all up to the end if left out."
+    )
+
+
+class ReadTool(BaseTool[ReadArguments]):
+    name = "read"
+    description = (
+        "Read a text file or an image (png, jpg, gif, webp). Returns the plain content without line numbers. "
+        "Where it is long, read the part you need with offset and limit."
+    )
+    level = "read"
+
+    def __init__(self) -> None:
+        super().__init__(ReadArguments)
+
+    def headline(self, arguments: ReadArguments) -> str:
+        match arguments.offset, arguments.limit:
+            case None, None:
+                return arguments.path
+            case first, None:
+                return f"{arguments.path}:{first}-"
+            case first, count:
+                return f"{arguments.path}:{first or 1}-{(first or 1) + (count or 1) - 1}"
+
+    def stays_inside(self, arguments: ReadArguments, context: ToolContext) -> bool:
+        path = located(arguments.path, context)
+        return is_inside(path, context.cwd) or is_inside(path, context.spill_dir)
+
+    async def act(self, arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
+        return await asyncio.to_thread(_read, arguments, context)
+
+
+def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
+    path = located(arguments.path, context)
+    content = contents(path, context)
+    shown = named(path, context)
+    touch = FileTouch(path=shown, action="read")
+    if media_type := _image_type(content):
+        return _image(content, media_type, shown, touch)
+    if is_binary(content):
+        raise ToolFailure(
+            f"{shown} is a binary file ({sized(len(content))}) and was not shown: "
+            "use `bash` with a tool for its format.",
+            brief="binary ✗",
+        )
+    context.known_files.remember(path, content)
+    text = decoded(content)
+    total = line_count(text)
+    first = arguments.offset or 1
+    if first > max(total, 1):
+        raise ToolFailure(f"{shown} has only {counted(total, 'line')}; line {first} is beyond its end.")
+    part = _lines(text, first, arguments.limit)
+    count = line_count(part)
+    if not part:
+        return ToolOutcome(f"[{shown} is empty]", brief="0 lines", files=(touch,))
+    note = "" if count == total else f"[lines {first}–{first + count - 1} of {total}]"
+    whole = Whole(_readable(path, shown, context), first)
+    result = with_notes(clipped(part, context.max_tokens - estimate_tokens(note), whole), note)
+    return ToolOutcome(result, brief=counted(count, "line"), files=(touch,))
+
+
+def _readable(path: Path, shown: str, context: ToolContext) -> str:
+    """The path for the pointer: as it was named, unless its name had to be escaped."""
+    return shown if located(shown, context) == path else str(path)
+
+
+def _lines(text: str, first: int, limit: int | None) -> str:
+    """`limit` lines from line `first` on, their line ends as they are."""
+    if first == 1 and limit is None:
+        return text
+    start = _line_start(text, 0, first - 1)
+    return text[start:] if limit is None else text[start : _line_start(text, start, limit)]
+
+
+def _line_start(text: str, start: int, lines: int) -> int:
+    """Where the line begins that is this many lines after `start`; the end where there are fewer."""
+    for _ in range(lines):
+        start = text.find("\n", start) + 1
+        if not start:
+            return len(text)
+    return start
+
+
+def _image_type(content: bytes) -> str | None:
+    """By its first bytes; names lie."""
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if content.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if content.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def _image(content: bytes, media_type: str, shown: str, touch: FileTouch) -> ToolOutcome:
+    if len(content) >= _LARGEST_IMAGE:
+        raise ToolFailure(
+            f"{shown} is an image of {sized(len(content))}, and images of up to {sized(_LARGEST_IMAGE)} "
+            "can be shown: make it smaller first.",
+            brief="too large ✗",
+        )
+    width, height = _png_size(content) if media_type == "image/png" else (None, None)
+    image = ImagePart(
+        media_type=media_type, data=base64.b64encode(content).decode(), width=width, height=height
+    )
+    size = sized(len(content))
+    return ToolOutcome(
+        f"[{shown}: {media_type}, {size}]", brief=f"image {size}", files=(touch,), images=(image,)
+    )
+
+
+def _png_size(content: bytes) -> tuple[int | None, int | None]:
+    if len(content) < 24 or content[12:16] != b"IHDR":
+        return None, None
+    return int.from_bytes(content[16:20]), int.from_bytes(content[20:24])

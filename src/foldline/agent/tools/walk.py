@@ -1,0 +1,108 @@
+"""The files of a tree as a programmer means them: without `.git` and what `.gitignore` leaves out."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The ignore file of one folder."""
+
+    folder: str
+    spec: GitIgnoreSpec
+
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
+        """True: ignored. False: expressly not. None: says nothing."""
+        relative = path[len(self.folder.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
+        return self.spec.check_file(relative + "/" if is_folder else relative).include
+
+
+def files_below(root: Path, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    """Absolute paths of the files below a folder, folder by folder in name order.
+
+    `.gitignore` files from the repository's top down to each folder are honoured, in a repository or not;
+    a repository within another has only its own.
+    Links to folders are not entered, so loops end. Folders that may not be read are passed over. Ends early
+    where `stop` says so.
+    """
+    start = os.path.abspath(root)  # noqa: PTH100 (links stay as the caller wrote them)
+    pending: list[tuple[str, tuple[_Rules, ...]]] = [(start, _rules_above(start))]
+    while pending and not stop():
+        folder, inherited = pending.pop()
+        entries = _entries(folder)
+        is_repository = any(entry.name == ".git" for entry in entries)
+        rules = (*(() if is_repository else inherited), *_rules_of(folder))
+        folders = []
+        for entry in entries:
+            is_folder = _is_folder(entry)
+            if entry.name == ".git" or _is_ignored(rules, entry.path, is_folder):
+                continue
+            if is_folder:
+                folders.append((entry.path, rules))
+            else:
+                yield entry.path
+        pending.extend(reversed(folders))
+
+
+def _is_ignored(rules: tuple[_Rules, ...], path: str, is_folder: bool) -> bool:
+    for rule in reversed(rules):
+        verdict = rule.verdict(path, is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _rules_above(start: str) -> tuple[_Rules, ...]:
+    """The rules of the folders above, up to the repository's top. Rules that ignore `start` itself do not
+    count: whoever names an ignored folder wants to see into it."""
+    found: list[_Rules] = []
+    folder = Path(start)
+    while not (folder / ".git").exists() and folder.parent != folder:
+        folder = folder.parent
+        found.extend(_rules_of(str(folder)))
+    return tuple(rules for rules in reversed(found) if not rules.verdict(start, True))
+
+
+def _rules_of(folder: str) -> list[_Rules]:
+    rules = []
+    for name in (".git/info/exclude", ".gitignore"):
+        try:
+            text = (Path(folder) / name).read_text("utf-8", "replace")
+        except OSError:
+            continue
+        rules.append(_Rules(folder, _spec_of(text)))
+    return rules
+
+
+def _spec_of(text: str) -> GitIgnoreSpec:
+    """One bad pattern does not take the others with it."""
+    try:
+        return GitIgnoreSpec.from_lines(text.splitlines())
+    except ValueError:
+        good = []
+        for line in text.splitlines():
+            try:
+                GitIgnoreSpec.from_lines([line])
+            except ValueError:
+                continue
+            good.append(line)
+        return GitIgnoreSpec.from_lines(good)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False

@@ -1,0 +1,131 @@
+"""Where a fold cuts the view: what is folded, what is kept. Pure, and legal for the API (invariant 6)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
+
+from .tokens import message_tokens
+from .view import is_preamble, is_summary
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A division of the messages of a view. The positions are those of the list it was made for."""
+
+    position: int
+    """Where the verbatim tail begins."""
+    first_kept_index: int
+    previous: tuple[BaseMessage, ...]
+    """Earlier summaries: inputs of the new one."""
+    history: tuple[BaseMessage, ...]
+    """Folded whole turns."""
+    request: UserMessage | None
+    """The request of a split turn: kept verbatim."""
+    prefix: tuple[BaseMessage, ...]
+    """The folded part of the split turn, its request left out."""
+    tail: tuple[BaseMessage, ...]
+
+    @property
+    def folded(self) -> tuple[BaseMessage, ...]:
+        return self.history + self.prefix
+
+
+def legal_positions(messages: Sequence[BaseMessage], pins: frozenset[int] = frozenset()) -> list[int]:
+    """Where the tail may begin: at a user or assistant message, with something foldable before it.
+
+    So never at a tool result or a developer message, and never inside a tool group.
+    """
+    start = _first_foldable(messages, pins)
+    return [
+        position
+        for position, message in enumerate(messages)
+        if position > start
+        and message.index not in pins
+        and isinstance(message, UserMessage | AssistantMessage)
+    ]
+
+
+def find_cut(
+    messages: Sequence[BaseMessage], keep_tokens: int, *, pins: frozenset[int] = frozenset()
+) -> Cut | None:
+    """The cut that keeps at least `keep_tokens` (an estimate before calibration), or None.
+
+    Walks back from the newest message; the cut is the nearest legal place at or before where the sum is
+    reached. None where that leaves nothing to fold. The newest tool group is always kept, so a result
+    that no request has carried yet is never folded (invariant 7).
+    """
+    position = _reach(messages, keep_tokens)
+    legal = [place for place in legal_positions(messages, pins) if place <= position]
+    return cut_at(messages, legal[-1], pins=pins) if legal else None
+
+
+def cut_at(
+    messages: Sequence[BaseMessage], position: int, *, pins: frozenset[int] = frozenset()
+) -> Cut | None:
+    """The division at a legal position; None where it would fold nothing but a request that is kept."""
+    folded = [
+        message
+        for message in messages[:position]
+        if not (is_preamble(message) or is_summary(message) or message.index in pins)
+    ]
+    request, split = _split_turn(folded, messages[position])
+    history, prefix = tuple(folded[:split]), tuple(folded[split:])
+    if request is not None:
+        prefix = prefix[1:]
+    if not history and not prefix:
+        return None
+    return Cut(
+        position=position,
+        first_kept_index=messages[position].index,
+        previous=tuple(message for message in messages[:position] if is_summary(message)),
+        history=history,
+        request=request,
+        prefix=prefix,
+        tail=tuple(message for message in messages[position:] if message.index not in pins),
+    )
+
+
+def _reach(messages: Sequence[BaseMessage], keep_tokens: int) -> int:
+    kept = 0
+    for position in range(len(messages) - 1, -1, -1):
+        kept += message_tokens(messages[position])
+        if kept >= keep_tokens:
+            return position
+    return 0
+
+
+def _first_foldable(messages: Sequence[BaseMessage], pins: frozenset[int]) -> int:
+    """Folding starts at the first item that is no preamble, summary or pin (DESIGN §4)."""
+    for position, message in enumerate(messages):
+        if not (is_preamble(message) or is_summary(message) or message.index in pins):
+            return position
+    return len(messages)
+
+
+def _split_turn(folded: Sequence[BaseMessage], first_kept: BaseMessage) -> tuple[UserMessage | None, int]:
+    """The request of the turn the cut divides, and where that turn begins in what is folded."""
+    if isinstance(first_kept, UserMessage):
+        return None, len(folded)
+    for position in range(len(folded) - 1, -1, -1):
+        message = folded[position]
+        if isinstance(message, UserMessage):
+            return message, position
+    return None, len(folded)
+
+
+def giant_results(
+    messages: Sequence[BaseMessage], limit: int, *, pins: frozenset[int] = frozenset()
+) -> list[ToolResultMessage]:
+    """Results of more than `limit` estimated tokens that a request has carried already: they may be clipped."""
+    seen_up_to = max(
+        (position for position, message in enumerate(messages) if isinstance(message, AssistantMessage)),
+        default=-1,
+    )
+    return [
+        message
+        for message in messages[:seen_up_to]
+        if isinstance(message, ToolResultMessage)
+        and message.index not in pins
+        and message_tokens(message) > limit
+    ]

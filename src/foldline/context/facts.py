@@ -1,0 +1,375 @@
+"""Facts: the atoms of a conversation that a fold can lose. Pure, deterministic, linear in the text.
+
+Used by the audit (which facts can no longer be found in the view) and by the digest. Every fact is a piece of
+the text as it stands there, so that `fact in text` holds. No regex here can backtrack far: quantifiers are
+possessive or bounded, and runs are consumed whole.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, UserMessage
+
+LONGEST = 400
+"""Characters of a fact at most: longer "sentences" and "lines" are pasted data."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found, by kind; each in order of first mention, none twice."""
+
+    paths: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    hashes: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    todos: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+
+def facts_of(messages: Iterable[BaseMessage]) -> Facts:
+    """The facts of messages: text and tool calls; thinking is not looked at.
+
+    Constraints are sentences of user and developer messages only, todos are of what was said (not of files
+    that were read) and of todo tools; what was ticked off later is not open.
+    """
+    everything: list[str] = []
+    said: list[str] = []
+    ruled: list[str] = []
+    calls: list[str] = []
+    planned: list[str] | None = None
+    for message in messages:
+        text = message.text
+        everything.append(text)
+        match message:
+            case AssistantMessage():
+                said.append(text)
+                for call in message.calls:
+                    arguments = call.parsed()
+                    everything += _strings(arguments)
+                    calls += _command_argument(arguments)
+                    listed = _todo_list(arguments)
+                    planned = planned if listed is None else listed
+            case UserMessage(origin="typed") | DeveloperMessage():
+                said.append(text)
+                ruled.append(text)
+            case _:
+                pass
+    text = "\n".join(everything)
+    return Facts(
+        paths=paths(text),
+        commands=_unique([*calls, *commands(text)]),
+        errors=errors(text),
+        numbers=numbers(text),
+        identifiers=identifiers(text),
+        urls=urls(text),
+        hashes=hashes(text),
+        constraints=constraints("\n".join(ruled)),
+        todos=_unique([*todos("\n".join(said)), *(planned or ())]),
+    )
+
+
+# -- urls ------------------------------------------------------------------------------------------
+
+# A scheme and all up to white space, a quote, a bracket or CJK punctuation.
+_URL = re.compile(r"\bhttps?://[^\s<>\"'`()\[\]{}|\\\u3000-\u303f\uff00-\uffef]{1,2000}+")
+
+
+def urls(text: str) -> tuple[str, ...]:
+    """Web addresses, without the full stop or comma that ends the sentence around them."""
+    return _unique(match[0].rstrip(".,;:!?*") for match in _URL.finditer(text))
+
+
+# -- paths -----------------------------------------------------------------------------------------
+
+# A run of the characters paths are made of: Latin, Greek and Cyrillic letters, so that Chinese prose around a
+# path does not become part of it. Runs are consumed whole, then judged.
+_RUN = re.compile(r"[A-Za-z0-9_./~@+\-\u00c0-\u024f\u0370-\u052f]++")
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
+_FILE_TYPES = _words(
+    """
+    bat c cc cfg cjs conf cpp cs css csv dart diff env ex exs fish gif go gradle h hpp html ini
+    ipynb java jpg js json jsonl jsx kt less lock log lua md mdx mjs mts patch pdf php pl png proto
+    ps1 py pyi r rb rs rst scala scss sh sql svelte svg swift tex tf toml ts tsx txt vue xml yaml
+    yml zig zsh
+    """
+)
+_FILE_NAMES = _words(
+    """
+    Makefile Dockerfile Justfile Procfile Gemfile Rakefile .gitignore .env .dockerignore
+    .editorconfig
+    """
+)
+_FOLDERS = _words(
+    """
+    src test tests lib docs doc app apps bin cmd pkg packages scripts tools config build dist public
+    examples internal server client components .github .vscode node_modules
+    """
+)
+"""Folders that make two words with a slash between a path: `src/shop` is one, `and/or` is not."""
+_PRODUCTS = _words(
+    """
+    node.js next.js vue.js nuxt.js three.js express.js react.js d3.js p5.js asp.net
+    """
+)
+
+
+def paths(text: str) -> tuple[str, ...]:
+    """File paths: rooted ones, ones with an extension or a well-known folder, and bare file names.
+
+    `and/or`, `24/7`, `os.path` and web addresses are none.
+    """
+    runs = (match[0] for match in _RUN.finditer(_URL.sub(" ", text)))
+    return _unique(path for path in map(_trimmed, runs) if is_path(path))
+
+
+def _trimmed(run: str) -> str:
+    run = run.rstrip(".-+@~")
+    return run[1:] if run.startswith("@") and run.count("@") == 1 else run
+
+
+def is_path(word: str) -> bool:
+    """Whether one word, without blanks, is a file path by its looks."""
+    if not 2 <= len(word) <= LONGEST or "//" in word or not any(char.isalpha() for char in word):
+        return False
+    name = word.rsplit("/", 1)[-1]
+    extension = _EXTENSION.search(name)
+    if "/" not in word:
+        known = extension is not None and extension[0][1:].lower() in _FILE_TYPES and extension.start() > 0
+        return name in _FILE_NAMES or (known and word.lower() not in _PRODUCTS and not name.startswith("@"))
+    if word.startswith(("/", "~/", "./", "../")):
+        return len(word) > 3
+    return (
+        extension is not None or word.split("/", 1)[0] in _FOLDERS or (word.count("/") > 1 and len(word) > 7)
+    )
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+# A line that begins with a shell prompt.
+_PROMPTED = re.compile(r"^[ \t]{0,8}\$ (\S[^\n]{0,399})$", re.MULTILINE)
+# Code between backticks that begins with the name of a program people run while coding.
+_INLINE = re.compile(r"`([a-z][\w.-]{0,20}+ [^`\n]{1,300}+)`")
+_PROGRAMS = _words(
+    """
+    alembic apt bash black brew bun cargo cat cd chmod cmake cp curl deno docker find git go gradle
+    grep jest kubectl ls make mkdir mv mypy node npm npx pip pip3 pnpm poetry psql pyright pytest
+    python python3 rg rm ruff rustc sed sh ssh tar terraform touch tox tsc uv vitest wget yarn
+    """
+)
+
+
+def commands(text: str) -> tuple[str, ...]:
+    """Shell commands in prose: after a `$ ` prompt, or between backticks and begun by a known program."""
+    inline = (match[1] for match in _INLINE.finditer(text))
+    return _unique(
+        [
+            *(match[1].rstrip() for match in _PROMPTED.finditer(text)),
+            *(code for code in inline if code.split(" ", 1)[0] in _PROGRAMS),
+        ]
+    )
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+# What compilers, interpreters, test runners and shells write when something fails.
+_FAILURE = re.compile(
+    r"\b(?:[A-Z]\w{0,60})?(?:Error|Exception)(?=: |:$)|\bpanicked at\b|\berror(?:\[\w{1,8}\]|\s\w{1,8}\d{1,6})?:|\bERROR\b|"
+    r"\bFAILED\b|\bfatal:|\bpanic:|\bnpm ERR!|^E {3}|Traceback \(most recent|command not found|"
+    r"No such file or directory|[Pp]ermission denied|[Ss]egmentation fault|"
+    r"\bexit(?:ed with)?(?: code| status)? [1-9]\d{0,2}\b|"
+    r"错误[：:]|失败|エラー|오류|실패"
+)
+# Code that only speaks of errors: it raises, catches, declares or comments.
+_SPEAKS_OF = re.compile(
+    r"[-+>|\s]{0,8}(?:\d{1,6}[:|\t ]{1,8})?(?:raise|except|throw|catch|class|import|from|return|if|elif|for|"
+    r"while|def|case|export|const|let|var|function|async|await|assert|with|try|match|pub|fn|use|type|interface|"
+    r"#|//|/\*|\*|<!--|})(?![\w-])"
+)
+_BEFORE = 120
+
+
+def errors(text: str) -> tuple[str, ...]:
+    """Lines that report a failure; of very long lines the piece around it. Code about errors is left out."""
+    return _unique(_failures(text.splitlines()))
+
+
+def _failures(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        found = _FAILURE.search(line)
+        if found and not _SPEAKS_OF.match(line):
+            start = 0 if len(line) <= LONGEST else max(0, found.start() - _BEFORE)
+            yield line[start : start + LONGEST].strip()
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+# `timeout = 30`, `port: 8080`, `retries=3`: a name of letters, one sign, a number, perhaps a unit.
+_KEYED = re.compile(
+    r"(?<![\w.-])[A-Za-z_][\w.-]{1,40}+[\"'`]?[ ]?[=:][ ]?-?\d{1,15}(?:[.,_]\d{1,15}){0,4}(?!\w)"
+    r"(?:[ ]?(?:%|[kMG]?B\b|m?s\b))?"
+)
+# `250 ms`, `35 %`, `16,384 tokens`: a number and a unit.
+_MEASURED = re.compile(
+    r"(?<![\w.,-])\d{1,15}(?:[.,_]\d{1,15}){0,4}[ ]?(?:%|°C|(?:[kKMGT]i?B|bytes|[mµn]?s|sec|seconds?|min|"
+    r"minutes?|h|hours?|days?|weeks?|tokens?|lines?|files?|tests?|px|[kMG]?Hz|fps|rows?|requests?|times|"
+    r"errors?|passed|failed|warnings?)\b|"
+    r"毫秒|秒|分钟|小时|天|行|个|次|元|万|字节)"
+)
+
+
+def numbers(text: str) -> tuple[str, ...]:
+    """Numbers that mean something by themselves: with a name before them or a unit behind them."""
+    found = [*_KEYED.finditer(text), *_MEASURED.finditer(text)]
+    return _unique(match[0].strip() for match in sorted(found, key=lambda match: match.start()))
+
+
+# -- identifiers -----------------------------------------------------------------------------------
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
+_HUMP = re.compile(r"[a-z0-9][A-Z]")
+
+
+def identifiers(text: str) -> tuple[str, ...]:
+    """Names of code by their shape: `snake_case`, `camelCase`, `PascalCase`, `UPPER_CASE`; 4 to 80 letters."""
+    return _unique(
+        name
+        for name in (match[0] for match in _NAME.finditer(_URL.sub(" ", text)))
+        if 4 <= len(name) <= 80 and ("_" in name.strip("_") or _HUMP.search(name))
+    )
+
+
+# -- hashes ----------------------------------------------------------------------------------------
+
+# Commit ids and digests: 7 to 64 hex digits, letters and digits both; and UUIDs.
+_HASH = re.compile(
+    r"(?<![0-9A-Za-z_-])(?:[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|"
+    r"(?=[0-9]{0,63}[a-f])(?=[a-f]{0,63}[0-9])[0-9a-f]{7,64})(?![0-9A-Za-z_-])"
+)
+
+
+def hashes(text: str) -> tuple[str, ...]:
+    """Commit ids, digests and UUIDs."""
+    return _unique(match[0] for match in _HASH.finditer(text))
+
+
+# -- constraints -----------------------------------------------------------------------------------
+
+# Where a sentence ends: a line end, a full stop with a blank behind it, or CJK punctuation.
+_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？；])[ \t]*|[\r\n]+")
+_MARK = re.compile(r"[ \t]*(?:[-*+•>][ \t]+|\d{1,3}[.)][ \t]+|#{1,6}[ \t]+)?(?:\[[ xX]\][ \t]+)?")
+_CUE = re.compile(
+    r"\b(?:must|never|only|always|do not|don['’]t|dont|keep|avoid|ensure|make sure|should not|shouldn['’]t|"
+    r"mustn['’]t|no longer|at most|at least|cannot|prefer|without (?:changing|touching|breaking))\b|"
+    r"必须|必需|务必|一定要|不要|不得|不能|不许|不可以|禁止|严禁|切勿|只能|只允许|仅限|始终|总是|保持|避免|优先|"
+    r"してはいけない|しないで|してはならない|なければならない|必ず|禁止|常に|だけに|"
+    r"하지\s?마|하면\s안|해야\s?(?:한다|합니다|해)|반드시|절대|항상|금지|만\s사용",
+    re.IGNORECASE,
+)
+_FENCED = re.compile(
+    r"^[ \t]{0,3}```[^\n]*\n(?:(?![ \t]{0,3}```)[^\n]*\n)*+(?:[ \t]{0,3}```[^\n]*$)?", re.MULTILINE
+)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of prose, list marks and fenced code left out."""
+    start = 0
+    text = _FENCED.sub("\n", text)
+    for end in _SENTENCE_END.finditer(text):
+        yield from _sentence(text[start : end.start()])
+        start = end.end()
+    yield from _sentence(text[start:])
+
+
+def _sentence(piece: str) -> Iterator[str]:
+    mark = _MARK.match(piece)
+    piece = piece[mark.end() if mark else 0 :].strip()
+    if piece:
+        yield piece
+
+
+def constraints(text: str) -> tuple[str, ...]:
+    """Sentences that command or forbid, verbatim, by cue words in English, Chinese, Japanese and Korean.
+
+    Meant for text of users and instruction givers.
+    """
+    return _unique(line for line in sentences(text) if len(line) <= LONGEST and _CUE.search(line))
+
+
+# -- todos -----------------------------------------------------------------------------------------
+
+# `- [ ] text`, `- [x] text`: a task list of Markdown.
+_TASK = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+\[([ xX])\][ \t]+(\S[^\n]*)$", re.MULTILINE)
+# `TODO: text`, `待办：text`.
+_NOTED = re.compile(
+    r"\b(?:TODO|FIXME)\b(?:\([^)\n]{0,40}\))?:?[ \t]+(\S[^\n]{0,399})|"
+    r"(?:待办|待做)[：:][ \t]*(\S[^\n]{0,399})"
+)
+
+
+def todos(text: str) -> tuple[str, ...]:
+    """What is still to do: task list items not ticked off further down, and TODO notes."""
+    state: dict[str, bool] = {}
+    for match in _TASK.finditer(text):
+        item = match[2].strip()[:LONGEST]
+        state.pop(item, None)
+        state[item] = match[1] == " "
+    noted = (match[1] or match[2] for match in _NOTED.finditer(text))
+    return _unique([*(item for item, is_open in state.items() if is_open), *(note.strip() for note in noted)])
+
+
+# -- tool calls ------------------------------------------------------------------------------------
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All strings within the arguments of a call."""
+    pending: list[object] = [value]
+    while pending:
+        match pending.pop():
+            case str(text):
+                yield text
+            case dict() as mapping:
+                pending += reversed(mapping.values())
+            case list() as items:
+                pending += reversed(items)
+            case _:
+                pass
+
+
+def _command_argument(arguments: dict[str, object]) -> Iterator[str]:
+    for key in ("command", "cmd"):
+        match arguments.get(key):
+            case str(command) if command.strip():
+                yield command.strip()
+            case list() as words if words:
+                yield " ".join(map(str, words))
+            case _:
+                pass
+
+
+def _todo_list(arguments: dict[str, object]) -> list[str] | None:
+    """The open items of a todo tool's call; None where the call is no such thing."""
+    items = arguments.get("todos")
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        return None
+    found = []
+    for item in items:
+        if isinstance(item, dict):
+            text = item.get("content") or item.get("title") or item.get("text")
+            if isinstance(text, str) and item.get("status") not in ("completed", "done", "cancelled"):
+                found.append(text.strip()[:LONGEST])
+    return found
+
+
+def _unique(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(fact for fact in found if fact))

@@ -1,0 +1,85 @@
+"""The files a session read and modified, and how much of each the model still has."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from foldline.protocol import FileTouch, FoldDetails
+
+from .projection import Projection
+
+Presence = Literal["whole", "part", "name", "none"]
+"""`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: only in a summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedFile:
+    path: str
+    modified: bool
+    added: int
+    removed: int
+    presence: Presence
+    touches: tuple[int, ...]
+    """Indices of the tool results that touched it, oldest first."""
+
+
+def tracked_files(projection: Projection) -> list[TrackedFile]:
+    """Every file the session's tools touched, newest touch first. Linear in the number of touches."""
+    by_path: dict[str, list[tuple[int, FileTouch]]] = {}
+    for index, touch in projection.touches:
+        if not _undone_on_disk(projection, index):
+            by_path.setdefault(touch.path, []).append((index, touch))
+    files = [_tracked(projection, path, touches) for path, touches in by_path.items()]
+    return sorted(files, key=lambda file: file.touches[-1], reverse=True)
+
+
+def _tracked(projection: Projection, path: str, touches: list[tuple[int, FileTouch]]) -> TrackedFile:
+    changes = [touch for _, touch in touches if touch.action == "modified"]
+    return TrackedFile(
+        path=path,
+        modified=bool(changes),
+        added=sum(touch.added for touch in changes),
+        removed=sum(touch.removed for touch in changes),
+        presence=_presence(projection, touches),
+        touches=tuple(index for index, _ in touches),
+    )
+
+
+def _presence(projection: Projection, touches: Iterable[tuple[int, FileTouch]]) -> Presence:
+    best: Presence = "none"
+    for index, touch in touches:
+        match projection.fate(index).kind:
+            case "live" if touch.action == "read":
+                return "whole"
+            case "live" | "clipped" | "hidden":
+                best = "part"
+            case "summarised" if best == "none":
+                best = "name"
+            case _:
+                pass
+    return best
+
+
+def _undone_on_disk(projection: Projection, index: int) -> bool:
+    """A rewind that restored the files took the change back: the file counts as untouched by it."""
+    fate = projection.fate(index)
+    if fate.kind != "reverted" or fate.by is None:
+        return False
+    return projection.restored_files(fate.by)
+
+
+def file_lists(projection: Projection) -> FoldDetails:
+    """The cumulative lists a compaction records. A file that was modified is not listed as read.
+
+    Lists of an imported session's own compactions, whose tool calls may be missing, come along.
+    """
+    read = [path for fold in projection.compactions() for path in fold.details.read_files]
+    modified = [path for fold in projection.compactions() for path in fold.details.modified_files]
+    for index, touch in projection.touches:
+        if not _undone_on_disk(projection, index):
+            (modified if touch.action == "modified" else read).append(touch.path)
+    changed = dict.fromkeys(modified)
+    return FoldDetails(
+        read_files=tuple(path for path in dict.fromkeys(read) if path not in changed),
+        modified_files=tuple(changed),
+    )

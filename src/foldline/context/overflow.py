@@ -1,0 +1,83 @@
+"""Whether a refusal means "too long for the window". Throttling never does: waiting cures it, not folding.
+
+Classified in this order: structured code; the reject list; status and text; and last, a successful answer
+whose reported input is above the window. The shapes were collected from providers and public agents.
+"""
+
+import re
+
+_CODES = frozenset(
+    {
+        "context_length_exceeded",  # OpenAI, Azure, vLLM, Codex streams
+        "model_context_exceeded",  # Mistral
+        "prompt_too_long",  # Mistral
+        "model_context_window_exceeded",  # Anthropic, z.ai: also a finish reason
+        "exceed_context_size_error",  # llama.cpp
+        "request_too_large",  # Anthropic 413: bytes rather than tokens, cured by sending less all the same
+        "contextwindowexceedederror",  # litellm
+        "1261",  # z.ai
+    }
+)
+
+_NOT_CODES = frozenset(
+    {
+        "rate_limit_exceeded",
+        "rate_limit_error",
+        "throttlingexception",
+        "insufficient_quota",
+        "max_tokens_exceeded",  # a limit of the answer, not of the request
+    }
+)
+
+_REJECT = re.compile(
+    r"per[ _]minute|per[ _]day|throttl|please wait|rate.?limit|too many requests|quota|max_tokens_exceeded",
+    re.IGNORECASE,
+)
+
+_TEXT = re.compile(
+    r"maximum context length"  # OpenAI, OpenRouter, DeepSeek, vLLM, Together, Mistral
+    r"|exceeds? the context window"  # OpenAI Responses
+    r"|context window exceeds limit"  # MiniMax
+    r"|prompt is too long"  # Anthropic
+    r"|exceed context limit"  # Anthropic: input and max_tokens together
+    r"|input is too long for"  # Bedrock
+    r"|input token count.{0,40}exceeds the maximum number of tokens"  # Gemini, Vertex
+    r"|maximum prompt length is"  # xAI
+    r"|reduce the length of the messages"  # Groq, OpenAI
+    r"|context too long|input too large|couldn'?t fit with truncation"  # Mistral
+    r"|exceeded model token limit"  # Kimi, Moonshot
+    # The words before "exceeds the limit of" matter: file-size errors share the rest (Copilot).
+    r"|prompt token count of \d+ exceeds the limit of"
+    r"|exceeds the available context size"  # llama.cpp
+    r"|initial prompt is greater than the context length"  # LM Studio
+    r"|context_length_exceeded|model_context_exceeded|prompt_too_long|model_context_window_exceeded"
+    r"|exceed_context_size_error|request_too_large|ContextWindowExceededError",
+    re.IGNORECASE | re.DOTALL,
+)
+
+_STATUSES = frozenset({400, 413, 422})
+_BODYLESS = frozenset({400, 413})
+"""Cerebras answers a request that is too long with one of these and no body at all."""
+
+
+def is_overflow(status: int | None, code: str | None, text: str) -> bool:
+    """Whether an error means that the request is longer than the model's window.
+
+    `status` is the HTTP status, None for an error inside a stream; `code` its code or type; `text` the whole
+    body as received, which may be empty.
+    """
+    named = (code or "").strip().lower()
+    if named in _CODES:
+        return True
+    if named in _NOT_CODES or status == 429 or _REJECT.search(text):
+        return False
+    if status is not None and status not in _STATUSES:
+        return False
+    if not text.strip():
+        return status in _BODYLESS
+    return _TEXT.search(text) is not None
+
+
+def silent_overflow(reported_input: int, window: int) -> bool:
+    """Whether a *successful* answer reports more input tokens than the window has: it was cut silently."""
+    return reported_input > window > 0

@@ -1,0 +1,93 @@
+"""The sections of a summary: their headings, and reading and writing a summary by section."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+NONE = "(none)"
+"""Stands in a section that has nothing."""
+
+
+class Section(NamedTuple):
+    name: str
+    heading: str
+    share: float
+    """Of the room for lines, how much the section may take before the others have had theirs."""
+
+
+class _Sections(NamedTuple):
+    goal: Section
+    constraints: Section
+    done: Section
+    progress: Section
+    blocked: Section
+    decisions: Section
+    ahead: Section
+    critical: Section
+
+
+SECTIONS = _Sections(
+    Section("Goal", "## Goal", 0.16),
+    Section("Constraints & Preferences", "## Constraints & Preferences", 0.2),
+    Section("Done", "### Done", 0.18),
+    Section("In Progress", "### In Progress", 0.1),
+    Section("Blocked", "### Blocked", 0.06),
+    Section("Key Decisions", "## Key Decisions", 0.12),
+    Section("Next Steps", "## Next Steps", 0.08),
+    Section("Critical Context", "## Critical Context", 0.1),
+)
+GOAL = SECTIONS.goal
+_PARENT = "## Progress"
+"""Stands before Done, In Progress and Blocked."""
+
+# What models, ours in other languages included, call the sections; the turn prefix's own ones too.
+_NAMES: Mapping[str, Section] = {
+    **{section.name.casefold(): section for section in SECTIONS},
+    **dict.fromkeys(("goals", "original request", "目标", "原始请求", "目標", "목표"), SECTIONS.goal),
+    **dict.fromkeys(
+        ("constraints", "约束与偏好", "约束和偏好", "约束", "制約", "제약"), SECTIONS.constraints
+    ),
+    **dict.fromkeys(
+        ("progress", "early progress", "进展", "进度", "早期进展", "已完成", "完了"), SECTIONS.done
+    ),
+    **dict.fromkeys(("进行中", "進行中"), SECTIONS.progress),
+    **dict.fromkeys(("受阻", "阻塞", "被阻塞"), SECTIONS.blocked),
+    **dict.fromkeys(("关键决策", "关键决定", "重要な決定"), SECTIONS.decisions),
+    **dict.fromkeys(("下一步", "后续步骤", "次のステップ"), SECTIONS.ahead),
+    **dict.fromkeys(("context for suffix", "关键上下文", "后续所需上下文"), SECTIONS.critical),
+}
+
+_FILE_LISTS = re.compile(r"<(read-files|modified-files)>.*?(?:</\1>|\Z)", re.DOTALL)
+_HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
+_TAG = re.compile(r"</?[a-z][a-z-]{0,40}>")
+_MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
+
+
+def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
+    """A summary's lines with their sections, list marks and file lists left out.
+
+    Lines before the first heading are goals; what stands under a heading nobody knows is critical context.
+    """
+    section = SECTIONS.goal
+    for line in _FILE_LISTS.sub("", text).splitlines():
+        line = line.strip()
+        if heading := _HEADING.fullmatch(line):
+            name = heading[1].strip().strip("*:：").casefold()
+            section = _NAMES.get(name, SECTIONS.critical)
+            continue
+        mark = _MARK.match(line)
+        line = line[mark.end() if mark else 0 :].strip()
+        if line and line != NONE and not _TAG.fullmatch(line):
+            ticked = mark is not None and mark[1] in ("x", "X")
+            yield (SECTIONS.done if ticked else section), line
+
+
+def render_summary(lines: Mapping[Section, Sequence[str]]) -> str:
+    """All sections in their order, each with its lines as a list."""
+    parts: list[str] = []
+    for section in SECTIONS:
+        if section is SECTIONS.done:
+            parts.append(_PARENT)
+        parts.append(section.heading)
+        parts += [f"- {line}" for line in lines.get(section, ())] or [NONE]
+    return "\n".join(parts)

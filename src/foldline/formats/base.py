@@ -1,0 +1,115 @@
+"""What every reader shares: the result, and careful ways into JSON that somebody else wrote."""
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from foldline.history import Damage
+from foldline.protocol import Entry, SessionHeader
+
+Json: TypeAlias = Any
+"""A value of foreign JSON: looked at through the functions below, never trusted to have a shape."""
+JsonObject = dict[str, Json]
+
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSession:
+    """A session read from a file that may not be ours. The file itself is never written to."""
+
+    format: str
+    header: SessionHeader
+    entries: list[Entry]
+    """In index order; an index is the position of its record among the file's non-empty lines, from 0."""
+    damage: Damage
+    notes: tuple[str, ...] = ()
+    """What a reader should know: what was left out, and why. Sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """One record of a JSONL file."""
+
+    position: int
+    """Among the non-empty lines, from 0."""
+    record: JsonObject
+
+
+def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
+    """The objects of a JSONL file. What is torn, undecodable or full of NULs is counted."""
+    lines: list[JsonLine] = []
+    damaged: list[int] = []
+    position = 0
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        content = line.strip(b"\0 \t\r")
+        if not content and b"\0" not in line:
+            continue
+        record = parse_object(content)
+        if record is None:
+            damaged.append(number)
+        else:
+            lines.append(JsonLine(position, record))
+        position += 1
+    return lines, Damage(tuple(damaged))
+
+
+def parse_object(text: bytes) -> JsonObject | None:
+    """The JSON object this is, with text that can be encoded again; None where it is none."""
+    try:
+        value: Json = json.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    return as_object(_mended(value)) if _LONE_SURROGATE.search(text) else value
+
+
+def _mended(value: Json) -> Json:
+    """Half characters, which JSON can spell and UTF-8 cannot, become replacement characters."""
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [_mended(item) for item in value]
+        case dict():
+            return {_mended(key): _mended(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def as_text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def as_object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def as_count(value: Json) -> int:
+    """A number of things: a whole number from 0 up; 0 for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return 0
+    return max(0, int(value))
+
+
+def as_time(value: Json) -> datetime | None:
+    """A moment, from ISO 8601 text or milliseconds since 1970."""
+    try:
+        match value:
+            case str():
+                moment = datetime.fromisoformat(value)
+                return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            case int() | float():
+                return datetime.fromtimestamp(value / 1000, UTC)
+            case _:
+                return None
+    except (ValueError, OverflowError, OSError):
+        return None

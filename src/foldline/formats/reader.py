@@ -1,0 +1,59 @@
+"""Read any session file there is a reader for."""
+
+from pathlib import Path
+from typing import get_args
+
+from foldline.history import EVENTS, parse_log
+from foldline.protocol import FoldlineError
+
+from .base import ForeignSession
+from .detect import Format, Unreadable, detect
+from .pi import read_pi
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
+    """The session in a file, or in a session folder of ours. Only reads.
+
+    `format` is one of `FORMATS` and overrides detection.
+
+    Raises:
+        FoldlineError: no such file, not a session, or of a format without a reader.
+    """
+    path = Path(path).expanduser()
+    if format is not None and format not in FORMATS:
+        raise FoldlineError(f"There is no format {format!r}: Foldline reads {_known()}.")
+    data = _read(path)
+    found = detect(data)
+    match format or found:
+        case Unreadable(what):
+            raise FoldlineError(f"{path} {what}: Foldline reads {_known()}.")
+        case "pi":
+            return read_pi(data, path)
+        case _:
+            loaded = parse_log(data, path)
+            notes = (f"{loaded.damage}.",) if loaded.damage else ()
+            return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
+
+
+def _read(path: Path) -> bytes:
+    events = path / EVENTS
+    try:
+        if path.is_dir():
+            if not events.is_file():
+                raise FoldlineError(
+                    f"{path} is a folder without {EVENTS}: name a session file or a session folder of ours."
+                )
+            return events.read_bytes()
+        if path.exists() and not path.is_file():
+            raise FoldlineError(f"{path} is not a regular file.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise FoldlineError(f"There is no file {path}.") from None
+    except OSError as error:
+        raise FoldlineError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _known() -> str:
+    return "its own sessions (foldline) and those of pi (pi)"

@@ -1,0 +1,64 @@
+"""Where sessions lie on disk, and what they are called."""
+
+import hashlib
+import os
+import re
+import secrets
+from datetime import datetime
+from pathlib import Path
+
+EVENTS = "events.jsonl"
+META = "meta.json"
+LOCK = "lock"
+HOLDER = "holder.json"
+
+_SUFFIX_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Digits and letters without those that are read as one another (i, l, o, u)."""
+_SUFFIX_LENGTH = 6
+
+
+def data_home() -> Path:
+    """The folder of everything Foldline stores: `FOLDLINE_HOME`, else the data folder of this platform."""
+    override = os.environ.get("FOLDLINE_HOME")
+    if override:
+        return Path(override).expanduser()
+    from platformdirs import user_data_path  # costs time only where it is needed
+
+    return user_data_path("foldline", appauthor=False)
+
+
+def sessions_dir(home: Path) -> Path:
+    return home / "sessions"
+
+
+def real_path(folder: Path | str) -> str:
+    """The path that names a working folder, whatever link or relative path led to it."""
+    return os.path.realpath(folder)
+
+
+def workdir_key(cwd: Path | str) -> str:
+    """The name of the folder that holds the sessions of a working folder: its name and a hash of its path."""
+    path = real_path(cwd)
+    name = re.sub(r"[^\w.-]+", "-", Path(path).name).strip("-.")[:40] or "root"
+    digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{name}-{digest[:8]}"
+
+
+def new_session_id(now: datetime) -> str:
+    """An id that sorts by time and whose random end is enough to name it."""
+    suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(_SUFFIX_LENGTH))
+    return f"{now:%Y%m%d-%H%M%S}-{suffix}"
+
+
+def session_dir(home: Path, cwd: Path | str, session_id: str) -> Path:
+    return sessions_dir(home) / workdir_key(cwd) / session_id
+
+
+def events_file(path: Path) -> Path:
+    """The event file of a session, given that file or the session's folder."""
+    return path / EVENTS if path.is_dir() else path
+
+
+def short_id(session_id: str) -> str:
+    """The random end of a session id, for display; `find_session` finds the session by it."""
+    return session_id.rsplit("-", 1)[-1]

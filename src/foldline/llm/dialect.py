@@ -1,0 +1,294 @@
+"""Dialects: how canonical messages become the OpenAI chat messages one kind of server accepts.
+
+Pure and deterministic. Extending a list by whole tool groups or turns extends its rendering: nothing that was
+rendered before changes, except that the last rendered message may grow where the dialect merges neighbours.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, assert_never
+from urllib.parse import urlsplit
+
+from foldline.protocol import (
+    AssistantMessage,
+    DeveloperMessage,
+    ImagePart,
+    Message,
+    SystemMessage,
+    TextPart,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+)
+
+from .base import ToolSpec
+
+ChatMessage = dict[str, Any]
+"""One message of `/chat/completions`, ready for JSON."""
+
+NOTE_OPEN, NOTE_CLOSE = "<system-note>", "</system-note>"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a kind of server accepts."""
+
+    name: str
+    merge_system: bool
+    """One leading system message; what would be a later one becomes marked user text."""
+    developer_role: Literal["developer", "system", "user"]
+    strict_alternation: bool
+    """Neighbours of the same role are merged with a blank line."""
+    user_first: bool
+    """The first message after the system message has the role user."""
+    replay_reasoning: bool
+    """Reasoning goes back as `reasoning_content`."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"]
+
+
+OPENAI = Dialect(
+    name="openai",
+    merge_system=False,
+    developer_role="system",
+    strict_alternation=False,
+    user_first=False,
+    replay_reasoning=False,
+    max_tokens_field="max_completion_tokens",
+)
+STRICT = Dialect(
+    name="strict",
+    merge_system=True,
+    developer_role="user",
+    strict_alternation=True,
+    user_first=True,
+    replay_reasoning=False,
+    max_tokens_field="max_tokens",
+)
+STRICT_REASONING = replace(STRICT, name="strict-reasoning", replay_reasoning=True)
+"""Kimi and DeepSeek refuse a thinking model's messages when they come back without their reasoning."""
+
+_REASONING_HOSTS = ("moonshot.ai", "moonshot.cn", "kimi.com", "deepseek.com")
+
+
+def dialect_for(base_url: str | None) -> Dialect:
+    """The dialect of the server at `base_url`; None is OpenAI itself. Unknown servers get the strictest."""
+    if base_url is None:
+        return OPENAI
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        return STRICT
+    if host == "api.openai.com":
+        return OPENAI
+    if any(host == known or host.endswith("." + known) for known in _REASONING_HOSTS):
+        return STRICT_REASONING
+    return STRICT
+
+
+def machine_text(text: str) -> str:
+    """Text of ours in the role user, marked so that it is never taken for something the user typed.
+
+    A closing mark inside the text is defused: what a tool or a model wrote cannot step out of the note.
+    """
+    defused = text.replace("</system-note", r"<\/system-note")
+    return f"{NOTE_OPEN}\n{defused}\n{NOTE_CLOSE}"
+
+
+def to_openai(messages: Sequence[Message], dialect: Dialect) -> list[ChatMessage]:
+    """The messages as one request sends them.
+
+    Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
+    """
+    rendering = _Rendering(dialect)
+    for message in messages:
+        match message:
+            case SystemMessage() | DeveloperMessage():
+                rendering.instruct(message)
+            case UserMessage():
+                rendering.ask(message)
+            case AssistantMessage():
+                rendering.answer(message)
+            case ToolResultMessage():
+                rendering.report(message)
+            case _:
+                assert_never(message)
+    rendering.flush_images()
+    return rendering.done
+
+
+def tools_to_openai(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
+    """The tools as one request offers them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": _function_name(tool.name),
+                "description": tool.description,
+                "parameters": tool.parameters,
+            },
+        }
+        for tool in tools
+    ]
+
+
+class _Rendering:
+    """The messages rendered so far, and the images that wait for the end of their tool group."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.done: list[ChatMessage] = []
+        self._images: list[dict[str, Any]] = []
+
+    @property
+    def _leading(self) -> bool:
+        """Whether nothing but system messages has been rendered."""
+        return all(message["role"] in ("system", "developer") for message in self.done)
+
+    def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
+        text = message.text
+        if not text:
+            return
+        self.flush_images()
+        if self.dialect.merge_system:
+            if not self._leading:
+                self._add_user([_text(machine_text(text))])
+            elif self.done:
+                self.done[0]["content"] += "\n\n" + text
+            else:
+                self.done.append({"role": "system", "content": text})
+            return
+        role = "system" if isinstance(message, SystemMessage) else self.dialect.developer_role
+        if role == "user":
+            self._add_user([_text(machine_text(text))])
+        else:
+            self.done.append({"role": role, "content": text})
+
+    def ask(self, message: UserMessage) -> None:
+        self.flush_images()
+        pieces: list[dict[str, Any]] = []
+        for part in message.parts:
+            if isinstance(part, TextPart) and part.text:
+                if pieces and pieces[-1]["type"] == "text":
+                    pieces[-1] = _text(pieces[-1]["text"] + "\n" + part.text)
+                else:
+                    pieces.append(_text(part.text))
+            elif isinstance(part, ImagePart):
+                pieces.append(_image(part))
+        if message.origin != "typed":
+            pieces = [
+                _text(machine_text(piece["text"])) if piece["type"] == "text" else piece for piece in pieces
+            ]
+        if pieces:
+            self._add_user(pieces)
+
+    def answer(self, message: AssistantMessage) -> None:
+        text, calls = message.text, [_call(call) for call in message.calls]
+        if not text and not calls:
+            return
+        self.flush_images()
+        if self.dialect.user_first and self._leading:
+            self._add_user([_text(machine_text("The conversation goes on from here."))])
+        rendered: ChatMessage = {"role": "assistant", "content": text or None}
+        if self.dialect.replay_reasoning and message.thinking:
+            rendered["reasoning_content"] = message.thinking
+        if calls:
+            rendered["tool_calls"] = calls
+        last = self.done[-1] if self.done else None
+        if (
+            self.dialect.strict_alternation
+            and last is not None
+            and last["role"] == "assistant"
+            and "tool_calls" not in last
+        ):
+            for key in ("content", "reasoning_content"):
+                if rendered.get(key):
+                    last[key] = f"{last[key]}\n\n{rendered[key]}" if last.get(key) else rendered[key]
+            if calls:
+                last["tool_calls"] = calls
+        else:
+            self.done.append(rendered)
+
+    def report(self, message: ToolResultMessage) -> None:
+        images = [part for part in message.parts if isinstance(part, ImagePart)]
+        text = message.text
+        call_id = _call_id(message.call_id)
+        if images:
+            note = f"What the tool call {call_id} returned as an image:"
+            self._images += [_text(machine_text(note)), *map(_image, images)]
+            text = text or "The result is an image; it follows."
+        self.done.append({"role": "tool", "tool_call_id": call_id, "content": text})
+
+    def flush_images(self) -> None:
+        """Images of tool results go after the whole group: `tool` messages carry text only."""
+        if self._images:
+            pieces, self._images = self._images, []
+            self._add_user(pieces)
+
+    def _add_user(self, pieces: list[dict[str, Any]]) -> None:
+        last = self.done[-1] if self.done else None
+        if self.dialect.strict_alternation and last is not None and last["role"] == "user":
+            before = last["content"]
+            known = [_text(before)] if isinstance(before, str) else before
+            last["content"] = _content([*known, *pieces])
+        else:
+            self.done.append({"role": "user", "content": _content(pieces)})
+
+
+def _content(pieces: Sequence[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Pieces as a content: neighbouring texts joined by a blank line; a plain string where that is all."""
+    joined: list[dict[str, Any]] = []
+    for piece in pieces:
+        if piece["type"] == "text" and joined and joined[-1]["type"] == "text":
+            joined[-1] = _text(f"{joined[-1]['text']}\n\n{piece['text']}")
+        else:
+            joined.append(piece)
+    if len(joined) == 1 and joined[0]["type"] == "text":
+        text: str = joined[0]["text"]
+        return text
+    return joined
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(part: ImagePart) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
+
+
+def _call(part: ToolCallPart) -> dict[str, Any]:
+    return {
+        "id": _call_id(part.call_id),
+        "type": "function",
+        "function": {
+            "name": _function_name(part.name),
+            "arguments": part.arguments if _is_json_object(part.arguments) else "{}",
+        },
+    }
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        # JSON has no NaN and no Infinity, though Python reads them.
+        return isinstance(json.loads(text, parse_constant=_refuse), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _function_name(name: str) -> str:
+    """OpenAI takes letters, digits, `_` and `-`, 64 at most; imported sessions hold other names."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "tool"
+
+
+def _call_id(call_id: str) -> str:
+    """OpenAI takes 40 characters; ids of other providers can be longer and must stay distinct."""
+    if len(call_id) <= 40:
+        return call_id
+    return f"{call_id[:23]}_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"

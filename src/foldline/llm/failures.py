@@ -1,0 +1,194 @@
+"""What a failed request means: one sentence for people, without any key, and whether waiting can help."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from foldline.context.overflow import is_overflow
+
+RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+MAX_RETRIES = 3
+LONGEST_WAIT = 60.0
+"""Seconds; a server that asks for more is asked again after this."""
+
+_OUT_OF_MONEY = ("insufficient_quota", "billing", "credit balance", "insufficient balance")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a request went, for sentences."""
+
+    url: str = field(repr=False)
+    model: str
+    key: str = field(default="", repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The URL without user, password and query, any of which may hold a secret."""
+        try:
+            parts = urlsplit(self.url)
+        except ValueError:
+            return "the server"
+        return f"{parts.scheme}://{parts.netloc.rsplit('@', 1)[-1]}{parts.path}".rstrip("/")
+
+    def clean(self, text: str) -> str:
+        """Foreign text fit for a sentence: one line, bounded, without control characters or the key."""
+        if self.key:
+            text = text.replace(self.key, "[key]")
+        text = re.sub(r"\s+", " ", text).strip()
+        text = re.sub(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "�", text)
+        return text if len(text) <= 300 else text[:299] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt."""
+
+    sentence: str
+    status: int | None = None
+    retry: bool = False
+    overflow: bool = False
+    wait: float | None = None
+    """Seconds the server asked to wait."""
+    body: str = field(default="", repr=False)
+
+    def seconds_before(self, attempt: int) -> float:
+        """Seconds before retry `attempt`, counted from 1: what the server asked for, else 1, 2, 4."""
+        return min(LONGEST_WAIT, self.wait if self.wait is not None else 2.0 ** (attempt - 1))
+
+
+def status_failure(at: Endpoint, status: int, body: str, headers: Mapping[str, str]) -> Failure:
+    """An answer with an HTTP status of 400 or more. Header names are in lower case."""
+    code, detail = _error_of(body)
+    return _classify(at, status, code, detail, body, _retry_after(headers))
+
+
+def stream_failure(at: Endpoint, error: object) -> Failure:
+    """An error object inside a stream that began well; a numeric `code` is the status it stands for."""
+    body = error if isinstance(error, str) else json.dumps(error, default=str)
+    code, detail = _error_of(body)
+    status = int(code) if code is not None and re.fullmatch(r"[45]\d\d", code) else None
+    return _classify(at, status, code, detail, body, None)
+
+
+def window_failure(at: Endpoint) -> Failure:
+    """A finish reason that says the window was full."""
+    return Failure(_overflow_sentence(at, ""), overflow=True)
+
+
+def unreachable_failure(at: Endpoint, reason: str) -> Failure:
+    why = f" ({cleaned.rstrip('.')})" if (cleaned := at.clean(reason)) else ""
+    return Failure(
+        f"Cannot connect to {at.shown}{why}: check that the server runs and that OPENAI_BASE_URL is right.",
+        retry=True,
+    )
+
+
+def broken_failure(at: Endpoint) -> Failure:
+    return Failure(f"{at.shown} ended the answer before it was complete: send the prompt again.", retry=True)
+
+
+def stalled_failure(at: Endpoint, seconds: float) -> Failure:
+    return Failure(f"{at.shown} sent nothing for {seconds:g} s: send the prompt again.", retry=True)
+
+
+def unlisted_failure(at: Endpoint) -> Failure:
+    return Failure(
+        f"{at.shown} does not say which models it has: name one with -m or FOLDLINE_MODEL, "
+        "and check that OPENAI_BASE_URL ends where its API starts, often in /v1."
+    )
+
+
+def _classify(
+    at: Endpoint, status: int | None, code: str | None, detail: str, body: str, wait: float | None
+) -> Failure:
+    if is_overflow(status, code, body):
+        return Failure(_overflow_sentence(at, detail), status, overflow=True, body=body)
+    lowered = body.lower()
+    if status in (402, 403, 429) and any(word in lowered for word in _OUT_OF_MONEY):
+        sentence = f"{at.shown} says that the account of this key has no credit left{_because(at, detail)}"
+        return Failure(sentence, status, body=body)
+    return Failure(
+        _sentence(at, status, code, detail),
+        status,
+        retry=status in RETRY_STATUSES or (status is None and "overloaded" in lowered),
+        wait=wait,
+        body=body,
+    )
+
+
+def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -> str:
+    because = _because(at, detail)
+    match status:
+        case None:
+            return f"{at.shown} broke off with an error{because}"
+        case 401 if at.key:
+            return f"{at.shown} refused the key (401): set OPENAI_API_KEY to one that is valid there."
+        case 401:
+            return f"{at.shown} wants a key (401): set OPENAI_API_KEY."
+        case 403:
+            return f"{at.shown} does not allow this key to use {at.model} (403){because}"
+        case 404:
+            return (
+                f"{at.shown} has no model {at.model} (404): choose another with -m or FOLDLINE_MODEL, "
+                "or check that OPENAI_BASE_URL ends where the API starts, often in /v1."
+            )
+        case 413:
+            return f"{at.shown} finds the request too large in bytes (413): leave out images{because}"
+        case 429:
+            return f"{at.shown} limits how often {at.model} may be asked (429): wait and send again{because}"
+        case 408 | 409 | 500 | 502 | 503 | 504 | 529:
+            return f"{at.shown} has trouble of its own ({status}): send again later{because}"
+        case _ if code == "model_not_found":
+            return f"{at.shown} has no model {at.model}: choose another with -m or FOLDLINE_MODEL."
+        case _:
+            return f"{at.shown} refused the request ({status}){because}"
+
+
+def _overflow_sentence(at: Endpoint, detail: str) -> str:
+    return f"The request is longer than the window of {at.model}{_because(at, detail)}"
+
+
+def _because(at: Endpoint, detail: str) -> str:
+    """The server's own words as the end of a sentence."""
+    cleaned = at.clean(detail)
+    if not cleaned:
+        return "."
+    return f': it says "{cleaned.rstrip(".")}".'
+
+
+def _error_of(body: str) -> tuple[str | None, str]:
+    """Code (or type) and message of an error body, in the shapes servers use; a page of HTML says nothing."""
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return None, "" if body.lstrip().startswith("<") else body
+    if isinstance(value, list) and value:  # Gemini's compatible endpoint wraps its error in a list.
+        value = value[0]
+    if not isinstance(value, dict):
+        return None, str(value)
+    error = value.get("error", value)
+    if not isinstance(error, dict):
+        return None, str(error)
+    code = next((str(error[name]) for name in ("code", "type") if error.get(name)), None)
+    message = next((error[name] for name in ("message", "detail", "msg") if error.get(name)), "")
+    return code, message if isinstance(message, str) else json.dumps(message)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from `retry-after-ms` or `retry-after`; a date is measured against the server's own `date`."""
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * scale
+        except (KeyError, ValueError):
+            continue
+        return max(0.0, seconds) if math.isfinite(seconds) else None
+    try:
+        wait = parsedate_to_datetime(headers["retry-after"]) - parsedate_to_datetime(headers["date"])
+    except (KeyError, ValueError, TypeError):
+        return None
+    return max(0.0, wait.total_seconds())

@@ -1,0 +1,50 @@
+"""The one component behind the transcript and every panel: a view over blocks, drawn by lines.
+
+A place is a `Key` (entry index, piece), never a row. Blocks are immutable plain data; text given to them
+goes through `clean` first. `BlockView` shows them, `markdown_blocks` and `StreamingMarkdown` cut answers.
+"""
+
+from foldline.tui.blocks.block import (
+    Block,
+    Column,
+    DiffBlock,
+    DiffLine,
+    Key,
+    RowBlock,
+    RuleBlock,
+    TextBlock,
+    diff_lines,
+)
+from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right
+from foldline.tui.blocks.clean import clean, clean_line
+from foldline.tui.blocks.markdown import MarkdownBlock, markdown_blocks
+from foldline.tui.blocks.streaming import Feed, StreamingMarkdown
+from foldline.tui.blocks.styles import ROLES, Styles, styles_from
+from foldline.tui.blocks.view import BlockView, Gutter
+
+__all__ = [
+    "ROLES",
+    "Block",
+    "BlockView",
+    "Column",
+    "DiffBlock",
+    "DiffLine",
+    "Feed",
+    "Gutter",
+    "Key",
+    "MarkdownBlock",
+    "RowBlock",
+    "RuleBlock",
+    "Span",
+    "Spans",
+    "StreamingMarkdown",
+    "Styles",
+    "TextBlock",
+    "clean",
+    "clean_line",
+    "cut_left",
+    "cut_right",
+    "diff_lines",
+    "markdown_blocks",
+    "styles_from",
+]

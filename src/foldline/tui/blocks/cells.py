@@ -1,0 +1,157 @@
+"""Measuring, cutting and wrapping text by terminal cells, never inside a character."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rich.cells import cell_len, split_graphemes
+from rich.segment import Segment
+from textual.strip import Strip
+
+from foldline.tui.blocks.styles import Styles
+
+Span = tuple[str, str]
+"""Text and the specification of its style; `Styles` says what that looks like."""
+Spans = tuple[Span, ...]
+
+_CJK: Final = "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
+_CLOSING: Final = "，。、！？：；）」』】》〉〕’”％…,.!?:;)"
+_UNIT: Final = re.compile(rf" *(?:[^ {_CJK}]+|[{_CJK}][{re.escape(_CLOSING)}]*)| +")
+"""What stays together on a line: a word with the spaces before it, or one ideograph and the closing
+punctuation after it (which may not start a line)."""
+
+
+def fit(text: str, width: int) -> int:
+    """How many characters of `text`, from its start, fit into `width` cells without tearing one apart."""
+    if width <= 0:
+        return 0
+    if text.isascii():
+        return min(len(text), width)
+    end = used = 0
+    for _, stop, cells in split_graphemes(text)[0]:
+        used += cells
+        if used > width:
+            break
+        end = stop
+    return end
+
+
+def cut_right(text: str, width: int) -> str:
+    """`text` in at most `width` cells; what is too long ends in `…`. For prose."""
+    if cell_len(text) <= width:
+        return text
+    return text[: fit(text, width - 1)].rstrip() + "…" if width > 0 else ""
+
+
+def cut_left(text: str, width: int) -> str:
+    """`text` in at most `width` cells; what is too long loses its start: `…/name.py`. For paths."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    start, left = 0, cell_len(text)
+    for _, stop, cells in split_graphemes(text)[0]:
+        if left <= width - 1:
+            break
+        left -= cells
+        start = stop
+    slash = text.find("/", start)
+    if 0 <= slash < len(text) - 1:
+        start = slash
+    return "…" + text[start:]
+
+
+def wrap(text: str, width: int) -> list[tuple[int, int]]:
+    """The lines of `text` at `width` cells, each as (start, stop); spaces at a break belong to no line."""
+    width = max(width, 2)  # room for one wide character
+    lines: list[tuple[int, int]] = []
+    start = 0
+    for line in text.split("\n"):
+        _wrap_line(line, start, width, lines)
+        start += len(line) + 1
+    return lines
+
+
+def _wrap_line(text: str, base: int, width: int, lines: list[tuple[int, int]]) -> None:
+    if cell_len(text) <= width:
+        lines.append((base, base + len(text)))
+        return
+    start = end = 0  # the open line, without spaces at its end
+    used = 0
+    for match in _UNIT.finditer(text):
+        unit, stop = match[0], match.end()
+        cells = cell_len(unit)
+        if used + cells <= width:
+            used += cells
+            if not unit.isspace():
+                end = stop
+            continue
+        word = match.start() + len(unit) - len(unit.lstrip(" "))
+        if word == stop:  # only spaces, too many
+            continue
+        if end > start:
+            lines.append((base + start, base + end))
+            start, used = word, cell_len(text[word:stop])
+        else:
+            used += cells
+        while used > width:  # a word longer than a line
+            stop_here = start + max(1, fit(text[start:stop], width))
+            lines.append((base + start, base + stop_here))
+            start = stop_here
+            used = cell_len(text[start:stop])
+        end = stop
+    if end > start:
+        lines.append((base + start, base + end))
+
+
+def slice_spans(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
+    """The part of `spans` between two character positions of their joined text."""
+    part: list[Span] = []
+    position = 0
+    for text, style in spans:
+        low, high = max(start - position, 0), min(stop - position, len(text))
+        if low < high:
+            part.append((text[low:high], style))
+        position += len(text)
+        if position >= stop:
+            break
+    return part
+
+
+def wrap_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
+    """The lines of styled text at `width` cells."""
+    text = "".join(text for text, _ in spans)
+    if len(spans) == 1:
+        style = spans[0][1]
+        return [[(text[start:stop], style)] if stop > start else [] for start, stop in wrap(text, width)]
+    return [slice_spans(spans, start, stop) for start, stop in wrap(text, width)]
+
+
+def chop_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
+    """One line of styled text cut hard every `width` cells: code, where every space counts."""
+    text = "".join(text for text, _ in spans)
+    if cell_len(text) <= width:
+        return [list(spans)]
+    lines: list[list[Span]] = []
+    start = 0
+    while start < len(text):
+        stop = start + max(1, fit(text[start:], max(width, 2)))
+        lines.append(slice_spans(spans, start, stop))
+        start = stop
+    return lines
+
+
+def width_of(spans: Iterable[Span]) -> int:
+    """Cells that styled text takes on one line."""
+    return sum(cell_len(text) for text, _ in spans)
+
+
+def to_strip(spans: Iterable[Span], styles: Styles) -> Strip:
+    """One line of styled text as a strip."""
+    segments = [Segment(text, styles[style]) for text, style in spans if text]
+    return Strip(segments, sum(segment.cell_length for segment in segments))
+
+
+def estimated_lines(text: str, width: int) -> int:
+    """About how many lines `text` takes at `width` cells, from its length alone."""
+    return text.count("\n") + 1 + len(text) // max(width, 8)

@@ -1,0 +1,93 @@
+"""Code in the colour roles of the screens: a fence is highlighted once, as a whole, and then sliced."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from foldline.tui.blocks.cells import Span
+
+if TYPE_CHECKING:
+    from pygments.token import _TokenType
+
+_MOST_LINES: Final = 3_000
+_MOST_CHARACTERS: Final = 150_000
+"""Larger fences stay plain: highlighting takes about 1 ms for 40 lines, and nobody reads colours there."""
+
+# Seven roles have to do: structure in the one accent, literals in `live`, what stands out in `altered`.
+_ROLES: Final = {
+    "Comment": "muted italic",
+    "Keyword": "accent",
+    "Keyword.Constant": "altered",
+    "Literal.String": "live",
+    "Literal.String.Doc": "muted",
+    "Literal.Number": "altered",
+    "Name.Decorator": "folded",
+    "Name.Builtin": "folded",
+    "Name.Tag": "accent",
+    "Name.Attribute": "folded",
+    "Name.Exception": "folded",
+    "Operator.Word": "accent",
+    "Generic.Deleted": "alert",
+    "Generic.Inserted": "live",
+    "Generic.Heading": "accent",
+    "Generic.Subheading": "folded",
+    "Generic.Prompt": "muted",
+    "Generic.Output": "muted",
+}
+
+
+class Fence:
+    """The lines of a code block and its language; highlighted when first drawn."""
+
+    __slots__ = ("_lines", "language", "source")
+
+    def __init__(self, source: Sequence[str], language: str) -> None:
+        self.source = tuple(source)
+        self.language = language
+        """As written after the fence; empty: plain."""
+        self._lines: list[list[Span]] | None = None
+
+    def lines(self, start: int, stop: int) -> list[list[Span]]:
+        """Some of the lines, each as styled text."""
+        if self._lines is None:
+            self._lines = highlighted(self.source, self.language)
+        return self._lines[start:stop]
+
+
+def highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
+    """Code lines as styled text; plain where the language is unknown or the code too long."""
+    plain: list[list[Span]] = [[(line, "text")] if line else [] for line in lines]
+    source = "\n".join(lines)
+    if not language or not lines or len(lines) > _MOST_LINES or len(source) > _MOST_CHARACTERS:
+        return plain
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=True)
+    except ClassNotFound:
+        return plain
+    styles: dict[_TokenType, str] = {}
+    result: list[list[Span]] = [[]]
+    for token, text in lexer.get_tokens(source):
+        style = styles.get(token)
+        if style is None:
+            style = styles[token] = _role(token)
+        first, *rest = text.split("\n")
+        if first:
+            result[-1].append((first, style))
+        result += [[(part, style)] if part else [] for part in rest]
+    result.pop()  # after the line end the lexer ensures
+    same = len(result) == len(lines) and all(
+        "".join(text for text, _ in spans) == line for spans, line in zip(result, lines, strict=True)
+    )
+    return result if same else plain  # some lexers drop characters they do not like
+
+
+def _role(token: "_TokenType") -> str:
+    """The style of a token: that of its nearest ancestor with one."""
+    parts = str(token).split(".")[1:]
+    while parts:
+        if (role := _ROLES.get(".".join(parts))) is not None:
+            return role
+        parts.pop()
+    return "text"

@@ -1,0 +1,90 @@
+"""Many blocks one below the other: order, keys and heights. Knows nothing of screens."""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.heights import Heights
+
+
+class Sheet:
+    """Blocks in order, found by index or key. A height is an estimate until `measure` asks for it.
+
+    `height_of` draws a block and says how many lines it takes, gap included.
+    """
+
+    def __init__(self, height_of: Callable[[Block], int]) -> None:
+        self._height_of = height_of
+        self._blocks: list[Block] = []
+        self._index: dict[Key, int] = {}
+        self._indexed = 0  # blocks before this one are in `_index` with their right number
+        self._measured = array("q")  # the layout each height was measured at
+        self._layout = 1
+        self.heights = Heights()
+        self.width = 80
+        """Cells a body has: what estimates are made for."""
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def __getitem__(self, index: int) -> Block:
+        return self._blocks[index]
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self._blocks)
+
+    def find(self, key: Key) -> int | None:
+        """The index of the block with this key."""
+        if self._indexed < len(self._blocks):
+            for index in range(self._indexed, len(self._blocks)):
+                self._index[self._blocks[index].key] = index
+            self._indexed = len(self._blocks)
+        return self._index.get(key)
+
+    def measure(self, index: int) -> int:
+        """The height of a block at the present width, drawing it if that is not known."""
+        if self._measured[index] != self._layout:
+            self.heights.set(index, self._height_of(self._blocks[index]))
+            self._measured[index] = self._layout
+        return self.heights[index]
+
+    def relayout(self, width: int) -> None:
+        """Another width or look: every height becomes an estimate (its old value) again."""
+        self.width = width
+        self._layout += 1
+
+    def replace_all(self, blocks: Iterable[Block]) -> None:
+        """Other blocks altogether."""
+        self._blocks = list(blocks)
+        self._index = {}
+        self._indexed = 0
+        self._measured = array("q", bytes(8 * len(self._blocks)))
+        self.heights = Heights(self._estimate(block) for block in self._blocks)
+
+    def splice(self, start: int, stop: int, blocks: Sequence[Block]) -> None:
+        """Put `blocks` in the place of those from `start` up to, not including, `stop`."""
+        old = self._blocks[start:stop]
+        self._blocks[start:stop] = blocks
+        self._measured[start:stop] = array("q", bytes(8 * len(blocks)))
+        if [block.key for block in old] == [block.key for block in blocks]:
+            for index, block in enumerate(blocks, start):
+                self.heights.set(index, self._estimate(block))
+            return
+        if start < self._indexed:
+            self._unindex(old, start)
+        if stop == len(self._blocks) - len(blocks) + len(old):
+            self.heights.truncate(start)
+            for block in blocks:
+                self.heights.append(self._estimate(block))
+            return
+        self.heights.delete(start, stop)
+        self.heights.insert(start, [self._estimate(block) for block in blocks])
+
+    def _unindex(self, old: Iterable[Block], start: int) -> None:
+        """Numbers from `start` on are no longer right; keys that went must not be found."""
+        for block in old:
+            self._index.pop(block.key, None)
+        self._indexed = start
+
+    def _estimate(self, block: Block) -> int:
+        return block.gap + block.estimate(self.width)

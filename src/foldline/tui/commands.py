@@ -1,0 +1,383 @@
+"""The one registry of commands: keys, palette, slash completion, help, hints and the docs table come from it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from foldline.tui.state import ChatState
+
+Place = Literal["anywhere", "prompt", "panel"]
+"""Where a command's keys work. `anywhere`: whatever has the focus. `prompt`: in the editor, which asks here
+what its keys mean. `panel`: outside of text fields, where a letter is a command."""
+
+Scope = Literal["chat", "app"]
+"""Who carries it out: the chat screen itself, or the program it posts `CommandInvoked` to."""
+
+
+def _always(_: ChatState) -> bool:
+    return True
+
+
+def _idle(state: ChatState) -> bool:
+    return not state.busy
+
+
+def _asked(state: ChatState) -> bool:
+    return state.question is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing the reader can ask for."""
+
+    id: str
+    title: str
+    help: str
+    group: str
+    keys: tuple[str, ...] = ()
+    """Textual's names, the one to show first."""
+    slash: str = ""
+    argument: str = ""
+    """What may follow the slash command, as shown to people; `[…]` where it may be left out."""
+    place: Place = "anywhere"
+    scope: Scope = "chat"
+    enabled: Callable[[ChatState], bool] = _always
+    hint: str = ""
+    """Its word in the row of hints; commands with the same word share a place there."""
+    palette: bool = True
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "send",
+        "Send the prompt",
+        "Sends the prompt; while something runs it waits in the queue. On a marked queued prompt: changes places with it.",
+        "Prompt",
+        keys=("enter",),
+        place="prompt",
+        palette=False,
+    ),
+    Command(
+        "newline",
+        "New line",
+        "Starts a new line in the prompt.",
+        "Prompt",
+        keys=("ctrl+j", "shift+enter"),
+        place="prompt",
+        palette=False,
+    ),
+    Command(
+        "recall-older",
+        "Older prompt",
+        "On the first line: the queued prompts, newest first; without a queue, what was sent or put aside before.",
+        "Prompt",
+        keys=("up",),
+        place="prompt",
+        palette=False,
+    ),
+    Command(
+        "recall-newer",
+        "Newer prompt",
+        "On the last line: back towards the text you were writing.",
+        "Prompt",
+        keys=("down",),
+        place="prompt",
+        palette=False,
+    ),
+    Command(
+        "complete",
+        "Take the completion, or go to the next panel",
+        "Takes the marked completion of a `/command` or `@file`; with no list open, goes to the next panel.",
+        "Prompt",
+        keys=("tab",),
+        palette=False,
+        hint="panels",
+    ),
+    Command(
+        "editor",
+        "Write the prompt in an editor",
+        "Opens the prompt in $VISUAL or $EDITOR; what is saved there comes back here.",
+        "Prompt",
+        keys=("ctrl+g",),
+    ),
+    Command(
+        "inspector",
+        "Inspector",
+        "Every entry, what the model will be sent, and the files, side by side.",
+        "Context",
+        keys=("f2",),
+        slash="inspector",
+        scope="app",
+        hint="inspector",
+    ),
+    Command(
+        "compact",
+        "Compact the context",
+        "Folds the older part of the conversation into a summary now; a focus says what it should dwell on.",
+        "Context",
+        slash="compact",
+        argument="[focus]",
+        scope="app",
+        enabled=lambda state: state.compacting is None,
+    ),
+    Command(
+        "undo",
+        "Undo the last fold",
+        "Takes back the newest compaction: the model has the folded entries again.",
+        "Context",
+        slash="undo",
+        scope="app",
+        enabled=_idle,
+    ),
+    Command(
+        "clear",
+        "Clear the context",
+        "Empties what the model has down to system prompt and pins. The history keeps everything.",
+        "Context",
+        slash="clear",
+        scope="app",
+        enabled=_idle,
+    ),
+    Command(
+        "prompt-older",
+        "Previous prompt",
+        "Scrolls the transcript to the prompt before.",
+        "Transcript",
+        keys=("alt+up",),
+        hint="prompts",
+    ),
+    Command(
+        "prompt-newer",
+        "Next prompt",
+        "Scrolls the transcript to the next prompt.",
+        "Transcript",
+        keys=("alt+down",),
+        hint="prompts",
+    ),
+    Command(
+        "page-up",
+        "Scroll up",
+        "Scrolls the transcript one page up, from anywhere.",
+        "Transcript",
+        keys=("pageup",),
+        hint="scroll",
+    ),
+    Command(
+        "page-down",
+        "Scroll down",
+        "Scrolls the transcript one page down, from anywhere.",
+        "Transcript",
+        keys=("pagedown",),
+        hint="scroll",
+    ),
+    Command(
+        "end",
+        "To the end",
+        "Shows the end of the transcript and follows it again. `End` does the same at the end of the prompt's text.",
+        "Transcript",
+        keys=("ctrl+end",),
+    ),
+    Command(
+        "open-tools",
+        "Open or close all tool calls",
+        "Shows what every tool call was given and gave back, or only its one line.",
+        "Transcript",
+        keys=("ctrl+o",),
+        hint="open tools",
+    ),
+    Command(
+        "allow-once",
+        "Allow this call once",
+        "Answers the question of a tool call: run it this time.",
+        "Questions",
+        keys=("alt+y",),
+        enabled=_asked,
+    ),
+    Command(
+        "allow-always",
+        "Always allow calls like this",
+        "Answers the question of a tool call: run it, and its like for the rest of the session.",
+        "Questions",
+        keys=("alt+a",),
+        enabled=_asked,
+    ),
+    Command(
+        "decline",
+        "Decline this call",
+        "Answers the question of a tool call: do not run it.",
+        "Questions",
+        keys=("alt+n",),
+        enabled=_asked,
+    ),
+    Command(
+        "escape",
+        "Step outwards",
+        "Closes, leaves, cancels or puts aside, whichever comes first; the status row says which. Discards nothing.",
+        "Program",
+        keys=("escape",),
+        palette=False,
+    ),
+    Command(
+        "interrupt",
+        "Copy, cancel, quit",
+        "Copies a selection; else cancels what runs; else quits when pressed twice within 2 seconds.",
+        "Program",
+        keys=("ctrl+c",),
+        palette=False,
+    ),
+    Command(
+        "model",
+        "Switch the model",
+        "Without a name, lists the models there are.",
+        "Program",
+        slash="model",
+        argument="[name]",
+        scope="app",
+        enabled=_idle,
+    ),
+    Command(
+        "sessions",
+        "Sessions of this folder",
+        "Lists the sessions of this folder; Enter continues one.",
+        "Program",
+        slash="sessions",
+        scope="app",
+        enabled=_idle,
+    ),
+    Command(
+        "theme",
+        "Colour theme",
+        "Switches the colour theme; without a name, lists them.",
+        "Program",
+        slash="theme",
+        argument="[name]",
+    ),
+    Command(
+        "help",
+        "Help",
+        "All keys and commands.",
+        "Program",
+        keys=("f1",),
+        slash="help",
+    ),
+    Command(
+        "help-panel",
+        "Help",
+        "The same as F1, where the focus is not in a text field.",
+        "Program",
+        keys=("question_mark",),
+        place="panel",
+        palette=False,
+    ),
+    Command(
+        "palette",
+        "Everything",
+        "Finds any command by name.",
+        "Program",
+        keys=("ctrl+p",),
+        palette=False,
+        hint="everything",
+    ),
+    Command(
+        "quit",
+        "Quit",
+        "Ends the program; the session is on disk.",
+        "Program",
+        slash="quit",
+        scope="app",
+    ),
+)
+
+BY_ID: dict[str, Command] = {command.id: command for command in COMMANDS}
+BY_SLASH: dict[str, Command] = {command.slash: command for command in COMMANDS if command.slash}
+
+
+def ids(scope: Scope) -> frozenset[str]:
+    """The commands one party carries out: it hands over exactly these as a dictionary of callables."""
+    return frozenset(command.id for command in COMMANDS if command.scope == scope)
+
+
+def check_handlers(handlers: Iterable[str], scope: Scope) -> None:
+    """Raises `LookupError` where a command has no handler, or a handler no command."""
+    given, wanted = frozenset(handlers), ids(scope)
+    if given != wanted:
+        raise LookupError(
+            f"{scope} handlers missing: {sorted(wanted - given)}, unknown: {sorted(given - wanted)}"
+        )
+
+
+def slash_matches(typed: str, state: ChatState) -> tuple[Command, ...]:
+    """Slash commands whose name begins with what was typed (without `/`), then those that contain it."""
+    typed = typed.lower()
+    usable = [command for name, command in sorted(BY_SLASH.items()) if command.enabled(state)]
+    first = [command for command in usable if command.slash.startswith(typed)]
+    return (*first, *(command for command in usable if command not in first and typed in command.slash))
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One item of the row of hints."""
+
+    keys: str
+    label: str
+
+
+def hints(state: ChatState) -> tuple[Hint, ...]:
+    """What the row of hints offers now, in order; the last one belongs at the right end."""
+    grouped: dict[str, list[str]] = {}
+    for command in COMMANDS:
+        if command.hint and command.keys and command.enabled(state):
+            grouped.setdefault(command.hint, []).append(key_name(command.keys[0]))
+    return tuple(Hint(_joined(names), label) for label, names in grouped.items())
+
+
+_NAMES = {
+    "enter": "Enter",
+    "escape": "Esc",
+    "tab": "Tab",
+    "up": "↑",
+    "down": "↓",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "end": "End",
+    "question_mark": "?",
+    "ctrl": "Ctrl",
+    "alt": "Alt",
+    "shift": "Shift",
+}
+
+
+def key_name(key: str) -> str:
+    """A key as people know it: `Ctrl+J`, `Alt+↑`, `F2`, `?`."""
+    return "+".join(_NAMES.get(part, part.upper()) for part in key.split("+"))
+
+
+def _joined(names: Sequence[str]) -> str:
+    """`Alt+↑` and `Alt+↓` as `Alt+↑↓`; other pairs by their first key."""
+    head, plus, last = names[0].rpartition("+")
+    same = plus and all(name.rpartition("+")[0] == head and len(name.rpartition("+")[2]) == 1 for name in names)
+    return f"{head}+{''.join(name.rpartition('+')[2] for name in names)}" if same and last else names[0]
+
+
+def groups() -> dict[str, tuple[Command, ...]]:
+    """The commands by group, both in the registry's order."""
+    names = dict.fromkeys(command.group for command in COMMANDS)
+    return {name: tuple(command for command in COMMANDS if command.group == name) for name in names}
+
+
+def slash_usage(command: Command) -> str:
+    """`/compact [focus]`; empty for a command without a slash name."""
+    return f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
+
+
+def commands_table() -> str:
+    """Every command as Markdown tables, one a group, for the documentation."""
+    parts: list[str] = []
+    for name, commands in groups().items():
+        rows = [f"### {name}", "", "| keys | command | what it does |", "|---|---|---|"]
+        for command in commands:
+            keys = ", ".join(f"`{key_name(key)}`" for key in command.keys)
+            usage = f"`{slash_usage(command)}`" if command.slash else ""
+            rows.append(f"| {keys} | {usage} | {command.title}. {command.help} |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts) + "\n"

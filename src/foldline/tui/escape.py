@@ -1,0 +1,91 @@
+"""What Esc and Ctrl+C do: two tables, first match wins (SCREENS, rules 7 and 8). Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+EscAction = Literal[
+    "close-completion",
+    "leave-queue",
+    "decline",
+    "to-prompt",
+    "cancel",
+    "pause",
+    "unselect",
+    "stash",
+    "none",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EscFacts:
+    """What decides where Esc steps."""
+
+    completion_open: bool = False
+    in_queue: bool = False
+    """A queued prompt is marked, or was taken into the editor."""
+    question_focused: bool = False
+    panel_focused: bool = False
+    """Something other than prompt and question has the focus."""
+    compacting: bool = False
+    running: bool = False
+    cancelling: bool = False
+    """A cancel is on its way; another one would change nothing."""
+    queue_waits: bool = False
+    """Prompts wait and are not paused."""
+    selection: bool = False
+    text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EscStep:
+    """What Esc does now, and how the status row says so."""
+
+    action: EscAction
+    label: str = ""
+
+
+_TABLE: tuple[tuple[Callable[[EscFacts], bool], EscStep], ...] = (
+    (lambda f: f.completion_open, EscStep("close-completion", "Esc closes the list")),
+    (lambda f: f.in_queue, EscStep("leave-queue", "Esc leaves it, keeps the text")),
+    (lambda f: f.question_focused, EscStep("decline", "Esc declines this call")),
+    (lambda f: f.panel_focused, EscStep("to-prompt", "Esc to the prompt")),
+    (lambda f: f.compacting and not f.cancelling, EscStep("cancel", "Esc cancels, prompts stay")),
+    (lambda f: f.running and not f.cancelling, EscStep("cancel", "Esc cancels")),
+    (lambda f: f.queue_waits, EscStep("pause", "Esc pauses the queue")),
+    (lambda f: f.selection, EscStep("unselect", "Esc unselects")),
+    (lambda f: f.text, EscStep("stash", "Esc puts it aside, ↑ returns it")),
+)
+
+
+def escape_step(facts: EscFacts) -> EscStep:
+    """The one step Esc takes now. It never discards anything."""
+    return next((step for holds, step in _TABLE if holds(facts)), EscStep("none"))
+
+
+QUIT_WITHIN = 2.0
+"""Seconds in which the second Ctrl+C quits."""
+
+InterruptAction = Literal["copy", "cancel", "warn", "quit"]
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptFacts:
+    """What decides what Ctrl+C does."""
+
+    selection: bool = False
+    running: bool = False
+    cancelling: bool = False
+    since_last: float | None = None
+    """Seconds since the Ctrl+C that warned; None where there was none."""
+
+
+def interrupt_step(facts: InterruptFacts) -> InterruptAction:
+    """Copy a selection; else cancel what runs; else quit at the second press."""
+    if facts.selection:
+        return "copy"
+    if facts.running and not facts.cancelling:
+        return "cancel"
+    if facts.since_last is not None and facts.since_last <= QUIT_WITHIN:
+        return "quit"
+    return "warn"

@@ -1,0 +1,161 @@
+"""The state machine of the chat: a pure fold of the executor's events into `ChatState`."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from foldline.protocol import ModelChange, Title, events
+from foldline.protocol.events import Event
+from foldline.tui.state import (
+    Activity,
+    ChatState,
+    Compacting,
+    Idle,
+    Level,
+    News,
+    Question,
+    RunningTool,
+    Stepping,
+    Waiting,
+    Working,
+)
+
+
+def reduce(state: ChatState, event: Event, now: float) -> ChatState:
+    """The state after an event. `now` is the reader's monotonic clock in seconds; never raises."""
+    match event:
+        case events.TaskStarted():
+            return replace(
+                state,
+                task=event.task,
+                task_since=now,
+                activity=Working(now),
+                tools=(),
+                compacting=None,
+                cancelling=False,
+                news=None,
+            )
+        case events.TaskFinished():
+            return _finished(state, event, now)
+        case events.StepStarted():
+            retry = isinstance(state.activity, Stepping) and state.activity.retry
+            step = Stepping(now, model=event.model, retry=retry)
+            room = replace(state.room, size=event.tokens)
+            return replace(state, activity=step, tools=(), model=event.model or state.model, room=room)
+        case events.TextDelta():
+            return _in_phase(state, writing=True)
+        case events.ThinkingDelta():
+            return _in_phase(state, writing=False)
+        case events.ToolStarted():
+            tool = RunningTool(now, event.call_id, event.name, event.title)
+            return _running(state, (*_without(state, event.call_id), tool), now)
+        case events.ToolOutput():
+            return state
+        case events.ToolFinished():
+            return _running(_answered(state, event.call_id), _without(state, event.call_id), now)
+        case events.ApprovalRequested():
+            question = Question(event.call_id, event.name, event.title, event.diff, now)
+            others = _answered(state, event.call_id).questions
+            return replace(state, questions=(*others, question))
+        case events.ApprovalResolved():
+            return _answered(state, event.call_id)
+        case events.CompactionStart():
+            layer = Compacting(now, event.reason, event.tokens_before, event.expected_after, event.entries)
+            return replace(state, compacting=layer)
+        case events.CompactionProgress():
+            if state.compacting is None:
+                return state
+            drafted = max(event.drafted_tokens, state.compacting.drafted if event.stage == "draft" else 0)
+            layer = replace(state.compacting, stage=event.stage, detail=event.detail, drafted=drafted)
+            return replace(state, compacting=layer)
+        case events.CompactionEnd():
+            return _folded(state, event, now)
+        case events.UsageReported():
+            # 0 cached is news too: it says that the provider's cache missed.
+            size = event.usage.total or state.room.size
+            return replace(state, cached=event.usage.cached, room=replace(state.room, size=size))
+        case events.EntryAppended():
+            return _appended(state, event)
+        case events.QueueChanged():
+            waiting = Waiting(event.held, event.queued, event.paused)
+            return replace(state, waiting=waiting)
+        case events.Notice():
+            return _with_news(state, event.text, event.level, now)
+        case _:
+            assert_never(event)
+
+
+def _finished(state: ChatState, event: events.TaskFinished, now: float) -> ChatState:
+    if state.task is not None and event.task != state.task:
+        return state
+    cancelled = event.outcome == "cancelled" and state.news is None
+    rest = replace(
+        state,
+        task=None,
+        task_since=None,
+        activity=Idle(),
+        tools=(),
+        compacting=None,
+        cancelling=False,
+        questions=(),
+    )
+    if event.outcome == "failed":
+        return _with_news(rest, event.error or f"{event.operation} failed", "error", now)
+    return _with_news(rest, "Cancelled", "info", now) if cancelled else rest
+
+
+def _folded(state: ChatState, event: events.CompactionEnd, now: float) -> ChatState:
+    """The layer comes off: what was below it shows again, with one sentence where nothing was folded."""
+    below: Activity = state.activity
+    if event.will_retry and isinstance(below, Stepping):
+        below = replace(below, since=now, phase="waiting", retry=True)
+    rest = replace(state, compacting=None, activity=below)
+    if event.error is not None:
+        return _with_news(rest, event.error, "error", now)
+    if event.aborted:
+        return _with_news(rest, "Compaction cancelled: nothing was folded", "info", now)
+    if event.nothing:
+        return _with_news(rest, "Nothing to fold", "info", now)
+    return replace(rest, room=replace(rest.room, size=event.tokens_after or rest.room.size, cut=None))
+
+
+def _appended(state: ChatState, event: events.EntryAppended) -> ChatState:
+    match event.entry:
+        case Title(title=title):
+            return replace(state, title=title)
+        case ModelChange(model=model):
+            return replace(state, model=model)
+        case _:
+            return state
+
+
+def _in_phase(state: ChatState, *, writing: bool) -> ChatState:
+    phase = "writing" if writing else "thinking"
+    match state.activity:
+        case Stepping(phase=current) if current == phase:
+            return state
+        case Stepping() as step:
+            return replace(state, activity=replace(step, phase="writing" if writing else "thinking"))
+        case _:
+            return state
+
+
+def _running(state: ChatState, tools: tuple[RunningTool, ...], now: float) -> ChatState:
+    """The newest call that still runs is what the status row names."""
+    if tools:
+        return replace(state, tools=tools, activity=tools[-1])
+    if isinstance(state.activity, RunningTool):
+        return replace(state, tools=(), activity=Working(now))
+    return replace(state, tools=())
+
+
+def _without(state: ChatState, call_id: str) -> tuple[RunningTool, ...]:
+    return tuple(tool for tool in state.tools if tool.call_id != call_id)
+
+
+def _answered(state: ChatState, call_id: str) -> ChatState:
+    left = tuple(question for question in state.questions if question.call_id != call_id)
+    return state if len(left) == len(state.questions) else replace(state, questions=left)
+
+
+def _with_news(state: ChatState, text: str, level: Level, now: float) -> ChatState:
+    return replace(state, news=News(text, level, now))

@@ -1,0 +1,209 @@
+"""What the chat shows, as one immutable value. Plain dataclasses, so that the first paint pays for nothing else."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+FoldReason = Literal["threshold", "overflow", "manual", "phase"]
+Level = Literal["info", "warning", "error"]
+Rail = Literal["whole", "part", "name", "none"]
+"""How much of something the model still has: verbatim, changed or a part, only through a summary, nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A task runs and has not said what it is doing yet."""
+
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """A request is with the model."""
+
+    since: float
+    model: str = ""
+    phase: Literal["waiting", "thinking", "writing"] = "waiting"
+    retry: bool = False
+    """Whether this request is sent again after a fold made room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTool:
+    """A tool call runs."""
+
+    since: float
+    call_id: str
+    name: str
+    title: str
+
+
+Activity = Idle | Working | Stepping | RunningTool
+
+
+@dataclass(frozen=True, slots=True)
+class Compacting:
+    """The status layer above the activity while a compaction runs; taken off, what was below shows again."""
+
+    since: float
+    reason: FoldReason
+    tokens_before: int
+    expected_after: int | None = None
+    entries: int = 0
+    stage: Literal["plan", "draft", "verify", "commit"] = "plan"
+    detail: str = ""
+    drafted: int = 0
+    """Tokens of the draft so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A tool call that waits for the user's word."""
+
+    call_id: str
+    name: str
+    title: str
+    diff: str | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Prompts not sent yet: one held until a fold is done, the others in order. Paused: Enter sends them."""
+
+    held: str | None = None
+    queued: tuple[str, ...] = ()
+    paused: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.queued) + (self.held is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One passing sentence for the status row."""
+
+    text: str
+    level: Level
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The view by category, in tokens, oldest first."""
+
+    system: int = 0
+    """System prompt, tools and instruction files."""
+    summaries: int = 0
+    """Summaries and pins."""
+    folding: int = 0
+    """What a fold that is being made or looked at would take away."""
+    verbatim: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.system + self.summaries + self.folding + self.verbatim
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The context window and what fills it, in tokens."""
+
+    size: int = 0
+    """Size of the next request as decisions use it."""
+    window: int = 0
+    """0 where nothing is known yet."""
+    soft: int | None = None
+    threshold: int | None = None
+    cut: int | None = None
+    """Where in the view, in tokens from its start, a fold would cut now."""
+    weights: Weights = Weights()
+
+    @property
+    def past_soft(self) -> bool:
+        return self.soft is not None and self.size >= self.soft
+
+    @property
+    def past_threshold(self) -> bool:
+        return self.threshold is not None and self.size >= self.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class ChatState:
+    """Everything the widgets around the transcript show."""
+
+    workdir: str = ""
+    """Name of the working directory."""
+    title: str = ""
+    model: str = ""
+    edits: str = "ask"
+    fold: str = "auto"
+    git: str = ""
+    """Branch and number of changed files, such as `main ±3`; empty where there is no repository."""
+
+    task: str | None = None
+    """Id of the running task."""
+    task_since: float | None = None
+    activity: Activity = Idle()
+    tools: tuple[RunningTool, ...] = ()
+    """Tool calls that run, oldest first."""
+    compacting: Compacting | None = None
+    cancelling: bool = False
+    questions: tuple[Question, ...] = ()
+    waiting: Waiting = Waiting()
+    news: News | None = None
+
+    room: Room = Room()
+    cached: int | None = None
+    """Input tokens of the last request that came from the provider's cache."""
+    cost: float | None = None
+    """Dollars; None where prices are not known."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs that Esc would cancel."""
+        return self.compacting is not None or not isinstance(self.activity, Idle)
+
+    @property
+    def question(self) -> Question | None:
+        return self.questions[0] if self.questions else None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    path: str
+    rail: Rail
+    added: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PinRow:
+    index: int
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoldRow:
+    index: int
+    tokens_before: int
+    tokens_after: int
+    at: str
+    """Time of day, `13:20`."""
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SidebarData:
+    """What stands beside the transcript."""
+
+    modified: tuple[FileRow, ...] = ()
+    read: tuple[FileRow, ...] = ()
+    pinned: tuple[PinRow, ...] = ()
+    folds: tuple[FoldRow, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""What stands around the transcript. Widgets show a value and post messages; they decide nothing."""

@@ -1,0 +1,111 @@
+"""The list of completions above the prompt. It never has the focus: the prompt moves and takes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.message import Message
+
+from foldline.tui.blocks.cells import Span, cut_left, cut_right
+from foldline.tui.widgets.frames import LIGHT, edge, sides
+from foldline.tui.widgets.lines import Lines
+
+ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One completion. All texts are clean."""
+
+    insert: str
+    """What replaces the typed word, its `/` or `@` included."""
+    label: str
+    note: str = ""
+
+
+def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
+    """A light frame around at most `ROWS` candidates, the marked one reversed."""
+    first = max(0, min(marked - ROWS + 1, len(shown) - ROWS))
+    window = shown[first : first + ROWS]
+    wide = max((cell_len(candidate.label) for candidate in window), default=0)
+    column = min(wide, max(width - 4, 8) if not any(c.note for c in window) else max((width - 6) // 2, 8))
+    lines = [edge(LIGHT, True, ((title, "muted"),), (), width)]
+    for at, candidate in enumerate(window, start=first):
+        mark = at == marked
+        label = cut_left(candidate.label, column) if "/" in candidate.label[1:] else cut_right(candidate.label, column)
+        note = cut_right(candidate.note, max(width - column - 6, 0))
+        line: list[Span] = [
+            ("▶" if mark else " ", "accent"),
+            (label + " " * (column - cell_len(label)), "text reverse" if mark else "text"),
+            ("  ", ""),
+            (note, "muted"),
+        ]
+        lines.append(sides(LIGHT, line, width))
+    count = ((f"{marked + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
+    lines.append(edge(LIGHT, False, (("Enter takes · Esc closes", "muted"),), count, width))
+    return lines
+
+
+class CompletionList(Lines):
+    """Over the transcript's lower lines, right above the prompt."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    CompletionList {
+        layer: popup; dock: bottom; display: none; width: 72; max-width: 100%; background: ansi_default;
+    }
+    """
+
+    class Picked(Message):
+        """A click on a candidate."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+    def __init__(self) -> None:
+        super().__init__(id="completion")
+        self._title = ""
+        self._candidates: Sequence[Candidate] = ()
+        self._marked = 0
+
+    @property
+    def open(self) -> bool:
+        return bool(self._candidates)
+
+    @property
+    def marked(self) -> Candidate | None:
+        return self._candidates[self._marked] if self._candidates else None
+
+    def offer(self, title: str, candidates: Sequence[Candidate]) -> None:
+        """Show these, the first one marked; none closes the list."""
+        if candidates != self._candidates:
+            self._marked = 0
+        self._title, self._candidates = title, candidates
+        self.styles.height = min(len(candidates), ROWS) + 2
+        self.display = self.open
+        self.update()
+
+    def close(self) -> None:
+        self.offer("", ())
+
+    def move(self, step: int) -> None:
+        if self._candidates:
+            self._marked = (self._marked + step) % len(self._candidates)
+            self.update()
+
+    def mark(self, number: int) -> bool:
+        """Mark a candidate by its number; whether there is one."""
+        if 0 <= number < len(self._candidates):
+            self._marked = number
+            self.update()
+            return True
+        return False
+
+    def on_click(self, event: events.Click) -> None:
+        first = max(0, min(self._marked - ROWS + 1, len(self._candidates) - ROWS))
+        self.post_message(self.Picked(first + event.y - 1))
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return completion_lines(self._title, self._candidates, self._marked, width)

@@ -1,0 +1,84 @@
+"""The row of the context meter: the bar, the numbers, cache, cost and branch."""
+
+from foldline.tui import numbers
+from foldline.tui.blocks.cells import Span, Spans
+from foldline.tui.blocks.clean import clean_line
+from foldline.tui.meter import Part, bar
+from foldline.tui.state import ChatState, Room
+from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.rows import Piece, piece, row
+
+_STYLES: dict[Part, str] = {
+    "system": "muted",
+    "summaries": "folded",
+    "folding": "folded",
+    "verbatim": "live",
+    "free": "muted",
+    "soft": "altered",
+    "threshold": "alert",
+    "cut": "accent",
+}
+
+
+def bar_cells(width: int) -> int:
+    """How long the bar is in a row of this width."""
+    if width < 60:
+        return 8
+    if width < 100:
+        return 16
+    return 32 if width < 160 else 48
+
+
+def meter_row(state: ChatState, width: int) -> list[Span]:
+    """` ▐▓▓▒████◆█┆███┃···▌ 116.2k of 131k  89% → ~27k        cached 113k   $1.84   git main ±3 `."""
+    room = state.room
+    right: list[Piece] = []
+    if state.cached is not None:
+        right.append(piece(f"cached {numbers.short_tokens(state.cached)}", "muted", rank=3))
+    if state.cost is not None:
+        right.append(piece(numbers.price(state.cost), "muted", rank=2))
+    if state.git:
+        right.append(piece(f"git {clean_line(state.git)}", "muted", rank=4))
+    left = [Piece(_bar(room, bar_cells(width)), rank=1), Piece(_numbers(state), gap=1)]
+    return row(left, right, width)
+
+
+def _bar(room: Room, cells: int) -> Spans:
+    spans: list[Span] = [("▐", "muted")]
+    for glyph, part in bar(room, cells):
+        style = "alert" if part == "verbatim" and room.past_threshold else _STYLES[part]
+        if spans[-1][1] == style:
+            spans[-1] = (spans[-1][0] + glyph, style)
+        else:
+            spans.append((glyph, style))
+    return (*spans, ("▌", "muted"))
+
+
+def _numbers(state: ChatState) -> Spans:
+    room = state.room
+    if room.window <= 0:
+        return ((f"{numbers.tokens(room.size)} tokens", "text"),)
+    size = "alert" if room.past_threshold else "text"
+    spans: list[Span] = [
+        (numbers.tokens(room.size), size),
+        (f" of {numbers.short_tokens(room.window)}  ", "muted"),
+        (numbers.percent(room.size, room.window), size),
+    ]
+    if state.compacting is not None and state.compacting.expected_after is not None:
+        spans.append((f" → {numbers.about_tokens(state.compacting.expected_after)}", "folded"))
+    return tuple(spans)
+
+
+class Meter(Lines):
+    """One row below the prompt."""
+
+    def __init__(self) -> None:
+        super().__init__(id="meter")
+        self._state = ChatState()
+
+    def show(self, state: ChatState) -> None:
+        self._state = state
+        self.update()
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return [meter_row(self._state, width)]

@@ -1,0 +1,236 @@
+# ruff: noqa: ASYNC110, ASYNC240 (a test may look at the disk where it stands)
+import asyncio
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.tools import ToolContext
+from foldline.agent.tools.process import spawn
+from foldline.context.tokens import estimate_tokens
+from support.tools import TOOLS, call
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return True
+
+
+async def gone(pid: int) -> None:
+    async with asyncio.timeout(5):
+        while is_running(pid):
+            await asyncio.sleep(0.005)
+
+
+async def pids(path: Path, count: int) -> list[int]:
+    """The numbers a command wrote, once it has written so many."""
+    async with asyncio.timeout(10):
+        while not path.exists() or len(path.read_text().split()) < count:
+            await asyncio.sleep(0.005)
+    return [int(word) for word in path.read_text().split()]
+
+
+async def test_output_and_errors_come_as_one_text(context: ToolContext) -> None:
+    outcome = await call(context, "bash", command="echo out; echo err >&2")
+    assert outcome.text == "out\nerr\n"
+    assert (outcome.brief, outcome.is_error) == ("exit 0", False)
+
+
+async def test_a_failing_command_says_its_exit_status(context: ToolContext) -> None:
+    outcome = await call(context, "bash", command="echo no; exit 3")
+    assert outcome.text == "no\n[exit 3]"
+    assert (outcome.brief, outcome.is_error) == ("exit 3 ✗", True)
+
+
+async def test_a_silent_command_says_that_it_ended(context: ToolContext) -> None:
+    assert (await call(context, "bash", command="true")).text == "[no output, exit 0]"
+
+
+async def test_a_command_ended_by_a_signal_says_which(context: ToolContext) -> None:
+    assert (await call(context, "bash", command="kill -KILL $$")).brief == "SIGKILL ✗"
+
+
+async def test_input_is_closed(context: ToolContext) -> None:
+    assert (await call(context, "bash", command="cat; echo done")).text == "done\n"
+
+
+async def test_it_runs_in_the_working_directory(context: ToolContext) -> None:
+    assert (await call(context, "bash", command="pwd -P")).text.strip() == os.path.realpath(context.cwd)
+
+
+async def test_output_arrives_before_the_command_ends(context: ToolContext) -> None:
+    arrived = asyncio.Event()
+    context.output = lambda text: arrived.set() if "first" in text else None
+    command = "echo first; while [ ! -e go ]; do sleep 0.01; done; echo second"
+    running = asyncio.ensure_future(call(context, "bash", command=command))
+    async with asyncio.timeout(10):
+        await arrived.wait()
+        assert not running.done()
+        (context.cwd / "go").touch()
+        assert (await running).text == "first\nsecond\n"
+
+
+async def test_all_output_reaches_the_screen(context: ToolContext) -> None:
+    pieces: list[str] = []
+    context.output = pieces.append
+    await call(context, "bash", command="printf '中%.0s' {1..500}; printf end")
+    assert "".join(pieces) == "中" * 500 + "end"
+
+
+async def test_a_timed_out_command_says_so_and_keeps_what_it_printed(context: ToolContext) -> None:
+    outcome = await call(context, "bash", command="echo $$; exec sleep 1000", timeout=2)
+    pid = int(outcome.text.split()[0])
+    assert "[timed out after 2 s" in outcome.text
+    assert (outcome.brief, outcome.is_error) == ("timed out ✗", True)
+    await gone(pid)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $$ >p; sleep 1000 & echo $! >>p; wait",
+        "trap '' TERM; echo $$ >p; sleep 1000 & echo $! >>p; while true; do sleep 1; done",
+        "(sleep 1000 & echo $! >p; (trap '' TERM HUP INT; sleep 1001) & echo $! >>p; wait) | cat",
+        "nohup sleep 1000 >/dev/null 2>&1 & echo $! >p; echo $$ >>p; sleep 1000",
+    ],
+)
+async def test_cancelling_leaves_no_process_behind(context: ToolContext, command: str) -> None:
+    running = asyncio.ensure_future(call(context, "bash", command=command))
+    started = await pids(context.cwd / "p", 2)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    for pid in started:
+        await gone(pid)
+
+
+async def test_a_second_cancel_while_the_group_is_ended_leaves_nobody_either(context: ToolContext) -> None:
+    command = "trap '' TERM; echo $$ >p; sleep 1000 & echo $! >>p; while true; do sleep 1; done"
+    running = asyncio.ensure_future(call(context, "bash", command=command))
+    started = await pids(context.cwd / "p", 2)
+    running.cancel()
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    for pid in started:
+        await gone(pid)
+
+
+async def test_a_background_process_that_holds_the_output_does_not_hold_the_call(
+    context: ToolContext,
+) -> None:
+    outcome = await call(context, "bash", command="sleep 1000 & echo $!", timeout=60)
+    pid = int(outcome.text.split()[0])
+    assert "background" in outcome.text
+    assert outcome.brief == "exit 0"
+    await gone(pid)
+
+
+async def test_a_background_process_with_its_output_in_a_file_goes_on(context: ToolContext) -> None:
+    outcome = await call(context, "bash", command="sleep 1000 >log 2>&1 & echo $!")
+    pid = int(outcome.text)
+    try:
+        assert is_running(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_long_output_is_clipped_and_the_pointer_reads_back_what_was_left_out(
+    context: ToolContext,
+) -> None:
+    context.max_tokens = 700
+    outcome = await call(
+        context, "bash", command="for i in {1..5000}; do echo line $i of output; done; exit 1"
+    )
+    assert estimate_tokens(outcome.text) <= 700
+    assert outcome.text.startswith("line 1 of output\n")
+    assert outcome.text.endswith("line 5000 of output\n[exit 1]")
+    pointer = next(line for line in outcome.text.splitlines() if line.startswith("[…"))
+    path = pointer.partition("`read` ")[2].partition(" with offset")[0]
+    offset = int(pointer.partition("offset ")[2].split()[0])
+    assert outcome.full_output == path
+    context.max_tokens = 100_000
+    rest = await call(context, "read", path=path, offset=offset, limit=1)
+    assert rest.text.startswith(f"line {offset} of output\n")
+    assert TOOLS["read"].inside({"path": path}, context)
+
+
+async def test_short_output_leaves_no_file(context: ToolContext) -> None:
+    outcome = await call(context, "bash", command="echo hi")
+    assert outcome.full_output is None
+    assert not context.spill_dir.exists()
+
+
+async def test_an_endless_output_is_bounded_and_its_end_is_kept(context: ToolContext) -> None:
+    context.max_tokens = 500
+    outcome = await call(context, "bash", command="yes | head -c 40000000; echo the end")
+    assert "the end" in outcome.text
+    assert outcome.full_output is not None
+    assert Path(outcome.full_output).stat().st_size < 20_000_000
+    assert "were not kept" in Path(outcome.full_output).read_text()
+
+
+async def test_terminal_sequences_progress_and_nul_do_not_reach_the_model(context: ToolContext) -> None:
+    command = r"printf '\033[31mred\033[0m \033]0;title\007x\n10%%\r50%%\r100%%\r\na\0b\xff\n'"
+    assert (await call(context, "bash", command=command)).text == "red x\n100%\na�b�\n"
+
+
+async def test_a_program_that_cannot_be_started_is_an_error_outcome(context: ToolContext) -> None:
+    context.cwd = context.cwd / "gone"
+    assert (await call(context, "bash", command="true")).is_error
+
+
+async def test_a_nul_in_a_command_is_an_error_outcome(context: ToolContext) -> None:
+    outcome = await call(context, "bash", command="echo a\x00b")
+    assert TOOLS["bash"].inside({"command": "cat /a\x00b"}, context)
+    assert outcome.is_error
+    assert "NUL" in outcome.text
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc to count descriptors in")
+async def test_no_descriptor_is_left_open(context: ToolContext) -> None:
+    await call(context, "bash", command="true")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for command in ["true", "sleep 100 & true", "exit 1"]:
+        await call(context, "bash", command=command)
+    with pytest.raises(FileNotFoundError):
+        async with spawn(["/no/such/program"], context.cwd):
+            pass
+    async with asyncio.timeout(5):
+        while len(list(Path("/proc/self/fd").iterdir())) > before:
+            await asyncio.sleep(0.005)
+
+
+def test_the_title_is_the_whole_command_on_one_line() -> None:
+    bash = TOOLS["bash"]
+    assert bash.title({"command": "git status"}) == "git status"
+    assert bash.title({"command": "git status\nrm -rf x"}) == "git status ⏎ rm -rf x"
+    assert "\x1b" not in bash.title({"command": "echo \x1b[2J"})
+    assert bash.title({"command": "echo a\u202eb"}) == "echo a\\u202eb"
+    assert "⏎" not in bash.title({"command": "echo ⏎"})
+
+
+@pytest.mark.parametrize(
+    ("command", "inside"),
+    [
+        ("pytest tests -x", True),
+        ("cat src/a.py", True),
+        ("cat ../other/a", False),
+        ("cat /etc/passwd", False),
+        ("cat ~/.ssh/id", False),
+        ("tool --file=/etc/passwd", False),
+        ("cat $HOME/x", False),
+        ("cat 'unclosed", False),
+        ("make >/dev/null", True),
+    ],
+)
+def test_words_that_name_places_outside_are_seen(context: ToolContext, command: str, inside: bool) -> None:
+    assert TOOLS["bash"].inside({"command": command}, context) is inside

@@ -1,0 +1,119 @@
+"""Every row of research/overflow-shapes.md, one case each; throttling rows included."""
+
+import pytest
+
+from foldline.context.overflow import is_overflow, silent_overflow
+
+TOO_LONG = [
+    ("openai code", 400, "context_length_exceeded", "whatever the sentence is"),
+    ("openai text", 400, None, "This model's maximum context length is 8192 tokens."),
+    ("responses text", 400, None, "Your input exceeds the context window of this model."),
+    ("responses in the stream", None, "context_length_exceeded", ""),
+    ("anthropic", 400, "invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum"),
+    (
+        "anthropic with max_tokens",
+        400,
+        "invalid_request_error",
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+    ),
+    ("anthropic bytes", 413, "request_too_large", "Request exceeds the maximum allowed number of bytes"),
+    ("finish reason of anthropic and z.ai", None, "model_context_window_exceeded", ""),
+    ("bedrock", 400, "ValidationException", "Input is too long for requested model."),
+    (
+        "gemini",
+        400,
+        "INVALID_ARGUMENT",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    ),
+    (
+        "xai",
+        400,
+        None,
+        "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+    ),
+    ("groq", 400, None, "Please reduce the length of the messages or completion."),
+    (
+        "vllm",
+        400,
+        "BadRequestError",
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
+    ),
+    (
+        "mistral text",
+        400,
+        None,
+        "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+    ),
+    ("mistral code", 422, "model_context_exceeded", "x"),
+    ("mistral code two", 422, "prompt_too_long", "x"),
+    ("mistral words", 422, None, "context too long"),
+    ("mistral words two", 400, None, "input too large"),
+    ("mistral words three", 400, None, "couldn't fit with truncation"),
+    (
+        "kimi",
+        400,
+        "invalid_request_error",
+        "Invalid request: Your request exceeded model token limit: 262144 (requested: 270000)",
+    ),
+    ("minimax", 400, None, "invalid params, context window exceeds limit"),
+    ("z.ai code", 400, "1261", "Prompt too long"),
+    ("copilot", 400, None, "prompt token count of 140000 exceeds the limit of 128000"),
+    ("cerebras 400 without a body", 400, None, ""),
+    ("cerebras 413 without a body", 413, None, " \n"),
+    ("llama.cpp text", 400, "400", "the request exceeds the available context size. try increasing it"),
+    ("llama.cpp type in the body", 400, "400", '{"type":"exceed_context_size_error","n_ctx":4096}'),
+    (
+        "lm studio",
+        400,
+        None,
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+    ),
+    ("litellm", 400, None, "litellm.ContextWindowExceededError: AzureException"),
+    ("litellm code", 400, "ContextWindowExceededError", "x"),
+]
+
+SOMETHING_ELSE = [
+    ("bedrock throttling", 429, "ThrottlingException", "Too many tokens, please wait before trying again."),
+    ("bedrock throttling as a 400", 400, None, "ThrottlingException: Too many tokens, please wait"),
+    (
+        "groq tokens per minute",
+        413,
+        "rate_limit_exceeded",
+        "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 12000, "
+        "please reduce the length of the messages",
+    ),
+    ("groq tokens per minute, no code", 413, None, "Request too large: tokens per minute. input too large"),
+    ("429 without a body", 429, None, ""),
+    ("429 that names the window", 429, None, "maximum context length is 8192 tokens"),
+    ("quota", 429, "insufficient_quota", "You exceeded your current quota"),
+    ("answer limit", 422, "max_tokens_exceeded", "max_tokens_exceeded"),
+    ("answer limit in words", 422, None, "max_tokens_exceeded: the model stopped"),
+    ("a file that is too big", 400, None, "file size of 9000000 exceeds the limit of 5000000"),
+    ("server error that talks of context", 500, None, "maximum context length is 8192 tokens"),
+    ("server error without a body", 500, None, ""),
+    ("another bad request", 400, "invalid_request_error", "Unknown parameter: 'foo'."),
+    ("refused key", 401, "invalid_api_key", "Incorrect API key provided"),
+    ("an error in the stream without words", None, None, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "text"), [row[1:] for row in TOO_LONG], ids=[row[0] for row in TOO_LONG]
+)
+def test_too_long_is_recognised(status: int | None, code: str | None, text: str) -> None:
+    assert is_overflow(status, code, text)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "text"), [row[1:] for row in SOMETHING_ELSE], ids=[row[0] for row in SOMETHING_ELSE]
+)
+def test_throttling_and_other_errors_are_not_overflow(
+    status: int | None, code: str | None, text: str
+) -> None:
+    assert not is_overflow(status, code, text)
+
+
+def test_a_success_above_the_window_is_silent_overflow() -> None:
+    assert silent_overflow(32_769, 32_768)
+    assert not silent_overflow(32_768, 32_768)
+    assert not silent_overflow(5, 0), "an unknown window proves nothing"

@@ -1,0 +1,367 @@
+"""Reading pi's sessions, on small files made here."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.context.projection import project
+from foldline.formats import ForeignSession, read_foreign
+from foldline.protocol import (
+    AssistantMessage,
+    Compaction,
+    DeveloperMessage,
+    FileTouch,
+    ImagePart,
+    Kept,
+    ModelChange,
+    NoticeRecord,
+    TextPart,
+    ThinkingPart,
+    Title,
+    ToolResultMessage,
+    Unknown,
+    Usage,
+    UserMessage,
+    Written,
+    dump_entry,
+    parse_entry,
+)
+
+Record = dict[str, Any]
+HEADER: Record = {"type": "session", "id": "pi-1", "timestamp": "2026-01-02T03:04:05.678Z", "cwd": "/x"}
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Any:
+    """Read a file of these records, v1 unless they carry ids, and check that the file stays as it is."""
+
+    def read_records(*records: Record | bytes, header: Record = HEADER) -> ForeignSession:
+        path = tmp_path / "session.jsonl"
+        lines = [
+            line if isinstance(line, bytes) else json.dumps(line).encode() for line in (header, *records)
+        ]
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        before = (path.stat().st_mtime_ns, path.read_bytes())
+        session = read_foreign(path)
+        assert (path.stat().st_mtime_ns, path.read_bytes()) == before
+        for entry in session.entries:
+            assert parse_entry(dump_entry(entry)) == entry
+        return session
+
+    return read_records
+
+
+def message(role: str, content: Any = "", **fields: Any) -> Record:
+    return {"type": "message", "message": {"role": role, "content": content, **fields}}
+
+
+def call(call_id: str, name: str, **arguments: Any) -> Record:
+    piece = {"type": "toolCall", "id": call_id, "name": name, "arguments": arguments}
+    return message("assistant", [piece], stopReason="toolUse")
+
+
+def result(call_id: str, name: str, text: str = "ok", **fields: Any) -> Record:
+    content = [{"type": "text", "text": text}]
+    return message("toolResult", content, toolCallId=call_id, toolName=name, **fields)
+
+
+def compaction(first_kept: int, **fields: Any) -> Record:
+    return {"type": "compaction", "summary": "so far", "firstKeptEntryIndex": first_kept, **fields}
+
+
+def node(node_id: str, parent: str | None, record: Record) -> Record:
+    return {"id": node_id, "parentId": parent, **record}
+
+
+def texts(session: ForeignSession) -> list[str]:
+    return [item.message.text for item in project(session.entries).view]
+
+
+def test_the_header_names_the_session(read: Any) -> None:
+    session = read(message("user", "hi"))
+    assert session.format == "pi"
+    assert session.header.id == "pi-1"
+    assert session.header.cwd == "/x"
+    assert session.header.created_at == datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+
+
+def test_an_index_is_the_place_in_the_file(read: Any) -> None:
+    session = read(message("user", "a"), b"", message("user", "b"), b'{"torn', message("user", "c"))
+    assert [entry.index for entry in session.entries] == [1, 2, 4]
+    assert session.damage.lines == (5,)
+    assert session.notes == ("1 damaged record (line 5) was left out.",)
+
+
+def test_an_answer_keeps_parts_usage_and_reason(read: Any) -> None:
+    content = [
+        {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"},
+        {"type": "text", "text": "I look."},
+        {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "echo 你好", "n": 1}},
+        {"type": "hologram"},
+    ]
+    usage = {"input": 5, "output": 7, "cacheRead": 100, "cacheWrite": 20, "reasoningTokens": 3}
+    session = read(message("assistant", content, model="m-1", usage=usage, stopReason="toolUse"))
+    [answer] = session.entries
+    assert isinstance(answer, AssistantMessage)
+    assert answer.parts[:2] == (ThinkingPart(text="hm", signature="sig"), TextPart(text="I look."))
+    assert answer.calls[0].arguments == '{"command":"echo 你好","n":1}'
+    assert answer.usage == Usage(input=125, cached=100, output=7, reasoning=3)
+    assert (answer.model, answer.stop_reason) == ("m-1", "tool_calls")
+    assert session.notes == ("1 pieces of messages of a kind unknown here were left out.",)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("toolUse", "tool_calls"),
+        ("aborted", "cancelled"),
+        ("error", "error"),
+        ("novel", None),
+    ],
+)
+def test_stop_reasons(read: Any, theirs: str, ours: str | None) -> None:
+    [answer] = read(message("assistant", [], stopReason=theirs, errorMessage="why")).entries
+    assert (answer.stop_reason, answer.error) == (ours, "why")
+
+
+def test_a_usage_of_zeros_reports_nothing(read: Any) -> None:
+    usage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+    [answer] = read(message("assistant", [], usage=usage, stopReason="aborted")).entries
+    assert answer.usage is None
+
+
+def test_images_and_plain_strings_are_content(read: Any) -> None:
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/jpeg"}
+    first, second = read(message("user", "plain"), message("user", [image])).entries
+    assert first.parts == (TextPart(text="plain"),)
+    assert second.parts == (ImagePart(media_type="image/jpeg", data="aGk="),)
+
+
+def test_file_tools_touch_files_only_where_they_succeed(read: Any) -> None:
+    diff = "--- a/e.py\n+++ b/e.py\n@@ -1 +1,2 @@\n-old\n+new\n+more\n"
+    session = read(
+        call("c1", "read", path="r.py"),
+        result("c1", "read", "one\ntwo"),
+        call("c2", "write", path="w.py", content="1\n2\n3\n"),
+        result("c2", "write"),
+        call("c3", "edit", path="e.py"),
+        result("c3", "edit", details={"diff": "+1 short", "patch": diff}),
+        call("c4", "edit", path="missing.py"),
+        result("c4", "edit", "not found", isError=True),
+        call("c5", "bash", command="ls"),
+        result("c5", "bash", "x\n\nCommand exited with code 2", isError=True),
+        call("c6", "read", path="pr://7"),
+        result("c6", "read"),
+    )
+    results = [entry for entry in session.entries if isinstance(entry, ToolResultMessage)]
+    assert [touch for each in results for touch in each.details.files] == [
+        FileTouch(path="r.py", action="read"),
+        FileTouch(path="w.py", action="modified", added=3),
+        FileTouch(path="e.py", action="modified", added=2, removed=1),
+    ]
+    assert [each.details.brief for each in results] == [
+        "2 lines",
+        "3 lines",
+        "+2 −1",
+        "failed",
+        "exit 2",
+        "1 line",
+    ]
+    assert results[2].details.diff == diff
+
+
+def test_a_path_that_the_result_resolved_is_the_one_that_counts(read: Any) -> None:
+    details = {"meta": {"source": {"type": "path", "value": "/x/a.rs"}}}
+    session = read(
+        call("c1", "read", path="/x/a.rs:10-20"),
+        result("c1", "read", details=details),
+        call("c2", "write", path="conflict://1", content="x"),
+        result("c2", "write", details={"resolvedPath": "/x/b.rs"}),
+    )
+    touched = [touch.path for entry in session.entries[1::2] for touch in entry.details.files]
+    assert touched == ["/x/a.rs", "/x/b.rs"]
+
+
+def test_a_call_without_a_result_stays_without_one(read: Any) -> None:
+    session = read(call("c1", "bash", command="sleep 9"), message("user", "stop"))
+    assert [entry.type for entry in session.entries] == ["assistant", "user"]
+
+
+def test_shell_commands_of_the_user_are_said_to_be_such(read: Any) -> None:
+    shell: Record = {"command": "make", "output": "no rule\n", "exitCode": 2, "truncated": True}
+    seen, unseen = read(
+        message("bashExecution", None, **shell, fullOutputPath="/tmp/o"),
+        message("bashExecution", None, command="ls", output="a", exitCode=0, excludeFromContext=True),
+    ).entries
+    assert isinstance(seen, UserMessage)
+    assert seen.origin == "shell"
+    assert seen.text == "$ make\nno rule\n(exit 2)\n(output shortened; all of it: /tmp/o)"
+    assert isinstance(unseen, NoticeRecord)
+    assert unseen.text == "$ ls\na"
+
+
+def test_text_of_extensions_is_machine_text(read: Any) -> None:
+    entries = read(
+        {"type": "custom_message", "customType": "x", "content": "one"},
+        message("hookMessage", [{"type": "text", "text": "two"}]),
+        {"type": "branch_summary", "summary": "three"},
+    ).entries
+    assert all(isinstance(entry, DeveloperMessage) and entry.origin == "notice" for entry in entries)
+    assert [entry.text for entry in entries] == ["one", "two", "three"]
+    [user] = read(message("user", "four", attribution="agent")).entries
+    assert user.origin == "machine"
+
+
+def test_markers_and_what_is_unknown(read: Any) -> None:
+    custom = {"type": "custom", "customType": "x", "data": {"index": 3, "deep": [None, {"a": "\ud83d"}]}}
+    session = read(
+        {"type": "model_change", "provider": "p", "modelId": "m"},
+        {"type": "model_change", "model": "openrouter/vendor/m2"},
+        {"type": "session_info", "name": "The name"},
+        {"type": "title", "title": " "},
+        custom,
+        message("alien", "x"),
+    )
+    model, other, title, empty, unknown, alien = session.entries
+    assert isinstance(model, ModelChange)
+    assert (model.provider, model.model) == ("p", "m")
+    assert isinstance(other, ModelChange)
+    assert (other.provider, other.model) == ("openrouter/vendor", "m2")
+    assert isinstance(title, Title)
+    assert title.title == "The name"
+    assert [type(entry) for entry in (empty, unknown, alien)] == [Unknown] * 3
+    assert json.loads(dump_entry(unknown))["record"]["data"]["deep"] == [None, {"a": "�"}]
+    assert texts(session) == []
+
+
+def test_a_fold_names_what_it_covers_and_the_view_is_what_pi_sent(read: Any) -> None:
+    session = read(
+        message("user", "one"),
+        call("c1", "read", path="a"),
+        result("c1", "read"),
+        message("user", "two"),
+        compaction(4, tokensBefore=99),
+        message("user", "three"),
+    )
+    fold = session.entries[4]
+    assert isinstance(fold, Compaction)
+    assert (fold.index, fold.first_kept_index, fold.tokens_before, fold.strategy) == (5, 4, 99, "pi")
+    [written] = fold.head
+    assert isinstance(written, Written)
+    assert (written.covers, written.inputs) == (((1, 3),), ())
+    assert fold.details.read_files == ("a",)
+    assert texts(session) == ["so far", "two", "three"]
+    fates = {entry.index: project(session.entries).fate(entry.index).kind for entry in session.entries}
+    assert fates == {1: "summarised", 2: "summarised", 3: "summarised", 4: "live", 5: "live", 6: "live"}
+
+
+def test_a_second_fold_absorbs_the_first_and_what_it_kept(read: Any) -> None:
+    session = read(
+        message("user", "one"),
+        message("user", "two"),
+        compaction(2),
+        message("user", "three"),
+        message("user", "four"),
+        compaction(5, details={"readFiles": ["r"], "modifiedFiles": ["m"]}),
+    )
+    second = session.entries[-1]
+    assert second.head[0].covers == ((2, 2), (4, 4))
+    assert second.head[0].inputs == (3,)
+    assert (second.details.read_files, second.details.modified_files) == (("r",), ("m",))
+    assert texts(session) == ["so far", "four"]
+    projection = project(session.entries)
+    assert [projection.fate(index) for index in (1, 2, 3, 4)] == [("summarised", 6, 0)] * 4
+
+
+def test_a_second_fold_that_keeps_more_than_the_first_brings_messages_back(read: Any) -> None:
+    session = read(
+        message("user", "one"),
+        message("user", "two"),
+        message("user", "three"),
+        compaction(3),
+        message("user", "four"),
+        compaction(2),
+    )
+    second = session.entries[-1]
+    assert second.head[1:] == (Kept(ref=2),)
+    assert texts(session) == ["so far", "two", "three", "four"]
+
+
+@pytest.mark.parametrize("first_kept", [77, -1, "x", None])
+def test_a_cut_that_is_not_in_the_file_keeps_nothing_and_says_so(read: Any, first_kept: Any) -> None:
+    session = read(message("user", "one"), compaction(first_kept), message("user", "two"))
+    assert texts(session) == ["so far", "two"]
+    assert "first kept record that is not in the file" in session.notes[0]
+
+
+def test_a_tree_is_read_along_the_branch_of_its_last_record(read: Any) -> None:
+    session = read(
+        node("a", None, message("user", "root")),
+        node("b", "a", message("assistant", "wrong way")),
+        node("c", "b", message("user", "further wrong")),
+        node("d", "a", {"type": "branch_summary", "summary": "tried one way"}),
+        node("e", "d", message("user", "right way")),
+        header={**HEADER, "version": 3},
+    )
+    assert texts(session) == ["root", "tried one way", "right way"]
+    assert [entry.index for entry in session.entries] == [1, 4, 5]
+    assert session.notes == (
+        "2 messages on other branches were left out: only the branch last used is read.",
+    )
+
+
+def test_a_fold_in_a_tree_names_its_cut_by_id(read: Any) -> None:
+    session = read(
+        node("a", None, message("user", "one")),
+        node("x", "a", message("user", "aside")),
+        node("b", "a", message("user", "two")),
+        node("c", "b", {"type": "compaction", "summary": "so far", "firstKeptEntryId": "b"}),
+        header={**HEADER, "version": 3},
+    )
+    assert session.entries[-1].first_kept_index == 3
+    assert texts(session) == ["so far", "two"]
+
+
+def test_a_lost_record_does_not_cut_off_all_before_it(read: Any) -> None:
+    session = read(
+        node("a", None, message("user", "one")),
+        b'{"type":"message","id":"b","parentId":"a","mess',
+        node("c", "b", message("user", "three")),
+        header={**HEADER, "version": 3},
+    )
+    assert texts(session) == ["one", "three"]
+    assert "broken in 1 places" in session.notes[1]
+
+
+def test_records_that_point_in_a_circle_end(read: Any) -> None:
+    session = read(
+        node("a", "b", message("user", "one")),
+        node("b", "a", message("user", "two")),
+        header={**HEADER, "version": 3},
+    )
+    assert texts(session) == ["one", "two"]
+
+
+def test_a_torn_tail_is_damage(read: Any, tmp_path: Path) -> None:
+    read(message("user", "one"), message("user", "two"))
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(path.read_bytes()[:-8] + b"\0\0\0")
+    session = read_foreign(path)
+    assert [entry.index for entry in session.entries] == [1]
+    assert session.damage.count == 1
+
+
+@pytest.mark.parametrize("junk", [None, 3, "x", [], [None, 3, "x"], {"a": 1}, True])
+def test_values_of_the_wrong_shape_are_never_an_error(read: Any, junk: Any) -> None:
+    fields = ("toolCallId", "toolName", "usage", "details", "stopReason", "model", "command", "exitCode")
+    for role in ("user", "assistant", "toolResult", "bashExecution", "hookMessage", junk):
+        read(message(role, junk, **dict.fromkeys(fields, junk)))
+    read({"type": "message", "message": junk}, {"type": junk, "timestamp": junk})
+    read({"type": "compaction", "summary": junk, "details": {"readFiles": junk}, "tokensBefore": junk})
+    piece = {"type": "toolCall", "id": junk, "name": junk, "arguments": junk}
+    read(message("assistant", [piece, {"type": "image", "data": junk}, {"type": "text", "text": junk}]))

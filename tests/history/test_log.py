@@ -1,0 +1,341 @@
+"""The event file: what is whole is read, what is appended tears nothing."""
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import textwrap
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foldline.history import Log, WriteFailed, read_log, session_dir
+from foldline.protocol import (
+    Compaction,
+    Entry,
+    FoldlineError,
+    SessionHeader,
+    SystemMessage,
+    Unknown,
+    UserMessage,
+    Written,
+    dump_entry,
+    text_parts,
+)
+
+HEADER = SessionHeader(id="s-1", created_at=datetime(2025, 1, 2, tzinfo=UTC), cwd="/work/里")
+
+
+def user(index: int, text: str = "") -> UserMessage:
+    return UserMessage(index=index, at=HEADER.created_at, parts=text_parts(text or f"prompt {index} 你好"))
+
+
+def write_log(path: Path, entries: list[Entry]) -> bytes:
+    lines = [HEADER.model_dump_json().encode(), *map(dump_entry, entries)]
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return path.read_bytes()
+
+
+def indices(path: Path) -> list[int]:
+    return [entry.index for entry in read_log(path).entries]
+
+
+def append(path: Path, *entries: Entry, durable: bool = False) -> None:
+    """Open, append once, close: as a process that continues a session does."""
+    loaded = read_log(path)
+    log = Log(path, loaded.header, loaded=loaded)
+    asyncio.run(log.append(entries, durable))
+    log.close()
+
+
+async def test_what_is_appended_is_read_back_equal(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "events.jsonl"
+    fold = Compaction(
+        index=2,
+        first_kept_index=1,
+        head=(Written(message=SystemMessage(origin="summary", parts=text_parts("s")), covers=((0, 0),)),),
+    )
+    entries = [user(0), user(1), fold]
+    log = Log(path, HEADER)
+    await log.append(entries[:1])
+    await log.append(entries[1:], durable=True)
+    loaded = read_log(path)
+    assert loaded.header == HEADER
+    assert loaded.entries == entries
+    assert not loaded.damage
+    assert log.size == loaded.size == path.stat().st_size
+
+
+async def test_nothing_is_created_before_the_first_append(tmp_path: Path) -> None:
+    log = Log(tmp_path / "a" / "events.jsonl", HEADER)
+    assert not (tmp_path / "a").exists()
+    await log.append([user(0)])
+    assert (tmp_path / "a" / "events.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_reading_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    whole = write_log(path, [user(0), user(1)])
+    path.write_bytes(whole[:-5])
+    read_log(path)
+    assert path.read_bytes() == whole[:-5]
+    assert [item.name for item in tmp_path.iterdir()] == ["events.jsonl"]
+
+
+@given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=6), data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_cut_at_any_byte_loses_only_the_torn_record_and_an_append_keeps_the_rest(
+    texts: list[str], data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "events.jsonl"
+        entries: list[Entry] = [user(i, text) for i, text in enumerate(texts)]
+        whole = write_log(path, entries)
+        header_end = whole.index(b"\n") + 1
+        cut = data.draw(st.integers(header_end, len(whole)))
+        nuls = data.draw(st.integers(0, 5))
+        path.write_bytes(whole[:cut] + b"\0" * nuls)
+        ends = [header_end]
+        for entry in entries:
+            ends.append(ends[-1] + len(dump_entry(entry)) + 1)
+        complete = sum(end - 1 <= cut for end in ends[1:])  # a missing line end costs nothing
+        before = read_log(path)
+        assert before.entries == entries[:complete]
+        assert before.damage.count == (bool(nuls) or (cut not in ends and cut + 1 not in ends))
+
+        new = user(before.last_index + 1, "after")
+        append(path, new)
+        after = read_log(path)
+        assert after.entries == [*entries[:complete], new]
+        assert after.damage.count == before.damage.count
+        assert path.read_bytes().startswith(whole[:cut])
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_damage_in_the_middle_costs_that_record_and_moves_no_index(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "events.jsonl"
+        lines = write_log(path, [user(i) for i in range(6)]).split(b"\n")
+        hit = data.draw(st.integers(0, 5))
+        junk = data.draw(
+            st.sampled_from([b"\xff\xfe\x00", b"{", b"null", b"[" * 5000, b'{"type":"user"}', b"\0" * 9])
+        )
+        lines[hit + 1] = junk
+        path.write_bytes(b"\n".join(lines))
+        loaded = read_log(path)
+        assert [entry.index for entry in loaded.entries] == [i for i in range(6) if i != hit]
+        assert loaded.damage.lines == (hit + 2,)
+        append(path, user(loaded.last_index + 1))
+        assert indices(path) == [*(i for i in range(6) if i != hit), loaded.last_index + 1]
+
+
+def test_cut_utf8_is_damage_not_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    whole = write_log(path, [user(0), user(1)])
+    path.write_bytes(whole[: whole.rindex("好".encode()) + 1] + b'"}]}\n')
+    loaded = read_log(path)
+    assert [entry.index for entry in loaded.entries] == [0]
+    assert str(loaded.damage) == "1 damaged record (line 3) was left out"
+
+
+def test_a_record_behind_a_run_of_nuls_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    whole = write_log(path, [user(0)])
+    path.write_bytes(whole + b"\0" * 40 + dump_entry(user(1)) + b"\n")
+    assert indices(path) == [0, 1]
+    assert read_log(path).damage.count == 1
+
+
+def test_an_index_that_does_not_increase_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write_log(path, [user(0), user(4), user(4, "again"), user(2), user(5)])
+    loaded = read_log(path)
+    assert [entry.index for entry in loaded.entries] == [0, 4, 5]
+    assert loaded.damage.lines == (4, 5)
+
+
+def test_the_index_of_a_torn_record_is_never_used_again(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    whole = write_log(path, [user(0), user(7)])
+    path.write_bytes(whole[:-9])
+    assert read_log(path).last_index == 7
+    assert indices(path) == [0]
+
+
+def test_unknown_types_and_fields_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write_log(path, [user(0)])
+    with path.open("ab") as file:
+        file.write(b'{"type":"hologram","index":1,"depth":{"z":null}}\n')
+        file.write(b'{"type":"user","index":2,"parts":[],"mood":"calm"}\n')
+    loaded = read_log(path)
+    hologram, later = loaded.entries[1:]
+    assert isinstance(hologram, Unknown)
+    assert json.loads(dump_entry(hologram)) == {"type": "hologram", "index": 1, "depth": {"z": None}}
+    assert isinstance(later, UserMessage)
+    assert json.loads(dump_entry(later))["mood"] == "calm"
+    assert not loaded.damage
+    before = path.read_bytes()
+    append(path, user(3))
+    assert path.read_bytes().startswith(before)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"notes to myself\n" * 50,
+        b'{"type":"session","version":3,"id":"x","timestamp":"2026-01-01T00:00:00Z","cwd":"/"}\n',
+        b'{"type":"session","version":2,"id":"x","created_at":"2026-01-01T00:00:00Z","cwd":"/"}\n',
+        b"\x7fELF" + bytes(300),
+        HEADER.model_dump_json().encode()[:30],
+    ],
+)
+def test_a_file_that_is_not_ours_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(FoldlineError, match="left as it is"):
+        read_log(path)
+    with pytest.raises(FoldlineError):
+        asyncio.run(Log(path, HEADER).append([user(0)]))
+    assert path.read_bytes() == content
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(FoldlineError, match="There is no session file"):
+        read_log(tmp_path / "events.jsonl")
+
+
+async def test_a_file_that_grew_elsewhere_is_not_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    write_log(path, [user(0)])
+    loaded = read_log(path)
+    stale = Log(path, loaded.header, loaded=loaded)
+    with path.open("ab") as file:
+        file.write(dump_entry(user(1)) + b"\n")
+    with pytest.raises(FoldlineError, match="continued by another process"):
+        await stale.append([user(1, "mine")])
+    assert indices(path) == [0, 1]
+    assert not stale.lock.held
+
+
+async def test_a_file_deleted_meanwhile_is_not_silently_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = Log(path, HEADER)
+    await log.append([user(0)])
+    path.unlink()
+    with pytest.raises(WriteFailed, match="no such file"):
+        await log.append([user(1)])
+    assert not path.exists()
+
+
+def run_child(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+DISK_FULL = """
+    import asyncio, json, resource, sys
+    from pathlib import Path
+    from datetime import datetime, UTC
+    from foldline.history import Session, WriteFailed
+    from foldline.protocol import UserMessage, text_parts
+
+    limit = int(sys.argv[2])
+
+    async def main():
+        session = Session.create(sys.argv[1], home=Path(sys.argv[1]), session_id="s")
+        def cap(size):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        def prompt(n):
+            return UserMessage(parts=text_parts(f"prompt {n} " + "x" * 200))
+        session.claim()
+        cap(limit)
+        failed = None
+        n = 0
+        while failed is None:
+            try:
+                await session.append(prompt(n), prompt(n + 1), prompt(n + 2))
+            except WriteFailed as error:
+                failed = str(error)
+            n += 3
+        live = [e.index for e in session.entries]
+        cap(resource.RLIM_INFINITY)
+        await session.append(prompt("after"))
+        print(json.dumps({"failed": failed, "live": live, "path": str(session.path),
+                          "after": [e.index for e in session.entries]}))
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 20, 90, 100, 700, 1333, 1900, 2000, 2050, 2777])
+def test_a_full_disk_is_told_and_memory_holds_what_the_disk_holds(tmp_path: Path, limit: int) -> None:
+    child = run_child(DISK_FULL, tmp_path, limit)
+    assert child.returncode == 0, child.stderr
+    said = json.loads(child.stdout)
+    loaded = read_log(Path(said["path"]))
+    on_disk = [entry.index for entry in loaded.entries]
+    assert on_disk == said["after"]
+    assert said["live"] == on_disk[:-1]
+    assert loaded.damage.count <= 1
+    expected = f"Nothing after entry {said['live'][-1]} is on disk" if said["live"] else "Nothing of this"
+    assert said["failed"].startswith(expected)
+    assert "file too large" in said["failed"]
+
+
+KILLED = """
+    import asyncio, sys
+    from pathlib import Path
+    from foldline.history import Session
+    from foldline.protocol import UserMessage, text_parts
+
+    async def main():
+        folder = Path(sys.argv[1])
+        session = Session.open(folder) if folder.exists() else None
+        if session is None:
+            session = Session.create("/", home=Path(sys.argv[2]), session_id="s")
+        while True:
+            stored = await session.append(*(UserMessage(parts=text_parts("你" * 3000)) for _ in range(2)))
+            print(stored[-1].index, flush=True)
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_kill_9_at_any_moment_leaves_every_acknowledged_record_and_no_lock(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    folder = session_dir(tmp_path, "/", "s")
+    acknowledged = -1
+    for _ in range(24):
+        with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(KILLED), folder, tmp_path],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as child:
+            assert child.stdout is not None
+            for _ in range(chance.randrange(1, 30)):
+                acknowledged = int(child.stdout.readline())
+            child.kill()
+            for line in child.stdout.read().splitlines():
+                acknowledged = max(acknowledged, int(line) if line.isdigit() else -1)
+        loaded = read_log(folder / "events.jsonl")
+        found = [entry.index for entry in loaded.entries]
+        assert found == sorted(set(found))
+        assert loaded.entries[-1].index >= acknowledged
+        if not loaded.damage:
+            assert found == list(range(len(found)))
+    assert len(loaded.entries) > 24

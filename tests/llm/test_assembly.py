@@ -1,0 +1,167 @@
+"""Answers put together from what servers stream."""
+
+from typing import Any
+
+from foldline.llm import TextChunk, ThinkingChunk
+from foldline.llm.assembly import Assembly, whole
+
+
+def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def calls(*deltas: dict[str, Any]) -> dict[str, Any]:
+    return piece(tool_calls=list(deltas))
+
+
+def tool(
+    index: int | None = None, id: str | None = None, name: str | None = None, arguments: Any = None
+) -> dict[str, Any]:
+    return {"index": index, "id": id, "function": {"name": name, "arguments": arguments}}
+
+
+def assembled(*pieces: Any, **options: Any) -> Assembly:
+    assembly = Assembly("m", **options)
+    for item in pieces:
+        assembly.feed(item)
+    return assembly
+
+
+def shape(assembly: Assembly) -> list[tuple[str, str, str]]:
+    return [(call.call_id, call.name, call.arguments) for call in assembly.message().calls]
+
+
+def test_thinking_and_text_are_kept_apart_under_either_name() -> None:
+    assembly = Assembly("m")
+    assert assembly.feed(piece(reasoning_content="a")) == [ThinkingChunk("a")]
+    assert assembly.feed(piece(reasoning="b", reasoning_content=None)) == [ThinkingChunk("b")]
+    assert assembly.feed(piece(content="c")) == [TextChunk("c")]
+    message = assembly.message()
+    assert (message.thinking, message.text) == ("ab", "c")
+
+
+def test_a_server_that_sends_both_reasoning_fields_is_not_heard_twice() -> None:
+    assert assembled(piece(reasoning_content="a", reasoning="a")).message().thinking == "a"
+
+
+def test_parallel_calls_are_told_apart_by_index() -> None:
+    assembly = assembled(
+        calls(tool(0, "x", "read", "")),
+        calls(tool(1, "y", "ls", "")),
+        calls(tool(1, arguments='{"b"'), tool(0, arguments='{"a"')),
+        calls(tool(0, arguments=":1}"), tool(1, arguments=":2}")),
+    )
+    assert shape(assembly) == [("x", "read", '{"a":1}'), ("y", "ls", '{"b":2}')]
+
+
+def test_calls_that_all_claim_index_zero_are_told_apart_by_id() -> None:
+    assembly = assembled(calls(tool(0, "x", "read", '{"a":1}')), calls(tool(0, "y", "read", '{"a":2}')))
+    assert shape(assembly) == [("x", "read", '{"a":1}'), ("y", "read", '{"a":2}')]
+
+
+def test_calls_without_index_and_id_begin_at_each_name() -> None:
+    assembly = assembled(
+        calls(tool(name="read", arguments='{"a":')),
+        calls(tool(arguments="1}")),
+        calls(tool(name="ls", arguments="{}")),
+        stem="call_7",
+    )
+    assert shape(assembly) == [("call_7_0", "read", '{"a":1}'), ("call_7_1", "ls", "{}")]
+
+
+def test_ids_and_names_repeated_in_every_piece_change_nothing() -> None:
+    assembly = assembled(
+        calls(tool(0, "x", "read", "")),
+        calls(tool(0, "x", "read", '{"a":')),
+        calls(tool(0, "x", "read", "1}")),
+    )
+    assert shape(assembly) == [("x", "read", '{"a":1}')]
+
+
+def test_a_whole_call_repeated_at_the_end_counts_once() -> None:
+    assembly = assembled(
+        calls(tool(0, "x", "read", '{"a":')),
+        calls(tool(0, arguments="1}")),
+        calls(tool(0, "x", "read", '{"a":1}')),
+    )
+    assert shape(assembly) == [("x", "read", '{"a":1}')]
+
+
+def test_ids_that_were_used_before_are_replaced() -> None:
+    assembly = assembled(
+        calls(tool(0, "old", "read", "{}")),
+        calls(tool(1, "twice", "read", "{}")),
+        calls(tool(2, "twice", "read", "{}")),
+        taken={"old"},
+        stem="call_9",
+    )
+    assert [call_id for call_id, _, _ in shape(assembly)] == ["call_9_0", "twice", "call_9_2"]
+
+
+def test_arguments_that_come_as_an_object_or_not_at_all_become_json_text() -> None:
+    assembly = assembled(calls(tool(0, "x", "read", {"a": 1})), calls(tool(1, "y", "ls")))
+    assert [arguments for _, _, arguments in shape(assembly)] == ['{"a": 1}', "{}"]
+
+
+def test_a_character_cut_in_two_is_joined_and_half_a_character_is_replaced() -> None:
+    assembly = Assembly("m")
+    chunks = [*assembly.feed(piece(content="a\ud83d")), *assembly.feed(piece(content="\ude00b\ud83d"))]
+    assert chunks == [TextChunk("a"), TextChunk("😀b")]
+    assert assembly.message().text == "a😀b\ufffd"
+    assert whole("x\udc00y") == "x\ufffdy"
+
+
+def test_usage_is_read_in_the_shapes_of_openai_deepseek_and_moonshot() -> None:
+    openai = assembled(
+        {
+            "choices": [],
+            "usage": {
+                "prompt_tokens": 10,
+                "completion_tokens": 5,
+                "prompt_tokens_details": {"cached_tokens": 8},
+                "completion_tokens_details": {"reasoning_tokens": 3},
+            },
+        }
+    ).usage
+    assert openai is not None
+    assert (openai.input, openai.cached, openai.output, openai.reasoning) == (10, 8, 5, 3)
+    deepseek = assembled({"usage": {"prompt_tokens": 10, "prompt_cache_hit_tokens": 4}}).usage
+    moonshot = assembled({"choices": [{"usage": {"prompt_tokens": 10, "cached_tokens": 6}}]}).usage
+    assert deepseek is not None
+    assert moonshot is not None
+    assert (deepseek.cached, moonshot.cached) == (4, 6)
+
+
+def test_stop_reasons_follow_what_is_there() -> None:
+    def reason(*pieces: Any) -> str | None:
+        return assembled(*pieces).message().stop_reason
+
+    assert reason(piece("stop", content="x")) == "stop"
+    assert reason(piece("tool_calls", content="x")) == "stop"
+    assert reason(calls(tool(0, "x", "ls", "{}")), piece("stop")) == "tool_calls"
+    assert reason(calls(tool(0, "x", "ls", '{"a')), piece("length")) == "length"
+    assert reason(piece("content_filter")) == "filtered"
+    assert reason(piece("something new", content="x")) == "stop"
+
+
+def test_pieces_of_any_shape_are_survived() -> None:
+    odd: list[Any] = [
+        None,
+        7,
+        "x",
+        [],
+        {},
+        {"choices": None},
+        {"choices": [None]},
+        {"choices": [{"delta": None}]},
+        {"choices": [{"delta": {"content": 5, "tool_calls": "no", "reasoning": {}}}]},
+        {"choices": [{"delta": {"tool_calls": [None]}}], "usage": 3},
+        {"usage": {"prompt_tokens": None, "prompt_tokens_details": None, "completion_tokens": "9"}},
+    ]
+    message = assembled(*odd).message()
+    assert message.parts == ()
+    assert message.stop_reason == "stop"
+
+
+def test_text_in_parts_is_text() -> None:
+    assert assembled(piece(content=[{"type": "text", "text": "a"}, {"type": "other"}])).message().text == "a"

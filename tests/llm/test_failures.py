@@ -1,0 +1,117 @@
+"""What failed requests mean, in sentences."""
+
+import json
+
+import pytest
+
+from foldline.llm.failures import (
+    LONGEST_WAIT,
+    Endpoint,
+    Failure,
+    broken_failure,
+    stalled_failure,
+    status_failure,
+    stream_failure,
+    unreachable_failure,
+)
+
+KEY = "sk-very-secret-0123456789"
+AT = Endpoint("https://me:pass@api.example.com/v1?token=abc", "some-model", KEY)
+
+
+def body(message: str, code: str | None = None, type: str | None = None) -> str:
+    return json.dumps({"error": {"message": message, "code": code, "type": type}})
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+def test_failures_that_may_pass_are_retried(status: int) -> None:
+    failure = status_failure(AT, status, body("try later"), {})
+    assert failure.retry
+    assert not failure.overflow
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422, 501])
+def test_failures_that_cannot_pass_are_not_retried(status: int) -> None:
+    assert not status_failure(AT, status, body("no"), {}).retry
+
+
+def test_an_account_without_credit_is_not_asked_again() -> None:
+    failure = status_failure(AT, 429, body("You exceeded your current quota", "insufficient_quota"), {})
+    assert not failure.retry
+    assert "no credit" in failure.sentence
+
+
+def test_overflow_is_told_apart_from_throttling() -> None:
+    assert status_failure(AT, 400, body("x", "context_length_exceeded"), {}).overflow
+    assert status_failure(
+        AT, 400, body("the request exceeds the available context size", type="x"), {}
+    ).overflow
+    assert not status_failure(AT, 429, body("Too many tokens, please wait"), {}).overflow
+    assert stream_failure(AT, {"code": "context_length_exceeded", "message": "x"}).overflow
+
+
+def test_an_error_inside_a_stream_may_carry_the_status_it_stands_for() -> None:
+    failure = stream_failure(AT, {"code": 429, "message": "slow down"})
+    assert failure.status == 429
+    assert failure.retry
+    assert not stream_failure(AT, {"message": "model crashed"}).retry
+    assert stream_failure(AT, {"type": "overloaded_error", "message": "Overloaded"}).retry
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *(
+            status_failure(AT, status, body(f"key {KEY} is bad"), {})
+            for status in (400, 401, 403, 404, 429, 500)
+        ),
+        status_failure(AT, 400, f"plain {KEY}", {}),
+        stream_failure(AT, {"message": KEY}),
+        unreachable_failure(AT, f"proxy said {KEY}"),
+        broken_failure(AT),
+        stalled_failure(AT, 120),
+    ],
+    ids=lambda failure: failure.sentence[:40],
+)
+def test_no_sentence_holds_a_secret_or_more_than_one_line(failure: Failure) -> None:
+    for secret in (KEY, "pass@", "me:", "token=abc"):
+        assert secret not in failure.sentence
+        assert secret not in repr(failure)
+        assert secret not in repr(AT)
+    assert "\n" not in failure.sentence
+    assert failure.sentence.endswith(".")
+
+
+def test_foreign_words_in_a_sentence_are_one_line_without_control_characters() -> None:
+    failure = status_failure(AT, 400, body("bad\x1b[2J\nthing " + "x" * 1000), {})
+    assert failure.sentence.isprintable()
+    assert len(failure.sentence) < 500
+
+
+def test_a_page_of_html_is_not_quoted() -> None:
+    assert "html" not in status_failure(AT, 502, "<html><body>Bad gateway</body></html>", {}).sentence
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, 1.0),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "3600"}, LONGEST_WAIT),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "soon"}, 1.0),
+        (
+            {"retry-after": "Wed, 21 Oct 2026 07:28:05 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"},
+            5.0,
+        ),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:05 GMT"}, 1.0),
+        ({"retry-after": "nan"}, 1.0),
+    ],
+)
+def test_the_first_wait_is_what_the_server_asked_for(headers: dict[str, str], seconds: float) -> None:
+    assert status_failure(AT, 429, "", headers).seconds_before(1) == seconds
+
+
+def test_waits_grow_where_the_server_asks_for_none() -> None:
+    assert [broken_failure(AT).seconds_before(attempt) for attempt in (1, 2, 3)] == [1.0, 2.0, 4.0]

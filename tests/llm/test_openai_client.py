@@ -1,0 +1,455 @@
+"""The real client against the scripted server in its own process."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from foldline.llm import (
+    Answer,
+    Chunk,
+    ContextOverflow,
+    LLMError,
+    Request,
+    RetryChunk,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+    ToolSpec,
+)
+from foldline.llm.dialect import OPENAI
+from foldline.llm.openai_client import OpenAIChat, is_local
+from foldline.protocol import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
+from support.server import RunningServer, running_server
+
+KEY = "sk-test-5f2c8a917b3d4e60"
+READ = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+CODE_ERROR = {
+    "error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}
+}
+
+
+class Waits:
+    """Stands in for `asyncio.sleep`: notes how long, and does not wait."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def client_of(server: RunningServer, waits: Waits | None = None, **options: Any) -> OpenAIChat:
+    given = {"model": server.model, "window": server.window, "api_key": KEY, **options}
+    return OpenAIChat(base_url=server.base_url, sleep=waits or Waits(), **given)
+
+
+def prompt(text: str = "hello") -> list[Message]:
+    return [SystemMessage(parts=text_parts("Be brief.")), UserMessage(parts=text_parts(text))]
+
+
+async def chunks_of(
+    client: OpenAIChat, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
+) -> list[Chunk]:
+    async with aclosing(client.stream(Request(messages, tools, **options))) as stream:
+        return [chunk async for chunk in stream]
+
+
+async def answer_of(
+    client: OpenAIChat, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
+) -> AssistantMessage:
+    last = (await chunks_of(client, messages, tools, **options))[-1]
+    assert isinstance(last, Answer)
+    return last.message
+
+
+async def error_of(client: OpenAIChat, messages: Sequence[Message] = ()) -> LLMError:
+    with pytest.raises(LLMError) as raised:
+        await chunks_of(client, messages or prompt())
+    assert KEY not in str(raised.value)
+    assert KEY not in repr(raised.value)
+    assert raised.value.__suppress_context__, "a chained error would show the request it came from"
+    return raised.value
+
+
+def scripted(*answers: dict[str, Any], **options: Any) -> Any:
+    """A server that gives these answers, one each; then the last one for ever."""
+    rules: list[dict[str, Any]] = [{"times": 1, "answer": answer} for answer in answers]
+    rules[-1] = {"answer": answers[-1]}
+    return running_server(script=rules, **options)
+
+
+async def test_text_arrives_in_pieces_and_whole() -> None:
+    with scripted({"text": "It is a long answer, cut in several pieces.", "chunk": 8}) as server:
+        client = client_of(server)
+        chunks = await chunks_of(client, prompt())
+        texts = [chunk.text for chunk in chunks if isinstance(chunk, TextChunk)]
+        assert len(texts) > 3
+        assert isinstance(chunks[-1], Answer)
+        message = chunks[-1].message
+        assert message.text == "".join(texts) == "It is a long answer, cut in several pieces."
+        assert message.stop_reason == "stop"
+        assert message.model == server.model
+        await client.aclose()
+
+
+async def test_the_request_on_the_wire_is_what_the_dialect_says() -> None:
+    with scripted({"text": "ok"}) as server:
+        client = client_of(server)
+        await chunks_of(client, prompt("Wie heißt du? 你好"), max_output=99)
+        (seen,) = server.requests()
+        assert seen.body == {
+            "model": server.model,
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Wie heißt du? 你好"},
+            ],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": 99,
+        }
+        assert client.dialect == "strict"
+        openai = client_of(server, dialect=OPENAI)
+        await chunks_of(openai, prompt(), max_output=99)
+        assert server.requests()[-1].body["max_completion_tokens"] == 99
+        await client.aclose()
+        await openai.aclose()
+
+
+async def test_parallel_tool_calls_come_whole_and_go_back_with_their_results() -> None:
+    calls = [{"name": "read", "arguments": {"path": path}} for path in ("a.py", "b.py")]
+    with scripted({"text": "Let me look.", "tool_calls": calls, "chunk": 5}, {"text": "done"}) as server:
+        client = client_of(server)
+        chunks = await chunks_of(client, prompt(), [READ])
+        assert isinstance(chunks[-1], Answer)
+        message = chunks[-1].message
+        assert {chunk.name for chunk in chunks if isinstance(chunk, ToolCallChunk)} == {"read"}
+        assert [call.parsed() for call in message.calls] == [{"path": "a.py"}, {"path": "b.py"}]
+        assert message.stop_reason == "tool_calls"
+        results = [
+            ToolResultMessage(call_id=call.call_id, name="read", parts=text_parts("x = 1"))
+            for call in message.calls
+        ]
+        assert (await answer_of(client, [*prompt(), message, *results], [READ])).text == "done"
+        assert [seen.violations for seen in server.requests()] == [(), ()]
+        await client.aclose()
+
+
+async def test_missing_call_ids_are_made_up_and_stay_unique_in_the_session() -> None:
+    delta = {"tool_calls": [{"index": 0, "function": {"name": "read", "arguments": "{}"}}]}
+    pieces = [
+        {"choices": [{"delta": delta, "finish_reason": None}]},
+        {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
+    ]
+    with scripted({"fault": {"raw": pieces}}) as server:
+        client = client_of(server)
+        seen: list[Message] = [UserMessage(index=4, parts=text_parts("go"))]
+        first = await answer_of(client, seen, [READ])
+        again = await answer_of(client, seen, [READ])
+        later = await answer_of(client, [*seen, UserMessage(index=9, parts=text_parts("on"))], [READ])
+        assert first.calls == again.calls
+        assert first.calls[0].call_id
+        assert later.calls[0].call_id != first.calls[0].call_id
+        await client.aclose()
+
+
+async def test_thinking_is_streamed_and_kept_apart() -> None:
+    with scripted({"thinking": "Two and two.", "text": "Four."}) as server:
+        client = client_of(server)
+        chunks = await chunks_of(client, prompt())
+        assert "".join(c.text for c in chunks if isinstance(c, ThinkingChunk)) == "Two and two."
+        assert isinstance(chunks[-1], Answer)
+        assert (chunks[-1].message.thinking, chunks[-1].message.text) == ("Two and two.", "Four.")
+        usage = chunks[-1].message.usage
+        assert usage is not None
+        assert 0 < usage.reasoning < usage.output
+        await client.aclose()
+
+
+async def test_reported_usage_equals_what_the_server_measured() -> None:
+    with scripted({"text": "ok"}) as server:
+        client = client_of(server)
+        messages = prompt("word " * 2000)
+        first = await answer_of(client, messages)
+        second = await answer_of(client, [*messages, first, UserMessage(parts=text_parts("and then?"))])
+        seen = server.requests()
+        for message, request in zip((first, second), seen, strict=True):
+            assert message.usage is not None
+            assert (message.usage.input, message.usage.cached) == (
+                request.prompt_tokens,
+                request.cached_tokens,
+            )
+        assert seen[0].cached_tokens == 0
+        assert seen[1].cached_tokens == seen[0].prompt_tokens // 128 * 128
+        await client.aclose()
+
+
+async def test_a_server_that_refuses_stream_options_is_asked_without_them_from_then_on() -> None:
+    with scripted({"text": "ok"}, flags=["--refuse-stream-options"]) as server:
+        client = client_of(server)
+        assert (await answer_of(client, prompt())).text == "ok"
+        assert (await answer_of(client, prompt())).usage is None
+        assert ["stream_options" in seen.body for seen in server.requests()] == [True, False, False]
+        await client.aclose()
+
+
+async def test_a_request_above_the_window_is_overflow_and_is_not_retried() -> None:
+    waits = Waits()
+    with scripted({"text": "ok"}, window=1000) as server:
+        client = client_of(server, waits)
+        error = await error_of(client, prompt("word " * 3000))
+        assert isinstance(error, ContextOverflow)
+        assert error.status == 400
+        assert "maximum context length is 1000 tokens" in str(error)
+        assert len(server.requests()) == 1
+        assert waits.seconds == []
+        await client.aclose()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"text": "half of", "finish_reason": "model_context_window_exceeded"},
+        {"text": "half of", "fault": {"error_after": 2, "body": CODE_ERROR}},
+    ],
+    ids=["finish reason", "error in the stream"],
+)
+async def test_overflow_is_known_in_a_stream_too_and_keeps_what_came(answer: dict[str, Any]) -> None:
+    with scripted(answer) as server:
+        client = client_of(server)
+        error = await error_of(client)
+        assert isinstance(error, ContextOverflow)
+        assert error.partial is not None
+        assert error.partial.text == "half of"
+        await client.aclose()
+
+
+async def test_throttling_is_waited_for_as_the_server_asks_and_announced() -> None:
+    waits = Waits()
+    limit = {"error": {"message": "Rate limit reached", "type": "tokens", "code": "rate_limit_exceeded"}}
+    with scripted(
+        {"fault": {"status": 429, "body": limit, "headers": {"retry-after": "7"}}},
+        {"fault": {"status": 503, "body": "<html>busy</html>"}},
+        {"fault": {"status": 429, "body": limit, "headers": {"retry-after": "600"}}},
+        {"text": "at last"},
+    ) as server:
+        client = client_of(server, waits)
+        chunks = await chunks_of(client, prompt())
+        retries = [chunk for chunk in chunks if isinstance(chunk, RetryChunk)]
+        assert [(retry.attempt, retry.seconds) for retry in retries] == [(1, 7.0), (2, 2.0), (3, 60.0)]
+        assert all("127.0.0.1" in retry.sentence for retry in retries)
+        assert waits.seconds == [7.0, 2.0, 60.0]
+        assert isinstance(chunks[-1], Answer)
+        assert chunks[-1].message.text == "at last"
+        await client.aclose()
+
+
+async def test_throttling_that_does_not_end_is_an_error_after_three_retries_and_never_overflow() -> None:
+    waits = Waits()
+    with scripted({"fault": {"status": 429, "body": "Too many tokens, please wait"}}) as server:
+        client = client_of(server, waits)
+        error = await error_of(client)
+        assert not isinstance(error, ContextOverflow)
+        assert error.status == 429
+        assert waits.seconds == [1.0, 2.0, 4.0]
+        assert len(server.requests()) == 4
+        await client.aclose()
+
+
+@pytest.mark.parametrize("fault", ["cut_after", "malformed_after"])
+async def test_a_stream_that_breaks_after_some_text_keeps_it_and_is_not_sent_again(fault: str) -> None:
+    waits = Waits()
+    with scripted({"text": "one two three four", "chunk": 4, "fault": {fault: 3}}) as server:
+        client = client_of(server, waits)
+        error = await error_of(client)
+        assert error.partial is not None
+        assert error.partial.text == "one two "
+        assert error.partial.stop_reason == "error"
+        assert len(server.requests()) == 1
+        assert waits.seconds == []
+        await client.aclose()
+
+
+async def test_a_stream_that_breaks_before_anything_came_is_sent_again() -> None:
+    waits = Waits()
+    with scripted({"text": "x", "fault": {"cut_after": 0}}, {"text": "whole"}) as server:
+        client = client_of(server, waits)
+        assert (await answer_of(client, prompt())).text == "whole"
+        assert waits.seconds == [1.0]
+        await client.aclose()
+
+
+async def test_a_stream_that_ends_without_a_finish_is_not_a_complete_answer() -> None:
+    unfinished = [{"choices": [{"delta": {"content": "half"}, "finish_reason": None}]}]
+    with scripted({"fault": {"raw": unfinished}}) as server:
+        client = client_of(server)
+        error = await error_of(client)
+        assert error.partial is not None
+        assert error.partial.text == "half"
+        await client.aclose()
+
+
+async def test_a_server_that_falls_silent_is_given_up() -> None:
+    with scripted({"text": "one two three", "chunk": 4, "fault": {"stall_after": 2}}) as server:
+        client = client_of(server, idle_seconds=1.0)
+        error = await error_of(client)
+        assert "sent nothing for 1 s" in str(error)
+        assert error.partial is not None
+        assert error.partial.text == "one "
+        await asyncio.to_thread(server.wait_for, lambda seen: seen[0].outcome == "closed by client")
+        await client.aclose()
+
+
+async def test_cancelling_the_consumer_closes_the_connection() -> None:
+    with scripted({"text": "one two three", "chunk": 4, "fault": {"stall_after": 2}}) as server:
+        client = client_of(server)
+        started = asyncio.Event()
+
+        async def consume() -> None:
+            async for chunk in client.stream(Request(prompt())):
+                if isinstance(chunk, TextChunk):
+                    started.set()
+
+        task = asyncio.create_task(consume())
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(server.wait_for, lambda seen: seen[0].outcome == "closed by client")
+        await client.aclose()
+
+
+async def test_cancelling_before_the_first_byte_closes_the_connection() -> None:
+    with scripted({"fault": {"hang": True}}) as server:
+        client = client_of(server)
+        task = asyncio.create_task(chunks_of(client, prompt()))
+        await asyncio.to_thread(server.wait_for, lambda seen: len(seen) == 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(server.wait_for, lambda seen: seen[0].outcome == "closed by client")
+        await client.aclose()
+
+
+async def test_a_server_that_never_begins_is_asked_again_and_then_given_up() -> None:
+    waits = Waits()
+    with scripted({"fault": {"hang": True}}) as server:
+        client = client_of(server, waits, idle_seconds=0.2)
+        error = await error_of(client)
+        assert "sent nothing for 0.2 s" in str(error)
+        assert error.partial is None
+        assert waits.seconds == [1.0, 2.0, 4.0]
+        await client.aclose()
+
+
+async def test_a_refused_key_is_named_by_its_variable_and_never_shown() -> None:
+    waits = Waits()
+    with scripted({"text": "ok"}, key="sk-the-right-one") as server:
+        client = client_of(server, waits)
+        error = await error_of(client)
+        assert error.status == 401
+        assert "OPENAI_API_KEY" in str(error)
+        assert server.base_url in str(error)
+        assert KEY not in repr(client)
+        assert waits.seconds == []
+        await client.aclose()
+
+
+async def test_the_right_key_is_accepted() -> None:
+    with scripted({"text": "ok"}, key=KEY) as server:
+        client = client_of(server)
+        assert (await answer_of(client, prompt())).text == "ok"
+        await client.aclose()
+
+
+async def test_an_unknown_model_is_named_with_its_server() -> None:
+    with scripted({"text": "ok"}) as server:
+        client = client_of(server, model="gpt-9000")
+        error = await error_of(client)
+        assert error.status == 404
+        assert "gpt-9000" in str(error)
+        assert server.base_url in str(error)
+        await client.aclose()
+
+
+async def test_a_server_that_is_not_there_is_named_after_three_retries() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        waits = Waits()
+        client = OpenAIChat(model="m", window=1000, base_url=url, api_key=KEY, sleep=waits)
+        error = await error_of(client)
+        assert url in str(error)
+        assert "OPENAI_BASE_URL" in str(error)
+        assert waits.seconds == [1.0, 2.0, 4.0]
+        await client.aclose()
+
+
+async def test_half_characters_from_a_server_do_not_break_the_answer() -> None:
+    pieces = [
+        {"choices": [{"delta": {"content": "a\ud83d"}, "finish_reason": None}]},
+        {"choices": [{"delta": {"content": "\ude00\udc00"}, "finish_reason": None}]},
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    ]
+    with scripted({"fault": {"raw": pieces}}) as server:
+        client = client_of(server)
+        assert (await answer_of(client, prompt())).text == "a😀\ufffd"
+        await client.aclose()
+
+
+async def test_a_proxy_of_the_environment_is_not_used_for_a_server_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    with scripted({"text": "ok"}) as server:
+        client = client_of(server)
+        assert (await answer_of(client, prompt())).text == "ok"
+        await client.aclose()
+
+
+async def test_one_client_serves_several_requests_at_once() -> None:
+    with scripted({"text": "${content}"}) as server:
+        client = client_of(server)
+        answers = await asyncio.gather(*(answer_of(client, prompt(f"number {n}")) for n in range(4)))
+        assert [answer.text for answer in answers] == [f"number {n}" for n in range(4)]
+        await client.aclose()
+
+
+async def test_a_history_with_broken_arguments_and_bare_thinking_is_still_valid() -> None:
+    messages: list[Message] = [
+        *prompt(),
+        AssistantMessage(parts=(ToolCallPart(call_id="c1", name="read", arguments='{"path": "a'),)),
+        ToolResultMessage(call_id="c1", name="read"),
+        UserMessage(parts=text_parts("and?")),
+    ]
+    with scripted({"text": "ok"}, strict=True) as server:
+        client = client_of(server)
+        assert (await answer_of(client, messages, [READ])).text == "ok"
+        await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:1234/v1", True),
+        ("http://[::1]:1234/v1", True),
+        ("http://10.0.0.7/v1", True),
+        ("http://ollama:11434/v1", True),
+        ("https://api.openai.com/v1", False),
+        ("https://8.8.8.8/v1", False),
+    ],
+)
+def test_servers_nearby_are_told_from_servers_far_away(url: str, local: bool) -> None:
+    assert is_local(url) is local

@@ -1,0 +1,17 @@
+"""The recorded sessions of other agents, which lie beside the project and are never copied into it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("FOLDLINE_SHARED_SESSIONS", Path(__file__).parents[3] / "shared" / "sessions"))
+
+needs_recorded = pytest.mark.skipif(
+    not SHARED.is_dir(), reason=f"the recorded sessions are not here: {SHARED} (FOLDLINE_SHARED_SESSIONS)"
+)
+
+
+def recorded(folder: str) -> list[Path]:
+    """All files below one folder of the recorded sessions; empty where they are absent."""
+    return sorted(path for path in (SHARED / folder).rglob("*") if path.is_file())

@@ -1,0 +1,216 @@
+"""What the test server measures by itself: is a request valid, how long is it, how much of it is cached.
+
+Independent of Foldline on purpose: an instrument that shares code with what it measures agrees with its bugs.
+"""
+
+import hashlib
+import itertools
+import json
+import re
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+TOKENIZER = "pieces-1"
+"""Up to 7 letters or 3 digits, with the space before them; up to 2 other signs; each run of blanks. Han, kana
+and Hangul count 1 each, the frame of a message 3, an image `IMAGE_TOKENS`. Source code comes to 3.3
+characters a token, technical prose to 3.5."""
+
+IMAGE_TOKENS = 765
+CACHE_STEP = 128
+"""Tokens; a provider's prompt cache serves whole blocks."""
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_PIECE = re.compile(
+    rf"[{_CJK}]| ?[^\W\d_{_CJK}]{{1,7}}| ?\d{{1,3}}|\n+| +|[^\S\n ]+|[^\w\s]{{1,2}}|_|.", re.DOTALL
+)
+
+
+class Violation(NamedTuple):
+    rule: str
+    message: str
+
+
+@lru_cache(maxsize=4096)
+def pieces(text: str) -> tuple[str, ...]:
+    """The tokens of a text."""
+    return tuple(_PIECE.findall(text))
+
+
+def count(text: str) -> int:
+    return len(pieces(text))
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content, be it a string, a list of parts or nothing."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(part.get("text", "") for part in content if isinstance(part, dict))
+    return ""
+
+
+def request_tokens(body: dict[str, Any]) -> list[str]:
+    """The canonical serialisation of a request as tokens: tools first, then message by message.
+
+    A request that only appends messages has all tokens of the earlier one as its prefix.
+    """
+    tokens: list[str] = []
+    for tool in body.get("tools") or ():
+        tokens += pieces(json.dumps(tool, sort_keys=True, ensure_ascii=False))
+    for message in body.get("messages") or ():
+        tokens += _message_tokens(message)
+    return tokens
+
+
+def _message_tokens(message: dict[str, Any]) -> list[str]:
+    tokens = ["<|start|>", f"<|{message.get('role')}|>"]
+    if "tool_call_id" in message:
+        tokens += pieces(str(message["tool_call_id"]))
+    if message.get("reasoning_content"):
+        tokens += ["<|thinking|>", *pieces(message["reasoning_content"])]
+    content = message.get("content")
+    for part in content if isinstance(content, list) else [{"type": "text", "text": content or ""}]:
+        if part.get("type") == "image_url":
+            digest = hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:12]
+            tokens += [f"<|image {digest}|>"] * IMAGE_TOKENS
+        else:
+            tokens += pieces(str(part.get("text", "")))
+    for call in message.get("tool_calls") or ():
+        function = call.get("function", {})
+        tokens += ["<|call|>", *pieces(str(call.get("id"))), *pieces(str(function.get("name")))]
+        tokens += pieces(str(function.get("arguments")))
+    return [*tokens, "<|end|>"]
+
+
+class PrefixCache:
+    """The longest prefix, in whole blocks, that a request shares with any earlier one. It never forgets."""
+
+    def __init__(self) -> None:
+        self._known: set[bytes] = set()
+
+    def cached(self, tokens: list[str]) -> int:
+        """Cached tokens of this request."""
+        hits = 0
+        for digest in self._chain(tokens):
+            if digest not in self._known:
+                break
+            hits += 1
+        return hits * CACHE_STEP
+
+    def remember(self, tokens: list[str]) -> None:
+        self._known.update(self._chain(tokens))
+
+    @staticmethod
+    def _chain(tokens: list[str]) -> list[bytes]:
+        """One digest a full block, each over everything up to the block's end."""
+        digests = []
+        running = hashlib.sha256()
+        for end in range(CACHE_STEP, len(tokens) + 1, CACHE_STEP):
+            running.update(
+                "\x00".join(tokens[end - CACHE_STEP : end]).encode("utf-8", "surrogatepass") + b"\x01"
+            )
+            digests.append(running.digest())
+        return digests
+
+
+def validate(body: dict[str, Any], strict: bool = False) -> list[Violation]:
+    """Rules P1 to P7 of research/evaluation.md §3.3, and what else OpenAI refuses.
+
+    `strict` adds the rules of servers with narrow chat templates: one leading system message, then user
+    first, strict alternation.
+    """
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return [Violation("shape", "Invalid type for 'messages': expected an array of objects.")]
+    found: list[Violation] = []
+    if body.get("tools") == []:
+        found.append(Violation("tools", "[] is too short - 'tools'"))
+    if not any(message.get("role") == "user" for message in messages):
+        found.append(Violation("P7", "Invalid 'messages': at least one message must have the role 'user'."))
+    open_ids: set[str] = set()
+    opened_at = -1
+    for at, message in enumerate(messages):
+        role = message.get("role")
+        if role not in ("system", "developer", "user", "assistant", "tool"):
+            found.append(Violation("role", f"Invalid value: '{role}' at 'messages[{at}].role'."))
+        if role == "tool":
+            call_id = message.get("tool_call_id")
+            if call_id in open_ids:
+                open_ids.discard(call_id)
+            else:
+                found.append(
+                    Violation(
+                        "P2",
+                        "Invalid parameter: messages with role 'tool' must be a response to a preceding "
+                        f"message with 'tool_calls'. (messages[{at}])",
+                    )
+                )
+            if not isinstance(message.get("content"), str | list):
+                found.append(Violation("content", f"Invalid value for 'messages[{at}].content': got null."))
+            continue
+        if open_ids:
+            found.append(_unanswered(opened_at, open_ids))
+            open_ids = set()
+        if role == "assistant":
+            found += _check_assistant(at, message)
+            open_ids = {str(call.get("id")) for call in message.get("tool_calls") or ()}
+            opened_at = at
+        elif not message.get("content"):
+            found.append(Violation("content", f"Invalid value for 'messages[{at}].content': it is empty."))
+    if open_ids:
+        found.append(_unanswered(opened_at, open_ids))
+    return found + (_check_strict(messages) if strict else [])
+
+
+def _unanswered(at: int, ids: set[str]) -> Violation:
+    return Violation(
+        "P1",
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+        "'tool_call_id'. The following tool_call_ids did not have response messages: "
+        f"{', '.join(sorted(ids))} (messages[{at}])",
+    )
+
+
+def _check_assistant(at: int, message: dict[str, Any]) -> list[Violation]:
+    found: list[Violation] = []
+    calls = message.get("tool_calls")
+    if calls is not None and not calls:
+        found.append(
+            Violation("P5", f"Invalid 'messages[{at}].tool_calls': empty array. Expected a minimum length 1.")
+        )
+    ids = [call.get("id") for call in calls or ()]
+    if len(set(ids)) != len(ids) or not all(isinstance(call_id, str) and call_id for call_id in ids):
+        found.append(Violation("P3", f"Duplicate or missing ids in 'messages[{at}].tool_calls'."))
+    if any(isinstance(call_id, str) and len(call_id) > 40 for call_id in ids):
+        found.append(Violation("P3", f"Invalid 'messages[{at}].tool_calls[].id': string too long."))
+    for call in calls or ():
+        function = call.get("function") or {}
+        arguments: Any = function.get("arguments")
+        try:
+            json.loads(arguments)
+        except (TypeError, ValueError):
+            found.append(
+                Violation("P4", f"Invalid 'messages[{at}].tool_calls[].function.arguments': not valid JSON.")
+            )
+        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", str(function.get("name", ""))):
+            found.append(
+                Violation("name", f"Invalid 'messages[{at}].tool_calls[].function.name': bad pattern.")
+            )
+    if not message.get("content") and not calls:
+        found.append(
+            Violation("P6", f"Invalid 'messages[{at}]': an assistant must have 'content' or 'tool_calls'.")
+        )
+    return found
+
+
+def _check_strict(messages: list[dict[str, Any]]) -> list[Violation]:
+    found: list[Violation] = []
+    rest = messages[1:] if messages and messages[0].get("role") == "system" else messages
+    roles = [message.get("role") for message in rest]
+    if any(role in ("system", "developer") for role in roles):
+        found.append(Violation("S1", "System message must be at the beginning."))
+    if roles and roles[0] != "user":
+        found.append(Violation("S2", "After the optional system message, conversation must start with user."))
+    if any(first == second for first, second in itertools.pairwise(roles) if first != "tool"):
+        found.append(Violation("S3", "Conversation roles must alternate user/assistant/user/assistant/..."))
+    return found

@@ -1,0 +1,136 @@
+"""Starts the test server in its own process and reads its log. See `support.server`."""
+
+import base64
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+MODEL = "scripted-1"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One chat request, as the server saw it."""
+
+    nth: int
+    raw: bytes
+    prompt_tokens: int
+    cached_tokens: int
+    violations: tuple[tuple[str, str], ...]
+    rejected: str
+    """Why it was refused; empty where it was answered."""
+    max_tokens: int | None
+    outcome: str | None
+    """`answered`, `closed by client`, `cut`, `fault`; None while under way, and for refusals."""
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return list(self.body["messages"])
+
+
+class RunningServer:
+    """A server in its own process."""
+
+    def __init__(
+        self, process: "subprocess.Popen[str]", port: int, log: Path, model: str, window: int
+    ) -> None:
+        self._process = process
+        self._log = log
+        self.base_url = f"http://127.0.0.1:{port}/v1"
+        self.model = model
+        self.window = window
+
+    def requests(self) -> list[Seen]:
+        """All chat requests so far, in order."""
+        if not self._log.exists():
+            return []
+        lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
+        records = [json.loads(line) for line in lines if line.endswith("\n")]
+        ends = {record["nth"]: record["outcome"] for record in records if record["kind"] == "end"}
+        return [
+            Seen(
+                nth=record["nth"],
+                raw=base64.b64decode(record["raw"]),
+                prompt_tokens=record["prompt_tokens"],
+                cached_tokens=record["cached_tokens"],
+                violations=tuple((rule, message) for rule, message in record["violations"]),
+                rejected=record["rejected"],
+                max_tokens=record["max_tokens"],
+                outcome=ends.get(record["nth"]),
+            )
+            for record in records
+            if record["kind"] == "request"
+        ]
+
+    def wait_for(self, condition: Callable[[list[Seen]], bool], seconds: float = 20.0) -> list[Seen]:
+        """The requests, once they meet a condition. Fails the test where they do not in time."""
+        deadline = time.monotonic() + seconds
+        pause = threading.Event()
+        while not condition(seen := self.requests()):
+            assert time.monotonic() < deadline, f"not seen by the server in {seconds} s: {seen}"
+            pause.wait(0.01)
+        return seen
+
+    def close(self) -> None:
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+@contextmanager
+def running_server(
+    *,
+    window: int = 32_768,
+    script: Sequence[dict[str, Any]] | None = None,
+    then_default: bool = False,
+    model: str = MODEL,
+    key: str = "",
+    strict: bool = False,
+    flags: Sequence[str] = (),
+) -> Iterator[RunningServer]:
+    """The server in a process of its own, for the time of a `with`. `flags` go to its command line."""
+    with TemporaryDirectory(prefix="foldline-server-") as folder:
+        log = Path(folder) / "log.jsonl"
+        command = [
+            sys.executable,
+            str(Path(__file__).with_name("server.py").resolve()),
+            "--window",
+            str(window),
+            "--model",
+            model,
+        ]
+        command += ["--log", str(log), "--ttl", "600", *flags]
+        if script is not None:
+            path = Path(folder) / "script.json"
+            path.write_text(json.dumps(list(script)), encoding="utf-8")
+            command += ["--script", str(path)]
+        command += ["--then-default"] if then_default else []
+        command += ["--key", key] if key else []
+        command += ["--strict"] if strict else []
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        first = process.stdout.readline().strip()
+        assert first.isdigit(), f"the test server did not start: {first!r}"
+        server = RunningServer(process, int(first), log, model, window)
+        try:
+            yield server
+        finally:
+            server.close()
