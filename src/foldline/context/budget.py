@@ -44,8 +44,8 @@ def budget_for(window: int, max_output: int | None = None, settings: BudgetSetti
     """The budget of a window.
 
     An eighth of the window is reserved, and another eighth kept verbatim; small windows get a larger
-    share (a quarter at 8k), large ones no more than 32k and 40k, so that at 1M the fold does not begin at 17 %
-    (known-failures.md). A known output limit below the reserve frees the difference.
+    share (a quarter at 8k), large ones no more than 32k and 40k, so that at 1M the fold does not begin
+    at 17 % (known-failures.md). A known output limit below the reserve frees the difference.
 
     Raises:
         FoldlineError: the window is too small to hold anything, or the settings leave no room.

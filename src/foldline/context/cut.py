@@ -117,7 +117,7 @@ def _split_turn(folded: Sequence[BaseMessage], first_kept: BaseMessage) -> tuple
 def giant_results(
     messages: Sequence[BaseMessage], limit: int, *, pins: frozenset[int] = frozenset()
 ) -> list[ToolResultMessage]:
-    """Results of more than `limit` estimated tokens that a request has carried already: they may be clipped."""
+    """Results of more than `limit` estimated tokens that a request has carried: they may be clipped."""
     seen_up_to = max(
         (position for position, message in enumerate(messages) if isinstance(message, AssistantMessage)),
         default=-1,

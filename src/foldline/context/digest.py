@@ -19,6 +19,10 @@ from .tokens import estimate_tokens
 SMALLEST = 96
 """Tokens below which there is no room for the sections: the digest is then the goal alone."""
 _QUOTE = 320
+_WORTH = 2.0
+"""Points below this are left out, room or not: commands that only looked, "continue"."""
+_USEFUL, _ALWAYS = 0.6, 240
+"""Of the conversation's tokens, how many a digest may take; and how many it may always take."""
 
 
 def digest(
@@ -46,12 +50,20 @@ def _digest(said: Sequence[Said], previous: str, focus: str, max_tokens: int) ->
     points = [replace(point, score=point.score + 6 * wanted.share(point.text)) for point in points]
     if not points:
         points = [Point(GOAL, clip(one_line(next((s.text for s in said), "")), _QUOTE), 1, 0)]
+    points = [point for point in points if point.score >= _WORTH] or points
     if max_tokens < SMALLEST:
         goal = max(points, key=lambda point: (point.section is GOAL, point.score))
         heading = f"{GOAL.heading}\n- "
         room = max_tokens - estimate_tokens(heading)
         return heading + within(goal.text, room) if room > 3 else within(goal.text, max(1, max_tokens))
-    return render_summary(_lines(_chosen(points, max_tokens - estimate_tokens(render_summary({})))))
+    # A summary about as long as what it stands for would free nothing.
+    useful = estimate_tokens(previous) + max(_ALWAYS, int(_USEFUL * sum(map(_size, said))))
+    room = min(max_tokens, useful) - estimate_tokens(render_summary({}))
+    return render_summary(_lines(_chosen(points, room)))
+
+
+def _size(said: Said) -> int:
+    return estimate_tokens(said.text) + sum(estimate_tokens(call.about) for call in said.calls)
 
 
 # -- choosing ----------------------------------------------------------------------------------------

@@ -184,8 +184,9 @@ def commands(text: str) -> tuple[str, ...]:
 
 # What compilers, interpreters, test runners and shells write when something fails.
 _FAILURE = re.compile(
-    r"\b(?:[A-Z]\w{0,60})?(?:Error|Exception)(?=: |:$)|\bpanicked at\b|\berror(?:\[\w{1,8}\]|\s\w{1,8}\d{1,6})?:|\bERROR\b|"
-    r"\bFAILED\b|\bfatal:|\bpanic:|\bnpm ERR!|^E {3}|Traceback \(most recent|command not found|"
+    r"\b(?:[A-Z]\w{0,60})?(?:Error|Exception)(?=: |:$)|\bpanicked at\b|"
+    r"\berror(?:\[\w{1,8}\]|\s\w{1,8}\d{1,6})?:|\bERROR\b|\bFAILED\b|\bfatal:|"
+    r"\bpanic:|\bnpm ERR!|^E {3}|Traceback \(most recent|command not found|"
     r"No such file or directory|[Pp]ermission denied|[Ss]egmentation fault|"
     r"\bexit(?:ed with)?(?: code| status)? [1-9]\d{0,2}\b|"
     r"错误[：:]|失败|エラー|오류|실패"
@@ -241,7 +242,7 @@ _HUMP = re.compile(r"[a-z0-9][A-Z]")
 
 
 def identifiers(text: str) -> tuple[str, ...]:
-    """Names of code by their shape: `snake_case`, `camelCase`, `PascalCase`, `UPPER_CASE`; 4 to 80 letters."""
+    """Names of code by their shape: `snake_case`, `camelCase`, `UPPER_CASE`; 4 to 80 letters."""
     return _unique(
         name
         for name in (match[0] for match in _NAME.finditer(_URL.sub(" ", text)))

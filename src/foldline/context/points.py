@@ -31,7 +31,8 @@ _AHEAD = re.compile(
 _CHANGES = re.compile(r"write|edit|create|replace|patch|insert|delete|rename|move", re.IGNORECASE)
 _RUNS = re.compile(r"bash|shell|exec|run|command|terminal", re.IGNORECASE)
 _LOOKS = re.compile(
-    r"(?:^|&& |; )(?:ls|find|cat|grep|rg|head|tail|sed -n|wc|pwd|echo|tree|which|stat|git (?:status|log|diff|show))\b"
+    r"(?:^|&& |; )(?:ls|find|cat|grep|rg|head|tail|sed -n|wc|pwd|echo|tree|which|stat|"
+    r"git (?:status|log|diff|show))\b"
 )
 """Commands that only look."""
 _STATUS = re.compile(r"\bexit(?:ed)?\b")
@@ -152,7 +153,7 @@ def _last_turn(turn: _Turn, last: int) -> Iterator[Point]:
         yield from _done_turn(turn, last)
         return
     if turn.request:
-        yield Point(SECTIONS.progress, clip(turn.request, _REQUEST), 8.5, turn.at)
+        yield Point(SECTIONS.progress, clip(turn.request, _OUTCOME), 8.5, turn.at)
     words = [(at, said.text) for at, said in enumerate(turn.said) if said.kind == "assistant"]
     if words:
         at, text = words[-1]
@@ -302,17 +303,19 @@ def _details(said: Sequence[Said]) -> Iterator[Point]:
 
 # -- focus -------------------------------------------------------------------------------------------
 
-_TERM = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,40}"
-)
+_WIDE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_TERM = re.compile(rf"[{_WIDE}]{{2}}|[^\W{_WIDE}]{{2,40}}")
 _COMMON = frozenset(
-    ["the", "and", "for", "with", "about", "what", "that", "this", "from", "into", "keep", "focus", "all", "any", "are", "was", "please", "on", "of", "to", "in"]
+    re.findall(
+        r"\w+",
+        "the and for with about what that this from into keep focus all any are was please on of to in is it",
+    )
 )
 _FOCUSED = 40
 
 
 class Focus:
-    """The words of a focus: what is about them comes first. Pairs of characters where words have no blanks."""
+    """The words of a focus; pairs of characters where a script has no blanks."""
 
     def __init__(self, text: str) -> None:
         self._terms = {term.casefold() for term in _TERM.findall(text)} - _COMMON

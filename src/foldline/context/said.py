@@ -3,7 +3,7 @@
 The labels are those of the summary request (DESIGN §7), each at the start of a line and followed by a colon.
 """
 
-import json
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -96,32 +96,38 @@ _LABELS: dict[str, Kind] = {
     "Developer": "developer",
 }
 _LABEL = re.compile(rf"^\[({'|'.join(_LABELS)})\]:?[ \t]*", re.MULTILINE)
-# `name(` … `)` on one line: one call. Its arguments are `key=` and a JSON value, perhaps shortened.
+# `name(` … `)` on one line: one call. Its arguments are `key=` and a quoted value, perhaps shortened.
 _CALL_LINE = re.compile(r"[ \t]*([A-Za-z_][\w.-]{0,80})\((.*)\)[ \t]*", re.DOTALL)
-_ARGUMENT = re.compile(r"([A-Za-z_]\w{0,60})=(\"(?:[^\"\\]|\\.)*+\")")
+_ARGUMENT = re.compile(r"([A-Za-z_]\w{0,60})=(\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')")
+# `name: ` or `name (failed): ` before a result, where a call of that name came before it.
+_RESULT = re.compile(r"([A-Za-z_][\w.-]{0,80})( \(failed\))?:[ \t]*")
 
 
 def said_in_text(text: str) -> list[Said]:
     """A conversation as text, in order. What stands before the first label counts as the user's."""
     found: list[Said] = []
-    kind: Kind = "user"
-    start = 0
-    for label in _LABEL.finditer(text):
-        found += _block(kind, text[start : label.start()])
-        kind, start = _LABELS[label[1]], label.end()
-    found += _block(kind, text[start:])
+    tools: set[str] = set()
+    for kind, block in _blocks(text):
+        if not block.strip():
+            continue
+        if kind == "calls":
+            calls = tuple(call for line in block.splitlines() for call in _call_line(line))
+            tools.update(call.name for call in calls)
+            found += [Said("calls", calls=calls)] if calls else []
+        elif kind == "result" and (name := _RESULT.match(block)) and name[1] in tools:
+            found.append(Said("result", block[name.end() :].strip(), failed=name[2] is not None))
+        else:
+            found.append(Said(kind, block.strip()))
     return found
 
 
-def _block(kind: Kind, text: str) -> Iterator[Said]:
-    if not text.strip():
-        return
-    if kind == "calls":
-        calls = tuple(call for line in text.splitlines() for call in _call_line(line))
-        if calls:
-            yield Said("calls", calls=calls)
-    else:
-        yield Said(kind, text.strip())
+def _blocks(text: str) -> Iterator[tuple[Kind, str]]:
+    kind: Kind = "user"
+    start = 0
+    for label in _LABEL.finditer(text):
+        yield kind, text[start : label.start()]
+        kind, start = _LABELS[label[1]], label.end()
+    yield kind, text[start:]
 
 
 def _call_line(line: str) -> Iterator[Call]:
@@ -131,9 +137,9 @@ def _call_line(line: str) -> Iterator[Call]:
     arguments: dict[str, object] = {}
     for key, value in _ARGUMENT.findall(match[2]):
         try:
-            arguments.setdefault(key, json.loads(value))
-        except ValueError:
-            arguments.setdefault(key, value.strip('"'))
+            arguments.setdefault(key, ast.literal_eval(value))
+        except (ValueError, SyntaxError):
+            arguments.setdefault(key, value[1:-1])
     yield Call(match[1], _about(arguments))
 
 

@@ -58,6 +58,8 @@ _NAMES: Mapping[str, Section] = {
 }
 
 _FILE_LISTS = re.compile(r"<(read-files|modified-files)>.*?(?:</\1>|\Z)", re.DOTALL)
+_FRAME = re.compile(r"^<summary>\n(.*)^</summary>", re.DOTALL | re.MULTILINE)
+_STANDING = "<standing-constraints>"
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
 _TAG = re.compile(r"</?[a-z][a-z-]{0,40}>")
 _MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
@@ -67,14 +69,19 @@ def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
     """A summary's lines with their sections, list marks and file lists left out.
 
     Lines before the first heading are goals; what stands under a heading nobody knows is critical context.
+    Of a framed summary only what is within its frame counts.
     """
     section = SECTIONS.goal
+    if frame := _FRAME.search(text):
+        text = frame[1]
     for line in _FILE_LISTS.sub("", text).splitlines():
         line = line.strip()
         if heading := _HEADING.fullmatch(line):
             name = heading[1].strip().strip("*:：").casefold()
             section = _NAMES.get(name, SECTIONS.critical)
             continue
+        if line == _STANDING:
+            section = SECTIONS.constraints
         mark = _MARK.match(line)
         line = line[mark.end() if mark else 0 :].strip()
         if line and line != NONE and not _TAG.fullmatch(line):

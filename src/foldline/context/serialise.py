@@ -1,4 +1,7 @@
-"""A conversation as text, for a summariser to read. Long results and arguments are shortened in the middle."""
+"""A conversation as text, for a summariser to read.
+
+Long results and arguments are shortened in the middle.
+"""
 
 from collections.abc import Sequence
 

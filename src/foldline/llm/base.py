@@ -1,10 +1,10 @@
 """What a language model is to the rest of Foldline: a thing that streams one answer to one request."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from foldline.protocol import AssistantMessage, FoldlineError, Message
+from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ToolSpec:
 class Request:
     """One request: canonical messages, valid for the API (calls and results paired)."""
 
-    messages: Sequence[Message]
+    messages: Sequence[BaseMessage]
     tools: Sequence[ToolSpec] = ()
     max_output: int | None = None
     """Tokens the answer may have; None leaves it to the server."""
@@ -87,7 +87,7 @@ class LLM(Protocol):
         """Name of the way canonical messages are rendered for this server; recorded with each request."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The answer as it comes, ending in exactly one `Answer`.
 
         Raises:

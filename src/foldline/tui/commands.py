@@ -1,4 +1,4 @@
-"""The one registry of commands: keys, palette, slash completion, help, hints and the docs table come from it."""
+"""The one registry of commands: keys, palette, completion, help, hints and the docs table come from it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "send",
         "Send the prompt",
-        "Sends the prompt; while something runs it waits in the queue. On a marked queued prompt: changes places with it.",
+        "Sends the prompt; while something runs it waits in the queue. A marked one changes places.",
         "Prompt",
         keys=("enter",),
         place="prompt",
@@ -69,7 +69,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "recall-older",
         "Older prompt",
-        "On the first line: the queued prompts, newest first; without a queue, what was sent or put aside before.",
+        "On the first line: the queued prompts; without a queue, what was sent or put aside before.",
         "Prompt",
         keys=("up",),
         place="prompt",
@@ -83,15 +83,6 @@ COMMANDS: tuple[Command, ...] = (
         keys=("down",),
         place="prompt",
         palette=False,
-    ),
-    Command(
-        "complete",
-        "Take the completion, or go to the next panel",
-        "Takes the marked completion of a `/command` or `@file`; with no list open, goes to the next panel.",
-        "Prompt",
-        keys=("tab",),
-        palette=False,
-        hint="panels",
     ),
     Command(
         "editor",
@@ -173,7 +164,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "end",
         "To the end",
-        "Shows the end of the transcript and follows it again. `End` does the same at the end of the prompt's text.",
+        "Shows the end and follows it again. So does End at the end of the prompt's text.",
         "Transcript",
         keys=("ctrl+end",),
     ),
@@ -183,7 +174,17 @@ COMMANDS: tuple[Command, ...] = (
         "Shows what every tool call was given and gave back, or only its one line.",
         "Transcript",
         keys=("ctrl+o",),
+        scope="app",
         hint="open tools",
+    ),
+    Command(
+        "complete",
+        "Take the completion, or go to the next panel",
+        "Takes the marked completion of a /command or @file; with no list open, goes to the next panel.",
+        "Panels",
+        keys=("tab",),
+        palette=False,
+        hint="panels",
     ),
     Command(
         "allow-once",
@@ -212,7 +213,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "escape",
         "Step outwards",
-        "Closes, leaves, cancels or puts aside, whichever comes first; the status row says which. Discards nothing.",
+        "Closes, leaves, cancels or puts aside; the status row says which. Discards nothing.",
         "Program",
         keys=("escape",),
         palette=False,
@@ -293,8 +294,8 @@ BY_SLASH: dict[str, Command] = {command.slash: command for command in COMMANDS i
 
 
 def ids(scope: Scope) -> frozenset[str]:
-    """The commands one party carries out: it hands over exactly these as a dictionary of callables."""
-    return frozenset(command.id for command in COMMANDS if command.scope == scope)
+    """The commands one party has a dictionary of callables for; the prompt's own keys are the prompt's."""
+    return frozenset(c.id for c in COMMANDS if c.scope == scope and c.place != "prompt")
 
 
 def check_handlers(handlers: Iterable[str], scope: Scope) -> None:
@@ -355,7 +356,9 @@ def key_name(key: str) -> str:
 def _joined(names: Sequence[str]) -> str:
     """`Alt+↑` and `Alt+↓` as `Alt+↑↓`; other pairs by their first key."""
     head, plus, last = names[0].rpartition("+")
-    same = plus and all(name.rpartition("+")[0] == head and len(name.rpartition("+")[2]) == 1 for name in names)
+    same = plus and all(
+        name.rpartition("+")[0] == head and len(name.rpartition("+")[2]) == 1 for name in names
+    )
     return f"{head}+{''.join(name.rpartition('+')[2] for name in names)}" if same and last else names[0]
 
 
@@ -368,6 +371,11 @@ def groups() -> dict[str, tuple[Command, ...]]:
 def slash_usage(command: Command) -> str:
     """`/compact [focus]`; empty for a command without a slash name."""
     return f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
+
+
+def keys_or_usage(command: Command) -> str:
+    """How a command is reached without the palette: its keys, else its slash usage."""
+    return ", ".join(key_name(key) for key in command.keys) or slash_usage(command)
 
 
 def commands_table() -> str:

@@ -1,4 +1,4 @@
-"""What the chat shows, as one immutable value. Plain dataclasses, so that the first paint pays for nothing else."""
+"""What the chat shows, as one immutable value. Plain dataclasses: the first paint pays for nothing else."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,7 @@
-"""Colour themes: TOML files that give the seven roles, as Textual themes. The background is the terminal's."""
+"""Colour themes: TOML files that give the seven roles; the background is the terminal's."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,13 +56,17 @@ def read_theme(path: Path) -> Theme:
         raise _error(f"The theme {path} cannot be read: {error}. Mend or remove the file.") from error
     unknown = [key for key in data if key not in ("dark", "roles", "description")]
     if unknown:
-        raise _error(f"The theme {path} has an unknown key {unknown[0]!r}; it may have dark, description and [roles].")
+        raise _error(
+            f"The theme {path} has an unknown key {unknown[0]!r}; it may have dark, description and [roles]."
+        )
     dark = data.get("dark", True)
     if not isinstance(dark, bool):
         raise _error(f"The theme {path} says dark = {dark!r}; it must be true or false.")
     roles = data.get("roles")
     if not isinstance(roles, dict):
-        raise _error(f"The theme {path} has no [roles]; it must give a colour for each of {', '.join(ROLES)}.")
+        raise _error(
+            f"The theme {path} has no [roles]; it must give a colour for each of {', '.join(ROLES)}."
+        )
     wrong = [role for role in roles if role not in ROLES]
     missing = [role for role in ROLES if role not in roles]
     if wrong or missing:
@@ -115,6 +119,7 @@ def _theme(name: str, dark: bool, roles: dict[str, str]) -> Theme:
         variables={
             **{f"role-{role}": color for role, color in roles.items()},
             "foreground": roles["text"],
+            "ansi-background": "ansi_default",
             "border": accent,
             "border-blurred": muted,
             "scrollbar": muted,
@@ -129,3 +134,8 @@ def _theme(name: str, dark: bool, roles: dict[str, str]) -> Theme:
             "footer-key-foreground": accent,
         },
     )
+
+
+def own_themes(themes: Iterable[Theme]) -> list[str]:
+    """Names of the themes that give the seven roles, in order."""
+    return sorted(theme.name for theme in themes if "role-text" in theme.variables)

@@ -15,12 +15,13 @@ from foldline.tui.blocks.block import (
     TextBlock,
     diff_lines,
 )
+from foldline.tui.blocks.canvas import Gutter
 from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right
 from foldline.tui.blocks.clean import clean, clean_line
 from foldline.tui.blocks.markdown import MarkdownBlock, markdown_blocks
 from foldline.tui.blocks.streaming import Feed, StreamingMarkdown
 from foldline.tui.blocks.styles import ROLES, Styles, styles_from
-from foldline.tui.blocks.view import BlockView, Gutter
+from foldline.tui.blocks.view import BlockView
 
 __all__ = [
     "ROLES",

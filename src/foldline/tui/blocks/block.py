@@ -251,7 +251,9 @@ def diff_lines(
     """The lines of a unified diff. `first` is the number of the first line of both; `context` lines around
     each change are shown, what lies between is one `skip` line. Lines must be clean and hold no line end."""
     found: list[DiffLine] = []
-    for number, group in enumerate(SequenceMatcher(a=before, b=after, autojunk=False).get_grouped_opcodes(context)):
+    for number, group in enumerate(
+        SequenceMatcher(a=before, b=after, autojunk=False).get_grouped_opcodes(context)
+    ):
         if number:
             found.append(DiffLine("skip", 0, ""))
         for tag, old, old_end, new, new_end in group:

@@ -49,8 +49,9 @@ def cut_left(text: str, width: int) -> str:
         return text
     if width <= 0:
         return ""
-    start, left = 0, cell_len(text)
-    for _, stop, cells in split_graphemes(text)[0]:
+    spans, left = split_graphemes(text)
+    start = 0
+    for _, stop, cells in spans:
         if left <= width - 1:
             break
         left -= cells

@@ -1,12 +1,9 @@
 """Code in the colour roles of the screens: a fence is highlighted once, as a whole, and then sliced."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from foldline.tui.blocks.cells import Span
-
-if TYPE_CHECKING:
-    from pygments.token import _TokenType
 
 _MOST_LINES: Final = 3_000
 _MOST_CHARACTERS: Final = 150_000
@@ -59,14 +56,14 @@ def highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
     source = "\n".join(lines)
     if not language or not lines or len(lines) > _MOST_LINES or len(source) > _MOST_CHARACTERS:
         return plain
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
     try:
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=True)
     except ClassNotFound:
         return plain
-    styles: dict[_TokenType, str] = {}
+    styles: dict[object, str] = {}
     result: list[list[Span]] = [[]]
     for token, text in lexer.get_tokens(source):
         style = styles.get(token)
@@ -83,7 +80,7 @@ def highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
     return result if same else plain  # some lexers drop characters they do not like
 
 
-def _role(token: "_TokenType") -> str:
+def _role(token: object) -> str:
     """The style of a token: that of its nearest ancestor with one."""
     parts = str(token).split(".")[1:]
     while parts:

@@ -5,9 +5,8 @@ where a paragraph, list, table, quote or fence begins and ends; what is inside i
 """
 
 import re
-from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from foldline.tui.blocks.clean import clean
@@ -63,8 +62,6 @@ class Piece:
     """Cells it stands to the right: the inside of a list item."""
     gap: bool
     """Whether a blank line sets it off from the piece before."""
-    tail: bool = False
-    """Whether it goes on a fence that began in an earlier piece."""
 
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*|(?<=~)[^\n]*)$")
@@ -80,9 +77,10 @@ _UNDECIDED: Final = re.compile(r"[\s\-=*_`~#>|+:]*$|\s*\d{1,9}[.)]?\s*$")
 
 @dataclass(slots=True)
 class _List:
-    """The list that is open: where its markers and its items' text stand, and how far it has counted."""
+    """A list that is open: where its markers and its items' text stand, and how far it has counted."""
 
     sign: str
+    base: int
     content: int
     number: int | None
     items: int = 0
@@ -101,30 +99,32 @@ class Cutter:
     _base: int = 0  # cells all lines of the open piece are indented by
     _gap: bool = False  # of the open piece
     _blank: bool = False  # a blank line came last
-    _number: int | None = None  # of the open list piece
-    _list: _List | None = None
+    _number: int | None = None  # of the first item of the open list piece
+    _items: int = 0  # of the open list piece
+    _lists: list[_List] = field(default_factory=list)  # from the outermost to the one the last line was in
     _fence_sign: str = ""
     _fence_language: str = ""
     _fence: list[str] = field(default_factory=list)  # all lines of the open fence
-    _fence_pieces: list[Piece] = field(default_factory=list)
+    _fence_gaps: list[bool] = field(default_factory=list)  # of the pieces it is cut into
     _aligns: tuple[str, ...] = ()
     _sample: tuple[str, ...] = ()  # of a table that is cut
-    _done: list[Piece] = field(default_factory=list)
+    _count: int = 0  # pieces finished so far
+    _done: dict[int, Piece] = field(default_factory=dict)  # those not given yet
     _first: bool = True
 
-    def feed(self, text: str) -> list[Piece]:
-        """More text. Gives the pieces that are finished by it; a fence cut in pieces gives them again, as
-        parts of the whole, when it closes (`again` says how many of those given before they replace)."""
+    def feed(self, text: str) -> dict[int, Piece]:
+        """More text. Gives the pieces finished by it with their numbers, counted from 0. When a fence cut in
+        pieces closes, its pieces are given once more under their old numbers, now as parts of the whole."""
         *whole, partial = (self._partial + text).split("\n")
         for line in whole:
             self._physical(line)
         while len(partial) > LINE_LENGTH:
             line, partial = _cut_line(partial)
-            self._take(line)
+            self._take_clean(line)
         self._partial = partial
         return self._given()
 
-    def close(self) -> list[Piece]:
+    def close(self) -> dict[int, Piece]:
         """The end of the text: the pieces that were still open."""
         if self._partial:
             self._physical(self._partial)
@@ -132,26 +132,26 @@ class Cutter:
         self._finish()
         return self._given()
 
-    def open(self) -> list[Piece]:
-        """The pieces that are still open, as they would be if the text ended here: mostly one, none at a blank."""
-        partial = clean(self._partial.removesuffix("\r")) if self._partial else ""
+    def open(self) -> dict[int, Piece]:
+        """The pieces still open, as they would be if the text ended here: mostly one."""
+        partial = clean(self._partial.removesuffix("\r"))
         if self._kind == "fence":
             lines = list(self._lines)
-            if partial and not partial.lstrip().startswith(self._fence_sign[:1]):
+            if partial and not partial.lstrip().startswith(self._fence_sign[0]):
                 lines.append(_dedented(partial, self._base))
-            piece = Piece(Code(Fence(lines, ""), 0, len(lines)), self._base, self._gap, bool(self._fence_pieces))
-            return [piece] if lines else []
+            plain = Code(Fence(lines or [""], ""), 0, max(len(lines), 1))
+            return {self._count: Piece(plain, self._base, self._gap)}
         ahead = copy(self)
-        ahead._lines, ahead._done, ahead._list = list(self._lines), [], copy(self._list)
+        ahead._lines, ahead._done, ahead._lists = list(self._lines), {}, [copy(each) for each in self._lists]
         if not _UNDECIDED.match(partial):
             for line in partial.split("\n"):
                 ahead._take(line)
         ahead._finish()
         return ahead._done
 
-    def _given(self) -> list[Piece]:
-        done, self._done = self._done, []
-        return done
+    def _given(self) -> dict[int, Piece]:
+        done, self._done = self._done, {}
+        return dict(sorted(done.items()))
 
     def _physical(self, line: str) -> None:
         while len(line) > LINE_LENGTH:
@@ -207,26 +207,28 @@ class Cutter:
         self._blank = False
 
     def _begin(self, line: str, *, joined: bool = False) -> None:
-        """The first line of a piece. A list that was interrupted goes on if the line stands inside an item."""
-        base, indent = 0, _indent(line)
-        if self._list is not None:
-            if indent >= self._list.content:
-                base = self._list.content
-            elif not self._same_list(line):
-                self._list = None
+        """The first line of a piece. An interrupted list goes on where the line stands inside an item."""
+        indent = _indent(line)
+        lists = self._lists
+        while lists and indent < lists[-1].content and not self._is_item_of(line, lists[-1]):
+            lists.pop()
+        base = 0
+        if lists:
+            base = lists[-1].content if indent >= lists[-1].content else lists[-1].base
+            if indent - base >= 4 and _ITEM.match(line.lstrip(" ")):
+                base = indent  # a nested list whose outer one was cut off
         inner = line[base:]
         self._base = base
-        self._gap = (self._blank and not joined) and not self._first
+        self._gap = not self._first and not joined and (self._blank or _HEADING.match(inner) is not None)
         self._first = False
         if match := _FENCE.match(inner):
             self._kind = "fence"
             self._base += _indent(inner)
             self._fence_sign = match[1]
             self._fence_language = match[2].strip().split(" ")[0].strip("{}.").lower()
-            self._fence, self._fence_pieces = [], []
+            self._fence, self._fence_gaps = [], []
         elif _HEADING.match(inner) or _RULE.match(inner):
             self._kind = "text"
-            self._gap = bool(self._done or self._gap) if _HEADING.match(inner) else self._gap
             self._lines = [inner]
             self._finish()
         elif match := _ITEM.match(inner):
@@ -242,7 +244,11 @@ class Cutter:
         if _UNDERLINE.match(inner):
             self._lines.append(inner)
             self._finish()
-        elif _DELIMITER.match(inner) and _cells_of(inner) == _cells_of(self._lines[-1]) and "|" in self._lines[-1]:
+        elif (
+            _DELIMITER.match(inner)
+            and _cells_of(inner) == _cells_of(self._lines[-1])
+            and "|" in self._lines[-1]
+        ):
             head = self._lines.pop()
             if self._lines:
                 self._finish()
@@ -263,7 +269,11 @@ class Cutter:
         if _FENCE.match(inner) or _HEADING.match(inner) or _RULE.match(inner) or _QUOTE.match(inner):
             return True
         match = _ITEM.match(inner)
-        return match is not None and match.end() < len(inner.rstrip()) and (match[3] is None or int(match[3]) == 1)
+        return (
+            match is not None
+            and match.end() < len(inner.rstrip())
+            and (match[3] is None or int(match[3]) == 1)
+        )
 
     def _in_table(self, inner: str) -> None:
         self._lines.append(inner)
@@ -275,54 +285,62 @@ class Cutter:
     # --- Lists ----------------------------------------------------------------------------------------
 
     def _begin_list(self, inner: str, match: re.Match[str]) -> None:
-        if self._list is None or self._base:
+        if not self._lists or not self._is_item_of(" " * self._base + inner, self._lists[-1]):
+            content = match.end() if match[5] else len(match[1]) + len(match[2]) + 1
             number = int(match[3]) if match[3] else None
-            content = self._base + match.end() if match[5] else self._base + len(match[1]) + len(match[2]) + 1
-            self._list = _List(match[4] or match[2], content, number)
-        self._kind, self._lines = "list", [inner]
-        self._number = None if self._list.number is None else self._list.number + self._list.items
-        self._list.items += 1
+            self._lists.append(_List(match[4] or match[2], self._base, self._base + content, number))
+        self._next_piece(self._lists[-1])
+        self._next_item(inner)
 
-    def _same_list(self, line: str) -> bool:
-        match = _ITEM.match(line)
-        return match is not None and self._list is not None and (match[4] or match[2]) == self._list.sign
+    def _next_piece(self, of: _List) -> None:
+        self._kind, self._base = "list", of.base
+        self._number = None if of.number is None else of.number + of.items
+        self._items = 0
+
+    def _next_item(self, inner: str) -> None:
+        self._lists[-1].items += 1
+        self._items += 1
+        self._lines.append(inner)
+
+    def _is_item_of(self, line: str, of: _List) -> bool:
+        """Whether a line starts an item of this list: same kind of marker, not inside an item."""
+        if not of.base <= _indent(line) < of.content:
+            return False
+        match = _ITEM.match(line[of.base :])
+        return match is not None and (match[4] or match[2]) == of.sign and not _RULE.match(line)
 
     def _in_list(self, line: str, indent: int) -> None:
-        assert self._list is not None
-        inner = line[self._base :] if indent >= self._base else ""
-        item = _ITEM.match(inner) if indent < self._list.content else None
-        if item is not None and not _RULE.match(inner) and self._same_list(inner):
-            if self._count() >= LIST_ITEMS or len(self._lines) >= LIST_LINES:
+        now = self._lists[-1]
+        inner = line[self._base :] if indent >= self._base else line.lstrip(" ")
+        if self._is_item_of(line, now):
+            if self._items >= LIST_ITEMS or len(self._lines) >= LIST_LINES:
+                blank = self._blank
                 self._finish()
-                self._gap = self._blank
-                self._kind, self._number = "list", None
-                if self._list.number is not None:
-                    self._number = self._list.number + self._list.items
-            self._list.items += 1
-            self._lines.append(inner)
-        elif indent >= self._list.content:
-            if _FENCE.match(line[self._list.content :]) or len(self._lines) >= LIST_LINES and _ITEM.match(line.lstrip()):
+                self._next_piece(now)
+                self._gap = blank
+            self._next_item(inner)
+        elif indent >= now.content:
+            nested = _ITEM.match(line.lstrip(" ")) is not None
+            if _FENCE.match(line[now.content :]) or (nested and len(self._lines) >= LIST_LINES):
                 self._finish()
                 self._begin(line)
             else:
                 self._lines.append(inner)
-        elif self._blank or item is not None or self._interrupts(line):
+        elif self._blank or _ITEM.match(inner) or self._interrupts(inner):
             self._finish()
-            self._list = None
             self._begin(line)
         else:
-            self._lines.append(inner or line.lstrip())
-
-    def _count(self) -> int:
-        """Items in the open list piece."""
-        assert self._list is not None
-        return sum(1 for line in self._lines if _indent(line) + self._base < self._list.content and _ITEM.match(line))
+            self._lines.append(inner)  # a paragraph may go on without its indent
 
     # --- Fences ---------------------------------------------------------------------------------------
 
     def _in_fence(self, line: str) -> None:
         sign = line.strip()
-        if len(sign) >= len(self._fence_sign) and not sign.strip(self._fence_sign[0]) and _indent(line) < self._base + 4:
+        if (
+            len(sign) >= len(self._fence_sign)
+            and not sign.strip(self._fence_sign[0])
+            and _indent(line) < self._base + 4
+        ):
             self._finish()
             self._blank = False
             return
@@ -335,26 +353,21 @@ class Cutter:
     def _cut_fence(self) -> None:
         """A full piece of a fence that is still open: coloured by what has come of it so far."""
         recent = self._fence[-10 * CODE_LINES :]
-        content = Code(Fence(recent, self._fence_language), len(recent) - len(self._lines), len(recent))
-        piece = Piece(content, self._base, self._gap, bool(self._fence_pieces))
-        self._fence_pieces.append(piece)
-        self._done.append(piece)
+        self._add(Code(Fence(recent, self._fence_language), len(recent) - len(self._lines), len(recent)))
+        self._fence_gaps.append(self._gap)
         self._lines, self._gap = [], False
 
     def _end_fence(self) -> None:
-        """All pieces of a fence as slices of the whole. Those given before are given again."""
-        fence = Fence(self._fence, self._fence_language)
-        if self._lines or not self._fence_pieces:
-            self._fence_pieces.append(
-                Piece(Code(fence, 0, len(self._lines)), self._base, self._gap, bool(self._fence_pieces))
-            )
-        start = 0
-        for piece in self._fence_pieces:
-            assert isinstance(piece.content, Code)
-            stop = start + piece.content.stop - piece.content.start
-            self._done.append(replace(piece, content=Code(fence, start, stop)))
-            start = stop
-        self._fence, self._fence_pieces = [], []
+        """All pieces of a fence as slices of the whole, those that were cut off before once more."""
+        if self._lines or not self._fence_gaps:
+            self._fence_gaps.append(self._gap)
+            self._count += 1
+        fence = Fence(self._fence or [""], self._fence_language)
+        first = self._count - len(self._fence_gaps)
+        for number, gap in enumerate(self._fence_gaps):
+            start = number * CODE_LINES
+            content = Code(fence, start, min(start + CODE_LINES, len(fence.source)))
+            self._done[first + number] = Piece(content, self._base, gap)
 
     # --- Ends -----------------------------------------------------------------------------------------
 
@@ -389,7 +402,8 @@ class Cutter:
         self._lines, self._base, self._gap = [], 0, False
 
     def _add(self, content: Content) -> None:
-        self._done.append(Piece(content, self._base, self._gap))
+        self._done[self._count] = Piece(content, self._base, self._gap)
+        self._count += 1
 
 
 def _cut_line(line: str) -> tuple[str, str]:
@@ -431,8 +445,9 @@ def _align(cell: str) -> str:
             return "left"
 
 
-def pieces(text: str) -> Iterator[Piece]:
+def pieces(text: str) -> list[Piece]:
     """The pieces of a whole answer."""
     cutter = Cutter()
-    yield from cutter.feed(text)
-    yield from cutter.close()
+    done = cutter.feed(text)
+    done.update(cutter.close())
+    return [done[number] for number in sorted(done)]

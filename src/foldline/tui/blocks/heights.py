@@ -76,7 +76,7 @@ class Heights:
     def locate(self, line: int) -> tuple[int, int]:
         """The block that holds `line` and the line inside it; blocks of height 0 hold none.
 
-        A line before the first or behind the last is taken as that one. Raises `IndexError` where there are no lines.
+        A line before the first or behind the last is taken as that one. Raises `IndexError` without any.
         """
         if not self.total:
             raise IndexError("no lines")
@@ -96,7 +96,7 @@ class Heights:
         sums = array("q", accumulate(self._values[index:], initial=below))
         tree, first = self._tree, index + 1
         del tree[first:]
-        starts = {}  # sums before `index` that a node needs, at most one per level
+        starts: dict[int, int] = {}  # sums before `index` that a node needs, at most one per level
         for node in range(first, len(self._values) + 1):
             start = node & (node - 1)
             if start >= index:

@@ -60,7 +60,11 @@ def table_widths(rows: Sequence[Sequence[Sequence[Span]]]) -> list[int]:
 
 
 def table_lines(
-    rows: Sequence[Sequence[Sequence[Span]]], wanted: Sequence[int], aligns: Sequence[str], width: int, head: bool
+    rows: Sequence[Sequence[Sequence[Span]]],
+    wanted: Sequence[int],
+    aligns: Sequence[str],
+    width: int,
+    head: bool,
 ) -> list[Line]:
     """Rows of a table; with `head` the first is set off by rules. Columns too wide are wrapped."""
     widths = _fitted(wanted, width - _BETWEEN * (len(wanted) - 1))
@@ -111,7 +115,9 @@ class _Drawer:
         self._ticks = ticks
         self._number = number
 
-    def blocks(self, nodes: Sequence["SyntaxTreeNode"], width: int, tight: bool, depth: int = 0) -> list[Line]:
+    def blocks(
+        self, nodes: Sequence["SyntaxTreeNode"], width: int, tight: bool, depth: int = 0
+    ) -> list[Line]:
         lines: list[Line] = []
         for node in nodes:
             if lines and not tight:
@@ -129,7 +135,10 @@ class _Drawer:
                 return self._list(node, width, depth)
             case "blockquote":
                 inner = self.blocks(node.children, width - 2, tight=False, depth=depth)
-                return [[("▎ ", "muted deco"), *((text, f"{style} muted") for text, style in line)] for line in inner]
+                return [
+                    [("▎ ", "muted deco"), *((text, f"{style} muted") for text, style in line)]
+                    for line in inner
+                ]
             case "fence" | "code_block":
                 source = [clean_line(line) for line in node.content.removesuffix("\n").split("\n")]
                 return code_lines(highlighted(source, node.info.split(" ")[0]), width)
@@ -144,7 +153,9 @@ class _Drawer:
         return wrap_spans([span for child in node.children for span in self.inline(child, style)], width)
 
     def _list(self, node: "SyntaxTreeNode", width: int, depth: int) -> list[Line]:
-        tight = all(child.hidden for item in node.children for child in item.children if child.type == "paragraph")
+        tight = all(
+            child.hidden for item in node.children for child in item.children if child.type == "paragraph"
+        )
         number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
         if number is not None and self._number is not None:
             number, self._number = self._number, None
@@ -157,11 +168,22 @@ class _Drawer:
         for sign, item in zip(signs, node.children, strict=True):
             if lines and not tight:
                 lines.append([])
-            inner = self.blocks(item.children, width - wide, tight, depth + 1) or [[]]
+            inner = self._item(item.children, width - wide, tight, depth + 1) or [[]]
             lines += [
-                [(f"{sign:>{wide}}", "muted") if at == 0 else (" " * wide, "deco"), *line] if line or at == 0 else []
+                [(f"{sign:>{wide}}", "muted") if at == 0 else (" " * wide, "deco"), *line]
+                if line or at == 0
+                else []
                 for at, line in enumerate(inner)
             ]
+        return lines
+
+    def _item(self, nodes: Sequence["SyntaxTreeNode"], width: int, tight: bool, depth: int) -> list[Line]:
+        """The inside of a list item; a nested list follows its text without a gap, even in a loose list."""
+        lines: list[Line] = []
+        for node in nodes:
+            if lines and not tight and not node.type.endswith("_list"):
+                lines.append([])
+            lines += self._block(node, max(width, _LEAST), depth)
         return lines
 
     def _table(self, node: "SyntaxTreeNode", width: int) -> list[Line]:
@@ -170,12 +192,20 @@ class _Drawer:
         for part in node.children:
             for row in part.children:
                 style = "bold" if part.type == "thead" else "text"
-                rows.append([[span for child in cell.children for span in self.inline(child, style)] for cell in row.children])
-                aligns = aligns or [str(cell.attrs.get("style", "")).removeprefix("text-align:") for cell in row.children]
+                rows.append(
+                    [
+                        [span for child in cell.children for span in self.inline(child, style)]
+                        for cell in row.children
+                    ]
+                )
+                aligns = aligns or [
+                    str(cell.attrs.get("style", "")).removeprefix("text-align:") for cell in row.children
+                ]
         return table_lines(rows, table_widths(rows), aligns, width, head=True)
 
     def inline(self, node: "SyntaxTreeNode", style: str) -> list[Span]:
         """Inline Markdown as styled text; `\\n` is a hard break."""
+
         def inside(added: str) -> list[Span]:
             inner = f"{style} {added}".strip()
             return [span for child in node.children for span in self.inline(child, inner)]
@@ -195,7 +225,12 @@ class _Drawer:
                 shown = "".join(text for text, _ in spans)
                 return spans if target in (shown, f"mailto:{shown}") else [*spans, (f" ({target})", "muted")]
             case "image":
-                return [(f"[image: {clean_line(node.content) or clean_line(str(node.attrs.get('src', '')))}]", "muted")]
+                return [
+                    (
+                        f"[image: {clean_line(node.content) or clean_line(str(node.attrs.get('src', '')))}]",
+                        "muted",
+                    )
+                ]
             case "code_inline":
                 code = clean_line(node.content)
                 return [(f"`{code}`" if self._ticks else code, f"{style} accent")]

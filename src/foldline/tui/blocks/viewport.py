@@ -72,10 +72,10 @@ class Viewport:
             return
         if line <= 0:
             self._move((0, 0))
+        elif line >= max(self.virtual_height - self.height, self.position + 1):
+            self.to_end()
         elif abs(line - self.position) <= _NEAR * self.height:
             self.scroll_by(line - self.position)
-        elif line >= self.virtual_height - self.height:
-            self.to_end()
         else:
             self._move(min(self.sheet.heights.locate(line), self._end()))
 
@@ -92,7 +92,7 @@ class Viewport:
     # What happens to the sheet.
 
     def replace_all(self, blocks: Sequence[Block]) -> None:
-        """Other blocks: the top line, or the nearest entry below or above it that is still there, keeps its row."""
+        """Other blocks: the top line, or the nearest entry that is still there, keeps its row."""
         old = [block.key for block in self.sheet]
         index, line = self.top
         self.sheet.replace_all(blocks)

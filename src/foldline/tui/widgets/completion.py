@@ -25,27 +25,42 @@ class Candidate:
     note: str = ""
 
 
-def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
-    """A light frame around at most `ROWS` candidates, the marked one reversed."""
-    first = max(0, min(marked - ROWS + 1, len(shown) - ROWS))
-    window = shown[first : first + ROWS]
-    wide = max((cell_len(candidate.label) for candidate in window), default=0)
-    column = min(wide, max(width - 4, 8) if not any(c.note for c in window) else max((width - 6) // 2, 8))
-    lines = [edge(LIGHT, True, ((title, "muted"),), (), width)]
+def window_start(marked: int, count: int, rows: int) -> int:
+    """The first candidate shown, so that the marked one is."""
+    return max(0, min(marked - rows + 1, count - rows))
+
+
+def candidate_lines(shown: Sequence[Candidate], marked: int, rows: int, width: int) -> list[list[Span]]:
+    """At most `rows` candidates in two columns, the marked one reversed. Paths are cut at the left."""
+    first = window_start(marked, len(shown), rows)
+    window = shown[first : first + rows]
+    widest = max((cell_len(candidate.label) for candidate in shown), default=0)
+    noted = any(candidate.note for candidate in shown)
+    column = min(widest, max(width // 2 if noted else width - 2, 8))
+    lines: list[list[Span]] = []
     for at, candidate in enumerate(window, start=first):
+        path = "/" in candidate.label[1:] and " " not in candidate.label
+        label = (cut_left if path else cut_right)(candidate.label, column)
         mark = at == marked
-        label = cut_left(candidate.label, column) if "/" in candidate.label[1:] else cut_right(candidate.label, column)
-        note = cut_right(candidate.note, max(width - column - 6, 0))
-        line: list[Span] = [
-            ("▶" if mark else " ", "accent"),
-            (label + " " * (column - cell_len(label)), "text reverse" if mark else "text"),
-            ("  ", ""),
-            (note, "muted"),
-        ]
-        lines.append(sides(LIGHT, line, width))
-    count = ((f"{marked + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
-    lines.append(edge(LIGHT, False, (("Enter takes · Esc closes", "muted"),), count, width))
+        lines.append(
+            [
+                ("▶" if mark else " ", "accent"),
+                (label + " " * (column - cell_len(label)), "text reverse" if mark else "text"),
+                ("  ", ""),
+                (cut_right(candidate.note, max(width - column - 4, 0)), "muted"),
+            ]
+        )
     return lines
+
+
+def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
+    """A light frame around at most `ROWS` candidates."""
+    count = ((f"{marked + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
+    return [
+        edge(LIGHT, True, ((title, "muted"),), (), width),
+        *(sides(LIGHT, line, width) for line in candidate_lines(shown, marked, ROWS, width - 2)),
+        edge(LIGHT, False, (("Enter takes · Esc closes", "muted"),), count, width),
+    ]
 
 
 class CompletionList(Lines):
@@ -104,7 +119,7 @@ class CompletionList(Lines):
         return False
 
     def on_click(self, event: events.Click) -> None:
-        first = max(0, min(self._marked - ROWS + 1, len(self._candidates) - ROWS))
+        first = window_start(self._marked, len(self._candidates), ROWS)
         self.post_message(self.Picked(first + event.y - 1))
 
     def lines(self, width: int) -> list[list[Span]]:

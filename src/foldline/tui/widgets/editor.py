@@ -45,8 +45,8 @@ class Editor(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        if text := clean(event.text):
-            self._replace_via_keyboard(text, *self.selection)
+        if (text := clean(event.text)) and (edit := self._replace_via_keyboard(text, *self.selection)):
+            self.move_cursor(edit.end_location)
 
     @property
     def on_first_line(self) -> bool:
@@ -63,5 +63,5 @@ class Editor(TextArea):
 
     def put(self, text: str) -> None:
         """Replace everything, cursor at the end; can be undone like typing."""
-        self.replace(text, (0, 0), self.document.end)
-        self.move_cursor(self.document.end)
+        edit = self.replace(text, (0, 0), self.document.end)
+        self.move_cursor(edit.end_location)

@@ -1,4 +1,4 @@
-"""Frames drawn as text, so that foreign text in a title is never parsed: heavy has the focus, light has not."""
+"""Frames drawn as text, so that no title is parsed as markup: heavy has the focus, light has not."""
 
 from dataclasses import dataclass
 

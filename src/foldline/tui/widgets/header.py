@@ -15,6 +15,8 @@ def header(state: ChatState, width: int, help_key: str) -> list[Span]:
         where += [(" ▸ ", "muted"), (clean_line(state.title), "text bold")]
     right = [piece(clean_line(state.model) or "no model", "text", rank=1)]
     for name, value, usual in (("edits", state.edits, "ask"), ("fold", state.fold, "auto")):
+        if value == usual and width < 100:
+            continue
         style = "muted" if value == usual else "altered"
         right.append(Piece(((f"{name}: ", "muted"), (value, style)), rank=3))
     right.append(Piece(((help_key, "accent"), (" help", "muted")), rank=2))

@@ -38,15 +38,18 @@ def meter_row(state: ChatState, width: int) -> list[Span]:
     if state.cost is not None:
         right.append(piece(numbers.price(state.cost), "muted", rank=2))
     if state.git:
-        right.append(piece(f"git {clean_line(state.git)}", "muted", rank=4))
+        git = clean_line(state.git)
+        right.append(piece(f"git {git}" if width >= 100 else git.split(" ")[-1], "muted", rank=4))
     left = [Piece(_bar(room, bar_cells(width)), rank=1), Piece(_numbers(state), gap=1)]
     return row(left, right, width)
 
 
 def _bar(room: Room, cells: int) -> Spans:
     spans: list[Span] = [("▐", "muted")]
+    past = False
     for glyph, part in bar(room, cells):
-        style = "alert" if part == "verbatim" and room.past_threshold else _STYLES[part]
+        past = past or part == "threshold"
+        style = "alert" if past and part == "verbatim" else _STYLES[part]
         if spans[-1][1] == style:
             spans[-1] = (spans[-1][0] + glyph, style)
         else:

@@ -11,7 +11,15 @@ from textual.widgets import TextArea
 from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.blocks.clean import clean_line
 from foldline.tui.commands import BY_ID, COMMANDS, Command, key_name
-from foldline.tui.inputs import Completing, Nothing, PromptText, SlashCall, UnknownSlash, completing, parse_input
+from foldline.tui.inputs import (
+    Completing,
+    Nothing,
+    PromptText,
+    SlashCall,
+    UnknownSlash,
+    completing,
+    parse_input,
+)
 from foldline.tui.recall import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.completion import Candidate, CompletionList
@@ -33,7 +41,7 @@ _KEYS: dict[str, str] = {
 def queue_rows(waiting: Waiting, marked: int | None, look: Frame, width: int) -> list[list[Span]]:
     """The waiting prompts, one row each: the held one, then the queue; the marked one reversed."""
     rows: list[list[Span]] = []
-    pause: Spans = (("‖ ", "altered"),) if waiting.paused else ()
+    pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
     if waiting.held is not None:
         note = "not sent" if waiting.paused else "sent after the fold"
         rows.append(_queue_row("held", waiting.held, note, False, pause, look, width))
@@ -61,7 +69,8 @@ def _queue_row(
         Piece(((f"{label:<4}", "muted"), *pause)),
         piece(clean_line(text), style, gap=1, cut="right"),
     ]
-    right = [piece(note, "muted", rank=1)] if note else []
+    # The text gives way to the note, except where there is hardly room for either.
+    right = [piece(note, "muted", rank=0 if width >= 70 else 1)] if note else []
     return framed_row(look, left, right, width)
 
 
@@ -114,7 +123,6 @@ class Prompt(Lines):
     class FactsChanged(Message):
         """What Esc would do may be another thing now."""
 
-
     class EndWanted(Message):
         """`End` at the end of the text: the transcript's end is meant."""
 
@@ -124,6 +132,7 @@ class Prompt(Lines):
         self._completion = completion
         self._state = ChatState()
         self._tall = True
+        self._active = True
         self._recall = Recall()
         self._marked: int | None = None
         self._closed_at: str | None = None  # the word whose completion Esc closed
@@ -145,6 +154,11 @@ class Prompt(Lines):
         """Whether there is room for the waiting prompts; else their count stands in the frame."""
         self._tall = tall
         self._arrange()
+
+    def set_active(self, active: bool) -> None:
+        """Whether this screen is on top: under another one the frame is light."""
+        self._active = active
+        self.update()
 
     def set_history(self, prompts: Sequence[str]) -> None:
         """Earlier prompts, oldest first, for ↑."""
@@ -217,7 +231,7 @@ class Prompt(Lines):
                 self._enter()
                 return True
             case "newline":
-                self.editor.insert("\n")
+                self.editor.replace("\n", *self.editor.selection)
                 return True
             case "recall-older":
                 return self._older()
@@ -259,7 +273,9 @@ class Prompt(Lines):
                 if argument and not command.argument:
                     self.post_message(self.Refused(f"/{command.slash} takes nothing behind it"))
                 elif not command.enabled(self._state):
-                    self.post_message(self.Refused(f"/{command.slash} does nothing now: Esc cancels what runs"))
+                    self.post_message(
+                        self.Refused(f"/{command.slash} does nothing now: Esc cancels what runs")
+                    )
                 else:
                     self._sent(text)
                     self.post_message(self.CommandTyped(command, argument))
@@ -351,7 +367,7 @@ class Prompt(Lines):
         self.post_message(self.FactsChanged())
 
     def lines(self, width: int) -> list[list[Span]]:
-        look = frame(self.editor.has_focus)
+        look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
         top = edge(look, True, (("prompt", "muted"),), self._count(waiting), width)
         queue = queue_rows(waiting, self._marked, look, width) if self._queue_shown() else []

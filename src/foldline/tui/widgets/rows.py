@@ -20,13 +20,20 @@ class Piece:
     """Where it may be shortened, once everything with a rank has gone."""
 
 
-def piece(text: str, style: str = "text", *, rank: int = 0, gap: int = 3, cut: Literal["left", "right"] | None = None) -> Piece:
+def piece(
+    text: str,
+    style: str = "text",
+    *,
+    rank: int = 0,
+    gap: int = 3,
+    cut: Literal["left", "right"] | None = None,
+) -> Piece:
     """A piece of one style."""
     return Piece(((text, style),), rank, gap, cut)
 
 
 def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int = 1) -> list[Span]:
-    """Exactly `width` cells: the left pieces, blanks, the right pieces. `margin` cells stay free on both sides."""
+    """Exactly `width` cells: left pieces, blanks, right pieces; `margin` cells stay free on both sides."""
     left, right = list(left), list(right)
     room = max(width - 2 * margin, 0)
     while _needed(left) + _needed(right) + (2 if left and right else 0) > room:

@@ -29,7 +29,14 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
     inner = width - 2
     legend: list[Line] = [
         [("The model still has", "muted")],
-        [RAILS["whole"], (" whole  ", "muted"), RAILS["part"], (" part  ", "muted"), RAILS["name"], (" the name", "muted")],
+        [
+            RAILS["whole"],
+            (" whole  ", "muted"),
+            RAILS["part"],
+            (" part  ", "muted"),
+            RAILS["name"],
+            (" the name", "muted"),
+        ],
     ]
     sections = [
         ("Modified", [_file(row, inner) for row in data.modified]),
@@ -37,7 +44,10 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
         ("Pinned", [_pin(row.index, row.text, row.tokens, inner) for row in data.pinned]),
         (
             "Folds",
-            [_fold(row.index, row.tokens_before, row.tokens_after, row.at, row.undone, inner) for row in reversed(data.folds)],
+            [
+                _fold(row.index, row.tokens_before, row.tokens_after, row.at, row.undone, inner)
+                for row in reversed(data.folds)
+            ],
         ),
     ]
     shown = [(title, rows) for title, rows in sections if rows or title in ("Modified", "Read")]
@@ -63,7 +73,9 @@ def _fitted(sections: list[tuple[str, list[Line]]], inner: int, height: int) -> 
         if at:
             lines.append([])
         count = str(len(rows))
-        lines.append([(title, "bold"), (" " * max(inner - len(title) - len(count) - 1, 1), ""), (count, "muted")])
+        lines.append(
+            [(title, "bold"), (" " * max(inner - len(title) - len(count) - 1, 1), ""), (count, "muted")]
+        )
         if room < len(rows):
             lines += rows[: room - 1]
             lines.append([(f"  … {len(rows) - room + 1} more", "muted")])
@@ -104,9 +116,15 @@ def _pin(index: int, text: str, tokens: int, inner: int) -> Line:
 def _fold(index: int, before: int, after: int, at: str, undone: bool, inner: int) -> Line:
     change = f"{numbers.tokens(before)} → {numbers.tokens(after)}"
     when = "undone" if undone else at
-    gap = " " * max(inner - 3 - len(str(index)) - len(change) - len(when) - 1, 1)
+    gap = " " * max(inner - 4 - len(str(index)) - len(change) - len(when) - 1, 1)
     style = "muted" if undone else "text"
-    return [RAILS["none" if undone else "name"], (f" {index} ", "muted"), (change, style), (gap, ""), (when, "muted")]
+    return [
+        RAILS["none" if undone else "name"],
+        (f" {index}  ", "muted"),
+        (change, style),
+        (gap, ""),
+        (when, "muted"),
+    ]
 
 
 class Sidebar(Lines):

@@ -39,7 +39,7 @@ class Beside:
 
 
 def status_row(state: ChatState, beside: Beside, now: float, width: int) -> list[Span]:
-    """The row: one thing at the left (remark, error, question, running, notice), news of the screen at the right."""
+    """One thing at the left (remark, error, question, running, notice), the reader's side at the right."""
     right: list[Piece] = []
     if beside.new_below > 0:
         right.append(Piece(((f"▼ {beside.new_below} new below", "accent"), (", End", "muted")), rank=3))
@@ -103,11 +103,18 @@ def _running(state: ChatState, now: float) -> list[Piece]:
             verb, since = "Working", state.activity.since
         case Stepping():
             step = state.activity
-            verb, since = {"waiting": "Waiting", "thinking": "Thinking", "writing": "Writing"}[step.phase], step.since
+            verb, since = (
+                {"waiting": "Waiting", "thinking": "Thinking", "writing": "Writing"}[step.phase],
+                step.since,
+            )
             what = "again, after the fold" if step.retry else clean_line(step.model)
         case RunningTool():
             tool = state.activity
-            verb, what, since = "Running", f"{clean_line(tool.name)} {clean_line(tool.title)}".strip(), tool.since
+            verb, what, since = (
+                "Running",
+                f"{clean_line(tool.name)} {clean_line(tool.title)}".strip(),
+                tool.since,
+            )
             if len(state.tools) > 1:
                 what += f" (+{len(state.tools) - 1})"
         case _:
@@ -134,7 +141,9 @@ def _compacting(layer: Compacting, spin: str, now: float) -> list[Piece]:
         case "plan":
             doing = "planning"
         case "draft":
-            doing = f"draft {numbers.tokens(layer.drafted)} tokens" if layer.drafted else "waiting for the draft"
+            doing = (
+                f"draft {numbers.tokens(layer.drafted)} tokens" if layer.drafted else "waiting for the draft"
+            )
         case "verify":
             doing = "checking the draft"
         case "commit":

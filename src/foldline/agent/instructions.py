@@ -1,0 +1,31 @@
+"""What opens a session: the system prompt, and the instruction files of the folder."""
+
+from pathlib import Path
+
+from foldline.compaction import load_prompt
+from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, text_parts
+
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
+"""Read in this order; one that says the same as an earlier one is left out."""
+_MOST_BYTES = 64_000
+
+
+def opening(cwd: Path) -> list[BaseMessage]:
+    """The messages before the first prompt. Nothing volatile: no time, no listing (invariant 9)."""
+    prompt = f"{load_prompt('system')}\n\nWorking folder: {cwd}"
+    messages: list[BaseMessage] = [SystemMessage(parts=text_parts(prompt))]
+    seen: set[str] = set()
+    for name in INSTRUCTION_FILES:
+        text = _read(cwd / name)
+        if text and text not in seen:
+            seen.add(text)
+            body = f"Instructions from {name} of this folder:\n\n{text}"
+            messages.append(DeveloperMessage(origin="instructions", source=name, parts=text_parts(body)))
+    return messages
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes()[:_MOST_BYTES].decode("utf-8", "replace").strip()
+    except OSError:
+        return ""

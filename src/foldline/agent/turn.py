@@ -1,0 +1,185 @@
+"""A turn: the user's request, then steps until the model answers without calling a tool."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from foldline.compaction import automation_paused, largest_items
+from foldline.context.pairing import paired
+from foldline.llm import (
+    Answer,
+    ContextOverflow,
+    LLMError,
+    Request,
+    RetryChunk,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+)
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    FoldlineError,
+    Part,
+    RequestRecord,
+    UserMessage,
+    dump_entry,
+    events,
+    text_parts,
+)
+
+from .calls import Calls
+from .desk import Desk
+from .fold import fold
+from .instructions import opening
+
+
+class Turn:
+    """Runs one turn. The history holds all of it, also when it is cancelled or fails half-way."""
+
+    def __init__(self, desk: Desk, calls: Calls) -> None:
+        self._desk = desk
+        self._calls = calls
+
+    async def run(self, parts: Sequence[Part]) -> AssistantMessage:
+        await self.begin(parts)
+        answer = await self.step()
+        while answer.calls:
+            await self._calls.run(answer.calls)
+            await self.make_room()
+            answer = await self.step()
+        return answer
+
+    async def begin(self, parts: Sequence[Part]) -> None:
+        """The request is on disk before anything leaves for the model."""
+        desk = self._desk
+        first: list[BaseMessage] = [] if desk.projection.view else opening(desk.cwd)
+        if first:
+            desk.check_window(first)
+        await desk.session.append(*first, UserMessage(parts=tuple(parts)), durable=True)
+
+    async def make_room(self) -> None:
+        """Between two steps of a turn: fold where the window is full."""
+        desk = self._desk
+        if desk.mode == "off" or not desk.is_full():
+            return
+        if automation_paused(desk.projection):
+            desk.emit(
+                events.Notice(
+                    level="warning",
+                    text="Two folds in a row freed little: not folding again by itself. "
+                    f"Largest: {largest_items(desk.projection)}. /compact folds at your word.",
+                )
+            )
+            return
+        await fold(desk, "threshold")
+
+    async def step(self) -> AssistantMessage:
+        """One request; refused as too long, it is folded and sent again, each time strictly smaller."""
+        desk = self._desk
+        while True:
+            try:
+                return await self._ask()
+            except ContextOverflow as overflow:
+                if desk.mode == "off":
+                    raise FoldlineError(
+                        f"{overflow} Automatic folding is off. Largest: {largest_items(desk.projection)}. "
+                        "Fold with /compact, or switch to a model with a larger window (/model)."
+                    ) from overflow
+                before = desk.projection.tokens
+                await fold(desk, "overflow", will_retry=True)
+                if desk.projection.tokens >= before:
+                    raise FoldlineError(
+                        f"{overflow} Nothing more can be folded. "
+                        f"Largest: {largest_items(desk.projection)}. Use /clear, or switch to a model with a "
+                        "larger window (/model)."
+                    ) from overflow
+
+    async def _ask(self) -> AssistantMessage:
+        desk = self._desk
+        messages = paired(item.message for item in desk.projection.view)
+        estimated = desk.projection.tokens + desk.overhead
+        desk.emit(events.StepStarted(model=desk.llm.info.id, tokens=desk.size()))
+        record = RequestRecord(
+            digest=digest_of(messages),
+            model=desk.llm.info.id,
+            dialect=desk.llm.dialect,
+            view_items=len(messages),
+            estimated=estimated,
+        )
+        heard = _Heard(desk)
+        try:
+            answer = await heard.listen(Request(messages=messages, tools=desk.specs))
+        except asyncio.CancelledError:
+            partial = heard.partial("cancelled")
+            await self._close(record.model_copy(update={"stop_reason": "cancelled"}), partial)
+            raise
+        except ContextOverflow as overflow:
+            await self._close(record.model_copy(update={"error": str(overflow)}), None)
+            raise
+        except LLMError as failure:
+            partial = failure.partial or heard.partial("error")
+            await self._close(record.model_copy(update={"error": str(failure)}), partial)
+            raise
+        usage = answer.usage
+        record = record.model_copy(update={"usage": usage, "stop_reason": answer.stop_reason})
+        await self._close(record, answer)
+        if usage is not None:
+            desk.emit(events.UsageReported(model=answer.model or desk.llm.info.id, usage=usage))
+        if answer.stop_reason == "length":
+            desk.emit(
+                events.Notice(level="warning", text="The answer was cut off at the model's output limit.")
+            )
+        elif not answer.text and not answer.calls:
+            desk.emit(events.Notice(level="warning", text="The model gave an empty answer. Ask again."))
+        return answer
+
+    async def _close(self, record: RequestRecord, answer: AssistantMessage | None) -> None:
+        said = [answer] if answer is not None and answer.parts else []
+        await self._desk.session.append(*said, record, durable=not (answer and answer.calls))
+
+
+class _Heard:
+    """Listens to one answer, passes it on as events, and remembers what came in case it breaks off."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._text: list[str] = []
+
+    async def listen(self, request: Request) -> AssistantMessage:
+        emit = self._desk.emit
+        async with aclosing(self._desk.llm.stream(request)) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextChunk():
+                        self._text.append(chunk.text)
+                        emit(events.TextDelta(text=chunk.text))
+                    case ThinkingChunk():
+                        emit(events.ThinkingDelta(text=chunk.text))
+                    case ToolCallChunk():
+                        pass
+                    case RetryChunk():
+                        self._text.clear()
+                        wait = f"{chunk.sentence} Trying again in {chunk.seconds:.0f} s ({chunk.attempt})."
+                        emit(events.Notice(level="warning", text=wait))
+                    case Answer():
+                        return chunk.message
+        raise LLMError("The model's answer ended without an end. Send the prompt again.")
+
+    def partial(self, reason: str) -> AssistantMessage | None:
+        text = "".join(self._text)
+        if not text:
+            return None
+        return AssistantMessage.model_validate(
+            {"model": self._desk.llm.info.id, "stop_reason": reason, "parts": text_parts(text)}
+        )
+
+
+def digest_of(messages: Sequence[BaseMessage]) -> str:
+    """SHA-256 of messages as they are sent, one canonical JSON line each."""
+    digest = hashlib.sha256()
+    for message in messages:
+        digest.update(dump_entry(message))
+        digest.update(b"\n")
+    return digest.hexdigest()

@@ -1,0 +1,89 @@
+"""From two lists of messages, the view before and after a strategy, to the compaction entry between them."""
+
+from collections.abc import Iterable, Sequence
+
+from foldline.context.stubs import is_hidden_stub
+from foldline.context.view import is_preamble, is_summary
+from foldline.protocol import NEW, BaseMessage, Compaction, Kept, Span, Written
+
+
+def derive(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Compaction:
+    """The entry that turns the view `before` into the view `after`.
+
+    A message that carries its index is kept or replaced; one without is new, and covers the removed
+    messages between it and the next new one. Removed messages with no new one before them are truncated.
+    The entry still lacks its reason, sizes and details.
+    """
+    originals = {message.key: message for message in before}
+    tail_start = _tail_start(before, after)
+    head_part, tail_part = after[:tail_start], after[tail_start:]
+    covered = _covered(before, after)
+    head = tuple(
+        _written(message, covered.get(position, []))
+        if message.index == NEW
+        else _kept(message, originals[message.key])
+        for position, message in enumerate(head_part)
+        if not is_preamble(message)
+    )
+    replaced = tuple(
+        _kept(message, originals[message.key])
+        for message in tail_part
+        if message.parts != originals[message.key].parts
+    )
+    first_kept = tail_part[0].index if tail_part else before[-1].index + 1
+    return Compaction(first_kept_index=first_kept, head=head, replaced=replaced)
+
+
+def _tail_start(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> int:
+    """Where in `after` the tail begins: from there on it is `before` to its end, nothing left out."""
+    length = 0
+    while (
+        length < min(len(before), len(after))
+        and before[-1 - length].key == after[-1 - length].key
+        and not is_preamble(before[-1 - length])
+        and not is_summary(before[-1 - length])
+    ):
+        length += 1
+    return len(after) - length
+
+
+def _covered(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> dict[int, list[BaseMessage]]:
+    """By position of a new message in `after`: the messages it stands for."""
+    places = {message.key: place for place, message in enumerate(after) if message.index != NEW}
+    covered: dict[int, list[BaseMessage]] = {}
+    limit = len(after)
+    for message in reversed(before):
+        if message.key in places:
+            limit = places[message.key]
+            continue
+        stand_in = next((place for place in range(limit - 1, -1, -1) if after[place].index == NEW), None)
+        if stand_in is not None:
+            covered.setdefault(stand_in, []).insert(0, message)
+    return covered
+
+
+def _written(message: BaseMessage, covered: Sequence[BaseMessage]) -> Written:
+    return Written(
+        message=message,
+        covers=spans(item.index for item in covered if not is_summary(item)),
+        inputs=tuple(dict.fromkeys(item.index for item in covered if is_summary(item))),
+    )
+
+
+def _kept(message: BaseMessage, original: BaseMessage) -> Kept:
+    if message.parts == original.parts:
+        return Kept(ref=message.index, nth=message.nth)
+    text = message.text
+    fate = "hidden" if is_hidden_stub(text) else "clipped"
+    return Kept(ref=message.index, nth=message.nth, content=text, fate=fate)
+
+
+def spans(indices: Iterable[int]) -> tuple[Span, ...]:
+    """Sorted indices as ranges of neighbours: 1, 2, 3, 7 is (1, 3), (7, 7)."""
+    found: list[list[int]] = []
+    for index in sorted(indices):
+        if found and index == found[-1][1] + 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    return tuple((first, last) for first, last in found)

@@ -1,0 +1,31 @@
+"""`DigestCompaction`: no model call. What it says is quoted from the history, never invented."""
+
+from collections.abc import Sequence
+
+from foldline.context.cut import find_cut
+from foldline.context.digest import digest
+from foldline.protocol import BaseMessage
+
+from .strategy import CompactionContext
+from .summary import assemble
+from .summary_text import notes_of, unframed, with_appendix
+
+
+class DigestCompaction:
+    """Folds like the default, with an extractive digest in place of a model's summary."""
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        cut = find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
+        if cut is None:
+            return None
+        previous = "\n\n".join(unframed(message) for message in cut.previous)
+        request = (cut.request,) if cut.request else ()
+        notes = digest(
+            (*cut.history, *request, *cut.prefix),
+            previous=notes_of(previous) or None,
+            focus=ctx.focus,
+            max_tokens=ctx.max_summary_tokens,
+        )
+        return assemble(
+            ctx, cut, with_appendix(notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens)
+        )

@@ -1,0 +1,35 @@
+"""Loads prompts: the user's own file first, then ours; the conversation's language before English."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from platformdirs import user_config_path
+
+from foldline.context.language import Language
+from foldline.data import data_dir
+from foldline.protocol import FoldlineError
+
+
+@lru_cache(maxsize=64)
+def load_prompt(name: str, language: Language = "en") -> str:
+    """The text of `prompts/<name>.md`.
+
+    Raises:
+        FoldlineError: there is no such prompt, or it cannot be read.
+    """
+    folders = [user_config_path("foldline") / "prompts", data_dir("prompts")]
+    languages = [folder / language for folder in folders] if language != "en" else []
+    for folder in [*languages, *folders]:
+        text = _read(folder / f"{name}.md")
+        if text is not None:
+            return text
+    raise FoldlineError(f"The prompt {name}.md is missing from {folders[-1]}: reinstall Foldline.")
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FoldlineError(f"The prompt {path} cannot be read: {error}.") from error

@@ -1,0 +1,190 @@
+"""`SummaryCompaction`, the default: a model summarises what is folded, recent work stays verbatim."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+
+from foldline.context.cut import Cut, find_cut, giant_results
+from foldline.context.language import Language, language_of
+from foldline.context.serialise import serialise
+from foldline.context.stubs import clip, with_text
+from foldline.context.tokens import estimate_tokens
+from foldline.context.view import is_preamble
+from foldline.llm import LLM, Answer, Request
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    SystemMessage,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
+
+from .prompts import load_prompt
+from .strategy import CompactionContext, DraftRejected
+from .summary_text import framed, notes_of, unframed, with_appendix
+
+_PROMPT_ROOM = 1_500
+"""Tokens left for instructions and frame beside the conversation in a summary request."""
+_ERRS_HIGH = 1.35
+"""How far a chunk may exceed its estimate: unknown models needed up to 1.32 (evaluation.md §7.2)."""
+
+
+class SummaryCompaction:
+    """Folds everything before the cut into one summary; the request of a split turn stays verbatim."""
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        cut = find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
+        if cut is None:
+            return _clipped_only(ctx)
+        notes = await self.summarise(ctx, cut)
+        previous = "\n\n".join(unframed(message) for message in cut.previous)
+        summary = with_appendix(notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens)
+        return assemble(ctx, cut, summary)
+
+    async def summarise(self, ctx: CompactionContext, cut: Cut) -> str:
+        """The notes for the folded part: of its whole turns, and of the folded part of a split turn.
+
+        The earlier summary is always an input (invariant 2): where no whole turn is folded, it is brought
+        up to date with the part of the turn instead.
+        """
+        writer = _Writer(ctx, language_of(ctx.history))
+        previous = "\n\n".join(notes_of(unframed(message)) for message in cut.previous)
+        if not cut.history:
+            request = (cut.request,) if cut.request else ()
+            if previous:
+                return await writer.update(previous, (*request, *cut.prefix))
+            return await writer.prefix((*request, *cut.prefix))
+        notes = await writer.update(previous, cut.history)
+        if cut.prefix:
+            request = (cut.request,) if cut.request else ()
+            notes += "\n\n" + await writer.prefix((*request, *cut.prefix))
+        return notes
+
+
+def assemble(ctx: CompactionContext, cut: Cut, summary: str) -> list[BaseMessage]:
+    """The new view: preamble, summary, what stays of the folded part, the tail with its giants clipped."""
+    before = ctx.history[: cut.position]
+    stays = [message for message in before if message.index in ctx.pins or message is cut.request]
+    preamble = [message for message in ctx.history if is_preamble(message)]
+    tail = ctx.history[cut.position :]
+    return [*preamble, framed(summary), *stays, *_clip_giants(ctx, tail)]
+
+
+def _clipped_only(ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+    """Where nothing can be cut, a giant result that was seen already may still be clipped."""
+    clipped = _clip_giants(ctx, ctx.history)
+    return None if all(a is b for a, b in zip(clipped, ctx.history, strict=True)) else clipped
+
+
+def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    limit = max(ctx.keep_recent_tokens, 1)
+    giants = {result.index for result in giant_results(messages, limit, pins=ctx.pins)}
+    return [
+        with_text(message, clip(message.text, limit // 2, message.index))
+        if isinstance(message, ToolResultMessage) and message.index in giants
+        else message
+        for message in messages
+    ]
+
+
+class _Writer:
+    """Asks the model for notes: in chunks where the conversation exceeds its window, one repair a run."""
+
+    def __init__(self, ctx: CompactionContext, language: Language) -> None:
+        self._ctx = ctx
+        self._language = language
+        self._repaired = False
+
+    async def update(self, previous: str, messages: Sequence[BaseMessage]) -> str:
+        notes = previous
+        for text in self._chunks(serialise(messages)):
+            notes = await self._ask(text, notes, "summary-update" if notes else "summary-first")
+        return notes
+
+    async def prefix(self, messages: Sequence[BaseMessage]) -> str:
+        notes = ""
+        for text in self._chunks(serialise(messages)):
+            notes = await self._ask(text, notes, "summary-update" if notes else "summary-prefix")
+        return notes
+
+    def _chunks(self, text: str) -> Iterator[str]:
+        """The text in pieces that fit the summariser's own window, cut between its blocks where it can be."""
+        ctx = self._ctx
+        window = min(ctx.max_context_size, ctx.llm.info.window)
+        beside = 2 * ctx.max_summary_tokens + _PROMPT_ROOM + estimate_tokens(ctx.focus or "")
+        room = max(window // 4, int((window - beside) / _ERRS_HIGH))
+        chunk: list[str] = []
+        size = 0
+        for block in _pieces(text, room):
+            tokens = estimate_tokens(block) + 1
+            if chunk and size + tokens > room:
+                yield "\n\n".join(chunk)
+                chunk, size = [], 0
+            chunk.append(block)
+            size += tokens
+        if chunk:
+            yield "\n\n".join(chunk)
+
+    async def _ask(self, conversation: str, previous: str, prompt: str) -> str:
+        parts = [f"<conversation>\n{conversation}\n</conversation>"]
+        if previous:
+            parts.append(f"<previous-summary>\n{previous}\n</previous-summary>")
+        parts.append(load_prompt(prompt, self._language))
+        if self._ctx.focus:
+            parts.append(f"Additional focus: {self._ctx.focus}")
+        try:
+            return _accepted(await self._send(parts))
+        except DraftRejected as rejected:
+            if self._repaired:
+                raise
+            self._repaired = True
+            repair = load_prompt("summary-repair", self._language)
+            repair = repair.replace("{reason}", str(rejected).rstrip("."))
+            repair = repair.replace("{tokens}", str(self._ctx.max_summary_tokens * 2 // 3))
+            return _accepted(await self._send([*parts, repair]))
+
+    async def _send(self, parts: Sequence[str]) -> AssistantMessage:
+        request = Request(
+            messages=(
+                SystemMessage(parts=text_parts(load_prompt("summariser", self._language))),
+                UserMessage(origin="machine", parts=text_parts("\n\n".join(parts))),
+            ),
+            max_output=self._ctx.max_summary_tokens,
+        )
+        return await answer_of(self._ctx.llm, request)
+
+
+def _pieces(text: str, max_tokens: int) -> Iterator[str]:
+    """The blocks of a serialised conversation, those longer than the room itself in equal parts."""
+    for block in text.split("\n\n"):
+        parts = math.ceil(estimate_tokens(block) / max_tokens) or 1
+        length = math.ceil(len(block) / parts) or 1
+        for start in range(0, max(1, len(block)), length):
+            yield block[start : start + length]
+
+
+async def answer_of(llm: LLM, request: Request) -> AssistantMessage:
+    """The whole answer to a request nobody watches being written."""
+    async with aclosing(llm.stream(request)) as chunks:
+        async for chunk in chunks:
+            if isinstance(chunk, Answer):
+                return chunk.message
+    raise DraftRejected("The model ended its answer without saying so.")
+
+
+def _accepted(answer: AssistantMessage) -> str:
+    """The text of a draft that may replace something (invariant 5).
+
+    Raises:
+        DraftRejected: it is empty, only thinking, a tool call, or cut off by its length.
+    """
+    if answer.calls:
+        raise DraftRejected("The draft of the summary was a tool call.")
+    if answer.stop_reason == "length":
+        raise DraftRejected("The draft of the summary was cut off by its length.")
+    if answer.stop_reason not in ("stop", None):
+        raise DraftRejected(f"The draft of the summary ended early ({answer.stop_reason}).")
+    if not answer.text.strip():
+        raise DraftRejected("The draft of the summary was empty.")
+    return answer.text.strip()

@@ -1,0 +1,176 @@
+"""The offline model as an `LLM`: streams, counts, has a window. It needs no key and no network."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+
+from foldline.context.tokens import CALL_OVERHEAD, estimate_tokens, image_tokens
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    ImagePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    Usage,
+    text_parts,
+)
+from foldline.protocol.messages import StopReason
+
+from ..base import Answer, Chunk, ContextOverflow, ModelInfo, Request, TextChunk, ToolCallChunk
+from .reply import Reply, reply_to
+
+OFFLINE = "offline"
+WINDOW = 16_384
+"""Tokens by default: small, so that folding is seen within minutes."""
+MAX_OUTPUT = 4_096
+PACE = 0.008
+"""Seconds between two words: fast enough not to wait for, slow enough to see that it streams."""
+
+
+class OfflineLLM:
+    """Follows simple requests with real tool calls, and writes extractive summaries.
+
+    Tokens are its own count: `estimate_tokens` over a canonical rendering of tools and messages. What this
+    rendering shares with that of the request before counts as cached, as on servers with a prefix cache.
+    """
+
+    def __init__(
+        self,
+        window: int = WINDOW,
+        *,
+        max_output: int = MAX_OUTPUT,
+        pace: float = PACE,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`window` and `max_output` in tokens, `pace` in seconds a chunk."""
+        self._info = ModelInfo(OFFLINE, window, min(max_output, window), OFFLINE)
+        self._pace = pace
+        self._sleep = sleep
+        self._previous = ""
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._info
+
+    @property
+    def dialect(self) -> str:
+        return OFFLINE
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """See `LLM.stream`. Can be cancelled between any two chunks.
+
+        Raises:
+            ContextOverflow: the request leaves no room for an answer within the window.
+        """
+        rendering = _rendered(request)
+        pictures = sum(map(image_tokens, _images(request.messages)))
+        sent = estimate_tokens(rendering) + pictures
+        if sent >= self._info.window:
+            raise ContextOverflow(
+                f"The request is longer than the window of {OFFLINE}: it takes {sent:,} of "
+                f"{self._info.window:,} tokens. Fold the conversation, or set a larger window.",
+                status=400,
+            )
+        cached = estimate_tokens(rendering[: _shared(self._previous, rendering)])
+        self._previous = rendering
+        room = min(self._info.window - sent, request.max_output or MAX_OUTPUT, self._info.max_output or sent)
+        reply, stop_reason = _within(reply_to(request, room), room)
+        for chunk in _chunks(reply):
+            await self._sleep(self._pace)
+            yield chunk
+        output = estimate_tokens(reply.text) + sum(map(_call_tokens, reply.calls))
+        yield Answer(
+            AssistantMessage(
+                parts=(*text_parts(reply.text), *reply.calls),
+                model=OFFLINE,
+                usage=Usage(input=sent, cached=min(cached, sent), output=output),
+                stop_reason=stop_reason,
+            )
+        )
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+# -- counting ----------------------------------------------------------------------------------------
+
+
+def _rendered(request: Request) -> str:
+    """Tools, then messages, each as labelled text: the same request gives the same bytes."""
+    tools = (
+        json.dumps([tool.name, tool.description, tool.parameters], sort_keys=True, ensure_ascii=False)
+        for tool in request.tools
+    )
+    return "\n".join([*tools, *(_message(message) for message in request.messages)])
+
+
+def _message(message: BaseMessage) -> str:
+    label = f"{message.type} {message.call_id}" if isinstance(message, ToolResultMessage) else message.type
+    return "\n".join([f"[{label}]", *(text for part in message.parts for text in _part(part))])
+
+
+def _part(part: TextPart | ThinkingPart | ImagePart | ToolCallPart) -> Iterator[str]:
+    match part:
+        case TextPart():
+            yield part.text
+        case ToolCallPart():
+            yield f"{part.call_id} {part.name} {part.arguments}"
+        case ImagePart():
+            yield f"[image {part.media_type}]"
+        case ThinkingPart():
+            return  # not sent back, as with other models
+
+
+def _images(messages: Sequence[BaseMessage]) -> Iterator[ImagePart]:
+    return (part for message in messages for part in message.parts if isinstance(part, ImagePart))
+
+
+def _shared(before: str, now: str) -> int:
+    """How many characters two renderings begin with in common, by bisection."""
+    low, high = 0, min(len(before), len(now))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if before[low:middle] == now[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _call_tokens(call: ToolCallPart) -> int:
+    return CALL_OVERHEAD + estimate_tokens(call.name) + estimate_tokens(call.arguments)
+
+
+# -- streaming ---------------------------------------------------------------------------------------
+
+
+def _within(reply: Reply, room: int) -> tuple[Reply, StopReason]:
+    """The reply as far as there is room; cut off in the middle, as servers do it."""
+    if estimate_tokens(reply.text) + sum(map(_call_tokens, reply.calls)) <= room:
+        return reply, "tool_calls" if reply.calls else "stop"
+    low, high = 0, len(reply.text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if estimate_tokens(reply.text[:middle]) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return Reply(reply.text[:low]), "length"
+
+
+# A word with the blanks behind it; of a script without blanks a few characters.
+_WORD = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,4}\s*|[^\s\u3040-\u30ff\u3400-\u9fff]{1,40}\s*|\s+"
+)
+
+
+def _chunks(reply: Reply) -> Iterator[Chunk]:
+    for word in _WORD.finditer(reply.text):
+        yield TextChunk(word[0])
+    for call in reply.calls:
+        yield ToolCallChunk(call.name)
+        for start in range(0, len(call.arguments), 24):
+            yield ToolCallChunk(call.name, call.arguments[start : start + 24])

@@ -1,0 +1,533 @@
+"""The chat screen: lays out transcript, prompt, side list and rows, and turns keys into messages.
+
+It shows a `ChatState` and decides nothing: what runs is the program's business, told by messages.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widget import Widget
+
+from foldline.tui.blocks import BlockView, Key
+from foldline.tui.blocks.cells import Span
+from foldline.tui.blocks.clean import clean_line
+from foldline.tui.commands import (
+    BY_ID,
+    COMMANDS,
+    check_handlers,
+    key_name,
+    keys_or_usage,
+    slash_matches,
+    slash_usage,
+)
+from foldline.tui.escape import EscFacts, EscStep, InterruptFacts, escape_step, interrupt_step
+from foldline.tui.inputs import Completing
+from foldline.tui.state import ChatState
+from foldline.tui.widgets.approval import Answer, QuestionDock
+from foldline.tui.widgets.completion import Candidate, CompletionList
+from foldline.tui.widgets.header import Header
+from foldline.tui.widgets.hints import Hints
+from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.meter import Meter
+from foldline.tui.widgets.prompt import Prompt
+from foldline.tui.widgets.rows import crop
+from foldline.tui.widgets.sidebar import Sidebar
+from foldline.tui.widgets.status import Beside, Status, next_change
+
+SIDEBAR_FROM = 100
+"""Columns from which the side list is shown."""
+QUEUE_FROM = 30
+"""Rows from which waiting prompts are listed; below, their count stands in the prompt's frame."""
+FRAME_FROM = 18
+"""Rows from which header and hints are shown."""
+LEAST = (40, 10)
+"""Columns and rows below which nothing can be read."""
+REMARK_SECONDS = 4.0
+"""How long an answer to a key stands in the status row."""
+
+Clock = Callable[[], float]
+
+
+class PromptSubmitted(Message):
+    """The reader sent text for the model."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+class CommandInvoked(Message):
+    """A command of scope `app` was asked for, by key, slash or palette."""
+
+    def __init__(self, command: str, argument: str) -> None:
+        super().__init__()
+        self.command = command
+        self.argument = argument
+
+
+class CancelRequested(Message):
+    """What runs is to be cancelled."""
+
+
+class QueueEdited(Message):
+    """The queue is to become `after`, if it still is `before`; or to be paused or resumed."""
+
+    def __init__(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
+        super().__init__()
+        self.before = before
+        self.after = after
+        self.paused = paused
+
+
+class QuestionAnswered(Message):
+    """The reader's word on a tool call."""
+
+    def __init__(self, call_id: str, answer: Answer) -> None:
+        super().__init__()
+        self.call_id = call_id
+        self.answer = answer
+
+
+class TooSmall(Lines):
+    """The one line of a terminal that is too small; what runs, runs on."""
+
+    DEFAULT_CSS: ClassVar[str] = "TooSmall { display: none; }"
+
+    def lines(self, width: int) -> list[list[Span]]:
+        columns, rows = LEAST
+        return [crop([(f"Too small: needs {columns}x{rows}", "text")], width)]
+
+
+def _bindings() -> list[BindingType]:
+    """Keys of all commands that the prompt does not interpret itself. Those that work anywhere come first."""
+    return [
+        Binding(
+            key,
+            f"command('{command.id}')",
+            command.title,
+            show=False,
+            priority=command.place == "anywhere",
+            id=f"{command.id}.{at}",
+        )
+        for command in COMMANDS
+        if command.place != "prompt"
+        for at, key in enumerate(command.keys)
+    ]
+
+
+class ChatScreen(Screen[None]):
+    """The main screen. The program calls `show`, `sidebar.show` and fills `transcript`; it gets messages."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    ChatScreen { layers: base popup; background: ansi_default; color: $role-text; overflow: hidden; }
+    ChatScreen > #body { height: 1fr; }
+    ChatScreen #transcript { width: 1fr; height: 1fr; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+    AUTO_FOCUS: ClassVar[str | None] = "#editor"
+    ESCAPE_TO_MINIMIZE: ClassVar[bool | None] = False
+
+    state: reactive[ChatState] = reactive(ChatState, init=False, repaint=False)
+
+    def __init__(
+        self, *, root: Path | None = None, clock: Clock = time.monotonic, transcript: BlockView | None = None
+    ) -> None:
+        """`root` is the folder whose files `@` completes. `clock` is the one `reduce` is given `now` by."""
+        super().__init__()
+        self._root = root
+        self._clock = clock
+        self._files: tuple[str, ...] | None = None
+        self._remark = ""
+        self._quit_warned: float | None = None
+        self._wake: Timer | None = None
+        self._remark_timer: Timer | None = None
+        self.prompts: Sequence[Key] = ()
+        """Places of the reader's prompts in the transcript, for Alt+↑ and Alt+↓."""
+        self.header = Header(key_name(BY_ID["help"].keys[0]))
+        self.transcript = transcript if transcript is not None else BlockView(id="transcript")
+        self.sidebar = Sidebar()
+        self.dock = QuestionDock(clock)
+        self.completion = CompletionList()
+        self.prompt = Prompt(self._candidates, self.completion)
+        self.meter = Meter()
+        self.status = Status()
+        self.hints = Hints()
+        self._too_small = TooSmall()
+        self._handlers: dict[str, Callable[[str], None]] = {
+            "complete": lambda _: self._complete(),
+            "editor": lambda _: self._external_editor(),
+            "prompt-older": lambda _: self._to_prompt(-1),
+            "prompt-newer": lambda _: self._to_prompt(1),
+            "page-up": lambda _: self.transcript.scroll_pages(-1),
+            "page-down": lambda _: self.transcript.scroll_pages(1),
+            "end": lambda _: self.transcript.follow_end(),
+            "allow-once": lambda _: self.dock.answer("once"),
+            "allow-always": lambda _: self.dock.answer("always"),
+            "decline": lambda _: self.dock.answer("deny"),
+            "escape": lambda _: self._escape(),
+            "interrupt": lambda _: self._interrupt(),
+            "theme": self._theme,
+            "help": lambda _: self._help(),
+            "help-panel": lambda _: self._help(),
+            "palette": lambda _: self._palette(),
+        }
+        check_handlers(self._handlers, "chat")
+
+    def compose(self) -> ComposeResult:
+        yield self.header
+        with Horizontal(id="body"):
+            yield self.transcript
+            yield self.sidebar
+        yield self.dock
+        yield self.prompt
+        yield self.meter
+        yield self.status
+        yield self.hints
+        yield self._too_small
+        yield self.completion
+
+    # --- What the program calls -----------------------------------------------------------------------
+
+    def show(self, state: ChatState) -> None:
+        """Show this state; cheap where it is the one shown."""
+        self.state = state
+
+    def remark(self, text: str) -> None:
+        """Answer a key in the status row, for a few seconds."""
+        self._remark = clean_line(text)
+        if self._remark_timer is not None:
+            self._remark_timer.stop()
+        self._remark_timer = self.set_timer(REMARK_SECONDS, self._forget_remark) if text else None
+        self._show_status()
+
+    def run_command(self, command: str, argument: str = "") -> None:
+        """Carry out a command here, or pass it on to the program."""
+        asked = BY_ID[command]
+        if not asked.enabled(self.state):
+            self.remark(f"{asked.title}: not now")
+        elif asked.scope == "app":
+            self.post_message(CommandInvoked(command, argument))
+        else:
+            self._handlers[command](argument)
+
+    def action_command(self, command: str) -> None:
+        self.run_command(command)
+
+    # --- Showing --------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self._show()
+
+    def watch_state(self) -> None:
+        if self.is_mounted:
+            self._show()
+
+    def _show(self) -> None:
+        state = self.state
+        asked = self.dock.has_focus
+        self.header.show(state)
+        self.dock.show(state.questions)
+        self.prompt.show(state)
+        self.meter.show(state)
+        self.hints.show(state)
+        if asked and state.question is None:
+            self.prompt.editor.focus()
+        self._show_status()
+
+    def _show_status(self) -> None:
+        beside = Beside(
+            new_below=self.transcript.new_below,
+            escape=self._escape_now().label,
+            remark=self._remark,
+            question_focused=self.dock.has_focus,
+        )
+        now = self._clock()
+        self.status.show(self.state, beside, now)
+        if self._wake is not None:
+            self._wake.stop()
+        seconds = next_change(self.state, now)
+        self._wake = None if seconds is None else self.set_timer(seconds, self._show_status)
+
+    def _forget_remark(self) -> None:
+        self._remark = ""
+        self._show_status()
+
+    def on_resize(self) -> None:
+        width, height = self.size
+        fits = width >= LEAST[0] and height >= LEAST[1]
+        framed = fits and height >= FRAME_FROM
+        for widget, shown in (
+            (self._too_small, not fits),
+            (self.query_one("#body"), fits),
+            (self.prompt, fits),
+            (self.meter, fits),
+            (self.status, fits),
+            (self.header, framed),
+            (self.hints, framed),
+            (self.sidebar, width >= SIDEBAR_FROM),
+        ):
+            widget.display = shown
+        self.dock.display = fits and self.state.question is not None
+        self.prompt.set_tall(height >= QUEUE_FROM)
+        self.dock.set_screen(height)
+        self.call_after_refresh(self._place_completion)
+
+    def _place_completion(self) -> None:
+        below = max(self.size.height - self.prompt.region.y, 0)
+        if self.completion.styles.margin.bottom != below:
+            self.completion.styles.margin = (0, 0, below, 2)
+
+    def on_screen_suspend(self) -> None:
+        self.prompt.set_active(False)
+
+    def on_screen_resume(self) -> None:
+        self.prompt.set_active(True)
+
+    @on(Prompt.FactsChanged)
+    def _facts_changed(self) -> None:
+        self._place_completion()
+        self._show_status()
+
+    def on_descendant_focus(self) -> None:
+        self._show_status()
+
+    @on(BlockView.BelowChanged)
+    def _below_changed(self, event: BlockView.BelowChanged) -> None:
+        event.stop()
+        self._show_status()
+
+    # --- From the widgets to the program --------------------------------------------------------------
+
+    @on(Prompt.Submitted)
+    def _submitted(self, event: Prompt.Submitted) -> None:
+        event.stop()
+        self.transcript.follow_end()
+        self.post_message(PromptSubmitted(event.text))
+
+    @on(Prompt.CommandTyped)
+    def _command_typed(self, event: Prompt.CommandTyped) -> None:
+        event.stop()
+        self.run_command(event.command.id, event.argument)
+
+    @on(Prompt.Refused)
+    def _refused(self, event: Prompt.Refused) -> None:
+        event.stop()
+        self.remark(event.sentence)
+
+    @on(Prompt.QueueEdited)
+    def _queue_edited(self, event: Prompt.QueueEdited) -> None:
+        event.stop()
+        self.post_message(QueueEdited(event.before, event.after, event.paused))
+
+    @on(Prompt.EndWanted)
+    def _end_wanted(self, event: Prompt.EndWanted) -> None:
+        event.stop()
+        self.transcript.follow_end()
+
+    @on(QuestionDock.Answered)
+    def _answered(self, event: QuestionDock.Answered) -> None:
+        event.stop()
+        self.post_message(QuestionAnswered(event.call_id, event.answer))
+
+    @on(QuestionDock.TooSoon)
+    def _too_soon(self, event: QuestionDock.TooSoon) -> None:
+        event.stop()
+        self.remark("The question has only just appeared: press again to answer it")
+
+    @on(CompletionList.Picked)
+    def _picked(self, event: CompletionList.Picked) -> None:
+        event.stop()
+        if self.completion.mark(event.number):
+            self.prompt.take_completion()
+
+    # --- Commands -------------------------------------------------------------------------------------
+
+    def _complete(self) -> None:
+        if self.completion.open and self.prompt.take_completion():
+            return
+        panels: list[Widget] = [self.transcript, self.prompt.editor]
+        if self.state.question is not None:
+            # Right after the prompt: an open question is what Tab is pressed for.
+            panels.insert(0, self.dock)
+        focused = next((at for at, panel in enumerate(panels) if panel.has_focus), -1)
+        panels[(focused + 1) % len(panels)].focus()
+
+    def _to_prompt(self, step: int) -> None:
+        """Scroll to the prompt before or after the top line; past the last one, to the end."""
+        place = self.transcript.top
+        if place is None or not self.prompts:
+            return
+        top, line = place
+        if step < 0:
+            before = [key for key in self.prompts if key < top or (key == top and line > 0)]
+            self.transcript.scroll_to_key(before[-1] if before else self.prompts[0], only_if_hidden=False)
+            return
+        after = [key for key in self.prompts if key > top]
+        if after:
+            self.transcript.scroll_to_key(after[0], only_if_hidden=False)
+        else:
+            self.transcript.follow_end()
+
+    def _escape_now(self) -> EscStep:
+        state = self.state
+        return escape_step(
+            EscFacts(
+                completion_open=self.completion.open,
+                in_queue=self.prompt.in_queue,
+                question_focused=self.dock.has_focus,
+                panel_focused=self.focused is not None and self.focused is not self.prompt.editor,
+                compacting=state.compacting is not None,
+                running=state.busy,
+                cancelling=state.cancelling,
+                queue_waits=state.waiting.count > 0 and not state.waiting.paused,
+                selection=self.prompt.has_selection,
+                text=bool(self.prompt.editor.text.strip()),
+            )
+        )
+
+    def _escape(self) -> None:
+        waiting = self.state.waiting
+        match self._escape_now().action:
+            case "close-completion":
+                self.prompt.close_completion()
+            case "leave-queue":
+                self.prompt.leave_queue()
+            case "decline":
+                self.dock.answer("deny")
+            case "to-prompt":
+                self.prompt.editor.focus()
+            case "cancel":
+                self.post_message(CancelRequested())
+            case "pause":
+                self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=True))
+            case "unselect":
+                self.prompt.unselect()
+            case "stash":
+                self.prompt.stash()
+            case "none":
+                pass
+
+    def _interrupt(self) -> None:
+        now = self._clock()
+        selected = self.prompt.editor.selected_text or self.get_selected_text() or ""
+        facts = InterruptFacts(
+            selection=bool(selected),
+            running=self.state.busy,
+            cancelling=self.state.cancelling,
+            since_last=None if self._quit_warned is None else now - self._quit_warned,
+        )
+        match interrupt_step(facts):
+            case "copy":
+                self.app.copy_to_clipboard(selected)
+                self.prompt.unselect()
+                self.clear_selection()
+                self.remark("Copied")
+            case "cancel":
+                self.post_message(CancelRequested())
+            case "quit":
+                self.post_message(CommandInvoked("quit", ""))
+            case "warn":
+                self._quit_warned = now
+                count = self.state.waiting.count
+                stays = (
+                    f"; {count} waiting {'prompt is' if count == 1 else 'prompts are'} not sent"
+                    if count
+                    else ""
+                )
+                self.remark(f"Ctrl+C again quits{stays}")
+
+    def _help(self) -> None:
+        from foldline.tui.help import HelpScreen
+
+        self.app.push_screen(HelpScreen())
+
+    def _palette(self) -> None:
+        from foldline.tui.picker import Choice, Picker
+
+        usable = [command for command in COMMANDS if command.palette and command.enabled(self.state)]
+        choices = [Choice(c.id, c.title, keys_or_usage(c)) for c in usable]
+        self.app.push_screen(Picker("What do you want to do?", choices), self._chosen)
+
+    def _chosen(self, command: str | None) -> None:
+        if command is not None:
+            self.run_command(command)
+
+    def _theme(self, name: str) -> None:
+        from foldline.tui.themes import own_themes
+
+        names = own_themes(self.app.available_themes.values())
+        if name in names:
+            self.app.theme = name
+            self.remark(f"Theme {name}")
+        elif name:
+            self.remark(f"There is no theme {name}; there are {', '.join(names)}")
+        else:
+            self._pick_theme(names)
+
+    def _pick_theme(self, names: Sequence[str]) -> None:
+        """Moving through the list shows each theme; leaving it gives back the one before."""
+        from foldline.tui.picker import Choice, Picker
+
+        before = self.app.theme
+
+        def use(name: str | None) -> None:
+            self.app.theme = name or before
+
+        picker = Picker("Which colours?", [Choice(n, n) for n in names], marked=before, on_mark=use)
+        self.app.push_screen(picker, use)
+
+    def _external_editor(self) -> None:
+        from foldline.tui.external import edit_text
+
+        try:
+            with self.app.suspend():
+                text = edit_text(self.prompt.editor.text)
+        except (OSError, ValueError) as error:
+            self.remark(f"The editor did not work: {error}; the prompt is as it was")
+            return
+        self.prompt.editor.put(text)
+
+    # --- Completion -----------------------------------------------------------------------------------
+
+    def _candidates(self, word: Completing) -> Sequence[Candidate]:
+        match word.kind:
+            case "command":
+                return tuple(
+                    Candidate(
+                        f"/{command.slash}" + (" " if command.argument else ""),
+                        slash_usage(command),
+                        command.help,
+                    )
+                    for command in slash_matches(word.typed, self.state)
+                )
+            case "file":
+                from foldline.tui.files import match_files
+
+                if self._files is None:
+                    self._files = ()
+                    self._list_files()
+                found = match_files(word.typed, self._files)
+                return tuple(Candidate(f"@{path} ", clean_line(path)) for path in found)
+
+    @work(thread=True, exclusive=True, group="files", exit_on_error=False)
+    def _list_files(self) -> None:
+        from foldline.tui.files import list_files
+
+        if self._root is not None:
+            files = list_files(self._root)
+            self.app.call_from_thread(self._files_known, files)
+
+    def _files_known(self, files: tuple[str, ...]) -> None:
+        self._files = files
+        self.prompt.refresh_completion()

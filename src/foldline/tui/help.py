@@ -1,0 +1,74 @@
+"""The help screen: every key and command, from the registry."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from foldline.tui.blocks import Block, BlockView, RuleBlock, TextBlock
+from foldline.tui.commands import groups, key_name, slash_usage
+from foldline.tui.widgets.frames import HEAVY, edge
+from foldline.tui.widgets.lines import Lines
+
+_KEYS_COLUMN = 20
+
+
+def help_blocks() -> Iterator[Block]:
+    """A rule for each group, then one paragraph for each command: its keys, then what it does."""
+    number = 0
+    for name, commands in groups().items():
+        yield RuleBlock((number, 0), name, "muted", gap=1 if number else 0, stop=False, wide=False)
+        for command in commands:
+            number += 1
+            keys = " ".join(key_name(key) for key in command.keys) or slash_usage(command)
+            lead = keys + " " * max(_KEYS_COLUMN - cell_len(keys), 1)
+            also = f" Also {slash_usage(command)}." if command.keys and command.slash else ""
+            yield TextBlock((number, 1), command.help + also, lead=((lead, "accent"),))
+
+
+class _Edge(Lines):
+    def __init__(self, top: bool) -> None:
+        super().__init__()
+        self._top = top
+
+    def lines(self, width: int) -> list[list[tuple[str, str]]]:
+        words = "Help: keys and commands" if self._top else "Esc closes · ↑↓ PgUp PgDn scroll"
+        return [edge(HEAVY, self._top, ((words, "text bold" if self._top else "muted"),), (), width)]
+
+
+class HelpScreen(ModalScreen[None]):
+    """Over the chat; closing it gives everything back as it was."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    HelpScreen { align: center middle; background: transparent; }
+    HelpScreen > BlockView {
+        width: 92; max-width: 100%; height: 1fr;
+        border-left: heavy $role-accent; border-right: heavy $role-accent; background: ansi_default;
+    }
+    HelpScreen > _Edge { width: 92; max-width: 100%; background: ansi_default; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f1,question_mark,q", "close", "Close", show=False, priority=True)
+    ]
+
+    def compose(self) -> ComposeResult:
+        yield _Edge(True)
+        yield BlockView(help_blocks(), gutter_width=1, cursor=False, follow=False)
+        yield _Edge(False)
+
+    def on_mount(self) -> None:
+        self._fit()
+        self.query_one(BlockView).focus()
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        self.query_one(BlockView).styles.height = max(self.size.height - 6, 3)
+
+    def action_close(self) -> None:
+        self.dismiss()

@@ -1,0 +1,138 @@
+"""The chat screen in a bare program: what it posts is kept, nothing else is behind it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from textual import on
+from textual.app import App
+
+from foldline.tui.chat import (
+    CancelRequested,
+    ChatScreen,
+    CommandInvoked,
+    PromptSubmitted,
+    QuestionAnswered,
+    QueueEdited,
+)
+from foldline.tui.state import (
+    ChatState,
+    Compacting,
+    FileRow,
+    FoldRow,
+    PinRow,
+    Room,
+    RunningTool,
+    SidebarData,
+    Waiting,
+    Weights,
+)
+from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+
+
+class Clock:
+    """A clock the test turns."""
+
+    def __init__(self, now: float = 100.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class ChatApp(App[None]):
+    """The smallest program around a chat screen."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(
+        self, state: ChatState | None = None, *, root: Path | None = None, clock: Clock | None = None
+    ) -> None:
+        super().__init__(ansi_color=True)
+        self.clock = clock or Clock()
+        self.first = state or ChatState(workdir="shop-api", model="offline")
+        self.chat = ChatScreen(root=root, clock=self.clock)
+        self.posted: list[object] = []
+        for theme in load_themes():
+            self.register_theme(theme)
+        self.theme = DEFAULT_THEME
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return ROLE_DEFAULTS
+
+    async def on_mount(self) -> None:
+        await self.push_screen(self.chat)
+        self.chat.show(self.first)
+
+    @on(PromptSubmitted)
+    @on(CommandInvoked)
+    @on(CancelRequested)
+    @on(QueueEdited)
+    @on(QuestionAnswered)
+    def keep(self, event: object) -> None:
+        self.posted.append(event)
+
+
+def screen_text(app: App[None]) -> list[str]:
+    """The words on the screen, row by row."""
+    width, height = app.size
+    lines = app.screen._compositor.render_strips()
+    assert len(lines) == height
+    return ["".join(segment.text for segment in strip)[:width] for strip in lines]
+
+
+def folding_state(**changes: object) -> ChatState:
+    """Picture (a) of the screens: a threshold compaction, one prompt held, two queued."""
+    return ChatState(
+        workdir="shop-api",
+        title="Idempotent orders",
+        model="kimi-k2",
+        git="orders-idempotent ±3",
+        compacting=Compacting(86.0, "threshold", 116_200, 27_400, 123, "draft", drafted=2_100),
+        waiting=Waiting(
+            held="Now the same for POST /orders/{id}/cancel (@src/shop/api/cancel.py), with a test that fires",
+            queued=(
+                "Then update docs/api/orders.md and the changelog.",
+                "When everything is green, make one commit. Do not push.",
+            ),
+        ),
+        room=Room(116_200, 131_072, 98_304, 114_688, 92_000, Weights(6_400, 4_100, 0, 105_700)),
+        cached=113_000,
+        cost=1.84,
+    )
+
+
+def running_state() -> ChatState:
+    """Picture (d): a turn runs, two prompts are queued."""
+    tool = RunningTool(96.0, "c1", "bash", "pytest -k cancel")
+    return ChatState(
+        workdir="shop-api",
+        title="Idempotent orders",
+        model="kimi-k2",
+        git="±3",
+        activity=tool,
+        tools=(tool,),
+        waiting=Waiting(queued=("one", "two")),
+        room=Room(26_700, 131_072, 98_304, 114_688, None, Weights(6_400, 4_800, 0, 15_500)),
+        cached=26_600,
+        cost=1.91,
+    )
+
+
+def sidebar_data(read: Sequence[str] = ()) -> SidebarData:
+    """The side list of picture (a)."""
+    whole = ("src/shop/orders/repository.py", "src/shop/api/orders.py", "src/shop/api/deps.py")
+    name = ("src/shop/api/schemas.py", "src/shop/payments/ledger.py", "alembic.ini", "pyproject.toml", *read)
+    return SidebarData(
+        modified=(
+            FileRow("src/shop/orders/service.py", "whole", 31, 12),
+            FileRow("migrations/versions/0042_idempotency.py", "whole", 24, 0),
+            FileRow("tests/test_orders.py", "whole", 58, 3),
+        ),
+        read=(
+            *(FileRow(path, "whole") for path in whole),
+            FileRow("logs/staging-0611.log", "part"),
+            *(FileRow(path, "name") for path in name),
+        ),
+        pinned=(PinRow(131, "Contract with the mobile team: keys", 200),),
+        folds=(FoldRow(118, 101_300, 26_100, "13:20"),),
+    )

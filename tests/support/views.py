@@ -1,0 +1,58 @@
+"""An app with one BlockView and blocks whose height depends on the width, for tests of the view."""
+
+from dataclasses import dataclass
+
+from textual.app import App, ComposeResult
+from textual.strip import Strip
+
+from foldline.tui.blocks import Block, BlockView, Key, Styles, TextBlock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tall(Block):
+    """A block of `words` numbered words, one estimated line: estimates are wrong on purpose."""
+
+    words: int = 1
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        return TextBlock(self.key, self.text()).render(width, styles)
+
+    def estimate(self, width: int) -> int:
+        return 1
+
+    def text(self) -> str:
+        return " ".join(f"e{self.key[0]}.{self.key[1]}w{number}" for number in range(self.words))
+
+
+def tall(index: int, words: int = 1, piece: int = 0, gap: int = 0) -> Tall:
+    return Tall((index, piece), words, gap=gap)
+
+
+class ViewApp(App[None]):
+    """One view, as large as the screen."""
+
+    CSS = "BlockView { height: 1fr; }"
+
+    def __init__(self, view: BlockView) -> None:
+        super().__init__()
+        self.view = view
+        self.moved: list[Key] = []
+        self.opened: list[Key] = []
+        self.below: list[int] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_block_view_cursor_moved(self, message: BlockView.CursorMoved) -> None:
+        self.moved.append(message.key)
+
+    def on_block_view_opened(self, message: BlockView.Opened) -> None:
+        self.opened.append(message.key)
+
+    def on_block_view_below_changed(self, message: BlockView.BelowChanged) -> None:
+        self.below.append(message.count)
+
+
+def rows(view: BlockView) -> list[str]:
+    """What the view shows, row by row."""
+    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
