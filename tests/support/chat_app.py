@@ -89,7 +89,7 @@ def folding_state(**changes: object) -> ChatState:
         git="orders-idempotent ±3",
         compacting=Compacting(86.0, "threshold", 116_200, 27_400, 123, "draft", drafted=2_100),
         waiting=Waiting(
-            held="Now the same for POST /orders/{id}/cancel (@src/shop/api/cancel.py), with a test that fires",
+            held="Now the same for POST /orders/{id}/cancel (@src/shop/api/cancel.py), with a test that",
             queued=(
                 "Then update docs/api/orders.md and the changelog.",
                 "When everything is green, make one commit. Do not push.",

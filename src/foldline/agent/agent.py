@@ -51,6 +51,10 @@ class Agent:
             return False
         return desk.is_full([UserMessage(parts=tuple(parts))])
 
+    def fits(self, parts: Sequence[Part]) -> bool:
+        """Whether this prompt fits the window as it is, if only just."""
+        return self.desk.size([UserMessage(parts=tuple(parts))]) < self.desk.budget.window
+
     async def prompt(self, text: str) -> AssistantMessage:
         """Send a prompt, folding first where the window is full; the final answer of the turn.
 

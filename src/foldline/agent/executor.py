@@ -84,6 +84,12 @@ class Executor:
         finally:
             stop()
 
+    async def settle(self) -> None:
+        """Wait until all that was asked for so far has ended."""
+        running = [task for task in self._tasks.values() if not task.done()]
+        if running:
+            await asyncio.wait(running)
+
     @property
     def busy(self) -> bool:
         return any(not task.done() for task in self._tasks.values())

@@ -231,7 +231,9 @@ _MEASURED = re.compile(
 
 def numbers(text: str) -> tuple[str, ...]:
     """Numbers that mean something by themselves: with a name before them or a unit behind them."""
-    found = [*_KEYED.finditer(text), *_MEASURED.finditer(text)]
+    keyed = list(_KEYED.finditer(text))
+    ends = {match.end() for match in keyed}
+    found = [*keyed, *(match for match in _MEASURED.finditer(text) if match.end() not in ends)]
     return _unique(match[0].strip() for match in sorted(found, key=lambda match: match.start()))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.protocol import FileTouch, FoldDetails
+from foldline.protocol import Compaction, FileTouch, FoldDetails, Written
 
 from .projection import Projection
 
@@ -83,3 +83,9 @@ def file_lists(projection: Projection) -> FoldDetails:
         read_files=tuple(path for path in dict.fromkeys(read) if path not in changed),
         modified_files=tuple(changed),
     )
+
+
+def folded_count(projection: Projection, fold: Compaction) -> int:
+    """How many messages a compaction's new texts stand for, earlier summaries not counted."""
+    spans = [span for piece in fold.head if isinstance(piece, Written) for span in piece.covers]
+    return sum(projection.messages_within(first, last) for first, last in spans)

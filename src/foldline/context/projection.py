@@ -77,6 +77,8 @@ class Projection:
         self.anchor: Anchor | None = None
         self.touches: list[tuple[int, FileTouch]] = []
         """Every file a tool call touched, with the index of its result, in order."""
+        self.folds: list[Compaction] = []
+        """Every compaction ever made, undone ones included, in order."""
         self.title: str | None = None
         self.model: str | None = None
         self._indices: list[int] = []
@@ -99,6 +101,11 @@ class Projection:
         if position < len(self._indices) and self._indices[position] == index:
             return self.entries[position]
         return None
+
+    def messages_within(self, first: int, last: int) -> int:
+        """How many entries from `first` to `last` are messages."""
+        start, stop = bisect_left(self._indices, first), bisect_right(self._indices, last)
+        return sum(isinstance(entry, BaseMessage) for entry in self.entries[start:stop])
 
     @property
     def last_index(self) -> int:
@@ -183,6 +190,8 @@ class Projection:
             raise ValueError(f"entry {entry.index} does not come after entry {self.last_index}")
         self.entries.append(entry)
         self._indices.append(entry.index)
+        if isinstance(entry, Compaction):
+            self.folds.append(entry)
         if isinstance(entry, Undo):
             self._undo(entry)
         else:

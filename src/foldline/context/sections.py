@@ -58,7 +58,7 @@ _NAMES: Mapping[str, Section] = {
 }
 
 _FILE_LISTS = re.compile(r"<(read-files|modified-files)>.*?(?:</\1>|\Z)", re.DOTALL)
-_FRAME = re.compile(r"^<summary>\n(.*)^</summary>", re.DOTALL | re.MULTILINE)
+_OPEN, _CLOSE = "<summary>\n", "\n</summary>"
 _STANDING = "<standing-constraints>"
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
 _TAG = re.compile(r"</?[a-z][a-z-]{0,40}>")
@@ -72,8 +72,9 @@ def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
     Of a framed summary only what is within its frame counts.
     """
     section = SECTIONS.goal
-    if frame := _FRAME.search(text):
-        text = frame[1]
+    start, end = text.find(_OPEN), text.rfind(_CLOSE)
+    if 0 <= start < end:
+        text = text[start + len(_OPEN) : end]
     for line in _FILE_LISTS.sub("", text).splitlines():
         line = line.strip()
         if heading := _HEADING.fullmatch(line):

@@ -85,3 +85,8 @@ def is_preamble(message: BaseMessage) -> bool:
 
 def total_tokens(items: Sequence[ViewItem]) -> int:
     return sum(item.tokens for item in items)
+
+
+def first_words(message: BaseMessage) -> str:
+    """The first line that says something, for lists; may be empty."""
+    return next((line.strip() for line in message.text.splitlines() if line.strip()), "")

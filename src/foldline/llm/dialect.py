@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from foldline.protocol import (
     AssistantMessage,
+    BaseMessage,
     DeveloperMessage,
     ImagePart,
-    Message,
     SystemMessage,
     TextPart,
     ToolCallPart,
@@ -97,7 +97,7 @@ def machine_text(text: str) -> str:
     return f"{NOTE_OPEN}\n{defused}\n{NOTE_CLOSE}"
 
 
-def to_openai(messages: Sequence[Message], dialect: Dialect) -> list[ChatMessage]:
+def to_openai(messages: Sequence[BaseMessage], dialect: Dialect) -> list[ChatMessage]:
     """The messages as one request sends them.
 
     Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.

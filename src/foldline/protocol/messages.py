@@ -5,7 +5,6 @@ and a message that was never appended carries `NEW`.
 """
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -186,11 +185,3 @@ def text_parts(text: str) -> tuple[TextPart, ...]:
     """A message body of one text part; empty for an empty text."""
     return (TextPart(text=text),) if text else ()
 
-
-def first_line(messages: Sequence[BaseMessage]) -> str:
-    """The first line of text in these messages, for titles and previews; may be empty."""
-    for message in messages:
-        for line in message.text.splitlines():
-            if line.strip():
-                return line.strip()
-    return ""

@@ -46,8 +46,6 @@ from foldline.tui.widgets.status import Beside, Status, next_change
 
 SIDEBAR_FROM = 100
 """Columns from which the side list is shown."""
-QUEUE_FROM = 30
-"""Rows from which waiting prompts are listed; below, their count stands in the prompt's frame."""
 FRAME_FROM = 18
 """Rows from which header and hints are shown."""
 LEAST = (40, 10)
@@ -279,7 +277,7 @@ class ChatScreen(Screen[None]):
         ):
             widget.display = shown
         self.dock.display = fits and self.state.question is not None
-        self.prompt.set_tall(height >= QUEUE_FROM)
+        self.prompt.set_room(height)
         self.dock.set_screen(height)
         self.call_after_refresh(self._place_completion)
 

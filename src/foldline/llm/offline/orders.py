@@ -6,6 +6,7 @@ Quoted text (backticks, quotes, fences) is never looked into: it is a pattern, a
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .phrases import (
     ABOUT_IT,
@@ -57,22 +58,26 @@ class Orders:
     """Pieces of the message that were not understood."""
 
 
+_MOST_CLAUSES = 40
+"""Of a message; what has more of them is no simple request."""
+
+
 def orders_in(message: str) -> Orders:
     """What a message asks for. Deterministic, and total: what is not understood is under `unclear`."""
     masked = _Masked(message.strip())
     text = IN_FILE.sub(r"\2 in \1", masked.text)
     if shell := re.match(r"[!$][ \t]*(\S[^\n]*)\s*\Z", message.strip()):
         return Orders(steps=((Action("bash", {"command": shell[1].strip()}),),))
-    if HELP.search(text) and len(text) < 120:
+    if len(text) < 120 and HELP.search(text):
         return Orders(help=True)
-    if history := HISTORY.match(_plain(text)):
+    if history := HISTORY.match(_plain(text)[:_LONGEST]):
         query = masked.unquoted(history["what"])
         return Orders(steps=((Action("history_search", {"query": query}),),), recall=query)
     steps: list[tuple[Action, ...]] = []
     unclear: list[str] = []
     recall: str | None = None
-    for clause, follows in _clauses(text):
-        asked = RECALL.search(clause)
+    for clause, follows in islice(_clauses(text), _MOST_CLAUSES):
+        asked = RECALL.search(clause[:_LONGEST])
         actions = () if asked else tuple(_actions(clause, masked))
         if actions and steps and not follows and _reads_only((*steps[-1], *actions)):
             steps[-1] = (*steps[-1], *actions)
@@ -82,7 +87,7 @@ def orders_in(message: str) -> Orders:
             recall = masked.unquoted(asked["what"] or asked["was"] or "")
         elif SUMMARISE.search(clause):
             recall = recall or ""
-        elif steps and ABOUT_IT.fullmatch(clause):
+        elif steps and len(clause) < _LONGEST and ABOUT_IT.fullmatch(clause):
             continue
         elif _says_something(clause):
             unclear.append(masked.restored(clause))
@@ -148,9 +153,14 @@ def _says_something(clause: str) -> bool:
 
 # -- one clause --------------------------------------------------------------------------------------
 
+_LONGEST = 1_000
+"""Characters of a clause; the grammar is not linear in it."""
+
 
 def _actions(clause: str, masked: _Masked) -> Iterator[Action]:
-    """The calls a clause asks for; none where it is not understood."""
+    """The calls a clause asks for; none where it is not understood, or too long to be a simple request."""
+    if len(clause) > _LONGEST:
+        return
     for rule in (_replace, _write, _run, _find, _search, _list, _read):
         found = list(rule(clause, masked))
         if found:

@@ -6,8 +6,8 @@ _I = re.IGNORECASE | re.DOTALL
 
 # Fences, backticks, and quotes of several scripts. Single quotes only around whole words: "don't" is none.
 QUOTED = re.compile(
-    r"```[\w+-]*\n(.*?)\n?```|`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|「([^」\n]+)」|『([^』\n]+)』|"
-    r"(?<!\w)'([^'\n]+)'(?!\w)",
+    r"```[\w+-]{0,20}\n(.*?)\n?```|`([^`\n]{1,400})`|\"([^\"\n]{1,400})\"|“([^”\n]{1,400})”|"
+    r"「([^」\n]{1,400})」|『([^』\n]{1,400})』|(?<!\w)'([^'\n]{1,400})'(?!\w)",
     re.DOTALL,
 )
 QUOTE = re.compile("\ue000(\\d+)\ue001")
@@ -34,12 +34,12 @@ _EN_VERB = (
     r"put|replace|change|rename|summari[sz]e|explain|check|tell|what|how|describe|review|where)\b"
 )
 _ZH_VERB = r"(?:读|打开|查看|看|显示|列|搜|查找|找|运行|执行|跑|写|创建|新建|保存|把|将|替换|总结|在)"
-_LINKS = r"(?:(?:and|then|also|finally|afterwards|after that|next|please|now)\b,?\s*)"
+_LINKS = r"(?:(?:and|then|also|finally|afterwards|after that|next|please|now)\b,?\s{0,9})"
 # A clause ends at punctuation or a linking word, where a verb we know begins the next one.
 CLAUSE_END = re.compile(
-    rf"(?:\s*(?:[,;!?]|\.(?=\s)|\n)\s*{_LINKS}*|\s+{_LINKS}+)(?={_EN_VERB})|"
-    rf"\s*[,，;；。、！？\n]?\s*(?:然后|接着|之后|再|最后|并且|并)\s*(?={_ZH_VERB}|{_EN_VERB})|"
-    rf"\s*[,，;；。！？\n]\s*(?=(?:请|帮我|也)?{_ZH_VERB})",
+    rf"(?:\s{{0,9}}(?:[,;!?]|\.(?=\s)|\n)\s{{0,9}}{_LINKS}{{0,4}}|\s{{1,9}}{_LINKS}{{1,4}})(?={_EN_VERB})|"
+    rf"\s{{0,9}}[,，;；。、！？\n]?\s{{0,9}}(?:然后|接着|之后|再|最后|并且|并)\s{{0,9}}(?={_ZH_VERB}|{_EN_VERB})|"
+    rf"\s{{0,9}}[,，;；。！？\n]\s{{0,9}}(?=(?:请|帮我|也)?{_ZH_VERB})",
     re.IGNORECASE,
 )
 SEQUENCE = re.compile(r"\b(?:then|after|next|finally)|然后|接着|之后|再|最后", re.IGNORECASE)

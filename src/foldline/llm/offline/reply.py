@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foldline.context.digest import digest, digest_conversation
-from foldline.context.language import language_of
 from foldline.context.sections import SECTIONS, Section, parse_summary
 from foldline.context.view import is_summary
 from foldline.protocol import (
@@ -93,6 +92,7 @@ def _as_prefix(notes: str) -> str:
 
 # -- ordinary requests -------------------------------------------------------------------------------
 
+_HAN, _KANA = re.compile(r"[\u4e00-\u9fff]"), re.compile(r"[\u3040-\u30ff]")
 _CHANGING = frozenset({"write", "edit"})
 _NOT_RUN = re.compile(r"\W*(?:foldline: )?not run\b", re.IGNORECASE)
 _TRIES = 3
@@ -108,7 +108,7 @@ class _Conversation:
         typed = [at for at, message in enumerate(request.messages) if _is_typed(message)]
         self._at = typed[-1] if typed else -1
         self._text = request.messages[self._at].text if typed else ""
-        self._voice = Voice(language_of([request.messages[self._at]] if typed else request.messages))
+        self._voice = Voice("zh" if _HAN.search(self._text) and not _KANA.search(self._text) else "en")
         self._groups = _finished_groups(request.messages[self._at + 1 :])
         self._done = [pair for group in self._groups for pair in group]
 

@@ -60,7 +60,7 @@ def _numbered(diff: Iterable[str]) -> Iterator[tuple[str, str, str, str]]:
 
 
 class QuestionDock(Lines, can_focus=True):
-    """At most two fifths of the screen; longer questions scroll with ↑ and ↓."""
+    """At most a quarter of the screen; longer questions scroll with ↑ and ↓."""
 
     DEFAULT_CSS: ClassVar[str] = """
     QuestionDock { display: none; }
@@ -98,7 +98,7 @@ class QuestionDock(Lines, can_focus=True):
 
     def set_screen(self, height: int) -> None:
         """The height of the screen decides how much of a long question is shown."""
-        self._most = max(height * 2 // 5 - 2, 3)
+        self._most = max(height // 4 - 1, 1)
         self._fit()
 
     def answer(self, answer: Answer) -> None:

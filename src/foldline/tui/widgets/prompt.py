@@ -29,7 +29,11 @@ from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.rows import Piece, piece
 
 QUEUE_ROWS = 5
-"""Waiting prompts shown at once."""
+"""Waiting prompts shown at once; one on a short screen, while the reader goes through them."""
+QUEUE_FROM = 30
+"""Rows of the screen from which waiting prompts are listed."""
+TEXT_LINES = 8
+"""Lines of text shown at once."""
 
 Find = Callable[[Completing], Sequence[Candidate]]
 
@@ -38,14 +42,17 @@ _KEYS: dict[str, str] = {
 }
 
 
-def queue_rows(waiting: Waiting, marked: int | None, look: Frame, width: int) -> list[list[Span]]:
-    """The waiting prompts, one row each: the held one, then the queue; the marked one reversed."""
+def queue_rows(
+    waiting: Waiting, marked: int | None, look: Frame, width: int, most: int = QUEUE_ROWS
+) -> list[list[Span]]:
+    """The waiting prompts, one row each: the held one, then the queue; the marked one reversed. At most
+    `most`, which leaves out the held one where there is room for one only."""
     rows: list[list[Span]] = []
     pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
-    if waiting.held is not None:
+    if waiting.held is not None and most > 1:
         note = "not sent" if waiting.paused else "sent after the fold"
         rows.append(_queue_row("held", waiting.held, note, False, pause, look, width))
-    room = QUEUE_ROWS - len(rows)
+    room = most - len(rows)
     first = max(0, min(marked if marked is not None else 0, len(waiting.queued) - room))
     shown = waiting.queued[first : first + room]
     for number, text in enumerate(shown, start=first):
@@ -150,9 +157,11 @@ class Prompt(Lines):
             self._marked = min(self._marked, count - 1) if count else None
         self._arrange()
 
-    def set_tall(self, tall: bool) -> None:
-        """Whether there is room for the waiting prompts; else their count stands in the frame."""
-        self._tall = tall
+    def set_room(self, height: int) -> None:
+        """The height of the screen: from 30 rows on the waiting prompts are listed, below only counted; the
+        text has up to 8 lines, less on a short screen, so that something of the transcript is always seen."""
+        self._tall = height >= QUEUE_FROM
+        self.editor.styles.max_height = min(height // 3, TEXT_LINES) if height >= 18 else 2
         self._arrange()
 
     def set_active(self, active: bool) -> None:
@@ -354,13 +363,15 @@ class Prompt(Lines):
     def on_resize(self) -> None:
         self.update()
 
-    def _queue_shown(self) -> bool:
-        return self._tall or self._marked is not None
+    def _queue_rows(self) -> int:
+        """How many waiting prompts are listed."""
+        if self._tall:
+            return QUEUE_ROWS
+        return 0 if self._marked is None else 1
 
     def _arrange(self) -> None:
         waiting = self._state.waiting
-        rows = min(waiting.count, QUEUE_ROWS) if self._queue_shown() else 0
-        top = 1 + rows
+        top = 1 + min(waiting.count, self._queue_rows())
         if self.editor.styles.margin.top != top:
             self.editor.styles.margin = (top, 2, 1, 4)
         self.update()
@@ -370,7 +381,8 @@ class Prompt(Lines):
         look = frame(self.editor.has_focus and self._active)
         waiting = self._state.waiting
         top = edge(look, True, (("prompt", "muted"),), self._count(waiting), width)
-        queue = queue_rows(waiting, self._marked, look, width) if self._queue_shown() else []
+        most = self._queue_rows()
+        queue = queue_rows(waiting, self._marked, look, width, most) if most else []
         height = max(self.size.height - 2 - len(queue), 1)
         text = [sides(look, [(" ❯ ", "accent")] if row == 0 else [], width) for row in range(height)]
         left, right = self._keys(width)

@@ -1,0 +1,7 @@
+"""`python -m foldline`."""
+
+import sys
+
+from foldline.cli import main
+
+sys.exit(main())

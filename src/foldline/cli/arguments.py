@@ -1,0 +1,247 @@
+"""What can be typed behind `foldline`: the commands, their options, and what each of them runs."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import NamedTuple, NoReturn
+
+from foldline.version import __version__
+
+
+class UsageError(Exception):
+    """A command line that says nothing we understand: exit code 2."""
+
+
+class Command(NamedTuple):
+    """One subcommand. Its module has a function `run` that takes the options by name."""
+
+    name: str
+    arguments: str
+    summary: str
+    module: str
+    options: "Callable[[argparse.ArgumentParser], None]"
+
+
+class Invocation(NamedTuple):
+    """A parsed command line."""
+
+    module: str
+    options: dict[str, object]
+    debug: bool
+
+    def run(self) -> int:
+        code: int = import_module(self.module).run(**self.options)
+        return code
+
+    def failures(self) -> tuple[type[Exception], ...]:
+        """The errors that are for people. A method, because the import costs time."""
+        from foldline.protocol import FoldlineError
+
+        return (FoldlineError, UsageError)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; `{self.prog} --help` shows what is possible.")
+
+
+# --- options ----------------------------------------------------------------------------------------
+
+
+def _tokens(text: str) -> int:
+    from foldline.agent.amounts import parse_tokens
+
+    try:
+        return parse_tokens(text)
+    except ValueError as allowed:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}") from None
+
+
+def _amount(text: str) -> object:
+    from foldline.agent.amounts import parse_amount
+
+    try:
+        return parse_amount(text)
+    except ValueError as allowed:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}") from None
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _json(parser: argparse.ArgumentParser, what: str = "the result as JSON") -> None:
+    parser.add_argument("--json", dest="as_json", action="store_true", help=what)
+
+
+def _source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", metavar="FILE|ID", help="a session file or folder, or the id of one of Foldline's sessions"
+    )
+    _format(parser)
+
+
+def _format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", dest="format_name", metavar="NAME", help="read FILE as this format: foldline, pi"
+    )
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-m", "--model", metavar="MODEL", help="the model, or `offline`")
+
+
+def _window(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--window", type=_tokens, metavar="N", help="context window in tokens: 32768, 32k, 1M")
+
+
+def _chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="the first prompt, in quotes")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "-c", "--continue", dest="continues", action="store_true", help="continue the last session here"
+    )
+    which.add_argument(
+        "-r", "--resume", nargs="?", const="", metavar="ID", help="resume a session; without ID, choose one"
+    )
+    _model(parser)
+    _window(parser)
+    parser.add_argument("--theme", metavar="NAME", help="the colour theme")
+    parser.add_argument("--version", action="version", version=f"foldline {__version__}")
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt, in quotes; - reads it from stdin")
+    parser.add_argument(
+        "-c", "--continue", dest="continues", action="store_true", help="continue the last session here"
+    )
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="run every tool call; without it, only those that just look"
+    )
+    _model(parser)
+    _window(parser)
+    _json(parser, "every event as a line of JSON")
+
+
+def _open(parser: argparse.ArgumentParser) -> None:
+    _source(parser)
+    parser.add_argument("--theme", metavar="NAME", help="the colour theme")
+
+
+def _view(parser: argparse.ArgumentParser) -> None:
+    _source(parser)
+    moment = parser.add_mutually_exclusive_group()
+    moment.add_argument("--at", type=_number, metavar="INDEX", help="as it was when this entry was the newest")
+    moment.add_argument("--request", type=_number, metavar="N", help="as the N-th request sent it")
+    _json(parser, "OpenAI messages and their provenance as JSON")
+
+
+def _history(parser: argparse.ArgumentParser) -> None:
+    _source(parser)
+    _json(parser, "one JSON object a line, one line an entry")
+
+
+def _compact(parser: argparse.ArgumentParser) -> None:
+    _source(parser)
+    parser.add_argument("--strategy", metavar="NAME", help="summary (asks the model) or digest (no model)")
+    parser.add_argument("--focus", metavar="TEXT", help="what the summary should keep above all")
+    _window(parser)
+    parser.add_argument(
+        "--keep", type=_amount, metavar="N", help="newest work to keep verbatim: 8000, 8k, 20%% of the window"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only the plan: no model call, nothing written")
+    parser.add_argument("--out", metavar="FILE", help="write the folded session to this new file")
+    _model(parser)
+    _json(parser)
+
+
+def _sessions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-a", "--all", dest="everywhere", action="store_true", help="of all folders, not only this one"
+    )
+    _json(parser)
+
+
+def _demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--theme", metavar="NAME", help="the colour theme")
+
+
+COMMANDS = (
+    Command("run", "PROMPT", "one prompt without a screen, its answer on stdout", "foldline.cli.run", _run),
+    Command("open", "FILE|ID", "look at any session in the inspector, read-only", "foldline.cli.open", _open),
+    Command("view", "FILE|ID", "what the model sees: the messages of a request", "foldline.cli.view", _view),
+    Command(
+        "history", "FILE|ID", "every entry of a session, and its fate", "foldline.cli.history", _history
+    ),
+    Command("compact", "FILE|ID", "fold a session into a summary", "foldline.cli.compact", _compact),
+    Command("sessions", "", "the sessions of this folder", "foldline.cli.sessions", _sessions),
+    Command("demo", "", "look around in a recorded session with two folds", "foldline.cli.demo", _demo),
+    Command("config", "", "the settings in force, and where each was set", "foldline.cli.config", _json),
+)
+
+
+# --- parsing ----------------------------------------------------------------------------------------
+
+
+def parse(arguments: Sequence[str]) -> Invocation:
+    """What a command line asks for. The first word is a command, or the prompt of a chat.
+
+    Raises:
+        UsageError: it cannot be understood.
+    """
+    debug = "--debug" in arguments[:1]
+    words = list(arguments[1:] if debug else arguments)
+    command = next((command for command in COMMANDS if words and command.name == words[0]), None)
+    if command is None:
+        parser = _Parser(
+            prog="foldline",
+            usage="foldline [PROMPT] [options]\n       foldline COMMAND [options]",
+            description="A terminal coding agent for long sessions: see, steer and undo "
+            "what the model still remembers.",
+            epilog=_overview(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        _chat(parser)
+        module = "foldline.cli.chat"
+    else:
+        parser = _Parser(
+            prog=f"foldline {command.name}",
+            description=f"{command.summary[0].upper()}{command.summary[1:]}.",
+            allow_abbrev=False,
+        )
+        command.options(parser)
+        module, words = command.module, words[1:]
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    known, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise UsageError(_not_understood(parser.prog, words, unknown))
+    options = vars(known)
+    return Invocation(module, options, bool(options.pop("debug")) or debug)
+
+
+def _overview() -> str:
+    lines = [f"  {f'{command.name} {command.arguments}':<18} {command.summary}" for command in COMMANDS]
+    return "\n".join(
+        [
+            "commands (`foldline COMMAND --help` says more):",
+            *lines,
+            "",
+            "Without OPENAI_API_KEY or OPENAI_BASE_URL the built-in model `offline` answers.",
+        ]
+    )
+
+
+def _not_understood(prog: str, words: Sequence[str], unknown: Sequence[str]) -> str:
+    """A misspelt command looks like a prompt of several words: say both."""
+    from difflib import get_close_matches
+
+    stray = next((word for word in unknown if word.startswith("-") and word != "-"), None)
+    if prog != "foldline" or stray is not None or not words or words[0].startswith("-"):
+        return f"{prog}: {stray or unknown[0]!r} is not understood; `{prog} --help` shows what is possible."
+    close = get_close_matches(words[0], [command.name for command in COMMANDS], n=1)
+    hint = f" Did you mean `foldline {close[0]}`?" if close else ""
+    return f"There is no command {words[0]!r}; a prompt of several words goes in quotes.{hint}"

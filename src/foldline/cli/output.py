@@ -1,0 +1,126 @@
+"""What reaches the terminal: results on stdout, all else on stderr, nothing foreign that acts on it."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from foldline.history.meta import clip_cells
+
+PIPED_WIDTH = 120
+"""Columns of a table that nobody's terminal limits."""
+
+_ACTS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+"""Controls, and what reorders or hides text: everything but line ends and tabs."""
+_RAW_IN_JSON = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What `json.dumps` leaves as it is, and a terminal does not."""
+
+Style = Literal["bold", "muted", "altered", "folded", "alert"]
+_CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "folded": "34", "alert": "31"}
+
+
+def say(text: str = "") -> None:
+    """Text for people, on stdout. It is made harmless before."""
+    sys.stdout.write(harmless(text) + "\n")
+
+
+def note(sentence: str) -> None:
+    """A sentence beside the result, on stderr."""
+    sys.stdout.flush()
+    sys.stderr.write(f"foldline: {harmless(sentence)}\n")
+    sys.stderr.flush()
+
+
+def say_json(value: object, *, pretty: bool = True) -> None:
+    """One JSON value for programs, on stdout; on one line unless `pretty`."""
+    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None)
+    sys.stdout.write(_RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+
+
+def harmless(text: str) -> str:
+    """The text with a visible sign for each character that would act on the terminal."""
+    return _ACTS.sub(_visible, text.replace("\r\n", "\n"))
+
+
+def _visible(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "�"
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+
+class Cell(NamedTuple):
+    """One cell of a table; `style` is shown on terminals only."""
+
+    text: str
+    style: Style | None = None
+
+
+class Column(NamedTuple):
+    """How a column stands. The one that `grows` gets the room that is left."""
+
+    title: str
+    right: bool = False
+    grows: bool = False
+    most: int = 40
+
+
+def say_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]]) -> None:
+    """A table with one line a row, its columns two cells apart, as wide as the terminal at most."""
+    lines = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+    widths = [
+        min(column.most, max([cells(column.title), *(cells(line[place].text) for line in lines)]))
+        for place, column in enumerate(columns)
+    ]
+    taken = sum(width + 2 for width, column in zip(widths, columns, strict=True) if not column.grows) - 2
+    for place, column in enumerate(columns):
+        if column.grows:
+            widest = max([cells(column.title), *(cells(line[place].text) for line in lines)])
+            widths[place] = min(widest, max(16, _width() - taken - 2))
+    _say_row(columns, widths, [Cell(column.title, "muted") for column in columns])
+    for line in lines:
+        _say_row(columns, widths, line)
+
+
+def _say_row(columns: Sequence[Column], widths: Sequence[int], row: Sequence[Cell]) -> None:
+    shown = []
+    for column, width, cell in zip(columns, widths, row, strict=True):
+        text = _clipped(cell.text, width)
+        gap = " " * (width - cells(text))
+        painted = paint(text, cell.style)
+        shown.append(gap + painted if column.right else painted + gap)
+    sys.stdout.write("  ".join(shown).rstrip() + "\n")
+
+
+def _clipped(text: str, width: int) -> str:
+    """On one line within so many cells; blanks at its beginning are layout and stay."""
+    indent = len(text) - len(text.lstrip(" "))
+    return " " * indent + clip_cells(text, max(1, width - indent))
+
+
+def paint(text: str, style: Style | None) -> str:
+    """The text in a style, on a terminal that has colours and is allowed to use them."""
+    if style is None or not text or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+def cells(text: str) -> int:
+    """How many terminal cells a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH

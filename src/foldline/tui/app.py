@@ -1,0 +1,314 @@
+"""The program on the screen: connects the chat to an agent. What is slow comes after the first paint."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import App
+from textual.timer import Timer
+
+from foldline.tui.blocks import BlockView
+from foldline.tui.chat import (
+    CancelRequested,
+    ChatScreen,
+    CommandInvoked,
+    PromptSubmitted,
+    QuestionAnswered,
+    QueueEdited,
+)
+from foldline.tui.state import ChatState
+from foldline.tui.themes import load_themes
+
+if TYPE_CHECKING:
+    from foldline.agent import Agent
+    from foldline.protocol.events import Event
+    from foldline.tui.runner import Runner
+    from foldline.tui.transcript import Transcript
+
+FRAMES = 30
+"""Times a second at most that what streams in is drawn (textual-notes.md §2.2)."""
+
+Load = Callable[[], "Agent"]
+"""Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
+
+
+class FoldlineApp(App[None]):
+    """Foldline's chat. `load` is called once the screen is there; prompts typed before it ends are kept."""
+
+    ENABLE_COMMAND_PALETTE = False
+    ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
+    CSS: ClassVar[str] = "Screen { background: ansi_default; }"
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        root: Path,
+        theme: str = "foldline-dark",
+        prompt: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        themes_dir: Path | None = None,
+    ) -> None:
+        super().__init__(ansi_color=True)
+        for own in load_themes(themes_dir):
+            self.register_theme(own)
+        self.theme = theme
+        self._load = load
+        self._clock = clock
+        self._root = root
+        self._early: list[str] = [prompt] if prompt else []
+        self._runner: Runner | None = None
+        self._transcript: Transcript | None = None
+        self._stale = False
+        self._frame: Timer | None = None
+        self.failure: str | None = None
+        """Why the program ended on its own, for the shell."""
+        self.chat = ChatScreen(root=root, clock=clock, transcript=BlockView(id="transcript"))
+        self.state = ChatState(workdir=root.name or str(root))
+
+    # --- starting and stopping -----------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.push_screen(self.chat)
+        self._show(self.state)
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        self._frame = self.set_interval(1 / FRAMES, self._draw_frame)
+        self.run_worker(self._bring_agent(), group="attach", exclusive=True)
+
+    async def _bring_agent(self) -> None:
+        from foldline.protocol import FoldlineError
+
+        try:
+            agent = await asyncio.to_thread(self._load)
+        except FoldlineError as failure:
+            self.failure = str(failure)
+            self.exit(return_code=1)
+            return
+        self._use(agent)
+        self._look_at_git()
+
+    def _use(self, agent: "Agent") -> None:
+        from foldline.tui.runner import Runner
+        from foldline.tui.transcript import Transcript
+
+        self._runner = Runner(agent, self._hear, self.chat.prompt.give_back)
+        agent.executor.subscribe(self._hear)
+        transcript = self._transcript = Transcript(self.chat.transcript, agent.session.projection)
+        transcript.load(agent.session.entries)
+        self.chat.prompts = transcript.prompts
+        self.chat.prompt.set_history(_typed(agent))
+        self.state = replace(
+            self.state,
+            title=agent.session.meta().title,
+            model=agent.desk.llm.info.id,
+            edits={"ask": "ask", "edits": "auto", "all": "auto"}[agent.desk.policy.mode],
+            fold=agent.desk.mode,
+        )
+        if agent.session.damage:
+            self.chat.remark(f"This session's file is damaged: {agent.session.damage}. All else is here.")
+        self._refresh_figures()
+        early, self._early = self._early, []
+        for text in early:
+            self._runner.send(text)
+
+    async def on_unmount(self) -> None:
+        if self._runner is not None:
+            await self._runner.aclose()
+
+    # --- events from the executor ----------------------------------------------------------------------
+
+    def _hear(self, event: "Event") -> None:
+        """Every event: into the state, into the transcript, and drawn with the next frame."""
+        from foldline.protocol import events
+        from foldline.tui.machine import reduce
+
+        self.state = reduce(self.state, event, self._clock())
+        transcript = self._transcript
+        assert transcript is not None, "events come from an agent in use"
+        match event:
+            case events.StepStarted():
+                transcript.begin_step()
+            case events.TextDelta():
+                transcript.write(event.text)
+            case events.ThinkingDelta():
+                transcript.think(event.text)
+            case events.ToolStarted():
+                transcript.start_tool(event.call_id, event.title)
+            case events.ToolOutput():
+                transcript.tool_output(event.call_id, event.text)
+            case events.EntryAppended():
+                transcript.flush()
+                transcript.add(event.entry)
+            case events.CompactionStart():
+                transcript.planned_cut = self._planned_cut()
+                self.chat.transcript.refresh()
+            case events.CompactionEnd():
+                transcript.planned_cut = None
+                self.chat.transcript.refresh()
+            case events.TaskFinished():
+                transcript.drop_stream()
+                self._look_at_git()
+            case _:
+                pass
+        self._stale = True
+
+    def _planned_cut(self) -> int | None:
+        from foldline.tui.figures import planned_cut
+
+        return planned_cut(self._runner.agent.desk) if self._runner is not None else None
+
+    def _draw_frame(self) -> None:
+        """One frame: what was streamed, then figures and state, if anything happened at all."""
+        if not self._stale or self._transcript is None:
+            return
+        self._stale = False
+        self._transcript.flush()
+        self._refresh_figures()
+
+    def _refresh_figures(self) -> None:
+        from foldline.tui.figures import room_of, sidebar_of
+
+        assert self._runner is not None
+        agent = self._runner.agent
+        room = room_of(agent.desk, folding=self.state.compacting is not None)
+        self._show(replace(self.state, room=room, title=agent.session.meta().title))
+        self.chat.sidebar.show(sidebar_of(agent.session.projection))
+        self._refresh_inspector()
+
+    def _refresh_inspector(self) -> None:
+        from foldline.tui.inspector import InspectorScreen
+
+        for screen in self.screen_stack:
+            if isinstance(screen, InspectorScreen) and self._runner is not None:
+                screen.refresh_from(self._runner.agent.session.projection)
+
+    def _show(self, state: ChatState) -> None:
+        self.state = state
+        self.chat.show(state)
+
+    @work(thread=True, exclusive=True, group="git", exit_on_error=False)
+    def _look_at_git(self) -> None:
+        from foldline.tui.git import git_state
+
+        self.call_from_thread(self._git_known, git_state(self._root))
+
+    def _git_known(self, state: str) -> None:
+        self._show(replace(self.state, git=state))
+
+    # --- what the reader asks for ------------------------------------------------------------------------
+
+    @on(PromptSubmitted)
+    def _prompt(self, message: PromptSubmitted) -> None:
+        if self._runner is None:
+            self._early.append(message.text)
+        else:
+            self._runner.send(message.text)
+
+    @on(CancelRequested)
+    def _cancel(self) -> None:
+        if self._runner is not None and self.state.busy:
+            self._show(replace(self.state, cancelling=True))
+            self._runner.cancel()
+
+    @on(QueueEdited)
+    def _edit_queue(self, message: QueueEdited) -> None:
+        if self._runner is not None:
+            self._runner.edit_queue(message.before, message.after, message.paused)
+
+    @on(QuestionAnswered)
+    def _answered(self, message: QuestionAnswered) -> None:
+        if self._runner is not None:
+            self._runner.answer(message.call_id, message.answer)
+
+    @on(BlockView.Opened, "#transcript")
+    def _opened(self, message: BlockView.Opened) -> None:
+        if self._transcript is not None:
+            self._transcript.toggle(message.key)
+
+    @on(CommandInvoked)
+    def _command(self, message: CommandInvoked) -> None:
+        if message.command == "quit":
+            self.exit()
+        elif self._runner is None:
+            self.chat.remark("One moment: the session is being opened")
+        else:
+            self._commands()[message.command](self._runner, message.argument)
+
+    def _commands(self) -> dict[str, Callable[["Runner", str], None]]:
+        from foldline.protocol import operations
+
+        return {
+            "inspector": lambda _, __: self._inspect(),
+            "open-tools": lambda _, __: self._open_tools(),
+            "compact": lambda runner, focus: runner.submit(
+                operations.CompactSession(reason="manual", focus=focus or None)
+            ),
+            "undo": lambda runner, _: runner.submit(operations.UndoCompaction()),
+            "clear": lambda runner, _: runner.submit(operations.ClearView()),
+            "model": lambda runner, name: self._switch_model(runner, name),
+            "sessions": lambda _, __: self._pick_session(),
+        }
+
+    def _open_tools(self) -> None:
+        if self._transcript is not None:
+            self._transcript.toggle_all_calls()
+
+    def _inspect(self) -> None:
+        from foldline.tui.inspector import InspectorScreen
+
+        assert self._runner is not None
+        agent = self._runner.agent
+        self.push_screen(
+            InspectorScreen(
+                agent.session.projection,
+                title=f"{self.state.workdir} ▸ {self.state.title or 'new session'}",
+                overhead=agent.desk.overhead,
+                live=True,
+            )
+        )
+
+    def _switch_model(self, runner: "Runner", name: str) -> None:
+        from foldline.protocol import operations
+
+        if name:
+            runner.submit(operations.SwitchModel(model=name))
+        else:
+            self.chat.remark(f"Now: {self.state.model}. /model NAME switches; offline is the embedded one")
+
+    def _pick_session(self) -> None:
+        from foldline.history import data_home, list_sessions, short_id
+        from foldline.tui.picker import Choice, Picker
+
+        found = list_sessions(data_home(), self._root)
+        choices = [
+            Choice(str(info.path), info.meta.title or "(no prompt yet)", short_id(info.id)) for info in found
+        ]
+        if not choices:
+            self.chat.remark("No session of this folder has been kept yet")
+            return
+        self.push_screen(Picker("Which session?", choices), self._resume)
+
+    def _resume(self, path: str | None) -> None:
+        """Leave this session for another one; the program starts over with it."""
+        if path is not None:
+            self.resume = path
+            self.exit()
+
+    resume: str | None = None
+    """Event file of the session to go on with, where the reader chose one."""
+
+
+def _typed(agent: "Agent") -> list[str]:
+    from foldline.protocol import UserMessage
+
+    return [
+        entry.text
+        for entry in agent.session.entries
+        if isinstance(entry, UserMessage) and entry.origin == "typed"
+    ]

@@ -1,0 +1,260 @@
+"""Entries of the history as blocks of the chat. Pure; asks the projection, keeps nothing."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from foldline.context.files import folded_count
+from foldline.context.projection import Projection
+from foldline.context.weight import entry_weight
+from foldline.protocol import (
+    AssistantMessage,
+    Clear,
+    Compaction,
+    DeveloperMessage,
+    Entry,
+    ImagePart,
+    NoticeRecord,
+    Revert,
+    ToolCallPart,
+    ToolResultMessage,
+    Undo,
+    UserMessage,
+)
+from foldline.tui import numbers
+from foldline.tui.blocks import (
+    Block,
+    Column,
+    DiffBlock,
+    DiffLine,
+    Key,
+    RowBlock,
+    RuleBlock,
+    TextBlock,
+    clean,
+    clean_line,
+    cut_right,
+    markdown_blocks,
+)
+
+INDENT: Final = 2
+"""Cells before an answer, where the marks of prompts and tool rows stand."""
+TEXT_PIECE: Final = 1
+"""Number of an answer's first text block; its thinking is 0."""
+CALL_PIECE: Final = 1_000_000
+"""Number of an answer's first tool call: after all its text."""
+MOST_BODY: Final = 400
+"""Lines of a tool's output shown when it is opened; the Inspector shows all."""
+_BRIEF, _TOKENS, _SECONDS = 14, 8, 7
+
+
+def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
+    """The blocks of one entry; none for what the chat does not show."""
+    key = (entry.index, 0)
+    match entry:
+        case UserMessage():
+            return [_prompt(entry)]
+        case AssistantMessage():
+            return list(answer_blocks(entry, projection))
+        case DeveloperMessage():
+            return [_aside(key, f"{entry.source or entry.origin}: {_first_line(entry.text)}")]
+        case Compaction():
+            return [fold_block(entry, projection, opened=False)]
+        case Undo():
+            return [RuleBlock(key, f"entry {entry.target} undone", gap=1, right=_time(entry.at))]
+        case Clear():
+            return [RuleBlock(key, "context cleared: the history stays", gap=1, right=_time(entry.at))]
+        case Revert():
+            label = f"back to checkpoint {entry.checkpoint}"
+            return [RuleBlock(key, label, gap=1, right=_time(entry.at))]
+        case NoticeRecord():
+            return [_aside(key, entry.text, "alert" if entry.level == "error" else "muted")]
+        case _:
+            return []
+
+
+def answer_blocks(message: AssistantMessage, projection: Projection) -> Iterator[Block]:
+    """Thinking, text and calls of an answer, in the order they are shown."""
+    if message.thinking.strip():
+        yield thinking_block(message.index, message.thinking, opened=False)
+    yield from markdown_blocks(message.text, message.index, TEXT_PIECE, indent=INDENT)
+    for number, call in enumerate(message.calls):
+        gap = 1 if number == 0 else 0
+        yield call_block(call_key(message, number), call, None, projection, opened=False, gap=gap)
+    if message.stop_reason == "cancelled":
+        yield _aside((message.index, CALL_PIECE - 1), "cancelled here", "muted")
+
+
+def call_key(message: AssistantMessage, number: int) -> Key:
+    return (message.index, CALL_PIECE + number)
+
+
+def thinking_block(index: int, text: str, *, opened: bool) -> RowBlock:
+    """Reasoning, on one line until it is opened."""
+    body = TextBlock((index, 0), clean(text.strip()), "muted") if opened else None
+    return RowBlock(
+        (index, 0),
+        (("▾ " if opened else "▸ ", "muted"),),
+        (("thinking  ", "muted"), ("" if opened else _first_line(text), "muted italic")),
+        gap=1,
+        body=body,
+        indent=INDENT,
+    )
+
+
+def call_block(
+    key: Key,
+    call: ToolCallPart,
+    result: ToolResultMessage | None,
+    projection: Projection,
+    *,
+    opened: bool,
+    gap: int,
+    title: str = "",
+    output: str = "",
+) -> RowBlock:
+    """A tool call on one line, its result at the right; opened, with its diff or output below.
+
+    `title` is the call in one line where the tool has given one; `output` what it has written so far.
+    """
+    name = clean_line(call.name)
+    return RowBlock(
+        key,
+        (("▾ " if opened else "▸ ", "muted"), (f"{name:<5} ", "text"), (" ", "")),
+        ((clean_line(title) or call_title(call), "text"),),
+        _outcome(result, projection),
+        cut="left" if name in ("read", "write", "edit", "ls") else "right",
+        gap=gap,
+        body=_body(key, call, result) if opened else _tail(key, output),
+        indent=INDENT + 2,
+        least=16,
+    )
+
+
+def call_title(call: ToolCallPart) -> str:
+    """A call in one line: what it acts on, which is its first text argument."""
+    arguments = call.parsed()
+    for name in ("command", "path", "file_path", "pattern", "query"):
+        value = arguments.get(name)
+        if isinstance(value, str):
+            where = arguments.get("path") if name == "pattern" else None
+            return clean_line(f'"{value}" {where or ""}'.strip() if name in ("pattern", "query") else value)
+    texts = (value for value in arguments.values() if isinstance(value, str | int))
+    return clean_line(str(next(texts, call.arguments if not arguments else "")))
+
+
+def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
+    """The one line a compaction leaves in the transcript; opened, its summary below."""
+    sizes = f"{numbers.tokens(fold.tokens_before)} → {numbers.tokens(fold.tokens_after)} tokens"
+    if not fold.tokens_after:
+        sizes = f"{numbers.tokens(fold.tokens_before)} tokens before"
+    count = folded_count(projection, fold)
+    label = f"{sizes} · {count} {'entry' if count == 1 else 'entries'} folded"
+    key = (fold.index, 0)
+    return RuleBlock(
+        key,
+        label if opened else f"{label} · Enter to read",
+        lead="▾─" if opened else "▸─",
+        right=_time(fold.at),
+        gap=1,
+        body=TextBlock(key, clean(fold.summary), "folded") if opened else None,
+        indent=INDENT + 3,
+    )
+
+
+def altered_letter(projection: Projection, index: int) -> str:
+    """`C` or `H` for an entry that is in the view, but not as it was."""
+    return {"clipped": "C", "hidden": "H"}.get(projection.fate(index).kind, "")
+
+
+def _prompt(message: UserMessage) -> TextBlock:
+    images = sum(isinstance(part, ImagePart) for part in message.parts)
+    text = clean(message.text) + (f"  [{images} image{'s' if images > 1 else ''}]" if images else "")
+    lead = {"typed": "❯ ", "shell": "! ", "machine": "· "}[message.origin]
+    return TextBlock(
+        (message.index, 0),
+        text,
+        "text bold" if message.origin == "typed" else "muted",
+        lead=((lead, "accent"),),
+        right=_time(message.at),
+        gap=1,
+    )
+
+
+def _outcome(result: ToolResultMessage | None, projection: Projection) -> tuple[Column, ...]:
+    if result is None:
+        return (Column("…", _BRIEF, "accent", align="left"),)
+    details = result.details
+    weight = entry_weight(projection, result)
+    letter = altered_letter(projection, result.index)
+    tokens = f"{letter} {numbers.tokens(weight.tokens)}".strip()
+    brief = clean_line(details.brief) or ("failed ✗" if result.is_error else "")
+    columns = [
+        Column(brief, _BRIEF, "alert" if result.is_error else "text", align="left"),
+        Column(tokens, _TOKENS, "altered" if letter else "muted", drop="last", space=1),
+    ]
+    if details.seconds is not None:
+        columns.append(Column(numbers.seconds(details.seconds), _SECONDS, "muted", drop="first", space=1))
+    return tuple(columns)
+
+
+def _body(key: Key, call: ToolCallPart, result: ToolResultMessage | None) -> Block:
+    if result is None:
+        return TextBlock(key, clean(call.arguments), "muted")
+    if result.details.diff:
+        return DiffBlock(key, unified_lines(result.details.diff))
+    lines = clean(result.text).splitlines()
+    left_out = len(lines) - MOST_BODY
+    shown = lines[:MOST_BODY] + ([f"… {left_out:,} more lines: F2 shows all"] if left_out > 0 else [])
+    return TextBlock(key, "\n".join(shown) or "(no output)", "muted")
+
+
+def _tail(key: Key, output: str, most: int = 6) -> Block | None:
+    """The last lines of a command that still runs."""
+    lines = clean(output[-4_000:]).rstrip().splitlines()[-most:]
+    return TextBlock(key, "\n".join(lines), "muted") if lines else None
+
+
+def unified_lines(diff: str) -> tuple[DiffLine, ...]:
+    """The lines of a unified diff, numbered as in the files; headers are left out."""
+    found: list[DiffLine] = []
+    old = new = 0
+    for line in diff.splitlines():
+        sign, content = line[:1], clean_line(line[1:])
+        if line.startswith("@@"):
+            old, new = _hunk(line)
+            if found:
+                found.append(DiffLine("skip", 0, ""))
+        elif line.startswith(("---", "+++")) and not old and not new:
+            continue
+        elif sign == "-":
+            found.append(DiffLine("old", old, content))
+            old += 1
+        elif sign == "+":
+            found.append(DiffLine("new", new, content))
+            new += 1
+        elif sign == " ":
+            found.append(DiffLine("same", new, content))
+            old, new = old + 1, new + 1
+    return tuple(found)
+
+
+def _hunk(header: str) -> tuple[int, int]:
+    """The first line numbers of a hunk: `@@ -118,2 +120,3 @@` is 118 and 120."""
+    numbers_in = [word[1:].partition(",")[0] for word in header.split()[1:3]]
+    if len(numbers_in) == 2 and all(number.isdigit() for number in numbers_in):
+        return int(numbers_in[0]), int(numbers_in[1])
+    return 1, 1
+
+
+def _aside(key: Key, text: str, style: str = "muted") -> TextBlock:
+    return TextBlock(key, cut_right(clean_line(text), 400), style, lead=((" " * INDENT, ""),), gap=1)
+
+
+def _first_line(text: str) -> str:
+    return clean_line(next((line for line in text.splitlines() if line.strip()), ""))
+
+
+def _time(at: datetime | None) -> tuple[tuple[str, str], ...]:
+    """Time of day as the reader's clock shows it."""
+    return () if at is None else ((f"{at.astimezone():%H:%M}", "muted"),)

@@ -1,0 +1,342 @@
+"""The digest quotes, keeps to its budget, and carries on what an earlier summary held."""
+
+import json
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldline.context.digest import SMALLEST, digest, digest_conversation
+from foldline.context.sections import NONE, SECTIONS, parse_summary
+from foldline.context.serialise import serialise
+from foldline.context.tokens import estimate_tokens
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    SystemMessage,
+    TextPart,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
+from support.pi_messages import pi_messages
+from support.recorded import needs_recorded, recorded
+
+HEADINGS = [
+    "## Goal",
+    "## Constraints & Preferences",
+    "## Progress",
+    "### Done",
+    "### In Progress",
+    "### Blocked",
+    "## Key Decisions",
+    "## Next Steps",
+    "## Critical Context",
+]
+
+
+def user(text: str) -> UserMessage:
+    return UserMessage(parts=text_parts(text))
+
+
+def says(text: str) -> AssistantMessage:
+    return AssistantMessage(parts=text_parts(text))
+
+
+def group(name: str, result: str, *, failed: bool = False, text: str = "", **arguments: str):
+    """A call with one result; the call's id is made of its arguments and its result."""
+    call_id = f"{name} {arguments} {result}"
+    call = ToolCallPart(call_id=call_id, name=name, arguments=json.dumps(arguments))
+    parts = (TextPart(text=text), call) if text else (call,)
+    return [
+        AssistantMessage(parts=parts),
+        ToolResultMessage(call_id=call_id, name=name, is_error=failed, parts=text_parts(result)),
+    ]
+
+
+def work() -> list[BaseMessage]:
+    return [
+        user(
+            "The retry from the mobile app still makes two orders. Find out why. "
+            "Never touch the payments table."
+        ),
+        *group("grep", "src/orders.py:4: idempotency_key", pattern="idempotency_key"),
+        *group("read", "def create():\n    pass\n", path="src/shop/orders.py"),
+        *group(
+            "bash", "1 failed\nValueError: duplicate key\n[exit 1]", failed=True, command="pytest -k retry"
+        ),
+        says("The root cause is that the lookup and the insert are in different transactions."),
+        user("Yes, use a unique index. Port 5433 is the test database."),
+        *group(
+            "edit", "Edited src/shop/orders.py: 1 replacement.", path="src/shop/orders.py", old="a", new="b"
+        ),
+        *group("bash", "31 passed in 9.3s", command="pytest -q"),
+        says("Done. A retry now gets the first order back.\n\n- [ ] update the changelog"),
+        user("Now the same for cancel, please."),
+        *group("read", "def cancel():\n", path="src/shop/cancel.py", text="I look at cancel first."),
+    ]
+
+
+def section(summary: str, name: str) -> list[str]:
+    return [line for found, line in parse_summary(summary) if found.name == name]
+
+
+def make(
+    messages: Sequence[BaseMessage], tokens: int = 1500, previous: str | None = None, focus: str | None = None
+):
+    return digest(messages, previous=previous, focus=focus, max_tokens=tokens)
+
+
+def test_it_has_exactly_the_sections_of_a_summary():
+    lines = make(work()).splitlines()
+    assert [line for line in lines if line.startswith("#")] == HEADINGS
+    assert all(line == NONE or line.startswith(("#", "- ")) for line in lines)
+
+
+def test_requests_are_the_goal_and_constraints_are_verbatim():
+    summary = make(work())
+    assert section(summary, "Goal")[0].startswith("The retry from the mobile app still makes two orders.")
+    assert "Now the same for cancel, please." in section(summary, "Goal")
+    assert "Never touch the payments table." in section(summary, "Constraints & Preferences")
+
+
+def test_what_was_done_has_its_outcome():
+    done = section(make(work()), "Done")
+    assert "edit · src/shop/orders.py" in done
+    assert "bash · pytest -q → 31 passed in 9.3s" in done
+    assert any(line.startswith("Yes, use a unique index.") and "A retry now gets" in line for line in done)
+
+
+def test_an_unanswered_request_is_in_progress():
+    progress = section(make(work()), "In Progress")
+    assert progress == [
+        "Now the same for cancel, please.",
+        "I look at cancel first.",
+        "read · src/shop/cancel.py",
+    ]
+
+
+def test_decisions_todos_and_values_have_their_places():
+    summary = make(work())
+    assert any("root cause" in line for line in section(summary, "Key Decisions"))
+    assert "update the changelog" in section(summary, "Next Steps")
+    assert any("duplicate key" in line for line in section(summary, "Critical Context"))
+
+
+def test_a_command_that_fails_at_the_end_blocks():
+    messages = [
+        user("Make the tests pass."),
+        *group("bash", "E   assert 1 == 2\nValueError: no\n", command="pytest"),
+    ]
+    assert section(make(messages), "Blocked") == ["bash · pytest → ValueError: no"]
+
+
+def test_a_command_that_passed_later_blocks_no_more():
+    messages = [
+        user("Make the tests pass."),
+        *group("bash", "ValueError: no\n", command="pytest"),
+        *group("bash", "2 passed\n", command="pytest"),
+    ]
+    assert section(make(messages), "Blocked") == []
+
+
+def test_an_error_is_told_with_what_came_after_it():
+    messages = [
+        *work()[:7],
+        *group("bash", "ok", command="true", text="The key has to be unique."),
+        says("Done."),
+    ]
+    (told,) = [
+        line
+        for line in section(make(messages), "Critical Context") + section(make(messages), "Blocked")
+        if "duplicate key" in line
+    ]
+    assert told == "bash · pytest -k retry → ValueError: duplicate key → The key has to be unique."
+
+
+def test_an_earlier_summary_is_carried_over_section_by_section():
+    first = make(work())
+    second = make([user("Write the docs."), says("The docs are written in docs/api.md.")], previous=first)
+    for name in ("Goal", "Constraints & Preferences", "Key Decisions"):
+        assert set(section(first, name)) <= set(section(second, name)), name
+    assert "Write the docs." in section(second, "Goal")
+
+
+def test_a_summary_among_the_messages_is_an_earlier_summary():
+    framed = f"This is a record.\n<summary>\n{make(work())}\n</summary>"
+    summary = SystemMessage(origin="summary", parts=text_parts(framed))
+    second = make([summary, user("Write the docs.")])
+    assert "Never touch the payments table." in section(second, "Constraints & Preferences")
+    assert "This is a record." not in second
+
+
+def test_ten_folds_keep_goal_and_constraint():
+    summary = None
+    for round_ in range(10):
+        messages = (
+            work() if round_ == 0 else [user(f"Task number {round_}."), says(f"Task {round_} is done.")]
+        )
+        summary = make(messages, tokens=600, previous=summary)
+    assert section(summary, "Goal")[0].startswith("The retry from the mobile app")
+    assert "Never touch the payments table." in section(summary, "Constraints & Preferences")
+
+
+def test_nothing_is_said_twice_in_a_section():
+    first = make(work())
+    lines = make(work(), previous=first).splitlines()
+    told = [line for line in lines if line.startswith("- ")]
+    for found in SECTIONS:
+        in_section = section("\n".join(lines), found.name)
+        assert len(in_section) == len(set(in_section))
+    assert told
+
+
+def test_focus_brings_matching_things_in():
+    filler = [says(f"Remark {n} because of something quite unrelated to it.") for n in range(60)]
+    messages = [
+        user("Look around."),
+        *filler[:30],
+        *group("read", "timeout_seconds = 17\nother = 2\n", path="settings.toml"),
+        *filler[30:],
+    ]
+    assert "timeout_seconds = 17" not in make(messages, tokens=300)
+    assert "timeout_seconds = 17" in make(messages, tokens=300, focus="the timeout")
+
+
+def test_a_chinese_focus_matches_too():
+    messages = [
+        user("开始吧。"),
+        *(says(f"第{n}步已经完成，因为需要。") for n in range(40)),
+        says("端口号是五四三三。"),
+        says("好。"),
+    ]
+    assert "端口号是五四三三" not in make(messages, tokens=200)
+    assert "端口号是五四三三" in make(messages, tokens=200, focus="端口")
+
+
+def test_the_text_form_says_the_same_as_the_messages():
+    text = serialise(work())
+    from_text = digest_conversation(text, None, None, 1500)
+    from_messages = make(work())
+    assert set(from_messages.splitlines()) == set(from_text.splitlines())
+
+
+def test_json_arguments_and_bare_results_are_read_as_well():
+    text = (
+        '[User]: fix it\n\n[Assistant tool calls]: bash(command="pytest -q")\n'
+        "[Tool result]: 3 passed\n[Assistant]: It works now."
+    )
+    assert "- bash · pytest -q → 3 passed" in digest_conversation(text, None, None, 500)
+
+
+def test_text_without_any_label_is_not_lost():
+    assert "rename the module" in digest_conversation("rename the module", None, None, 300)
+
+
+def test_there_is_no_digest_of_nothing():
+    assert make([]) == ""
+    assert digest_conversation("", None, None, 500) == ""
+
+
+def test_a_history_without_words_still_has_a_digest():
+    assert make(group("read", "", path="a.py"))
+    assert make([says("👍")])
+
+
+@pytest.mark.parametrize("tokens", [1, 3, 10, 40, SMALLEST - 1, SMALLEST, 150, 400, 1000, 4000])
+def test_the_budget_is_kept_and_the_goal_is_the_last_to_go(tokens: int):
+    summary = make(work(), tokens=tokens, previous=make(work(), tokens=800))
+    assert 0 < estimate_tokens(summary) <= tokens
+    if tokens >= 40:
+        assert "The retry" in summary
+
+
+def test_the_same_history_gives_the_same_digest():
+    assert make(work(), focus="cancel") == make(work(), focus="cancel")
+
+
+def test_every_line_is_quoted():
+    assert not _invented(make(work(), tokens=3000), _all_text(work()))
+
+
+@given(st.lists(st.tuples(st.sampled_from("uar"), st.text(max_size=300)), max_size=12), st.integers(1, 900))
+def test_any_text_is_survived_quoted_and_within_the_budget(said, tokens):
+    messages: list[BaseMessage] = []
+    for kind, text in said:
+        match kind:
+            case "u":
+                messages.append(user(text))
+            case "a":
+                messages.append(says(text))
+            case _:
+                messages += group("bash", text, command="x")
+    summary = make(messages, tokens=tokens)
+    assert estimate_tokens(summary) <= tokens
+    assert not _invented(summary, _all_text(messages))
+
+
+@needs_recorded
+@pytest.mark.parametrize("path", recorded("pi"), ids=lambda path: path.stem)
+def test_recorded_sessions_are_quoted_within_the_budget_however_often_they_are_folded(path):
+    messages = pi_messages(path)
+    everything = _all_text(messages)
+    summary: str | None = None
+    step = max(len(messages) // 4, 1)
+    for start in range(0, len(messages), step):
+        summary = make(messages[start : start + step], tokens=1200, previous=summary)
+        assert estimate_tokens(summary) <= 1200
+    assert summary
+    assert not _invented(summary, everything)
+    assert not _invented(make(messages, tokens=6000, focus="error theme docs"), everything)
+
+
+@needs_recorded
+@pytest.mark.parametrize("path", recorded("pi"), ids=lambda path: path.stem)
+def test_recorded_sessions_as_text_are_quoted_too(path):
+    text = serialise(pi_messages(path))
+    summary = digest_conversation(text, None, None, 1500)
+    assert 0 < estimate_tokens(summary) <= 1500
+    # Arguments stand in that text as literals, with their line ends and quotes escaped.
+    readable = _flat(text.replace("\\n", "\n").replace("\\t", "\t").replace("\\'", "'").replace("\\\\", "\\"))
+    assert not _invented(summary, readable + " " + _flat(text))
+
+
+def _invented(summary: str, everything: str) -> list[str]:
+    """Pieces of content lines that are not in the input, list marks, arrows and ellipses apart."""
+    lines = [line for line in summary.splitlines() if line not in (*HEADINGS, NONE)]
+    pieces = [
+        piece.strip()
+        for line in lines
+        for piece in re.split(r"…|→|·|, ", line.removeprefix("- "))
+        if piece.strip()
+    ]
+    return [piece for piece in pieces if _flat(piece) not in everything]
+
+
+def _all_text(messages: Sequence[BaseMessage]) -> str:
+    found: list[str] = []
+    for message in messages:
+        found.append(message.text)
+        if isinstance(message, AssistantMessage):
+            for call in message.calls:
+                found += [call.name, *_strings(call.parsed())]
+    return _flat("\n".join(found))
+
+
+def _strings(value: object) -> list[str]:
+    match value:
+        case str():
+            return [value]
+        case dict():
+            return [text for inner in value.values() for text in _strings(inner)]
+        case list():
+            return [text for inner in value for text in _strings(inner)] + [" ".join(map(str, value))]
+    return []
+
+
+def _flat(text: str) -> str:
+    # The separators of the digest may stand in the input as well.
+    return " ".join(re.sub(r"…|→|·", " ", text).split())

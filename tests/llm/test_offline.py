@@ -1,0 +1,479 @@
+"""The offline model: real tool calls, plain facts, its own window, and summaries that only quote."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from foldline.context.serialise import serialise
+from foldline.context.tokens import estimate_tokens
+from foldline.llm import LLM, Answer, Chunk, ContextOverflow, Request, TextChunk, ToolCallChunk, ToolSpec
+from foldline.llm.offline import OfflineLLM
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    SystemMessage,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
+
+NAMES = ("read", "write", "edit", "bash", "grep", "glob", "ls")
+TOOLS = tuple(ToolSpec(name, f"The tool {name}.", {"type": "object", "properties": {}}) for name in NAMES)
+RECALL = (
+    ToolSpec("history_search", "Search.", {"type": "object", "properties": {"text": {"type": "string"}}}),
+    ToolSpec("history_read", "Read.", {"type": "object", "properties": {"index": {"type": "integer"}}}),
+)
+Arguments = dict[str, object]
+Results = dict[str, str | Callable[[Arguments], str]]
+
+
+def offline(window: int = 16_384) -> OfflineLLM:
+    return OfflineLLM(window, pace=0)
+
+
+async def chunks_of(llm: LLM, request: Request) -> list[Chunk]:
+    return [chunk async for chunk in llm.stream(request)]
+
+
+async def answer(llm: LLM, request: Request) -> AssistantMessage:
+    *_, last = await chunks_of(llm, request)
+    assert isinstance(last, Answer)
+    return last.message
+
+
+class Talk:
+    """A tiny agent: asks, answers tool calls from a dictionary, until there are none."""
+
+    def __init__(self, results: Results | None = None, tools: Sequence[ToolSpec] = TOOLS) -> None:
+        self.llm = offline()
+        self.results = results or {}
+        self.tools = tools
+        self.messages: list[BaseMessage] = [SystemMessage(index=0, parts=text_parts("You are Foldline."))]
+        self.steps: list[list[tuple[str, Arguments]]] = []
+
+    async def ask(self, text: str) -> str:
+        self._append(UserMessage(parts=text_parts(text)))
+        self.steps = []
+        for _ in range(20):
+            said = await answer(self.llm, Request(tuple(self.messages), self.tools))
+            self._append(said)
+            if not said.calls:
+                assert said.stop_reason == "stop"
+                return said.text
+            assert said.stop_reason == "tool_calls"
+            self.steps.append([(call.name, call.parsed()) for call in said.calls])
+            for call in said.calls:
+                self._append(self._result(call))
+        raise AssertionError("it never came to an end")
+
+    def _result(self, call: ToolCallPart) -> ToolResultMessage:
+        found = self.results.get(call.name, "ok")
+        text = found(call.parsed()) if callable(found) else found
+        failed = text.startswith(("error", "[foldline: not run")) or text.endswith("[exit 1]")
+        return ToolResultMessage(
+            call_id=call.call_id, name=call.name, is_error=failed, parts=text_parts(text)
+        )
+
+    def _append(self, message: BaseMessage) -> None:
+        self.messages.append(message.model_copy(update={"index": len(self.messages)}))
+
+
+async def asked(text: str) -> list[list[tuple[str, Arguments]]]:
+    talk = Talk()
+    await talk.ask(text)
+    return talk.steps
+
+
+ONE_CALL: list[tuple[str, str, Arguments]] = [
+    ("read src/x.py", "read", {"path": "src/x.py"}),
+    ("show me README.md", "read", {"path": "README.md"}),
+    ("Please open the file docs/guide.md.", "read", {"path": "docs/guide.md"}),
+    ("@src/x.py what is in it", "read", {"path": "src/x.py"}),
+    ("how many lines does README.md have?", "read", {"path": "README.md"}),
+    ("summarise README.md", "read", {"path": "README.md"}),
+    ("read LICENSE", "read", {"path": "LICENSE"}),
+    ("read a.py lines 10-20", "read", {"path": "a.py", "offset": 10, "limit": 11}),
+    ("读取 src/x.py", "read", {"path": "src/x.py"}),
+    ("请打开README.md", "read", {"path": "README.md"}),
+    ("帮我看看 src/x.py 的第10到20行", "read", {"path": "src/x.py", "offset": 10, "limit": 11}),
+    ("list src", "ls", {"path": "src"}),
+    ("what is in this folder?", "ls", {}),
+    ("列出 src 目录", "ls", {"path": "src"}),
+    ("find *.py in src", "glob", {"pattern": "**/*.py", "path": "src"}),
+    ("find all Python files", "glob", {"pattern": "**/*.py"}),
+    ("查找所有 python 文件", "glob", {"pattern": "**/*.py"}),
+    ('grep "foo bar" in src', "grep", {"pattern": "foo bar", "path": "src"}),
+    ("search for handle_request in src/app", "grep", {"pattern": "handle_request", "path": "src/app"}),
+    ("where is Foo defined?", "grep", {"pattern": "Foo"}),
+    ('search for "foo("', "grep", {"pattern": r"foo\("}),
+    ("在 src 中搜索 foo", "grep", {"pattern": "foo", "path": "src"}),
+    ("run `pytest -q`", "bash", {"command": "pytest -q"}),
+    ("run ls -la", "bash", {"command": "ls -la"}),
+    ("!git status", "bash", {"command": "git status"}),
+    ("运行 `pytest -q`", "bash", {"command": "pytest -q"}),
+    ("write hello to notes.txt", "write", {"path": "notes.txt", "content": "hello\n"}),
+    ("create notes.txt with: one\nread two", "write", {"path": "notes.txt", "content": "one\nread two\n"}),
+    ('create notes.txt with "hi, then run x"', "write", {"path": "notes.txt", "content": "hi, then run x\n"}),
+    ("把 你好 写入 notes.txt", "write", {"path": "notes.txt", "content": "你好\n"}),
+    ("创建 notes.txt，内容：你好", "write", {"path": "notes.txt", "content": "你好\n"}),
+    ("replace foo with bar in x.txt", "edit", {"path": "x.txt", "old": "foo", "new": "bar"}),
+    (
+        "in x.txt, replace all `a b` with `c d`",
+        "edit",
+        {"path": "x.txt", "old": "a b", "new": "c d", "replace_all": True},
+    ),
+    ("把 x.txt 中的 foo 替换成 bar", "edit", {"path": "x.txt", "old": "foo", "new": "bar"}),
+]
+
+
+@pytest.mark.parametrize(("text", "tool", "arguments"), ONE_CALL, ids=[case[0] for case in ONE_CALL])
+async def test_a_simple_request_becomes_the_tool_call_it_asks_for(text, tool, arguments):
+    assert await asked(text) == [[(tool, arguments)]]
+
+
+async def test_several_files_are_read_in_one_step():
+    assert await asked("read a.py, b.py and c.md") == [
+        [("read", {"path": "a.py"}), ("read", {"path": "b.py"}), ("read", {"path": "c.md"})]
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["read a.py and b.py, then run pytest -q", "读取 a.py 和 b.py，然后运行 pytest -q"]
+)
+async def test_then_makes_another_step(text):
+    assert await asked(text) == [
+        [("read", {"path": "a.py"}), ("read", {"path": "b.py"})],
+        [("bash", {"command": "pytest -q"})],
+    ]
+
+
+async def test_the_same_call_can_be_asked_for_twice():
+    assert await asked("run ls, then write x to a.txt, then run ls") == [
+        [("bash", {"command": "ls"})],
+        [("write", {"path": "a.txt", "content": "x\n"})],
+        [("bash", {"command": "ls"})],
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["do not run pytest", "don't read a.py", "fix the bug in src/x.py", "2+2?", "…"]
+)
+async def test_what_is_forbidden_or_beyond_it_calls_nothing(text):
+    talk = Talk()
+    said = await talk.ask(text)
+    assert talk.steps == []
+    assert "not a language model" in said
+    assert "OPENAI_API_KEY" in said
+    assert "OPENAI_BASE_URL" in said
+
+
+async def test_it_says_what_it_is_once_and_when_it_cannot_follow():
+    talk = Talk()
+    await talk.ask("read a.py")
+    first, later = talk.messages[2].text, talk.messages[4].text
+    assert "not a language model" in first
+    assert "not a language model" not in later
+    assert "not a language model" not in await talk.ask("read b.py")
+    assert "not a language model" in await talk.ask("please refactor everything")
+    assert "“refactor everything”" in talk.messages[-1].text
+
+
+async def test_it_answers_a_chinese_request_in_chinese():
+    assert "不是语言模型" in await Talk().ask("你是谁？")
+    assert "2 行" in await Talk({"read": "甲\n乙\n"}).ask("读取 a.txt")
+
+
+async def test_a_file_is_described_by_lines_and_definitions():
+    code = "import os\n\nclass Order:\n    pass\n\ndef main() -> None:\n    pass\n"
+    said = await Talk({"read": code}).ask("what does src/x.py do?")
+    assert "7 lines" in said
+    assert "`class Order:` (line 3)" in said or "`class Order` (line 3)" in said
+    assert "(line 6)" in said
+
+
+async def test_a_document_is_described_by_its_headings():
+    said = await Talk({"read": "# Title\n\ntext\n\n## Usage\n"}).ask("read README.md")
+    assert "`# Title`; `## Usage`" in said
+
+
+async def test_a_part_of_a_file_is_counted_from_where_it_starts():
+    said = await Talk({"read": "x = 1\ndef f():\n[lines 10–11 of 40]"}).ask("read a.py lines 10-11")
+    assert "2 lines (of 40)" in said
+    assert "(line 11)" in said
+
+
+async def test_show_quotes_the_file_and_no_fence_of_it_breaks_out():
+    said = await Talk({"read": "# T\n```python\nx = 1\n```\n"}).ask("show me README.md")
+    assert "````text\n# T\n```python\nx = 1\n```\n````" in said
+
+
+async def test_a_command_is_told_with_status_and_last_lines():
+    failing = "\n".join(f"line {n}" for n in range(50)) + "\n1 failed\n[exit 1]"
+    said = await Talk({"bash": failing}).ask("run pytest")
+    assert "exit status 1" in said
+    assert "1 failed" in said
+    assert "line 3\n" not in said
+    assert "exit status 0, no output" in await Talk({"bash": "[no output, exit 0]"}).ask("run true")
+
+
+async def test_matches_and_files_are_counted():
+    said = await Talk({"grep": "a.py:1: foo\na.py:9: foo\nb.py:2: foo\n"}).ask("search for foo")
+    assert "3 matches, 2 files" in said
+    assert "a.py:9: foo" in said
+
+
+async def test_a_failed_change_ends_the_chain_and_says_what_was_left():
+    talk = Talk({"edit": "error: `old` does not occur in x.txt."})
+    said = await talk.ask("replace foo with bar in x.txt, then run pytest")
+    assert [name for step in talk.steps for name, _ in step] == ["edit"]
+    assert "does not occur in x.txt" in said
+    assert "did not do: bash pytest" in said
+
+
+async def test_a_failed_read_does_not_end_the_chain():
+    talk = Talk({"read": "error: there is no file a.py"})
+    await talk.ask("read a.py, then run pytest")
+    assert len(talk.steps) == 2
+
+
+async def test_a_call_that_was_not_run_is_made_again():
+    answers = iter(["[foldline: not run: window full, call again]", "x = 1\n"])
+    talk = Talk({"read": lambda _: next(answers)})
+    said = await talk.ask("read a.py")
+    assert talk.steps == [[("read", {"path": "a.py"})]] * 2
+    assert "1 line" in said
+
+
+async def test_calls_that_are_never_run_come_to_an_end():
+    talk = Talk({"read": "[foldline: not run: window full, call again]"})
+    await talk.ask("read a.py")
+    assert len(talk.steps) == 4
+
+
+async def test_a_fold_within_a_turn_repeats_no_step():
+    talk = Talk()
+    await talk.ask("read a.py, then read b.py, then run pytest")
+    request, second_group = talk.messages[1], talk.messages[4:6]
+    summary = SystemMessage(origin="summary", parts=text_parts("## Goal\n- read files"))
+    said = await answer(talk.llm, Request((talk.messages[0], summary, request, *second_group), TOOLS))
+    assert [(call.name, call.parsed()) for call in said.calls] == [("bash", {"command": "pytest"})]
+
+
+async def test_without_its_tools_it_says_so():
+    said = await Talk(tools=TOOLS[:1]).ask("run pytest")
+    assert "`bash` is not offered" in said
+
+
+async def test_call_ids_are_unique_in_a_conversation():
+    talk = Talk()
+    await talk.ask("read a.py and b.py, then run ls")
+    await talk.ask("read a.py and b.py, then run ls")
+    ids = [call.call_id for m in talk.messages if isinstance(m, AssistantMessage) for call in m.calls]
+    assert len(ids) == len(set(ids)) == 6
+
+
+# -- memory ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "question", ["what did we do?", "summarise", "what do you remember?", "我们做了什么？"]
+)
+async def test_it_recalls_what_the_view_holds(question):
+    talk = Talk({"read": "x = 1\n"})
+    await talk.ask("read src/shop/orders.py. Never touch the payments table.")
+    said = await talk.ask(question)
+    assert "src/shop/orders.py" in said
+    assert "Never touch the payments table." in said
+
+
+async def test_it_recalls_from_a_summary_and_not_from_what_was_folded():
+    talk = Talk()
+    notes = "Record:\n<summary>\n## Goal\n- ship the parser\n## Progress\n### Done\n- read · a.py\n</summary>"
+    talk.messages.append(SystemMessage(index=1, origin="summary", parts=text_parts(notes)))
+    said = await talk.ask("what did we do?")
+    assert "ship the parser" in said
+    assert "1 of them a summary" in said
+
+
+async def test_a_new_conversation_has_nothing_to_recall():
+    assert "Nothing was said before this." in await Talk().ask("what did we do?")
+
+
+async def test_the_history_is_searched_where_that_is_offered():
+    talk = Talk({"history_search": "entry 12: the port is 5433"}, tools=(*TOOLS, *RECALL))
+    said = await talk.ask("search our history for port")
+    assert talk.steps == [[("history_search", {"text": "port"})]]
+    assert "entry 12" in said
+
+
+# -- summaries ---------------------------------------------------------------------------------------
+
+
+def summary_request(
+    conversation: str, tail: str = "Write the notes.", max_output: int | None = 800
+) -> Request:
+    text = f"<conversation>\n{conversation}\n</conversation>\n\n{tail}"
+    return Request((UserMessage(origin="machine", parts=text_parts(text)),), max_output=max_output)
+
+
+async def test_a_summary_request_is_answered_with_a_digest():
+    talk = Talk({"read": "def f(): ...\n"})
+    await talk.ask("read src/x.py. You must keep the API.")
+    said = await answer(offline(), summary_request(serialise(talk.messages)))
+    assert said.text.startswith("## Goal\n")
+    assert "You must keep the API." in said.text
+    assert "src/x.py" in said.text
+    assert said.stop_reason == "stop"
+    assert "offline model" not in said.text.split("## Constraints")[0]
+
+
+async def test_previous_summary_and_focus_are_part_of_a_summary_request():
+    earlier = "## Goal\n- ship the parser\n\n## Key Decisions\n- tabs, not spaces"
+    results = "".join(f"[Assistant]: Remark {n} because of it.\n\n" for n in range(80))
+    text = f"[User]: go on\n\n{results}[Tool result]: read: retries = 3 in net.toml"
+    tail = f"<previous-summary>\n{earlier}\n</previous-summary>\n\nThe notes in <previous-summary> count."
+    plain = await answer(offline(), summary_request(text, tail, 250))
+    focused = await answer(offline(), summary_request(text, f"{tail}\n\nAdditional focus: retries", 250))
+    assert "ship the parser" in plain.text
+    assert "tabs, not spaces" in plain.text
+    assert "retries = 3" not in plain.text
+    assert "retries = 3" in focused.text
+
+
+async def test_tags_quoted_in_a_conversation_do_not_end_it():
+    text = "[User]: what is </conversation> for?\n\n[Assistant]: It ends the text, so it was decided."
+    said = await answer(offline(), summary_request(text))
+    assert "It ends the text" in said.text
+
+
+async def test_the_notes_of_a_turn_prefix_have_its_headings():
+    said = await answer(
+        offline(),
+        summary_request("[User]: fix the parser\n\n[Assistant]: I look.", "Use:\n\n## Original Request"),
+    )
+    headings = [line for line in said.text.splitlines() if line.startswith("#")]
+    assert headings == ["## Original Request", "## Early Progress", "## Context for Suffix"]
+    assert "- fix the parser" in said.text
+
+
+@pytest.mark.parametrize("tokens", [60, 200, 700])
+async def test_a_summary_keeps_to_the_output_it_may_have(tokens):
+    text = "".join(f"[User]: request number {n}, never forget it\n\n" for n in range(100))
+    said = await answer(offline(), summary_request(text, max_output=tokens))
+    assert said.stop_reason == "stop"
+    assert said.usage and said.usage.output <= tokens
+
+
+async def test_an_instruction_after_the_messages_gets_a_summary_too():
+    """The cache-preserving form: same messages and tools, one instruction of the machine at the end."""
+    talk = Talk()
+    await talk.ask("read src/x.py. You must keep the API.")
+    instruction = UserMessage(origin="machine", parts=text_parts("Write a summary of all this."))
+    said = await answer(talk.llm, Request((*talk.messages, instruction), TOOLS))
+    assert not said.calls
+    assert "You must keep the API." in said.text
+
+
+# -- like any other model ----------------------------------------------------------------------------
+
+
+def prompt(text: str, **settings) -> Request:
+    return Request((UserMessage(parts=text_parts(text)),), **settings)
+
+
+async def test_the_same_request_gives_the_same_bytes():
+    request = prompt("read a.py", tools=TOOLS)
+    first = await chunks_of(offline(), request)
+    second = await chunks_of(offline(), request)
+    assert first == second
+    assert first[-1].message.model_dump_json() == second[-1].message.model_dump_json()
+
+
+async def test_it_streams_in_small_pieces_that_make_the_answer():
+    *pieces, last = await chunks_of(offline(), prompt("read a.py 你好", tools=TOOLS))
+    assert isinstance(last, Answer)
+    texts = [piece.text for piece in pieces if isinstance(piece, TextChunk)]
+    assert "".join(texts) == last.message.text
+    assert len(texts) > 10
+    assert max(map(len, texts)) <= 48
+    calls = [piece for piece in pieces if isinstance(piece, ToolCallChunk)]
+    assert "".join(piece.text for piece in calls) == last.message.calls[0].arguments
+
+
+async def test_usage_counts_input_output_and_the_shared_prefix():
+    talk = Talk({"read": "x = 1\n" * 200})
+    await talk.ask("read a.py")
+    first, second = (m.usage for m in talk.messages if isinstance(m, AssistantMessage))
+    assert first and second
+    assert first.cached == 0
+    assert first.output > 20
+    assert second.cached >= first.input - 5
+    assert second.input > second.cached + 200
+
+
+async def test_a_changed_prefix_is_not_cached():
+    llm = offline()
+    await answer(llm, prompt("read a.py " * 50))
+    said = await answer(llm, prompt("Other words " * 50))
+    assert said.usage
+    assert said.usage.cached < 10 < said.usage.input
+
+
+async def test_a_request_longer_than_the_window_is_refused():
+    llm = offline(window=1_000)
+    with pytest.raises(ContextOverflow, match="1,000"):
+        await answer(llm, prompt("word " * 4_000))
+    said = await answer(llm, prompt("word " * 200))
+    assert said.usage and said.usage.total <= 1_000
+
+
+async def test_output_ends_where_the_request_says():
+    said = await answer(offline(), prompt("who are you?", max_output=12))
+    assert said.stop_reason == "length"
+    assert said.usage and said.usage.output == estimate_tokens(said.text) <= 12
+
+
+async def test_it_can_be_cancelled_at_every_piece():
+    total = len(await chunks_of(offline(), prompt("read a.py", tools=TOOLS)))
+    for stop_after in range(0, total, 7):
+        seen: list[Chunk] = []
+        reached = asyncio.Event()
+
+        async def pause(
+            _: float, seen: list[Chunk] = seen, at: int = stop_after, event: asyncio.Event = reached
+        ):
+            if len(seen) >= at:
+                event.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(_collect(OfflineLLM(sleep=pause), seen))
+        await reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(seen) == stop_after
+
+
+async def _collect(llm: LLM, seen: list[Chunk]) -> None:
+    """One by one, so that what came before a cancellation is there."""
+    async for chunk in llm.stream(prompt("read a.py", tools=TOOLS)):
+        seen += [chunk]
+
+
+async def test_an_empty_request_and_odd_messages_are_survived():
+    llm = offline()
+    assert (await answer(llm, Request(()))).text
+    assert (await answer(llm, Request((UserMessage(),), TOOLS))).text
+    orphan = ToolResultMessage(call_id="x", parts=text_parts("lost"))
+    assert (await answer(llm, Request((UserMessage(parts=text_parts("hi")), orphan), TOOLS))).text
+    for text in ("\ue0000\ue001", "`" * 500, "read " * 500, "a." * 2000, "replace " + "x " * 800, "，" * 900):
+        assert (await answer(llm, prompt(text, tools=TOOLS))).parts
+
+
+def test_it_is_named_offline():
+    info = offline(window=9_000).info
+    assert (info.id, info.provider, info.window) == ("offline", "offline", 9_000)
+    assert json.dumps(offline().dialect) == '"offline"'

@@ -1,0 +1,132 @@
+"""The registry, and what is made of it."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from foldline.tui.chat import ChatScreen
+from foldline.tui.commands import (
+    COMMANDS,
+    check_handlers,
+    commands_table,
+    hints,
+    ids,
+    key_name,
+    slash_matches,
+)
+from foldline.tui.inputs import (
+    Completing,
+    Nothing,
+    PromptText,
+    SlashCall,
+    UnknownSlash,
+    completing,
+    parse_input,
+)
+from foldline.tui.state import ChatState, Compacting, Stepping
+from support.chat_app import running_state
+
+IDLE = ChatState()
+
+
+def test_no_two_commands_share_an_id_a_key_or_a_slash_name() -> None:
+    assert not [name for name, times in Counter(c.id for c in COMMANDS).items() if times > 1]
+    assert not [key for key, times in Counter(k for c in COMMANDS for k in c.keys).items() if times > 1]
+    assert not [name for name, times in Counter(c.slash for c in COMMANDS if c.slash).items() if times > 1]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
+def test_every_command_says_what_it_does_and_can_be_reached(command) -> None:
+    assert command.title and command.help.endswith(".")
+    assert command.keys or command.slash
+    assert not command.argument or command.slash
+
+
+def test_what_works_anywhere_is_no_letter() -> None:
+    for command in COMMANDS:
+        if command.place == "anywhere":
+            assert all("+" in key or len(key) > 1 for key in command.keys)
+
+
+def test_the_chat_screen_has_a_handler_for_every_command_of_its_own() -> None:
+    ChatScreen()  # raises LookupError where one is missing
+    with pytest.raises(LookupError, match="compact"):
+        check_handlers(ids("app") - {"compact"}, "app")
+    with pytest.raises(LookupError, match="nonsense"):
+        check_handlers(ids("app") | {"nonsense"}, "app")
+
+
+def test_every_key_that_the_prompt_does_not_take_is_bound_on_the_screen() -> None:
+    bound = set(ChatScreen()._bindings.key_to_bindings)
+    assert {key for c in COMMANDS if c.place != "prompt" for key in c.keys} <= bound
+
+
+def test_the_docs_table_names_every_key_and_slash_command() -> None:
+    table = commands_table()
+    for command in COMMANDS:
+        assert all(f"`{key_name(key)}`" in table for key in command.keys)
+        assert not command.slash or f"`/{command.slash}" in table
+
+
+def test_hints_merge_pairs_and_list_only_what_works_now() -> None:
+    shown = [(hint.keys, hint.label) for hint in hints(IDLE)]
+    assert ("Alt+↑↓", "prompts") in shown
+    assert ("PgUp", "scroll") in shown
+    assert shown[-1] == ("Ctrl+P", "everything")
+
+
+def test_slash_matches_begin_with_what_was_typed_first() -> None:
+    assert slash_matches("c", IDLE)[0].slash == "clear"
+    assert [command.slash for command in slash_matches("comp", IDLE)] == ["compact"]
+    assert "undo" not in {command.slash for command in slash_matches("", running_state())}
+    folding = replace(IDLE, compacting=Compacting(0.0, "manual", 10))
+    assert "compact" not in {command.slash for command in slash_matches("", folding)}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("  \n ", Nothing()),
+        ("hello\n", PromptText("hello")),
+        ("/etc/hosts is wrong", PromptText("/etc/hosts is wrong")),
+        ("/usr", UnknownSlash("usr")),
+        ("/nope now", UnknownSlash("nope")),
+        ("look at /compact", PromptText("look at /compact")),
+    ],
+)
+def test_input_is_one_of_a_few_things(text: str, what: object) -> None:
+    assert parse_input(text) == what
+
+
+def test_a_slash_command_takes_the_rest_as_its_argument() -> None:
+    call = parse_input(" /compact the  migration\nand tests ")
+    assert isinstance(call, SlashCall)
+    assert (call.command.id, call.argument) == ("compact", "the  migration\nand tests")
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "first", "found"),
+    [
+        ("/co", 3, True, Completing("command", "co", 0)),
+        ("/co", 3, False, None),
+        ("see /co", 7, True, None),
+        ("read @src/a", 11, True, Completing("file", "src/a", 5)),
+        ("me@example.org", 14, True, None),
+        ("读 @src", 6, False, Completing("file", "src", 2)),
+        ("(@x", 3, True, Completing("file", "x", 1)),
+        ("@a b", 4, True, None),
+    ],
+)
+def test_what_is_being_completed(line: str, column: int, first: bool, found: object) -> None:
+    assert completing(line, column, first) == found
+
+
+def test_while_a_request_runs_idle_commands_are_off() -> None:
+    busy = replace(IDLE, activity=Stepping(0.0))
+    assert {c.id for c in COMMANDS if c.enabled(IDLE)} - {c.id for c in COMMANDS if c.enabled(busy)} == {
+        "undo",
+        "clear",
+        "model",
+        "sessions",
+    }

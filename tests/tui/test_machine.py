@@ -1,0 +1,215 @@
+"""The reducer: events to what the chat shows."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldline.protocol import ModelChange, Title, Usage, UserMessage, events
+from foldline.protocol.events import Event
+from foldline.tui.machine import reduce
+from foldline.tui.state import ChatState, Idle, Room, RunningTool, Stepping, Waiting, Working
+
+word = st.text(max_size=8)
+call = st.sampled_from(["c1", "c2", "c3"])
+task = st.sampled_from(["t1", "t2"])
+count = st.integers(0, 200_000)
+reason = st.sampled_from(["threshold", "overflow", "manual", "phase"])
+operation = st.sampled_from(["run_agent", "compact_session"])
+level = st.sampled_from(["info", "warning", "error"])
+
+any_event: st.SearchStrategy[Event] = st.one_of(
+    st.builds(events.TaskStarted, task=task, operation=operation),
+    st.builds(
+        events.TaskFinished,
+        task=task,
+        operation=operation,
+        outcome=st.sampled_from(["done", "cancelled", "failed"]),
+        error=st.none() | word,
+    ),
+    st.builds(events.StepStarted, model=word, tokens=count),
+    st.builds(events.TextDelta, text=word),
+    st.builds(events.ThinkingDelta, text=word),
+    st.builds(events.ToolStarted, call_id=call, name=word, title=word),
+    st.builds(events.ToolOutput, call_id=call, text=word),
+    st.builds(events.ToolFinished, call_id=call, name=word, is_error=st.booleans(), brief=word),
+    st.builds(events.ApprovalRequested, call_id=call, name=word, title=word, diff=st.none() | word),
+    st.builds(events.ApprovalResolved, call_id=call, allowed=st.booleans()),
+    st.builds(events.CompactionStart, reason=reason, tokens_before=count, entries=count),
+    st.builds(
+        events.CompactionProgress,
+        stage=st.sampled_from(["plan", "draft", "verify", "commit"]),
+        drafted_tokens=count,
+    ),
+    st.builds(
+        events.CompactionEnd,
+        reason=reason,
+        aborted=st.booleans(),
+        will_retry=st.booleans(),
+        nothing=st.booleans(),
+        error=st.none() | word,
+        tokens_after=count,
+    ),
+    st.builds(
+        events.UsageReported, model=word, usage=st.builds(Usage, input=count, cached=count, output=count)
+    ),
+    st.builds(
+        events.EntryAppended,
+        entry=st.one_of(
+            st.builds(Title, title=word), st.builds(ModelChange, model=word), st.builds(UserMessage)
+        ),
+    ),
+    st.builds(
+        events.QueueChanged,
+        held=st.none() | word,
+        queued=st.lists(word, max_size=3).map(tuple),
+        paused=st.booleans(),
+    ),
+    st.builds(events.Notice, text=word, level=level),
+)
+
+
+def after(*happened: Event, state: ChatState | None = None) -> ChatState:
+    state = state or ChatState()
+    for now, event in enumerate(happened):
+        state = reduce(state, event, float(now))
+    return state
+
+
+START = events.TaskStarted(task="t1", operation="run_agent")
+STEP = events.StepStarted(model="m", tokens=900)
+FOLDING = events.CompactionStart(reason="threshold", tokens_before=900, expected_after=300, entries=7)
+
+
+def finished(outcome: str = "done", error: str | None = None) -> events.TaskFinished:
+    return events.TaskFinished.model_validate(
+        {"task": "t1", "operation": "run_agent", "outcome": outcome, "error": error}
+    )
+
+
+def test_every_event_is_generated() -> None:
+    union = get_args(get_args(Event)[0])
+    assert len(union) == 17, "a new event needs a place in `any_event` and in `reduce`"
+
+
+@given(st.lists(any_event, max_size=30))
+def test_any_sequence_of_events_reduces(happened: Sequence[Event]) -> None:
+    state = after(*happened)
+    assert (state.compacting is not None) <= state.busy
+    assert len({question.call_id for question in state.questions}) == len(state.questions)
+    if isinstance(state.activity, RunningTool):
+        assert state.activity == state.tools[-1]
+
+
+@given(st.lists(any_event, max_size=20), st.booleans())
+def test_a_compaction_gives_back_what_was_below_it(happened: Sequence[Event], aborted: bool) -> None:
+    below = after(*happened, events.CompactionEnd(reason="manual", aborted=True))
+    during = reduce(below, FOLDING, 50.0)
+    assert during.compacting is not None
+    assert during.activity == below.activity
+    restored = reduce(during, events.CompactionEnd(reason="threshold", aborted=aborted), 60.0)
+    assert restored.compacting is None
+    assert (restored.activity, restored.tools, restored.questions) == (
+        below.activity,
+        below.tools,
+        below.questions,
+    )
+
+
+@given(st.lists(any_event, max_size=20))
+def test_when_the_task_is_over_nothing_runs_and_nothing_asks(happened: Sequence[Event]) -> None:
+    state = after(
+        *happened, START, *[e for e in happened if not isinstance(e, events.TaskStarted)], finished()
+    )
+    assert not state.busy
+    assert state.question is None
+
+
+def test_what_happens_below_a_compaction_is_seen_when_it_ends() -> None:
+    done = events.ToolFinished(call_id="c1", name="bash", is_error=False, brief="")
+    started = events.ToolStarted(call_id="c1", name="bash", title="ls")
+    state = after(START, STEP, started, FOLDING, done, events.CompactionEnd(reason="threshold"))
+    assert isinstance(state.activity, Working)
+
+
+def test_a_turn_walks_through_its_phases() -> None:
+    state = after(START, STEP)
+    assert state.activity == Stepping(1.0, "m")
+    assert state.room.size == 900
+    state = after(events.ThinkingDelta(text="…"), state=state)
+    assert isinstance(state.activity, Stepping) and state.activity.phase == "thinking"
+    state = after(events.TextDelta(text="…"), state=state)
+    assert isinstance(state.activity, Stepping) and state.activity.phase == "writing"
+    assert after(finished(), state=state).activity == Idle()
+
+
+def test_of_several_tools_the_newest_that_runs_is_named() -> None:
+    one = events.ToolStarted(call_id="c1", name="read", title="a")
+    two = events.ToolStarted(call_id="c2", name="bash", title="b")
+    state = after(START, STEP, one, two)
+    assert isinstance(state.activity, RunningTool) and state.activity.call_id == "c2"
+    state = after(events.ToolFinished(call_id="c2", name="bash", is_error=False, brief=""), state=state)
+    assert isinstance(state.activity, RunningTool) and state.activity.call_id == "c1"
+
+
+def test_a_retried_step_says_so() -> None:
+    end = events.CompactionEnd(reason="overflow", will_retry=True, tokens_after=300)
+    state = after(START, STEP, FOLDING, end, STEP)
+    assert isinstance(state.activity, Stepping) and state.activity.retry
+
+
+def test_a_cancelled_compaction_leaves_size_and_cut() -> None:
+    state = ChatState(room=Room(900, 1000, cut=500))
+    ended = after(FOLDING, events.CompactionEnd(reason="manual", aborted=True, tokens_after=300), state=state)
+    assert ended.room == state.room
+    assert ended.news is not None and "nothing was folded" in ended.news.text
+
+
+def test_a_finished_compaction_changes_the_size() -> None:
+    state = after(
+        FOLDING,
+        events.CompactionEnd(reason="manual", tokens_after=300),
+        state=ChatState(room=Room(900, 1000)),
+    )
+    assert state.room.size == 300
+
+
+def test_the_draft_is_counted_and_never_shrinks() -> None:
+    def draft(tokens: int) -> events.CompactionProgress:
+        return events.CompactionProgress(stage="draft", drafted_tokens=tokens)
+
+    state = after(FOLDING, draft(50), draft(20))
+    assert state.compacting is not None and state.compacting.drafted == 50
+
+
+def test_questions_wait_in_order_and_go_when_answered() -> None:
+    def ask(call_id: str) -> events.ApprovalRequested:
+        return events.ApprovalRequested(call_id=call_id, name="bash", title="ls")
+
+    state = after(ask("c1"), ask("c2"))
+    assert state.question is not None and state.question.call_id == "c1"
+    state = after(events.ApprovalResolved(call_id="c1", allowed=True), state=state)
+    assert state.question is not None and state.question.call_id == "c2"
+
+
+def test_a_failed_task_leaves_its_sentence() -> None:
+    state = after(START, finished("failed", "The key was refused."))
+    assert state.news is not None
+    assert (state.news.text, state.news.level) == ("The key was refused.", "error")
+
+
+def test_the_end_of_another_task_changes_nothing() -> None:
+    other = events.TaskFinished(task="t9", operation="run_agent", outcome="done")
+    assert after(START, STEP, other).busy
+
+
+def test_queue_title_model_and_usage_are_taken_over() -> None:
+    state = after(
+        events.QueueChanged(held="a", queued=("b",), paused=True),
+        events.EntryAppended(entry=Title(title="T")),
+        events.EntryAppended(entry=ModelChange(model="m2")),
+        events.UsageReported(model="m2", usage=Usage(input=1000, cached=900, output=50)),
+    )
+    assert state.waiting == Waiting("a", ("b",), True)
+    assert (state.title, state.model, state.cached, state.room.size) == ("T", "m2", 900, 1050)

@@ -1,0 +1,229 @@
+"""The rows around the transcript: exact width whatever is in them, nothing parsed, nothing executed."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from foldline.tui.blocks.cells import width_of
+from foldline.tui.state import (
+    ChatState,
+    Compacting,
+    FileRow,
+    FoldRow,
+    News,
+    PinRow,
+    Question,
+    Room,
+    RunningTool,
+    SidebarData,
+    Stepping,
+    Waiting,
+)
+from foldline.tui.widgets.approval import question_body
+from foldline.tui.widgets.completion import Candidate, completion_lines
+from foldline.tui.widgets.frames import HEAVY, edge
+from foldline.tui.widgets.header import header
+from foldline.tui.widgets.hints import hints_row
+from foldline.tui.widgets.meter import meter_row
+from foldline.tui.widgets.prompt import queue_rows, waiting_words
+from foldline.tui.widgets.rows import Piece, piece, row
+from foldline.tui.widgets.sidebar import sidebar
+from foldline.tui.widgets.status import Beside, next_change, status_row
+from support.chat_app import folding_state, running_state, sidebar_data
+
+NASTY = [
+    "[/nope]",
+    "list[str]",
+    "\x1b[2J\x1b]0;x\x07",
+    "幂等订单：移动端重试",
+    "a\tb\r\nc",
+    "👩‍💻👍🏽",
+    "\u202eevil",
+    "",
+]
+foreign = st.sampled_from(NASTY) | st.text(max_size=40)
+widths = st.integers(40, 220)
+
+states = st.builds(
+    ChatState,
+    workdir=foreign,
+    title=foreign,
+    model=foreign,
+    git=foreign,
+    activity=st.builds(RunningTool, st.just(0.0), foreign, foreign, foreign)
+    | st.builds(Stepping, st.just(0.0), foreign),
+    compacting=st.none()
+    | st.builds(Compacting, st.just(0.0), st.just("manual"), st.just(10), entries=st.integers(0, 9)),
+    questions=st.lists(st.builds(Question, foreign, foreign, foreign, foreign, st.just(0.0)), max_size=2).map(
+        tuple
+    ),
+    news=st.none() | st.builds(News, foreign, st.sampled_from(["info", "warning", "error"]), st.just(0.0)),
+    waiting=st.builds(Waiting, st.none() | foreign, st.lists(foreign, max_size=8).map(tuple), st.booleans()),
+    room=st.builds(Room, st.integers(0, 10**6), st.integers(0, 10**6)),
+    cached=st.none() | st.integers(0, 10**6),
+)
+
+
+def text(spans) -> str:
+    return "".join(part for part, _ in spans)
+
+
+def harmless(line: str) -> bool:
+    return all(ord(sign) >= 0x20 and not 0x7F <= ord(sign) < 0xA0 for sign in line)
+
+
+@given(states, widths, st.booleans(), foreign)
+def test_every_row_has_exactly_its_width(state: ChatState, width: int, focused: bool, remark: str) -> None:
+    beside = Beside(new_below=3, escape="Esc cancels", question_focused=focused)
+    lines = [
+        header(state, width, "F1"),
+        meter_row(state, width),
+        hints_row(state, width),
+        status_row(state, beside, 5.0, width),
+        *queue_rows(state.waiting, None, HEAVY, width),
+        edge(HEAVY, True, (("prompt", ""),), ((waiting_words(state.waiting), ""),), width),
+    ]
+    for line in lines:
+        assert width_of(line) == width, text(line)
+        assert harmless(text(line))
+
+
+@given(foreign, foreign, st.integers(20, 120))
+def test_a_question_is_drawn_within_its_width(title: str, diff: str, width: int) -> None:
+    hunk = f"--- a\n+++ b\n@@ -1,2 +1,2 @@\n-{diff}\n+{diff}\n same\n"
+    for line in question_body(Question("c", "edit", title, hunk, 0.0), width):
+        assert width_of(line) <= width
+        assert harmless(text(line))
+
+
+@given(
+    st.lists(
+        st.builds(
+            FileRow,
+            foreign,
+            st.sampled_from(["whole", "part", "name", "none"]),
+            st.integers(0, 9999),
+            st.integers(0, 9999),
+        ),
+        max_size=30,
+    ).map(tuple),
+    st.lists(st.builds(PinRow, st.integers(0, 99999), foreign, st.integers(0, 99999)), max_size=4).map(tuple),
+    st.lists(
+        st.builds(
+            FoldRow,
+            st.integers(0, 99999),
+            st.integers(0, 999999),
+            st.integers(0, 99999),
+            st.just("13:20"),
+            st.booleans(),
+        ),
+        max_size=5,
+    ).map(tuple),
+    st.integers(1, 60),
+)
+def test_the_side_list_fills_exactly_its_room(files, pins, folds, height: int) -> None:
+    lines = sidebar(SidebarData(files, files[:3], pins, folds), 33, height)
+    assert len(lines) == height
+    for line in lines:
+        assert width_of(line) == 33, text(line)
+        assert harmless(text(line))
+
+
+def test_the_rows_of_picture_a() -> None:
+    state = folding_state()
+    assert text(header(state, 120, "F1")) == (
+        " shop-api ▸ Idempotent orders                                               "
+        "kimi-k2   edits: ask   fold: auto   F1 help "
+    )
+    assert text(meter_row(state, 120)) == (
+        " ▐▓▓▒███████████████████◆█┆███┃···▌ 116.2k of 131k  89% → ~27k           "
+        "cached 113k   $1.84   git orders-idempotent ±3 "
+    )
+    status = text(status_row(state, Beside(escape="Esc cancels, prompts stay"), 100.2, 120))
+    assert status[3:] == (
+        "Compacting · threshold · 0:14   draft 2.1k tokens · 123 entries → 1 summary"
+        "                Esc cancels, prompts stay "
+    )
+
+
+def test_the_rows_of_picture_d() -> None:
+    state = running_state()
+    assert text(header(state, 80, "F1")) == (
+        " shop-api ▸ Idempotent orders                                 kimi-k2   F1 help "
+    )
+    status = text(status_row(state, Beside(new_below=9, escape="Esc cancels"), 100.4, 80))
+    assert status[3:] == "Running · bash pytest -k cancel · 0:04      ▼ 9 new below, End   Esc cancels "
+
+
+def test_queue_rows_mark_pause_and_keep_their_note() -> None:
+    waiting = folding_state().waiting
+    held, first, second = (text(line) for line in queue_rows(waiting, None, HEAVY, 120))
+    assert held.startswith("┃ held Now the same") and held.endswith("sent after the fold ┃")
+    assert first.startswith("┃ 1    Then update")
+    assert second.endswith("↑ from the first line: edit ┃")
+    paused = [text(line) for line in queue_rows(replace(waiting, paused=True), None, HEAVY, 120)]
+    assert all("‖" in line for line in paused)
+    assert waiting_words(waiting) == "1 held, 2 queued"
+
+
+def test_a_long_queue_shows_the_marked_prompt() -> None:
+    waiting = Waiting(queued=tuple(f"prompt {number}" for number in range(20)))
+    shown = "\n".join(text(line) for line in queue_rows(waiting, 12, HEAVY, 80))
+    assert "prompt 12" in shown and shown.count("\n") == 4
+
+
+def test_an_error_goes_before_what_runs_and_later_gives_way() -> None:
+    state = replace(running_state(), news=News("The disk is full.", "error", 100.0))
+    assert "✗ The disk is full." in text(status_row(state, Beside(), 101.0, 80))
+    assert "Running" in text(status_row(state, Beside(), 120.0, 80))
+    idle = ChatState(news=News("The disk is full.", "error", 100.0))
+    assert "✗ The disk is full." in text(status_row(idle, Beside(), 999.0, 80))
+
+
+def test_a_notice_takes_its_turn_when_nothing_runs_and_then_goes() -> None:
+    state = ChatState(news=News("Nothing to fold", "info", 100.0))
+    assert "Nothing to fold" in text(status_row(state, Beside(), 105.0, 80))
+    assert text(status_row(state, Beside(), 111.0, 80)).strip() == ""
+    assert next_change(state, 105.0) == pytest.approx(5.0)
+    assert next_change(state, 111.0) is None
+    assert "Running" in text(status_row(replace(running_state(), news=state.news), Beside(), 101.0, 80))
+
+
+def test_an_idle_screen_asks_for_no_time() -> None:
+    assert next_change(ChatState(), 5.0) is None
+    assert next_change(running_state(), 5.0) is not None
+
+
+def test_a_row_gives_up_the_highest_rank_first_and_cuts_last() -> None:
+    left = [piece("a long left side", cut="right")]
+    right = [piece("keep"), piece("second", rank=1), piece("first", rank=2)]
+    assert "first" not in text(row(left, right, 36))
+    assert "second" in text(row(left, right, 36))
+    narrow = text(row(left, right, 16))
+    assert narrow.endswith(" keep ") and "…" in narrow and cell_len(narrow) == 16
+
+
+def test_a_row_cuts_paths_at_the_left_and_wide_signs_whole() -> None:
+    path = text(row([Piece((("src/shop/orders/service.py", ""),), cut="left")], [], 16))
+    assert path.strip().endswith("service.py") and path.strip().startswith("…")
+    wide = text(row([piece("幂等订单移动端重试", cut="right")], [], 10))
+    assert cell_len(wide) == 10 and "…" in wide
+
+
+def test_the_side_list_shortens_the_longest_section_and_says_so() -> None:
+    lines = [text(line) for line in sidebar(sidebar_data([f"f{n}.py" for n in range(40)]), 33, 25)]
+    assert any("… " in line and "more" in line for line in lines)
+    assert any("Folds" in line for line in lines)
+    assert lines[-1].startswith("│ ┃ whole")
+
+
+def test_completions_show_the_marked_one_and_cut_paths_left() -> None:
+    shown = [Candidate("x", f"src/{'deep/' * 20}file{number}.py") for number in range(30)]
+    lines = [text(line) for line in completion_lines("files", shown, 25, 60)]
+    assert len(lines) == 12
+    assert all(cell_len(line) == 60 for line in lines)
+    marked = next(line for line in lines if "▶" in line)
+    assert "file25.py" in marked and "…" in marked
