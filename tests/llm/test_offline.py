@@ -230,7 +230,7 @@ async def test_a_failed_change_ends_the_chain_and_says_what_was_left():
     said = await talk.ask("replace foo with bar in x.txt, then run pytest")
     assert [name for step in talk.steps for name, _ in step] == ["edit"]
     assert "does not occur in x.txt" in said
-    assert "did not do: bash pytest" in said
+    assert "did not do: `bash pytest`" in said
 
 
 async def test_a_failed_read_does_not_end_the_chain():

@@ -62,6 +62,7 @@ class Agent:
             FoldlineError: the turn failed or was cancelled. The history keeps what there was of it.
         """
         parts = text_parts(text)
+        await self.desk.llm.prepare()
         if self.must_fold(parts):
             await self._done(operations.CompactSession(reason="threshold"))
         await self._done(operations.RunAgent(parts=parts))

@@ -170,6 +170,7 @@ class Executor:
     async def _switch(self, model: str) -> None:
         desk = self.desk
         llm = self._connect(model)
+        await llm.prepare()
         old, desk.llm = desk.llm, llm
         await old.aclose()
         await desk.session.append(ModelChange(model=llm.info.id, provider=llm.info.provider), durable=True)

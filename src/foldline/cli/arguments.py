@@ -95,7 +95,7 @@ def _model(parser: argparse.ArgumentParser) -> None:
 
 
 def _window(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--window", type=_tokens, metavar="N", help="context window in tokens: 32768, 32k, 1M")
+    parser.add_argument("--window", type=_tokens, metavar="N", help="context window in tokens: 32k, 1M")
 
 
 def _chat(parser: argparse.ArgumentParser) -> None:
@@ -134,7 +134,7 @@ def _open(parser: argparse.ArgumentParser) -> None:
 def _view(parser: argparse.ArgumentParser) -> None:
     _source(parser)
     moment = parser.add_mutually_exclusive_group()
-    moment.add_argument("--at", type=_number, metavar="INDEX", help="as it was when this entry was the newest")
+    moment.add_argument("--at", type=_number, metavar="INDEX", help="as of this entry")
     moment.add_argument("--request", type=_number, metavar="N", help="as the N-th request sent it")
     _json(parser, "OpenAI messages and their provenance as JSON")
 
@@ -152,7 +152,7 @@ def _compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=_amount, metavar="N", help="newest work to keep verbatim: 8000, 8k, 20%% of the window"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only the plan: no model call, nothing written")
+    parser.add_argument("--dry-run", action="store_true", help="only the plan; nothing is written")
     parser.add_argument("--out", metavar="FILE", help="write the folded session to this new file")
     _model(parser)
     _json(parser)
@@ -173,9 +173,7 @@ COMMANDS = (
     Command("run", "PROMPT", "one prompt without a screen, its answer on stdout", "foldline.cli.run", _run),
     Command("open", "FILE|ID", "look at any session in the inspector, read-only", "foldline.cli.open", _open),
     Command("view", "FILE|ID", "what the model sees: the messages of a request", "foldline.cli.view", _view),
-    Command(
-        "history", "FILE|ID", "every entry of a session, and its fate", "foldline.cli.history", _history
-    ),
+    Command("history", "FILE|ID", "every entry of a session, and its fate", "foldline.cli.history", _history),
     Command("compact", "FILE|ID", "fold a session into a summary", "foldline.cli.compact", _compact),
     Command("sessions", "", "the sessions of this folder", "foldline.cli.sessions", _sessions),
     Command("demo", "", "look around in a recorded session with two folds", "foldline.cli.demo", _demo),

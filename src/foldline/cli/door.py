@@ -13,7 +13,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _write_utf8()
     if arguments == ["--version"]:
-        print(f"foldline {__version__}")  # before anything is imported
+        sys.stdout.write(f"foldline {__version__}\n")  # before anything is imported
         return 0
     from .arguments import UsageError, parse
 
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         invocation = parse(arguments)
     except UsageError as wrong:
         return _fail(str(wrong), 2)
-    if not invocation.debug:
+    if argv is None and not invocation.debug:
         sys.excepthook = _one_sentence
     try:
         code = invocation.run()

@@ -30,6 +30,14 @@ def say(text: str = "") -> None:
     sys.stdout.write(harmless(text) + "\n")
 
 
+def say_heading(text: str) -> None:
+    sys.stdout.write(paint(harmless(text), "bold") + "\n")
+
+
+def say_legend(text: str) -> None:
+    sys.stdout.write(paint(harmless(text), "muted") + "\n")
+
+
 def note(sentence: str) -> None:
     """A sentence beside the result, on stderr."""
     sys.stdout.flush()

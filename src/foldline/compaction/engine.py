@@ -200,6 +200,9 @@ class _Metered:
     def dialect(self) -> str:
         return self.llm.dialect
 
+    async def prepare(self) -> ModelInfo:
+        return await self.llm.prepare()
+
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         self.calls += 1
         text = ""

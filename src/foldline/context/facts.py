@@ -315,7 +315,7 @@ def constraints(text: str) -> tuple[str, ...]:
 _TASK = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+\[([ xX])\][ \t]+(\S[^\n]*)$", re.MULTILINE)
 # `TODO: text`, `待办：text`.
 _NOTED = re.compile(
-    r"\b(?:TODO|FIXME)\b(?:\([^)\n]{0,40}\))?:?[ \t]+(\S[^\n]{0,399})|"
+    r"\b(?:TODO|FIXME)\b(?:\([^)\n]{0,40}\))?:[ \t]+(\S[^\n]{0,399})|"
     r"(?:待办|待做)[：:][ \t]*(\S[^\n]{0,399})"
 )
 

@@ -23,7 +23,7 @@ _DECIDED = re.compile(
     re.IGNORECASE,
 )
 _AHEAD = re.compile(
-    r"\b(?:next(?: steps?)?|remaining|remains|still (?:need|have|to)|left to|to ?do|follow-?up|later|"
+    r"\b(?:next(?: steps?)?|remaining|remains|still (?:need|have|to)|left to|follow-?up|later|"
     r"afterwards|not yet|pending|i(?:'ll| will) now)\b|"
     r"下一步|接下来|然后再|还需要|剩下|尚未|待办|次に|残り|まだ|다음|남은|아직",
     re.IGNORECASE,

@@ -41,7 +41,7 @@ def opening(text: str) -> str:
             found.append(one_line(sentence))
             if sum(map(len, found)) > 80:
                 break
-    return clip(" … ".join(found) or one_line(text), _OUTCOME)
+    return clip(" … ".join(found) or one_line(next(sentences(text), text)), _OUTCOME)
 
 
 def ending(text: str) -> str:

@@ -96,6 +96,14 @@ class LLM(Protocol):
         """
         ...
 
+    async def prepare(self) -> ModelInfo:
+        """What is known of the model after asking, once, for what only its server knows.
+
+        Raises:
+            LLMError: no model was named, and the server lists none.
+        """
+        ...
+
     async def aclose(self) -> None: ...
 
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from foldline.protocol import (
@@ -114,7 +114,7 @@ def to_openai(messages: Sequence[BaseMessage], dialect: Dialect) -> list[ChatMes
             case ToolResultMessage():
                 rendering.report(message)
             case _:
-                assert_never(message)
+                raise TypeError(message.type)
     rendering.flush_images()
     return rendering.done
 

@@ -26,6 +26,7 @@ from foldline.tui.themes import load_themes
 if TYPE_CHECKING:
     from foldline.agent import Agent
     from foldline.protocol.events import Event
+    from foldline.tui.inspector import InspectorScreen
     from foldline.tui.runner import Runner
     from foldline.tui.transcript import Transcript
 
@@ -63,6 +64,7 @@ class FoldlineApp(App[None]):
         self._early: list[str] = [prompt] if prompt else []
         self._runner: Runner | None = None
         self._transcript: Transcript | None = None
+        self._inspector: InspectorScreen | None = None
         self._stale = False
         self._frame: Timer | None = None
         self.failure: str | None = None
@@ -182,11 +184,8 @@ class FoldlineApp(App[None]):
         self._refresh_inspector()
 
     def _refresh_inspector(self) -> None:
-        from foldline.tui.inspector import InspectorScreen
-
-        for screen in self.screen_stack:
-            if isinstance(screen, InspectorScreen) and self._runner is not None:
-                screen.refresh_from(self._runner.agent.session.projection)
+        if self._inspector is not None and self._inspector.is_current and self._runner is not None:
+            self._inspector.refresh_from(self._runner.agent.session.projection)
 
     def _show(self, state: ChatState) -> None:
         self.state = state
@@ -264,14 +263,13 @@ class FoldlineApp(App[None]):
 
         assert self._runner is not None
         agent = self._runner.agent
-        self.push_screen(
-            InspectorScreen(
-                agent.session.projection,
-                title=f"{self.state.workdir} ▸ {self.state.title or 'new session'}",
-                overhead=agent.desk.overhead,
-                live=True,
-            )
+        self._inspector = InspectorScreen(
+            agent.session.projection,
+            title=f"{self.state.workdir} ▸ {self.state.title or 'new session'}",
+            overhead=agent.desk.overhead,
+            live=True,
         )
+        self.push_screen(self._inspector)
 
     def _switch_model(self, runner: "Runner", name: str) -> None:
         from foldline.protocol import operations

@@ -4,9 +4,11 @@ It owns the queue. A prompt is `held` while a fold makes room for it; cancelled,
 """
 
 import asyncio
+from contextlib import suppress
 from collections.abc import Callable
 
 from foldline.agent import Agent
+from foldline.llm import LLMError
 from foldline.protocol import events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
 
@@ -77,6 +79,7 @@ class Runner:
     async def _deliver(self) -> None:
         """Each waiting prompt once, in order, until none is left, one fails, or the user pauses."""
         await self._idle()
+        await self._learn_window()
         while self._queue and not self._paused:
             text = self._queue.pop(0)
             if not await self._make_room(text):
@@ -86,6 +89,11 @@ class Runner:
             if finished.outcome != "done" and self._queue:
                 self._paused = True
         self._announce()
+
+    async def _learn_window(self) -> None:
+        """Some windows only the server knows. Where it does not answer, the request itself will say why."""
+        with suppress(LLMError):
+            await self.agent.desk.llm.prepare()
 
     async def _idle(self) -> None:
         """Operations that were asked for by hand go first: a prompt typed during a fold waits for it."""

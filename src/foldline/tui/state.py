@@ -1,6 +1,6 @@
 """What the chat shows, as one immutable value. Plain dataclasses: the first paint pays for nothing else."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 FoldReason = Literal["threshold", "overflow", "manual", "phase"]
@@ -206,4 +206,4 @@ class SidebarData:
     modified: tuple[FileRow, ...] = ()
     read: tuple[FileRow, ...] = ()
     pinned: tuple[PinRow, ...] = ()
-    folds: tuple[FoldRow, ...] = field(default=())
+    folds: tuple[FoldRow, ...] = ()

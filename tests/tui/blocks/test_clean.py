@@ -9,7 +9,7 @@ from foldline.tui.blocks import ROLES, Styles, clean, clean_line, styles_from
 @given(st.text())
 def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
     result = clean(text)
-    assert not any(ord(sign) < 0x20 and sign != "\n" or 0x7F <= ord(sign) <= 0x9F for sign in result)
+    assert not any((ord(sign) < 0x20 and sign != "\n") or 0x7F <= ord(sign) <= 0x9F for sign in result)
     assert not any("\u202a" <= sign <= "\u202e" or "\u2066" <= sign <= "\u2069" for sign in result)
     assert clean(result) == result
     assert all(cell_len(line) >= 0 for line in result.split("\n"))
@@ -39,7 +39,9 @@ def test_a_line_stays_one_line() -> None:
 
 
 def test_roles_come_from_the_theme_and_fall_back() -> None:
-    styles = styles_from({"role-live": "#00ff00", "error": "#ff0000", "foreground": "#cccccc"}, no_color=False)
+    styles = styles_from(
+        {"role-live": "#00ff00", "error": "#ff0000", "foreground": "#cccccc"}, no_color=False
+    )
     assert styles["live bold"].color is not None
     assert styles["live bold"].color.name == "#00ff00"
     assert styles["live bold"].bold

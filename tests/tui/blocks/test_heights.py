@@ -5,7 +5,9 @@ from foldline.tui.blocks.heights import Heights
 
 heights = st.lists(st.integers(0, 9), max_size=40)
 steps = st.lists(
-    st.tuples(st.sampled_from(["set", "append", "truncate", "insert", "delete"]), st.integers(0, 60), heights),
+    st.tuples(
+        st.sampled_from(["set", "append", "truncate", "insert", "delete"]), st.integers(0, 60), heights
+    ),
     max_size=25,
 )
 
@@ -22,7 +24,9 @@ def check(fast: Heights, naive: list[int]) -> None:
 
 
 @given(heights, steps)
-def test_sums_and_places_are_those_of_a_plain_list(start: list[int], changes: list[tuple[str, int, list[int]]]) -> None:
+def test_sums_and_places_are_those_of_a_plain_list(
+    start: list[int], changes: list[tuple[str, int, list[int]]]
+) -> None:
     fast, naive = Heights(start), list(start)
     check(fast, naive)
     for what, where, values in changes:

@@ -70,7 +70,10 @@ LINES = st.sampled_from(
         "a\rb",
     ]
 )
-ANSWERS = st.lists(st.one_of(LINES, st.tuples(LINES, st.integers(2, 45)).map(lambda p: "\n".join([p[0]] * p[1]))), max_size=14)
+ANSWERS = st.lists(
+    st.one_of(LINES, st.tuples(LINES, st.integers(2, 45)).map(lambda p: "\n".join([p[0]] * p[1]))),
+    max_size=14,
+)
 
 
 @settings(deadline=None, max_examples=150)
@@ -149,7 +152,9 @@ def test_the_pieces_of_a_table_share_their_columns() -> None:
 
 
 def test_a_table_too_wide_wraps_its_cells() -> None:
-    lines = shown(markdown_blocks("| a | b |\n|---|---|\n| one two three four | 你好世界你好世界你好世界 |", 1), 24)
+    lines = shown(
+        markdown_blocks("| a | b |\n|---|---|\n| one two three four | 你好世界你好世界你好世界 |", 1), 24
+    )
     assert all(len(line) <= 24 for line in lines)
     assert sum("你" in line for line in lines) > 1
 
@@ -204,7 +209,12 @@ def test_what_does_not_change_is_not_given_again() -> None:
 
 def test_the_open_tail_stays_small_however_long_the_answer_gets() -> None:
     stream = StreamingMarkdown(1)
-    for text in ("word " * 20_000, "\n- item" * 2_000, "\n\n```\n" + "code\n" * 5_000, "```\n|a|\n|-|\n" + "|x|\n" * 999):
+    for text in (
+        "word " * 20_000,
+        "\n- item" * 2_000,
+        "\n\n```\n" + "code\n" * 5_000,
+        "```\n|a|\n|-|\n" + "|x|\n" * 999,
+    ):
         stream.feed(text)
         for block in stream.feed("y").open:
             assert len(block.text()) < 90_000

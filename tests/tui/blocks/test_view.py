@@ -2,9 +2,8 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from support.views import ViewApp, rows, tall
 from textual.geometry import Offset
 from textual.selection import Selection
 from textual.widget import Widget
@@ -12,6 +11,7 @@ from textual.widget import Widget
 from foldline.tui.blocks import (
     Block,
     BlockView,
+    Feed,
     RowBlock,
     RuleBlock,
     Spans,
@@ -19,6 +19,7 @@ from foldline.tui.blocks import (
     TextBlock,
     markdown_blocks,
 )
+from support.views import ViewApp, rows, tall
 
 MANY = 100_000
 
@@ -36,7 +37,9 @@ def row(index: int, text: str = "row", stop: bool = True) -> RowBlock:
 
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["append", "replace", "expand", "collapse", "resize", "scroll", "page", "filter", "jump"]),
+        st.sampled_from(
+            ["append", "replace", "expand", "collapse", "resize", "scroll", "page", "filter", "jump"]
+        ),
         st.integers(0, 500),
     ),
     min_size=4,
@@ -44,10 +47,10 @@ CHANGES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(CHANGES)
 async def test_the_top_line_stays_on_its_row_through_every_change(changes: list[tuple[str, int]]) -> None:
-    view = BlockView([tall(index, 1 + index * 7 % 90) for index in range(200)], follow=False)
+    view = BlockView([tall(index, 1 + index * 7 % 90) for index in range(200)], follow=False, cursor=False)
     app = ViewApp(view)
     fresh = 1000
     async with app.run_test(size=(60, 20)) as pilot:
@@ -67,11 +70,13 @@ async def test_the_top_line_stays_on_its_row_through_every_change(changes: list[
                 case "collapse" if block.key != before[0]:
                     view.remove_blocks([block.key])
                 case "filter":
-                    view.set_blocks([each for each in all_blocks(view) if each.key[0] % 5 or each.key == before[0]])
+                    view.set_blocks(
+                        [each for each in all_blocks(view) if each.key[0] % 5 or each.key == before[0]]
+                    )
                 case "resize":
                     await pilot.resize_terminal(40 + number % 60, 10 + number % 20)
                 case "scroll":
-                    await pilot._post_mouse_events([], view) if False else view.scroll_lines(number % 30 - 15)
+                    view.scroll_lines(number % 30 - 15)
                 case "page":
                     view.focus()
                     await pilot.press("pageup" if number % 2 else "pagedown")
@@ -113,14 +118,14 @@ async def test_an_opened_entry_grows_downwards_even_at_the_end() -> None:
 
 
 async def test_wrong_estimates_above_do_not_show_when_scrolling_up() -> None:
-    view = BlockView([tall(index, 1 + index % 40) for index in range(300)])
+    view = BlockView([tall(index, 1 + index % 40) for index in range(300)], cursor=False)
     async with ViewApp(view).run_test(size=(40, 12)) as pilot:
         await pilot.pause()
         for _ in range(60):
-            second = rows(view)[:-1]
-            view.action_scroll_up() if hasattr(view, "action_scroll_up") else None
+            before = rows(view)
+            view.scroll_up(animate=False)
             await pilot.pause()
-            assert rows(view)[1:] == second or view.top == ((0, 0), 0)
+            assert rows(view)[1:] == before[:-1]
 
 
 # --- Following is earned (rule 2) ----------------------------------------------------------------------
@@ -210,13 +215,22 @@ async def test_a_fold_changes_all_rails_without_drawing_a_block() -> None:
         assert rows(view) == [line.replace("┃", "┊") for line in before]
 
 
-async def test_a_feed_tick_draws_at_most_two_blocks_and_makes_no_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+def chunk_closes_nothing(feed: Feed) -> bool:
+    return len(feed.finished) <= 1
+
+
+async def test_a_feed_tick_draws_at_most_two_blocks_and_makes_no_widget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     view = BlockView([row(index) for index in range(50)])
     answer = (
         "Some text that says `what` is done.\n\n" * 5
-        + "```python\n" + "x = 'value'\n" * 100 + "```\n\n"
+        + "```python\n"
+        + "x = 'value'\n" * 100
+        + "```\n\n"
         + "- item with **bold**\n" * 40
-        + "\n| a | b |\n|---|---|\n" + "| 1 | two |\n" * 60
+        + "\n| a | b |\n|---|---|\n"
+        + "| 1 | two |\n" * 60
     )
     made: list[Widget] = []
     async with ViewApp(view).run_test(size=(80, 24)) as pilot:
@@ -235,7 +249,8 @@ async def test_a_feed_tick_draws_at_most_two_blocks_and_makes_no_widget(monkeypa
             if feed.blocks:
                 view.replace_from(feed.blocks[0].key, feed.blocks)
             rows(view)
-            assert view.rendered - before <= 2
+            # The pieces of a fence on screen are drawn once more when it closes.
+            assert view.rendered - before <= (2 if chunk_closes_nothing(feed) else 4)
             assert view.follow
         last = stream.finish()
         view.replace_from(last.blocks[0].key, last.blocks)
@@ -270,7 +285,7 @@ async def test_the_cursor_moves_by_blocks_skips_headings_and_is_told() -> None:
         await pilot.pause()
         assert app.moved == [(1, 0), (3, 0), (1, 0), (3, 0)]
         assert app.opened == [(3, 0)]
-        assert [line[:1] for line in rows(view)[:4]] == ["", "", "", "▶"] or rows(view)[3][0] == "▶"
+        assert [line[:1] for line in rows(view)[:4]] == [" ", " ", " ", "▶"]
 
 
 async def test_the_cursor_row_is_reverse_only_with_the_focus() -> None:
@@ -305,7 +320,7 @@ async def test_the_cursor_stays_at_its_entry_when_rows_are_filtered_away() -> No
         view.set_blocks([row(index) for index in range(0, 100, 2)])
         assert view.cursor == (50, 0)
         view.set_blocks([row(index) for index in range(1, 100, 2)])
-        assert view.cursor == (51, 0) or view.cursor == (49, 0)
+        assert view.cursor in ((49, 0), (51, 0))
         view.clear()
         assert view.cursor is None
         assert view.count == 0
@@ -351,7 +366,9 @@ async def test_search_finds_blocks_whatever_the_case_and_shows_matches() -> None
         assert view.search("[") == []
         drawn = view.rendered
         view.set_search("order")
-        marked = [segment.text for segment in view.render_line(1) if segment.style and segment.style.underline]
+        marked = [
+            segment.text for segment in view.render_line(1) if segment.style and segment.style.underline
+        ]
         assert marked == ["Order"]
         view.set_search("")
         assert not any(segment.style and segment.style.underline for segment in view.render_line(1))
@@ -386,7 +403,9 @@ async def test_selecting_everything_gives_what_the_blocks_stand_for() -> None:
 
 
 async def test_markup_in_foreign_text_is_only_text() -> None:
-    view = BlockView([TextBlock((0, 0), "[/nope] [red]x[/red] list[str]"), RuleBlock((1, 0), "[/nope]")], follow=False)
+    view = BlockView(
+        [TextBlock((0, 0), "[/nope] [red]x[/red] list[str]"), RuleBlock((1, 0), "[/nope]")], cursor=False
+    )
     async with ViewApp(view).run_test(size=(60, 12)) as pilot:
         await pilot.pause()
         assert rows(view)[0].strip() == "[/nope] [red]x[/red] list[str]"
@@ -394,7 +413,9 @@ async def test_markup_in_foreign_text_is_only_text() -> None:
 
 
 async def test_no_row_is_wider_than_the_view_with_wide_characters() -> None:
-    view = BlockView(markdown_blocks("你好，世界" * 40 + "\n\n```\n" + "你好" * 60 + "\n```", 1), follow=False)
+    view = BlockView(
+        markdown_blocks("你好，世界" * 40 + "\n\n```\n" + "你好" * 60 + "\n```", 1), follow=False
+    )
     async with ViewApp(view).run_test(size=(31, 20)) as pilot:
         await pilot.pause()
         assert {view.render_line(y).cell_length for y in range(15)} == {30}

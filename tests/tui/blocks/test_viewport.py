@@ -71,7 +71,19 @@ def last_line(port: Viewport) -> tuple[int, int]:
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["append", "stream", "above", "insert", "remove", "resize", "filter", "scroll", "jump", "end", "home"]
+            [
+                "append",
+                "stream",
+                "above",
+                "insert",
+                "remove",
+                "resize",
+                "filter",
+                "scroll",
+                "jump",
+                "end",
+                "home",
+            ]
         ),
         st.integers(0, 10_000),
         st.integers(1, 9),
@@ -112,7 +124,9 @@ def test_only_the_reader_and_following_move_the_top_line(
                 port.resize(size, rows)
                 growing = True
             case "filter":
-                kept = [block for number, block in enumerate(port.sheet) if (number + where) % 3 or number == at]
+                kept = [
+                    block for number, block in enumerate(port.sheet) if (number + where) % 3 or number == at
+                ]
                 port.replace_all(kept)
                 growing = True
             case "scroll":
@@ -133,7 +147,9 @@ def test_only_the_reader_and_following_move_the_top_line(
                 assert screen(port)[0] == (before[0], min(before[1], real_height(port.sheet[index]) - 1))
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12), st.lists(st.integers(-30, 30)))
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12), st.lists(st.integers(-30, 30))
+)
 def test_scrolling_moves_by_real_lines_whatever_the_estimates_were(
     heights: list[int], rows: int, moves: list[int]
 ) -> None:

@@ -60,11 +60,11 @@ class Voice:
         )
 
     def stopped(self, left: Sequence[Action]) -> str:
-        names = ", ".join(action_title(action) for action in left)
+        names = ", ".join(_span(action_title(action)) for action in left)
         return self.say(f"I stopped there and did not do: {names}.", f"我到此为止，没有执行：{names}。")
 
     def doing(self, actions: Sequence[Action]) -> str:
-        titles = ", ".join(action_title(action) for action in actions)
+        titles = ", ".join(_span(action_title(action)) for action in actions)
         return self.say(f"I call {titles}.", f"我调用 {titles}。")
 
     def recalled(self, messages: int, summaries: int) -> str:
@@ -83,7 +83,7 @@ class Voice:
 
     def about(self, action: Action, result: ToolResultMessage, request: str) -> str:
         """One result in a few lines."""
-        title = f"**{action_title(action)}**"
+        title = _span(action_title(action))
         text = result.text.rstrip()
         if result.is_error and action.tool != "bash":
             first = text.splitlines()[0] if text else ""
@@ -106,7 +106,7 @@ class Voice:
                 where = self._items(files_hit, "file", "files", "个文件")
                 return f"{title}: {matches}, {where}\n{_quoted(text)}"
             case _:
-                return f"{title}:\n{_quoted(text)}"
+                return f"{title}: {text}" if "\n" not in text else f"{title}:\n{_quoted(text)}"
 
     def _file(self, text: str, action: Action, request: str) -> str:
         note = _PART.search(text)
@@ -179,6 +179,13 @@ def action_title(action: Action) -> str:
 
 
 _TITLE_KEYS = ("path", "pattern", "command", "query", "index", "glob")
+
+
+def _span(text: str) -> str:
+    """Inline code, whatever the text holds."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"{fence}{text}{fence}"
 
 
 def _asks_to_show(request: str) -> bool:

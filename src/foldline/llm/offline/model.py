@@ -59,6 +59,9 @@ class OfflineLLM:
     def dialect(self) -> str:
         return OFFLINE
 
+    async def prepare(self) -> ModelInfo:
+        return self._info
+
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """See `LLM.stream`. Can be cancelled between any two chunks.
 

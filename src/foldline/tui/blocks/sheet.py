@@ -41,6 +41,12 @@ class Sheet:
             self._indexed = len(self._blocks)
         return self._index.get(key)
 
+    def nearest(self, key: Key) -> int | None:
+        """The block whose key is next to `key`, where that itself is gone. Looks at every block."""
+        if not self._blocks:
+            return None
+        return min(range(len(self._blocks)), key=lambda index: _distance(self._blocks[index].key, key))
+
     def measure(self, index: int) -> int:
         """The height of a block at the present width, drawing it if that is not known."""
         if self._measured[index] != self._layout:
@@ -88,3 +94,7 @@ class Sheet:
 
     def _estimate(self, block: Block) -> int:
         return block.gap + block.estimate(self.width)
+
+
+def _distance(one: Key, other: Key) -> tuple[int, int]:
+    return abs(one[0] - other[0]), abs(one[1] - other[1])

@@ -24,6 +24,8 @@ class ViewMessage(Message):
 
     def __init__(self, view: "BlockView") -> None:
         super().__init__()
+        # Ours also where another widget made us post it: messages do not bubble past their sender.
+        self.set_sender(view)
         self.view = view
 
     @property
@@ -186,12 +188,12 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
         """Keep the cursor if its block is still there, else take the first of `candidates` that is."""
         if self._cursor is None or self._sheet.find(self._cursor) is not None:
             return
-        self._cursor = None
-        for key in candidates:
-            index = self._sheet.find(key)
+        lost, self._cursor = self._cursor, None
+        found = [index for key in candidates if (index := self._sheet.find(key)) is not None]
+        for index in (*found, self._sheet.nearest(lost)):
             if index is not None and self._sheet[index].stop:
-                self._cursor = key
-                self.post_message(self.CursorMoved(self, key))
+                self._cursor = self._sheet[index].key
+                self.post_message(self.CursorMoved(self, self._cursor))
                 return
 
     def set_blocks(self, blocks: Iterable[Block]) -> None:

@@ -101,6 +101,9 @@ class Viewport:
             if (found := self.sheet.find(key)) is not None:
                 self.top = (found, line if key == old[index] else 0)
                 break
+        else:
+            if old:
+                self.top = (self.sheet.nearest(old[index]) or 0, 0)
         if self.follow:
             self.top = self._end() if self.height else (0, 0)
         self._settle()

@@ -154,7 +154,7 @@ class Prompt(Lines):
         self._state = state
         if self._marked is not None:
             count = len(state.waiting.queued)
-            self._marked = min(self._marked, count - 1) if count else None
+            self._mark(min(self._marked, count - 1) if count else None)
         self._arrange()
 
     def set_room(self, height: int) -> None:
@@ -190,8 +190,7 @@ class Prompt(Lines):
         return bool(self.editor.selected_text)
 
     def leave_queue(self) -> None:
-        self._marked = None
-        self._arrange()
+        self._mark(None)
 
     def close_completion(self) -> None:
         self._closed_at = self._word_key()
@@ -307,11 +306,9 @@ class Prompt(Lines):
             return False
         queued = self._state.waiting.queued
         if self._marked is not None:
-            self._marked = max(self._marked - 1, 0)
-            self._arrange()
+            self._mark(max(self._marked - 1, 0))
         elif queued:
-            self._marked = len(queued) - 1
-            self._arrange()
+            self._mark(len(queued) - 1)
         else:
             self._go(self._recall.older(self.editor.text))
         return True
@@ -319,8 +316,7 @@ class Prompt(Lines):
     def _newer(self) -> bool:
         if self._marked is not None:
             last = self._marked >= len(self._state.waiting.queued) - 1
-            self._marked = None if last else self._marked + 1
-            self._arrange()
+            self._mark(None if last else self._marked + 1)
             return True
         if not self.editor.on_last_line:
             return False
@@ -362,6 +358,7 @@ class Prompt(Lines):
 
     def on_resize(self) -> None:
         self.update()
+        self.post_message(self.FactsChanged())  # the completion stands on the upper edge
 
     def _queue_rows(self) -> int:
         """How many waiting prompts are listed."""
@@ -375,7 +372,12 @@ class Prompt(Lines):
         if self.editor.styles.margin.top != top:
             self.editor.styles.margin = (top, 2, 1, 4)
         self.update()
-        self.post_message(self.FactsChanged())
+
+    def _mark(self, number: int | None) -> None:
+        if number != self._marked:
+            self._marked = number
+            self._arrange()
+            self.post_message(self.FactsChanged())
 
     def lines(self, width: int) -> list[list[Span]]:
         look = frame(self.editor.has_focus and self._active)

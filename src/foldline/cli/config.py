@@ -1,0 +1,35 @@
+"""`foldline config`: the settings in force, and where each was set."""
+
+import os
+from pathlib import Path
+
+from foldline.agent.layers import config_file, project_file
+from foldline.agent.settings import DEFAULT
+
+from .output import Cell, Column, note, say_json, say_table
+from .windows import settings_here
+
+
+def run(as_json: bool) -> int:
+    settings = settings_here()
+    own, project = config_file(os.environ), project_file(Path.cwd())
+    if as_json:
+        say_json(
+            {
+                "settings": {
+                    key: {"value": value, "origin": settings.origin(key)}
+                    for key, value in settings.values().items()
+                },
+                "files": [str(file) for file in (own, project) if file is not None and file.is_file()],
+            }
+        )
+        return 0
+    rows: list[list[Cell | str]] = []
+    for key, value in settings.values().items():
+        origin = settings.origin(key)
+        shown = "" if value is None or value == "" else str(value)
+        rows.append([key, Cell(shown, None if origin == DEFAULT else "bold"), Cell(origin, "muted")])
+    say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
+    if not own.is_file():
+        note(f"{own} is where your own settings go; it does not exist yet.")
+    return 0

@@ -1,0 +1,163 @@
+"""One line of text for each entry: what it is called, and what it says in a few words."""
+
+from collections.abc import Mapping, Sequence
+
+from foldline.context.view import Fate, ViewItem
+from foldline.history import clip_cells
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Checkpoint,
+    Clear,
+    Compaction,
+    Edit,
+    Entry,
+    ImagePart,
+    ModelChange,
+    NoticeRecord,
+    RequestRecord,
+    Revert,
+    SystemMessage,
+    Title,
+    ToolCallPart,
+    ToolResultMessage,
+    Undo,
+)
+from foldline.tui.numbers import tokens
+
+from .output import Cell, Style
+
+PREVIEW_CELLS = 160
+"""Of one entry's text: more than any terminal is wide, less than a page."""
+
+_MARKS: Mapping[str, tuple[str, str, Style | None]] = {
+    "live": ("L", "┃", None),
+    "clipped": ("C", "╏", "altered"),
+    "hidden": ("H", "╏", "altered"),
+    "summarised": ("S", "┊", "folded"),
+    "truncated": ("T", " ", "muted"),
+    "reverted": ("R", " ", "muted"),
+    "cleared": ("X", " ", "muted"),
+    "dropped": ("D", " ", "muted"),
+    "aside": (" ", " ", "muted"),
+}
+
+LEGEND = (
+    "L live  C clipped  H hidden  S summarised  T truncated  R reverted  X cleared  D dropped · "
+    "┃ verbatim  ╏ changed  ┊ in a summary"
+)
+_TELLING = ("path", "file_path", "filePath", "file", "command", "cmd", "pattern", "query", "url", "name")
+"""Arguments that say what a call is about, the most telling first."""
+
+
+class Naming:
+    """The calls seen so far, so that a result can say what it is the result of."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, ToolCallPart] = {}
+
+    def note(self, entry: Entry) -> None:
+        if isinstance(entry, AssistantMessage):
+            self._calls |= {call.call_id: call for call in entry.calls}
+
+    def preview(self, entry: Entry) -> str:
+        """What an entry says, on one line. Foreign text, made harmless."""
+        return clip_cells(self._said(entry), PREVIEW_CELLS)
+
+    def _said(self, entry: Entry) -> str:
+        match entry:
+            case ToolResultMessage():
+                call = self._calls.get(entry.call_id)
+                about = call_title(call) if call else ""
+                brief = entry.details.brief or first_line(entry.text)
+                failed = "failed: " if entry.is_error and not entry.details.brief else ""
+                return "  ".join(part for part in (about, failed + brief) if part)
+            case AssistantMessage() if not entry.text.strip():
+                calls = ", ".join(f"{call.name} {call_title(call)}".strip() for call in entry.calls)
+                thought = first_line(entry.thinking)
+                return calls or entry.error or (f"({thought})" if thought else "")
+            case BaseMessage():
+                images = sum(isinstance(part, ImagePart) for part in entry.parts)
+                shown = f"[{images} image{'s' if images > 1 else ''}] " if images else ""
+                return shown + first_line(entry.text)
+            case _:
+                return _marker(entry)
+
+
+def call_title(call: ToolCallPart) -> str:
+    """What a call is about: its path, command or pattern; else its arguments as they are."""
+    arguments = call.parsed()
+    for name in _TELLING:
+        value = arguments.get(name)
+        if isinstance(value, str) and value.strip():
+            return first_line(value)
+    return "" if not arguments else call.arguments[:PREVIEW_CELLS]
+
+
+def first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def kind_label(entry: Entry, *, last_of_group: bool = True) -> str:
+    """The kind of an entry as tables show it; a tool result is its tool's name, hung under its call."""
+    match entry:
+        case ToolResultMessage():
+            name = clip_cells(entry.name or "tool", 14)
+            return f"{'└' if last_of_group else '├'} {name}"
+        case SystemMessage(origin="summary"):
+            return "summary"
+        case _:
+            return clip_cells(entry.type, 16)
+
+
+def is_last_of_group(messages: Sequence[Entry], position: int) -> bool:
+    """Whether no further result of the same answer follows."""
+    return position + 1 >= len(messages) or not isinstance(messages[position + 1], ToolResultMessage)
+
+
+def summary_label(item: ViewItem) -> str:
+    """What a summary stands for: `of 118, 119–351`."""
+    spans = [str(first) if first == last else f"{first}–{last}" for first, last in item.covers]
+    shown = spans if len(spans) <= 4 else [*spans[:3], f"… {spans[-1]}"]
+    return f"of {', '.join(shown)}: " if spans else ""
+
+
+def rail(kind: str, *, pinned: bool = False) -> Cell:
+    """Fate and rail: `L┃`."""
+    letter, line, style = _MARKS[kind]
+    return Cell(f" {letter}{line}{'*' if pinned else ''}", style)
+
+
+def fate_cell(fate: Fate) -> Cell:
+    return rail(fate.kind)
+
+
+def _marker(entry: Entry) -> str:
+    match entry:
+        case Compaction():
+            sizes = f"{tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens"
+            first = first_line(entry.summary.lstrip("# "))
+            return " · ".join(part for part in (sizes, entry.reason, first) if part)
+        case Undo():
+            return f"entry {entry.target} undone"
+        case Checkpoint():
+            return f"checkpoint {entry.id}"
+        case Revert():
+            return f"back to checkpoint {entry.checkpoint}"
+        case Clear():
+            return "view cleared"
+        case Edit():
+            return f"{entry.action} {entry.target}"
+        case RequestRecord():
+            size = tokens(entry.usage.input) if entry.usage else tokens(entry.estimated, estimated=True)
+            return " · ".join(
+                part for part in (entry.model, f"{size} tokens", entry.error or entry.stop_reason) if part
+            )
+        case Title():
+            return entry.title
+        case ModelChange():
+            return entry.model
+        case NoticeRecord():
+            return entry.text
+        case _:
+            return ""

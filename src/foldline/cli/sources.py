@@ -1,0 +1,62 @@
+"""Sessions as they are named on a command line: a file, a folder, or an id."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from foldline.context.projection import Projection, project
+from foldline.formats import read_foreign
+from foldline.history import EVENTS, Damage, Session, data_home, events_file, find_session
+from foldline.protocol import Entry, FoldlineError, SessionHeader
+
+from .output import note
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A session that was read. Reading changes nothing."""
+
+    name: str
+    """What the session is called in sentences: its path, or the id it was asked for by."""
+    path: Path
+    """The file it was read from."""
+    format: str
+    header: SessionHeader
+    entries: list[Entry]
+    damage: Damage
+
+    @property
+    def ours(self) -> bool:
+        """Whether it can be appended to: other agents' files never are."""
+        return self.format == "foldline"
+
+    def project(self) -> Projection:
+        return project(self.entries)
+
+    def session(self) -> Session:
+        """The session to look at; nothing can be appended to it."""
+        return Session.from_entries(self.header, self.entries, damage=self.damage)
+
+
+def read_source(ref: str, format_name: str | None = None) -> Source:
+    """The session that `FILE|ID` names. What is damaged or left out is said on stderr.
+
+    Raises:
+        FoldlineError: there is none, more than one answers to that, or it cannot be read.
+    """
+    path = _path_of(ref)
+    found = read_foreign(path, format_name)
+    for sentence in found.notes:
+        note(f"{ref}: {sentence}")
+    file = events_file(path)
+    name = path.parent.name if file.name == EVENTS and ref == path.parent.name else ref
+    return Source(name, file, found.format, found.header, found.entries, found.damage)
+
+
+def _path_of(ref: str) -> Path:
+    path = Path(ref).expanduser()
+    if ref and os.path.lexists(path):
+        return path
+    if not ref or os.sep in ref or path.suffix:
+        raise FoldlineError(f"There is no file {ref!r}.")
+    return find_session(data_home(), ref)

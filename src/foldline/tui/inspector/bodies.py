@@ -1,0 +1,210 @@
+"""What an opened row shows below it: the whole message, in blocks of about a screen."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from foldline.context.projection import Projection
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Compaction,
+    DeveloperMessage,
+    Entry,
+    ImagePart,
+    Revert,
+    SystemMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+)
+from foldline.tui import numbers
+from foldline.tui.blocks import (
+    Block,
+    DiffBlock,
+    DiffLine,
+    Key,
+    TextBlock,
+    clean,
+    clean_line,
+    markdown_blocks,
+)
+from foldline.tui.inspector.places import piece_key
+from foldline.tui.inspector.text import call_of
+
+_LINES: Final = 40
+"""Lines of a plain piece: pieces are drawn one by one."""
+_LINE_LENGTH: Final = 4_000
+"""Longer lines are cut: one line of megabytes must not be one piece."""
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+class _Pieces:
+    """Collects the pieces below a row and numbers them."""
+
+    def __init__(self, row: Key) -> None:
+        self._row = row
+        self.blocks: list[Block] = []
+
+    @property
+    def _key(self) -> Key:
+        return piece_key(self._row, len(self.blocks))
+
+    def head(self, words: str) -> None:
+        self.blocks.append(TextBlock(self._key, clean_line(words), "muted", gap=int(bool(self.blocks))))
+
+    def plain(self, text: str, style: str = "text", *, gap: int = 0) -> None:
+        for number, piece in enumerate(_chunks(clean(text).rstrip("\n"))):
+            self.blocks.append(TextBlock(self._key, piece, style, gap=0 if number else gap))
+
+    def markdown(self, text: str) -> None:
+        index, first = self._key
+        self.blocks += markdown_blocks(text, index, first, gap=int(bool(self.blocks)))
+
+    def diff(self, text: str) -> None:
+        for lines in _sliced(tuple(_diff_lines(text))):
+            self.blocks.append(DiffBlock(self._key, lines))
+
+
+def body_blocks(projection: Projection, entry: Entry, row: Key) -> list[Block]:
+    """All that an entry holds, as blocks with keys below `row`: thinking, text, calls, results, diffs."""
+    pieces = _Pieces(row)
+    match entry:
+        case Compaction():
+            pieces.markdown(entry.summary)
+        case Revert():
+            pieces.markdown(entry.message or "")
+        case ToolResultMessage():
+            _result(pieces, projection, entry)
+        case BaseMessage():
+            _message(pieces, entry)
+        case _:
+            pass
+    if not pieces.blocks:
+        pieces.head("nothing more here")
+    return pieces.blocks
+
+
+def _message(pieces: _Pieces, message: BaseMessage) -> None:
+    for part in message.parts:
+        match part:
+            case TextPart() if isinstance(message, AssistantMessage) or _is_summary(message):
+                pieces.markdown(part.text)
+            case TextPart():
+                pieces.plain(part.text)
+            case ThinkingPart():
+                pieces.head("thinking")
+                pieces.plain(part.text, "muted italic")
+            case ToolCallPart():
+                pieces.head(f"calls {part.name}")
+                _arguments(pieces, part)
+            case ImagePart():
+                pieces.head(_image_words(part))
+    if isinstance(message, AssistantMessage):
+        if message.error:
+            pieces.plain(message.error, "alert", gap=1)
+        if words := _answer_words(message):
+            pieces.head(words)
+    if isinstance(message, DeveloperMessage) and message.source:
+        pieces.head(f"from {message.source}")
+
+
+def _is_summary(message: BaseMessage) -> bool:
+    return isinstance(message, SystemMessage) and message.origin == "summary"
+
+
+def _result(pieces: _Pieces, projection: Projection, result: ToolResultMessage) -> None:
+    call = call_of(projection, result)
+    if call is not None:
+        pieces.head(f"{call.name} was called with")
+        _arguments(pieces, call)
+    if result.details.diff:
+        pieces.head("changed")
+        pieces.diff(result.details.diff)
+    pieces.head("the result" if not result.is_error else "the error")
+    for part in result.parts:
+        match part:
+            case TextPart():
+                pieces.plain(part.text, "alert" if result.is_error else "text")
+            case ImagePart():
+                pieces.head(_image_words(part))
+            case _:
+                pass
+    if not result.parts:
+        pieces.plain("(no output)", "muted")
+    if result.details.full_output:
+        pieces.head(f"whole output: {result.details.full_output}")
+
+
+def _arguments(pieces: _Pieces, call: ToolCallPart) -> None:
+    """Arguments by name; text as it is, everything else as JSON. Broken JSON is shown as it came."""
+    arguments = call.parsed()
+    if not arguments and call.arguments.strip() not in ("", "{}"):
+        pieces.plain(call.arguments)
+    for name, value in arguments.items():
+        shown = value if isinstance(value, str) else _json(value)
+        pieces.plain(f"{name}: {shown}" if "\n" not in shown else f"{name}:\n{shown}")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _image_words(image: ImagePart) -> str:
+    size = f", {image.width}×{image.height}" if image.width and image.height else ""
+    return f"[image {image.media_type}{size}]"
+
+
+def _answer_words(message: AssistantMessage) -> str:
+    usage = message.usage
+    parts = [message.model or ""]
+    if usage is not None:
+        cached = f", {numbers.tokens(usage.cached)} from cache" if usage.cached else ""
+        parts += [f"in {numbers.tokens(usage.input)}{cached}", f"out {numbers.tokens(usage.output)}"]
+    if message.stop_reason not in (None, "stop", "tool_calls"):
+        parts.append(f"ended by {message.stop_reason}")
+    return " · ".join(part for part in parts if part)
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """Clean text in pieces of about a screen."""
+    lines = [piece for line in text.split("\n") for piece in _cut(line)]
+    for start in range(0, len(lines), _LINES):
+        yield "\n".join(lines[start : start + _LINES])
+
+
+def _cut(line: str) -> Iterable[str]:
+    if len(line) <= _LINE_LENGTH:
+        return (line,)
+    return (line[start : start + _LINE_LENGTH] for start in range(0, len(line), _LINE_LENGTH))
+
+
+def _sliced(lines: tuple[DiffLine, ...]) -> Iterator[tuple[DiffLine, ...]]:
+    for start in range(0, len(lines), _LINES):
+        yield lines[start : start + _LINES]
+
+
+def _diff_lines(text: str) -> Iterator[DiffLine]:
+    """The lines of a unified diff with their numbers; file heads are left out. Without hunk heads numbers
+    count from 1."""
+    old = new = 1
+    first = True
+    for line in clean(text).split("\n"):
+        if (hunk := _HUNK.match(line)) is not None:
+            old, new = int(hunk[1]), int(hunk[2])
+            if not first:
+                yield DiffLine("skip", 0, "")
+        elif line.startswith(("--- ", "+++ ", "diff ", "index ", "\\ ")):
+            continue
+        elif line.startswith("-"):
+            yield DiffLine("old", old, line[1:])
+            old += 1
+        elif line.startswith("+"):
+            yield DiffLine("new", new, line[1:])
+            new += 1
+        elif line:
+            yield DiffLine("same", new, line[1:])
+            old, new = old + 1, new + 1
+        first = False

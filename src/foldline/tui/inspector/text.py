@@ -1,0 +1,116 @@
+"""What a row says of a message: its first words, a call's title, the kind; cheap for texts of any size."""
+
+from typing import Final
+
+from foldline.context.projection import Projection
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    DeveloperMessage,
+    ImagePart,
+    SystemMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+)
+from foldline.tui.blocks import clean_line
+
+_LOOK: Final = 2_000
+"""Characters of a text that a row looks at: the first words are there, or nowhere a row could show."""
+_SHOWN: Final = 400
+"""Characters a row may need: more than the widest terminal has cells."""
+
+_PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "directory")
+_OTHER_ARGUMENTS: Final = ("command", "cmd", "pattern", "query", "url", "prompt", "description", "name")
+
+KINDS: Final = {"system": "system", "user": "user", "assistant": "assist", "developer": "dev"}
+
+
+def first_words(text: str) -> str:
+    """The first line with something in it, clean and short."""
+    for line in text[:_LOOK].splitlines():
+        if line.strip():
+            return clean_line(line.strip()[:_SHOWN])
+    return ""
+
+
+def message_words(message: BaseMessage) -> tuple[str, str]:
+    """The first words of a message and their style; of an answer without text what it thinks or calls."""
+    for part in message.parts:
+        if isinstance(part, TextPart) and (words := first_words(part.text)):
+            return _with_source(message, words), "text"
+    if isinstance(message, AssistantMessage) and message.error:
+        return f"failed: {first_words(message.error)}", "alert"
+    for part in message.parts:
+        if isinstance(part, ThinkingPart) and (words := first_words(part.text)):
+            return words, "muted italic"
+    calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+    if calls:
+        return f"calls {', '.join(clean_line(call.name) for call in calls[:8])}", "muted"
+    images = sum(isinstance(part, ImagePart) for part in message.parts)
+    if images:
+        return "an image" if images == 1 else f"{images} images", "muted"
+    return "empty", "muted"
+
+
+def _with_source(message: BaseMessage, words: str) -> str:
+    if isinstance(message, DeveloperMessage) and message.source:
+        return f"{clean_line(message.source)}: {words}"
+    return words
+
+
+def kind_of(message: BaseMessage) -> str:
+    """The kind column of a message that is no tool result."""
+    if isinstance(message, SystemMessage) and message.origin == "summary":
+        return "summary"
+    return KINDS.get(message.type, clean_line(message.type))
+
+
+def call_of(projection: Projection, result: ToolResultMessage) -> ToolCallPart | None:
+    """The call a result answers; None for an orphan."""
+    caller = projection.entry(projection.group(result.index)[0])
+    if isinstance(caller, AssistantMessage):
+        return next((call for call in caller.calls if call.call_id == result.call_id), None)
+    return None
+
+
+def call_title(call: ToolCallPart | None, cwd: str = "") -> tuple[str, bool]:
+    """A call on one line, and whether that is a path: the path, command or pattern of its arguments, else its
+    first text. Paths below `cwd` are shown relative to it."""
+    if call is None:
+        return "", False
+    arguments = call.parsed()
+    for name in _PATH_ARGUMENTS:
+        value = arguments.get(name)
+        if isinstance(value, str) and value and not isinstance(arguments.get("pattern"), str):
+            return clean_line(short_path(value, cwd)[:_SHOWN]), True
+    for name in (*_OTHER_ARGUMENTS, *arguments):
+        value = arguments.get(name)
+        if isinstance(value, str) and value.strip():
+            quoted = name in ("pattern", "query")
+            words = first_words(value)
+            return (f'"{words}"' if quoted else words), False
+    return "", False
+
+
+def short_path(path: str, cwd: str) -> str:
+    """A path relative to the working directory where it lies below it."""
+    return path.removeprefix(f"{cwd.rstrip('/')}/") if cwd.rstrip("/") else path
+
+
+def full_text(projection: Projection, message: BaseMessage) -> str:
+    """Everything of a message that search looks at."""
+    parts: list[str] = []
+    if isinstance(message, ToolResultMessage):
+        call = call_of(projection, message)
+        parts += [message.name, call.arguments if call else "", message.details.brief]
+    for part in message.parts:
+        match part:
+            case TextPart() | ThinkingPart():
+                parts.append(part.text)
+            case ToolCallPart():
+                parts.append(f"{part.name} {part.arguments}")
+            case ImagePart():
+                pass
+    return "\n".join(parts)
