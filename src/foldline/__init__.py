@@ -1,1 +1,107 @@
-"""Foldline."""
+"""Foldline as a library: sessions, their projections, compaction, and the agent. No Textual needed.
+
+    session = foldline.open_session("path/to/session")
+    view = foldline.project(session).view
+    await foldline.compact(session, focus="the failing test")
+
+Importing this imports nothing else; each function brings what it needs.
+"""
+
+from typing import TYPE_CHECKING
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from foldline.agent import Agent
+    from foldline.compaction import CompactionStrategy, Proposal
+    from foldline.context.projection import Projection
+    from foldline.history import Session
+    from foldline.llm import LLM
+    from foldline.protocol import Entry, FoldlineError
+
+__all__ = ["Agent", "FoldlineError", "__version__", "compact", "open_session", "project"]
+
+
+def open_session(path: "str | os.PathLike[str]") -> "Session":
+    """The session in a file or session folder. Another agent's is open for reading only.
+
+    Raises:
+        FoldlineError: there is none, or it is of a format that is not known.
+    """
+    from pathlib import Path
+
+    from foldline.formats import read_foreign
+    from foldline.history import Session
+
+    found = read_foreign(Path(path))
+    if found.format == "foldline":
+        return Session.open(Path(path).expanduser())
+    return Session.from_entries(found.header, found.entries, damage=found.damage)
+
+
+def project(history: "Session | Iterable[Entry]") -> "Projection":
+    """Fold a history: the view the next request would send, and the fate of every entry."""
+    from foldline.context.projection import project as fold
+    from foldline.history import Session
+
+    return fold(history.entries if isinstance(history, Session) else history)
+
+
+async def compact(
+    session: "Session",
+    *,
+    strategy: "CompactionStrategy | None" = None,
+    llm: "LLM | None" = None,
+    focus: str | None = None,
+) -> "Proposal | None":
+    """Fold a session now and commit the fold; None where there was nothing to fold.
+
+    Without `strategy` and `llm`, those of the settings in force in the session's folder. An `llm` that was
+    handed in stays open.
+
+    Raises:
+        FoldlineError: it failed, or the session is read-only; nothing has changed.
+    """
+    import os
+    from contextlib import aclosing, nullcontext
+
+    from foldline.agent.settings import connect_llm, known_window, load_settings
+    from foldline.compaction import plan, propose
+    from foldline.context.budget import budget_for
+    from foldline.protocol import FoldlineError
+
+    if session.read_only:
+        raise FoldlineError(session.read_only)
+    settings = load_settings(session.cwd, os.environ)
+    async with aclosing(connect_llm(settings, os.environ)) if llm is None else nullcontext(llm) as model:
+        window = await known_window(model)
+        budget = budget_for(window, model.info.max_output, settings.budget_settings(window))
+        if plan(session.projection, budget, "manual") is None:
+            return None
+        session.claim()  # before the model is asked
+        proposal = await propose(
+            session.projection,
+            strategy=strategy or settings.strategy(),
+            llm=model,
+            budget=budget,
+            reason="manual",
+            focus=focus,
+        )
+        if proposal is not None:
+            await session.append(proposal.entry, durable=True)
+        return proposal
+
+
+def __getattr__(name: str) -> object:
+    if name == "Agent":
+        from foldline.agent import Agent
+
+        return Agent
+    if name == "FoldlineError":
+        from foldline.protocol import FoldlineError
+
+        return FoldlineError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""A builder of histories: `history().system("…").user("…").assistant("…", calls=[call("read", path="x")]).result("…")`.
+"""A builder of histories: `history().user("…").assistant(calls=[call("read", path="x")]).result("…")`.
 
 Each method appends one entry with the next index and gives the builder back; `last` is the newest index.
 """

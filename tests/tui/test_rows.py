@@ -28,7 +28,7 @@ from foldline.tui.widgets.frames import HEAVY, edge
 from foldline.tui.widgets.header import header
 from foldline.tui.widgets.hints import hints_row
 from foldline.tui.widgets.meter import meter_row
-from foldline.tui.widgets.prompt import queue_rows, waiting_words
+from foldline.tui.widgets.queue import queue_rows, waiting_words
 from foldline.tui.widgets.rows import Piece, piece, row
 from foldline.tui.widgets.sidebar import sidebar
 from foldline.tui.widgets.status import Beside, next_change, status_row

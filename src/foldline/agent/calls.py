@@ -38,7 +38,7 @@ class Calls:
         room = self._desk.room_for_results()
         for position, call in enumerate(calls):
             try:
-                outcome = await self._run(call, room) if room >= _ENOUGH else _NO_ROOM
+                outcome = await self._run(call, room)
             except asyncio.CancelledError:
                 await self._append(call, _CANCELLED, None)
                 for later in calls[position + 1 :]:
@@ -52,14 +52,16 @@ class Calls:
         title = tool.title(call.parsed()) if tool else ""
         desk.emit(events.ToolStarted(call_id=call.call_id, name=call.name, title=title))
         began = time.monotonic()
-        if tool is None:
+        if room < _ENOUGH:
+            outcome = _NO_ROOM
+        elif tool is None:
             names = ", ".join(tool.spec.name for tool in desk.tools)
             outcome = ToolOutcome(
                 f"There is no tool {call.name!r}. There are: {names}.", True, "no such tool ✗"
             )
         else:
             outcome = await self._allowed_run(tool, call, title, room)
-        seconds = None if outcome is _DECLINED else time.monotonic() - began
+        seconds = None if outcome in (_DECLINED, _NO_ROOM) else time.monotonic() - began
         await self._append(call, outcome, seconds)
         desk.emit(
             events.ToolFinished(

@@ -1,11 +1,16 @@
-"""Where settings come from: files and the environment, each a layer of dotted keys with its origin."""
+"""Where settings come from: files and the environment, each a layer of dotted keys with its origin.
+
+Imports nothing that takes time: the chat needs its theme before the first paint, and all else after it.
+"""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from foldline.protocol import FoldlineError
+if TYPE_CHECKING:
+    from foldline.protocol import FoldlineError
 
 PROJECT_FILE = ".foldline.toml"
 CONFIG_FILE = "config.toml"
@@ -42,7 +47,7 @@ def config_file(environ: Mapping[str, str]) -> Path:
 
 
 def project_file(cwd: Path) -> Path | None:
-    """The nearest `.foldline.toml`, from `cwd` up to the top of its git repository; outside of one, its own."""
+    """The nearest `.foldline.toml` from `cwd` up to the top of its git repository; outside of one, only here."""
     folders = [cwd, *cwd.parents]
     top = next((place for place, folder in enumerate(folders) if (folder / ".git").exists()), 0)
     for folder in folders[: top + 1]:
@@ -62,11 +67,11 @@ def from_file(path: Path, *, by_project: bool = False) -> list[Given]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise FoldlineError(f"The settings in {path} cannot be read: {error.strerror}.") from None
+        raise _problem(f"The settings in {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise FoldlineError(f"The settings in {path} are not UTF-8 text.") from None
+        raise _problem(f"The settings in {path} are not UTF-8 text.") from None
     except tomllib.TOMLDecodeError as error:
-        raise FoldlineError(f"The settings in {path} are not valid TOML: {_reason(error)}.") from None
+        raise _problem(f"The settings in {path} are not valid TOML: {_reason(error)}.") from None
     return [Given(key, value, str(path), by_project) for key, value in _flat(table)]
 
 
@@ -86,6 +91,20 @@ def from_environment(environ: Mapping[str, str], top_level: Iterable[str]) -> li
     return given
 
 
+def theme_name(cwd: Path, environ: Mapping[str, str]) -> str | None:
+    """The theme that was chosen, before settings as a whole are looked at; None where none was.
+
+    Raises:
+        FoldlineError: a file of settings cannot be read.
+    """
+    given = from_file(config_file(environ))
+    project = project_file(cwd)
+    given += from_file(project, by_project=True) if project else []
+    given += from_environment(environ, ("theme",))
+    named = [item.value for item in given if item.key == "theme" and isinstance(item.value, str)]
+    return named[-1] if named else None
+
+
 def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
     for key, value in table.items():
         if isinstance(value, dict) and value:
@@ -97,3 +116,9 @@ def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, 
 def _reason(error: tomllib.TOMLDecodeError) -> str:
     text = str(error)
     return text[:1].lower() + text[1:]
+
+
+def _problem(sentence: str) -> "FoldlineError":
+    from foldline.protocol import FoldlineError
+
+    return FoldlineError(sentence)

@@ -103,7 +103,7 @@ class Settings(_Section):
     """All settings, as they are in force."""
 
     model: str = ""
-    """`offline`, or a name the server knows. Empty: the server's own choice; `offline` where none is set up."""
+    """`offline`, or a name the server knows. Empty: the server's choice; `offline` where none is set up."""
     theme: str = "foldline-dark"
     """The colour theme, by name."""
     context: ContextSettings = ContextSettings()

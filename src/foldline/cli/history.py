@@ -7,7 +7,7 @@ from foldline.protocol import BaseMessage, Compaction, Entry, Written
 from foldline.tui.numbers import tokens
 
 from .output import Cell, Column, note, say_heading, say_json, say_legend, say_table
-from .rows import LEGEND, Naming, fate_cell, is_last_of_group, kind_label
+from .rows import LEGEND, Naming, fate_cell, is_failure, is_last_of_group, kind_label, outcome
 from .sources import Source, read_source
 
 
@@ -15,7 +15,7 @@ def run(source: str, as_json: bool, format_name: str | None) -> int:
     found = read_source(source, format_name)
     projection = found.project()
     if as_json:
-        naming = Naming()
+        naming = Naming(found.header.cwd)
         for entry in found.entries:
             naming.note(entry)
             say_json(_entry_json(projection, entry, naming), pretty=False)
@@ -72,9 +72,10 @@ def _say_history(source: Source, projection: Projection) -> None:
         Column("no.", right=True),
         Column("type", most=16),
         Column("entry", grows=True),
+        Column("outcome"),
         Column("tokens", right=True),
     )
-    naming = Naming()
+    naming = Naming(source.header.cwd)
     rows: list[list[Cell | str]] = []
     for place, entry in enumerate(entries):
         naming.note(entry)
@@ -85,7 +86,8 @@ def _say_history(source: Source, projection: Projection) -> None:
                 Cell("" if fate.by is None else str(fate.by), "muted"),
                 str(entry.index),
                 _label(entry, is_last_of_group(entries, place)),
-                naming.preview(entry),
+                naming.about(entry),
+                Cell(outcome(entry), "alert" if is_failure(entry) else "muted"),
                 Cell(tokens(weight.tokens, estimated=weight.estimated) if weight.tokens else "", "muted"),
             ]
         )

@@ -35,7 +35,9 @@ def say_heading(text: str) -> None:
 
 
 def say_legend(text: str) -> None:
-    sys.stdout.write(paint(harmless(text), "muted") + "\n")
+    """What the marks mean: for people at a terminal, not for what reads a pipe."""
+    if sys.stdout.isatty():
+        sys.stdout.write(paint(harmless(text), "muted") + "\n")
 
 
 def note(sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from foldline.compaction.summary_text import unframed
 from foldline.context.view import Fate, ViewItem
 from foldline.history import clip_cells
 from foldline.protocol import (
@@ -30,6 +31,8 @@ from .output import Cell, Style
 PREVIEW_CELLS = 160
 """Of one entry's text: more than any terminal is wide, less than a page."""
 
+OUTCOME_CELLS = 24
+
 _MARKS: Mapping[str, tuple[str, str, Style | None]] = {
     "live": ("L", "┃", None),
     "clipped": ("C", "╏", "altered"),
@@ -51,9 +54,10 @@ _TELLING = ("path", "file_path", "filePath", "file", "command", "cmd", "pattern"
 
 
 class Naming:
-    """The calls seen so far, so that a result can say what it is the result of."""
+    """Names entries in order: a result is told by the call it answers. Paths below `cwd` are relative."""
 
-    def __init__(self) -> None:
+    def __init__(self, cwd: str) -> None:
+        self._below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
         self._calls: dict[str, ToolCallPart] = {}
 
     def note(self, entry: Entry) -> None:
@@ -61,27 +65,46 @@ class Naming:
             self._calls |= {call.call_id: call for call in entry.calls}
 
     def preview(self, entry: Entry) -> str:
-        """What an entry says, on one line. Foreign text, made harmless."""
-        return clip_cells(self._said(entry), PREVIEW_CELLS)
+        """What an entry says, outcome included, on one line. Foreign text, made harmless."""
+        return " · ".join(part for part in (self.about(entry), outcome(entry)) if part)
 
-    def _said(self, entry: Entry) -> str:
+    def about(self, entry: Entry) -> str:
+        """What an entry is about: the first line of its text, or of the call a result answers."""
+        return clip_cells(self._about(entry), PREVIEW_CELLS)
+
+    def _about(self, entry: Entry) -> str:
         match entry:
             case ToolResultMessage():
                 call = self._calls.get(entry.call_id)
-                about = call_title(call) if call else ""
-                brief = entry.details.brief or first_line(entry.text)
-                failed = "failed: " if entry.is_error and not entry.details.brief else ""
-                return "  ".join(part for part in (about, failed + brief) if part)
+                return self._title(call) if call else first_line(entry.text)
             case AssistantMessage() if not entry.text.strip():
-                calls = ", ".join(f"{call.name} {call_title(call)}".strip() for call in entry.calls)
+                calls = ", ".join(f"{call.name} {self._title(call)}".strip() for call in entry.calls)
                 thought = first_line(entry.thinking)
                 return calls or entry.error or (f"({thought})" if thought else "")
+            case SystemMessage(origin="summary"):
+                return first_line(unframed(entry).lstrip("# "))
             case BaseMessage():
                 images = sum(isinstance(part, ImagePart) for part in entry.parts)
                 shown = f"[{images} image{'s' if images > 1 else ''}] " if images else ""
                 return shown + first_line(entry.text)
             case _:
                 return _marker(entry)
+
+    def _title(self, call: ToolCallPart) -> str:
+        return call_title(call).removeprefix(self._below)
+
+
+def outcome(entry: Entry) -> str:
+    """How a tool call ended, in a few words."""
+    if not isinstance(entry, ToolResultMessage):
+        return ""
+    brief = entry.details.brief or first_line(entry.text)
+    failed = entry.is_error and "✗" not in brief
+    return clip_cells(f"{brief} ✗" if failed else brief, OUTCOME_CELLS)
+
+
+def is_failure(entry: Entry) -> bool:
+    return isinstance(entry, ToolResultMessage) and entry.is_error
 
 
 def call_title(call: ToolCallPart) -> str:

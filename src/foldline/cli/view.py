@@ -12,7 +12,7 @@ from foldline.protocol import AssistantMessage, Entry, FoldlineError, Message, R
 from foldline.tui.numbers import percent, short_tokens, tokens
 
 from .output import Cell, Column, note, say_heading, say_json, say_legend, say_table
-from .rows import LEGEND, Naming, is_last_of_group, kind_label, rail, summary_label
+from .rows import LEGEND, Naming, is_failure, is_last_of_group, kind_label, outcome, rail, summary_label
 from .sources import Source, read_source
 from .windows import window_of
 
@@ -101,14 +101,15 @@ def _say_view(source: Source, projection: Projection, window: int, moment: str) 
         Column("no.", right=True),
         Column("kind", most=16),
         Column("item", grows=True),
+        Column("outcome"),
         Column("tokens", right=True),
     )
-    say_table(columns, _rows(projection, items))
+    say_table(columns, _rows(projection, items, source.header.cwd))
     say_legend(LEGEND)
 
 
-def _rows(projection: Projection, items: Sequence[ViewItem]) -> list[list[Cell | str]]:
-    naming = Naming()
+def _rows(projection: Projection, items: Sequence[ViewItem], cwd: str) -> list[list[Cell | str]]:
+    naming = Naming(cwd)
     messages = [item.message for item in items]
     rows: list[list[Cell | str]] = []
     for place, item in enumerate(items):
@@ -121,7 +122,8 @@ def _rows(projection: Projection, items: Sequence[ViewItem]) -> list[list[Cell |
                 mark._replace(text=mark.text.replace("S", " ")) if item.written else mark,
                 str(item.index),
                 Cell(label, "bold" if item.message.type == "user" else None),
-                summary_label(item) + naming.preview(item.message),
+                summary_label(item) + naming.about(item.message),
+                Cell(outcome(item.message), "alert" if is_failure(item.message) else "muted"),
                 Cell(tokens(weight.tokens, estimated=weight.estimated), "muted"),
             ]
         )

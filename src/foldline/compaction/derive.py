@@ -14,6 +14,9 @@ def derive(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Compa
     messages between it and the next new one. Removed messages with no new one before them are truncated.
     The entry still lacks its reason, sizes and details.
     """
+    # The preamble opens every view by itself, wherever it stood: an entry does not mention it.
+    before = [message for message in before if not is_preamble(message)]
+    after = [message for message in after if not is_preamble(message)]
     originals = {message.key: message for message in before}
     tail_start = _tail_start(before, after)
     head_part, tail_part = after[:tail_start], after[tail_start:]
@@ -23,14 +26,13 @@ def derive(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Compa
         if message.index == NEW
         else _kept(message, originals[message.key])
         for position, message in enumerate(head_part)
-        if not is_preamble(message)
     )
     replaced = tuple(
         _kept(message, originals[message.key])
         for message in tail_part
         if message.parts != originals[message.key].parts
     )
-    first_kept = tail_part[0].index if tail_part else before[-1].index + 1
+    first_kept = tail_part[0].index if tail_part else max(message.index for message in before) + 1
     return Compaction(first_kept_index=first_kept, head=head, replaced=replaced)
 
 
@@ -40,7 +42,6 @@ def _tail_start(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> 
     while (
         length < min(len(before), len(after))
         and before[-1 - length].key == after[-1 - length].key
-        and not is_preamble(before[-1 - length])
         and not is_summary(before[-1 - length])
     ):
         length += 1

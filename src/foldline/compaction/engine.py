@@ -8,10 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from foldline.context.budget import Budget
-from foldline.context.cut import Cut, find_cut
+from foldline.context.cut import Cut, find_cut, giant_limit, giant_results
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.llm import LLM, Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, TextChunk
 from foldline.protocol import BaseMessage, Compaction, Reason, Usage, events
@@ -26,8 +27,6 @@ Progress = Callable[[events.CompactionProgress], None]
 
 _MANUAL_SHARE = 4
 """By hand, at most a quarter of what could be folded is kept: who asks for a fold wants one."""
-_LEAST_FOLD = 200
-"""Estimated tokens below which a fold cannot pay: its frame alone takes about 150."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +49,15 @@ class Proposal:
     """A finished, validated fold that has not been committed."""
 
     entry: Compaction
-    view: tuple[tuple[int, int], ...]
-    """Keys of the view it was made for: it fits no other."""
+    view: tuple[ViewItem, ...]
+    """The view it was made for: it fits no other."""
     folded: int
     kept: int
     model_calls: int
 
     def fits(self, projection: Projection) -> bool:
-        """Whether the view is still the one it was made for, or has only grown since."""
-        return tuple(item.key for item in projection.view[: len(self.view)]) == self.view
+        """Whether the view is still the one it was made for, pins included, or has only grown since."""
+        return tuple(projection.view[: len(self.view)]) == self.view
 
 
 def plan(projection: Projection, budget: Budget, reason: Reason, *, overhead: int = 0) -> Plan | None:
@@ -70,9 +69,7 @@ def plan(projection: Projection, budget: Budget, reason: Reason, *, overhead: in
     if reason == "manual":
         keep = min(keep, foldable // _MANUAL_SHARE)
     cut = find_cut(messages, keep, pins=projection.pins)
-    if cut is not None and sum(message_tokens(message) for message in cut.folded) < _LEAST_FOLD:
-        cut = None
-    if cut is None and not _has_giant(projection, keep):
+    if cut is None and not giant_results(messages, giant_limit(keep, budget.window), pins=projection.pins):
         return None
     before = view_size(projection, overhead=overhead).tokens
     gone = cut.folded + cut.previous if cut else ()
@@ -88,10 +85,6 @@ def plan(projection: Projection, budget: Budget, reason: Reason, *, overhead: in
         folded=len(cut.folded) if cut else 0,
         kept=len(messages) - len(gone),
     )
-
-
-def _has_giant(projection: Projection, limit: int) -> bool:
-    return any(item.tokens > limit and item.message.type == "tool_result" for item in projection.view[:-1])
 
 
 async def propose(
@@ -117,8 +110,9 @@ async def propose(
     if planned is None:
         return None
     metered = _Metered(llm, progress)
+    view = tuple(projection.view)
     ctx = CompactionContext(
-        history=tuple(item.message for item in projection.view),
+        history=tuple(item.message for item in view),
         token_count=planned.tokens_before,
         max_context_size=budget.window,
         reserved_context_size=budget.reserve_tokens,
@@ -139,8 +133,10 @@ async def propose(
         except (CompactionFailed, ContextOverflow, LLMError) as error:
             failure = error
             continue
-        if after is None:
+        if after is None and failure is None:
             return None
+        if after is None:
+            break
         progress(events.CompactionProgress(stage="verify", drafted_tokens=metered.drafted))
         wrong = faults(ctx.history, after, ctx.pins)
         if wrong:
@@ -163,7 +159,7 @@ async def propose(
         gone = {message.key for message in ctx.history} - {message.key for message in after}
         return Proposal(
             entry=entry,
-            view=tuple(message.key for message in ctx.history),
+            view=view,
             folded=len(gone),
             kept=len(ctx.history) - len(gone),
             model_calls=metered.calls,
@@ -236,11 +232,16 @@ INEFFECTIVE = 0.9
 
 
 def automation_paused(projection: Projection) -> bool:
-    """Whether the two newest folds were automatic and of no use: another would loop (invariant 8)."""
-    newest = projection.compactions()[-2:]
+    """Whether the two newest changes of the view are automatic folds of no use: another would loop.
+
+    An edit, a clear, a rewind or a fold by hand since is the user acting (invariant 8).
+    """
+    newest = projection.markers[-2:]
     return len(newest) == 2 and all(
-        fold.reason in ("threshold", "overflow") and fold.tokens_after > INEFFECTIVE * fold.tokens_before
-        for fold in newest
+        isinstance(marker, Compaction)
+        and marker.reason != "manual"
+        and marker.tokens_after > INEFFECTIVE * marker.tokens_before
+        for marker in newest
     )
 
 

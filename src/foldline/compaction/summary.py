@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 
-from foldline.context.cut import Cut, find_cut, giant_results
+from foldline.context.cut import Cut, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, language_of
 from foldline.context.serialise import serialise
 from foldline.context.stubs import clip, with_text
@@ -64,21 +64,27 @@ class SummaryCompaction:
 
 def assemble(ctx: CompactionContext, cut: Cut, summary: str) -> list[BaseMessage]:
     """The new view: preamble, summary, what stays of the folded part, the tail with its giants clipped."""
-    before = ctx.history[: cut.position]
-    stays = [message for message in before if message.index in ctx.pins or message is cut.request]
     preamble = [message for message in ctx.history if is_preamble(message)]
-    tail = ctx.history[cut.position :]
+    before, tail = _movable(ctx.history[: cut.position]), _movable(ctx.history[cut.position :])
+    stays = [message for message in before if message.index in ctx.pins or message is cut.request]
     return [*preamble, framed(summary), *stays, *_clip_giants(ctx, tail)]
+
+
+def _movable(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    return [message for message in messages if not is_preamble(message)]
 
 
 def _clipped_only(ctx: CompactionContext) -> Sequence[BaseMessage] | None:
     """Where nothing can be cut, a giant result that was seen already may still be clipped."""
-    clipped = _clip_giants(ctx, ctx.history)
-    return None if all(a is b for a, b in zip(clipped, ctx.history, strict=True)) else clipped
+    movable = _movable(ctx.history)
+    clipped = _clip_giants(ctx, movable)
+    if all(a is b for a, b in zip(clipped, movable, strict=True)):
+        return None
+    return [*(message for message in ctx.history if is_preamble(message)), *clipped]
 
 
 def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    limit = max(ctx.keep_recent_tokens, 1)
+    limit = giant_limit(ctx.keep_recent_tokens, ctx.max_context_size)
     giants = {result.index for result in giant_results(messages, limit, pins=ctx.pins)}
     return [
         with_text(message, clip(message.text, limit // 2, message.index))

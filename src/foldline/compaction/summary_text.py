@@ -51,7 +51,8 @@ def with_appendix(
         ("read-files", list(details.read_files)),
         ("modified-files", list(details.modified_files)),
     )
-    blocks = [_block(tag, _newest(lines, room)) for tag, lines in sections if lines]
+    fitting = ((tag, _newest(lines, room)) for tag, lines in sections)
+    blocks = [_block(tag, lines) for tag, lines in fitting if lines]
     return "\n\n".join([notes.strip(), *blocks])
 
 
@@ -75,12 +76,13 @@ def _appended(summary: str, tag: str) -> list[str]:
 
 
 def _newest(lines: list[str], max_tokens: int) -> list[str]:
+    """The newest lines that fit; a single line too long for what is left makes no older one disappear."""
     kept: list[str] = []
     for line in reversed(lines):
-        max_tokens -= estimate_tokens(line) + 1
-        if max_tokens < 0:
-            break
-        kept.append(line)
+        tokens = estimate_tokens(line) + 1
+        if tokens <= max_tokens:
+            max_tokens -= tokens
+            kept.append(line)
     return kept[::-1]
 
 

@@ -39,10 +39,13 @@ def smaller(rewrite: Rewrite) -> list[str]:
 
 def known_and_in_order(rewrite: Rewrite) -> list[str]:
     places = {message.key: place for place, message in enumerate(rewrite.before)}
-    order = [places.get(message.key, -1) for message in rewrite.after if message.index != NEW]
-    if -1 in order:
+    survivors = [message for message in rewrite.after if message.index != NEW]
+    if any(message.key not in places for message in survivors):
         return ["it holds a message with an index that was not in the view"]
-    return [] if order == sorted(set(order)) else ["its messages are out of order or doubled"]
+    if len({message.key for message in survivors}) < len(survivors):
+        return ["it holds a message twice"]
+    order = [places[message.key] for message in survivors if not is_preamble(message)]
+    return [] if order == sorted(order) else ["its messages are out of order"]
 
 
 def preamble_stays(rewrite: Rewrite) -> list[str]:
@@ -86,17 +89,45 @@ def fresh_results_survive(rewrite: Rewrite) -> list[str]:
     return faults
 
 
+def groups_whole(rewrite: Rewrite) -> list[str]:
+    """A call and its results stay or go together (invariant 6)."""
+    survivors = rewrite.survivors()
+    faults = []
+    for group in _groups(rewrite.before):
+        stays = [message.key in survivors for message in group]
+        if any(stays) and not all(stays):
+            faults.append(f"the tool group of entry {group[0].index} is torn")
+    return faults
+
+
+def _groups(messages: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
+    groups: list[list[BaseMessage]] = []
+    for message in messages:
+        if isinstance(message, ToolResultMessage) and groups:
+            groups[-1].append(message)
+        elif isinstance(message, AssistantMessage):
+            groups.append([message])
+    return groups
+
+
 def valid_for_the_api(rewrite: Rewrite) -> list[str]:
     return pairing_faults(paired(rewrite.after))
 
 
 def tail_begins_well(rewrite: Rewrite) -> list[str]:
-    """What follows the last new text is never a tool result or a developer message (invariant 6)."""
+    """What is kept, pins apart, never begins with a tool result or a developer message (invariant 6)."""
     new = [place for place, message in enumerate(rewrite.after) if message.index == NEW]
-    following = rewrite.after[new[-1] + 1 :] if new else ()
-    if following and isinstance(following[0], ToolResultMessage | DeveloperMessage):
-        return [f"its kept part begins with entry {following[0].index}, a {following[0].type}"]
+    kept = rewrite.after[new[-1] + 1 :] if new else rewrite.after
+    first = _first_movable(kept, rewrite.pins)
+    as_before = not new and first == _first_movable(rewrite.before, rewrite.pins)
+    if isinstance(first, ToolResultMessage | DeveloperMessage) and not as_before:
+        return [f"its kept part begins with entry {first.index}, a {first.type}"]
     return []
+
+
+def _first_movable(messages: Sequence[BaseMessage], pins: frozenset[int]) -> BaseMessage | None:
+    movable = (message for message in messages if not (is_preamble(message) or message.index in pins))
+    return next(movable, None)
 
 
 RULES: tuple[Callable[[Rewrite], list[str]], ...] = (
@@ -106,6 +137,7 @@ RULES: tuple[Callable[[Rewrite], list[str]], ...] = (
     pins_stay,
     request_survives,
     fresh_results_survive,
+    groups_whole,
     valid_for_the_api,
     tail_begins_well,
 )

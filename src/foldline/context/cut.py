@@ -8,6 +8,10 @@ from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, 
 from .tokens import message_tokens
 from .view import is_preamble, is_summary
 
+LEAST_FOLD = 200
+"""Estimated tokens below which a fold cannot pay: its frame alone takes about 150."""
+_LEAST_GIANT = 512
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -17,7 +21,7 @@ class Cut:
     """Where the verbatim tail begins."""
     first_kept_index: int
     previous: tuple[BaseMessage, ...]
-    """Earlier summaries: inputs of the new one."""
+    """Earlier summaries: inputs of the new one. Pinned ones stay and are none of them."""
     history: tuple[BaseMessage, ...]
     """Folded whole turns."""
     request: UserMessage | None
@@ -52,33 +56,35 @@ def find_cut(
     """The cut that keeps at least `keep_tokens` (an estimate before calibration), or None.
 
     Walks back from the newest message; the cut is the nearest legal place at or before where the sum is
-    reached. None where that leaves nothing to fold. The newest tool group is always kept, so a result
-    that no request has carried yet is never folded (invariant 7).
+    reached. None where that leaves nothing worth folding. A result that no request has carried yet is
+    never folded (invariant 7).
     """
-    position = _reach(messages, keep_tokens)
+    position = min(_reach(messages, keep_tokens), _unseen_from(messages))
     legal = [place for place in legal_positions(messages, pins) if place <= position]
-    return cut_at(messages, legal[-1], pins=pins) if legal else None
+    cut = cut_at(messages, legal[-1], pins=pins) if legal else None
+    if cut is None or sum(message_tokens(message) for message in cut.folded) < LEAST_FOLD:
+        return None
+    return cut
 
 
 def cut_at(
     messages: Sequence[BaseMessage], position: int, *, pins: frozenset[int] = frozenset()
 ) -> Cut | None:
     """The division at a legal position; None where it would fold nothing but a request that is kept."""
-    folded = [
-        message
-        for message in messages[:position]
-        if not (is_preamble(message) or is_summary(message) or message.index in pins)
-    ]
-    request, split = _split_turn(folded, messages[position])
-    history, prefix = tuple(folded[:split]), tuple(folded[split:])
-    if request is not None:
-        prefix = prefix[1:]
+    turn = _turn_start(messages, position)
+    history = _foldable(messages[:turn], pins)
+    prefix = _foldable(messages[turn:position], pins)
+    request = None
+    if prefix and isinstance(prefix[0], UserMessage):
+        request, prefix = prefix[0], prefix[1:]
     if not history and not prefix:
         return None
     return Cut(
         position=position,
         first_kept_index=messages[position].index,
-        previous=tuple(message for message in messages[:position] if is_summary(message)),
+        previous=tuple(
+            message for message in messages[:position] if is_summary(message) and message.index not in pins
+        ),
         history=history,
         request=request,
         prefix=prefix,
@@ -95,6 +101,15 @@ def _reach(messages: Sequence[BaseMessage], keep_tokens: int) -> int:
     return 0
 
 
+def _unseen_from(messages: Sequence[BaseMessage]) -> int:
+    """Where the newest answer stands if results came after it, and no request has carried them yet."""
+    for position in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[position], AssistantMessage):
+            unseen = any(isinstance(message, ToolResultMessage) for message in messages[position:])
+            return position if unseen else len(messages)
+    return len(messages)
+
+
 def _first_foldable(messages: Sequence[BaseMessage], pins: frozenset[int]) -> int:
     """Folding starts at the first item that is no preamble, summary or pin (DESIGN §4)."""
     for position, message in enumerate(messages):
@@ -103,15 +118,27 @@ def _first_foldable(messages: Sequence[BaseMessage], pins: frozenset[int]) -> in
     return len(messages)
 
 
-def _split_turn(folded: Sequence[BaseMessage], first_kept: BaseMessage) -> tuple[UserMessage | None, int]:
-    """The request of the turn the cut divides, and where that turn begins in what is folded."""
-    if isinstance(first_kept, UserMessage):
-        return None, len(folded)
-    for position in range(len(folded) - 1, -1, -1):
-        message = folded[position]
-        if isinstance(message, UserMessage):
-            return message, position
-    return None, len(folded)
+def _turn_start(messages: Sequence[BaseMessage], position: int) -> int:
+    """Where the turn begins that a cut at `position` divides; `position` where it divides none."""
+    if isinstance(messages[position], UserMessage):
+        return position
+    for start in range(position - 1, -1, -1):
+        if isinstance(messages[start], UserMessage):
+            return start
+    return position
+
+
+def _foldable(messages: Sequence[BaseMessage], pins: frozenset[int]) -> tuple[BaseMessage, ...]:
+    return tuple(
+        message
+        for message in messages
+        if not (is_preamble(message) or is_summary(message) or message.index in pins)
+    )
+
+
+def giant_limit(keep_tokens: int, window: int) -> int:
+    """Estimated tokens above which a single result is a giant: more than all that is kept, and no trifle."""
+    return max(keep_tokens, window // 16, _LEAST_GIANT)
 
 
 def giant_results(

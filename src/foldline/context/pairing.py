@@ -13,7 +13,9 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     missing: list[BaseMessage] = []
     for message in messages:
         if isinstance(message, ToolResultMessage):
-            missing = [stub for stub in missing if not _answers(message, stub)]
+            answered = next((stub for stub in missing if _answers(message, stub)), None)
+            if answered is not None:
+                missing.remove(answered)
         else:
             sent += missing
             missing = _stubs(message)

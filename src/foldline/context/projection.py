@@ -6,6 +6,7 @@ change it, linear from its target for an undo or a revert. Each marker that chan
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ from foldline.protocol import (
     ToolResultMessage,
     Undo,
     Usage,
+    UserMessage,
     Written,
     text_parts,
 )
@@ -35,10 +37,8 @@ from foldline.protocol import (
 from .calibration import Calibration
 from .stubs import hidden_stub, with_text
 from .tokens import message_tokens
+from .undoing import ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, is_preamble
-
-ViewMarker = Compaction | Clear | Edit | Revert
-"""The markers that change the view, each of which an undo can take back."""
 
 Key = tuple[int, int]
 
@@ -85,10 +85,12 @@ class Projection:
         self._fates: dict[Key, Fate] = {}
         self._pins: set[int] = set()
         self._changes: list[_Change] = []
+        self._markers: list[ViewMarker] = []
+        self._in_force: list[ViewMarker] = []
         self._undos: list[Undo] = []
         self._annulled: frozenset[int] = frozenset()
         self._checkpoints: dict[int, int] = {}
-        self._open_calls: dict[str, int] = {}
+        self._open_calls: dict[str, list[int]] = {}
         self._results: dict[int, list[int]] = {}
         self._caller: dict[int, int] = {}
         self._recorded: list[tuple[Key, Fate | None]] | None = None
@@ -126,9 +128,9 @@ class Projection:
 
     def _cleared_after(self, index: int) -> Fate | None:
         """Cleared outranks dropped and truncated (DESIGN §4), though such entries were gone already."""
-        for change in self._changes:
-            if isinstance(change.marker, Clear) and change.marker.index > index:
-                return Fate("cleared", change.marker.index)
+        for marker in self._in_force:
+            if isinstance(marker, Clear) and marker.index > index:
+                return Fate("cleared", marker.index)
         return None
 
     def is_pinned(self, index: int) -> bool:
@@ -141,12 +143,12 @@ class Projection:
 
     def compactions(self) -> list[Compaction]:
         """The compactions in force, oldest first: those neither undone nor reverted."""
-        return [
-            change.marker
-            for change in self._changes
-            if isinstance(change.marker, Compaction)
-            and self._fates.get((change.marker.index, 0), ASIDE).kind != "reverted"
-        ]
+        return [marker for marker in self._in_force if isinstance(marker, Compaction)]
+
+    @property
+    def markers(self) -> Sequence[ViewMarker]:
+        """The markers in force that change the view, oldest first: those neither undone nor reverted."""
+        return self._in_force
 
     def restored_files(self, index: int) -> bool:
         """Whether the entry is a rewind that put the files back, too."""
@@ -167,16 +169,12 @@ class Projection:
 
     def undo_refusal(self, target: int) -> str | None:
         """Why the marker at `target` cannot be undone now; None where it can."""
-        marker = self.entry(target)
-        if not isinstance(marker, Compaction | Clear | Edit | Revert | Undo):
+        if not isinstance(self.entry(target), ViewMarker | Undo):
             return f"Entry {target} is no fold, clear, edit, rewind or undo: nothing to take back."
         if target in self._annulled:
             return f"Entry {target} is already undone."
-        for change in self._changes:
-            later = change.marker
-            if isinstance(later, Compaction) and later.index > target:
-                return f"Fold {later.index} builds on entry {target}: undo fold {later.index} first."
-        return None
+        undo = Undo(index=self.last_index + 1, target=target)
+        return undo_refusal(undo, self._undos, self._markers, self._checkpoints)
 
     def view_is_prefix_of(self, later: Sequence[ViewItem]) -> bool:
         """Whether `later` only adds items to the present view."""
@@ -202,6 +200,7 @@ class Projection:
             case BaseMessage():
                 self._add_message(entry)
             case Compaction() | Clear() | Edit() | Revert():
+                self._markers.append(entry)
                 if entry.index not in self._annulled:
                     self._change(entry, position)
             case Checkpoint():
@@ -216,11 +215,12 @@ class Projection:
 
     def _add_message(self, message: BaseMessage) -> None:
         self._note_group(message)
+        sent = self.tokens
         self._place(message)
         if isinstance(message, AssistantMessage):
             self.model = message.model or self.model
             if message.usage is not None:
-                self._anchor_at(message.usage, message.model or "")
+                self._anchor_at(message.usage, message.model or "", sent)
 
     def _place(self, message: BaseMessage) -> None:
         """At the end of the view, or with its tool group. A failed answer without words stays aside."""
@@ -236,8 +236,10 @@ class Projection:
             return
         place = self._end_of_group(caller)
         if place is not None:
+            if caller in self._pins:
+                self._pins.add(result.index)
             self._set_fate((result.index, 0), LIVE)
-            self._insert(place, _item(result))
+            self._insert(place, replace(_item(result), pinned=result.index in self._pins))
             return
         fate = self.fate(caller)  # a result that comes when its call has left the view goes with it
         self._set_fate((result.index, 0), Fate("truncated", fate.by) if fate.kind == "summarised" else fate)
@@ -246,10 +248,12 @@ class Projection:
         """Which call a result answers. A result without an open call belongs to nothing and stays aside."""
         match message:
             case AssistantMessage():
-                self._open_calls.update({call.call_id: message.index for call in message.calls})
+                counts = Counter(call.call_id for call in message.calls)  # some servers repeat an id
+                self._open_calls.update({call_id: [message.index] * n for call_id, n in counts.items()})
             case ToolResultMessage():
-                caller = self._open_calls.pop(message.call_id, None)
-                if caller is not None:
+                waiting = self._open_calls.get(message.call_id)
+                if waiting:
+                    caller = waiting.pop()
                     self._caller[message.index] = caller
                     self._results.setdefault(caller, []).append(message.index)
                 self.touches.extend((message.index, touch) for touch in message.details.files)
@@ -266,10 +270,11 @@ class Projection:
                 return position + 1
         return None
 
-    def _anchor_at(self, usage: Usage, model: str) -> None:
-        reported = usage.input + usage.output - usage.reasoning
-        if usage.input and self.calibration.plausible(model, usage.input, self.tokens):
-            self.anchor = Anchor(reported=reported, estimated=self.tokens)
+    def _anchor_at(self, usage: Usage, model: str, sent: int) -> None:
+        """`sent` is the estimate of the view before the answer, which counts where the view holds it."""
+        answer = usage.output - usage.reasoning if self.tokens > sent else 0
+        if usage.input and self.calibration.plausible(model, usage.input, sent):
+            self.anchor = Anchor(reported=usage.input + answer, estimated=self.tokens)
 
     def _learn(self, request: RequestRecord) -> None:
         if request.usage is not None and request.estimated:
@@ -314,6 +319,9 @@ class Projection:
                 self._revert(marker)
         recorded, self._recorded = tuple(reversed(self._recorded)), None
         self._changes.append(_Change(marker, position, view, pins, recorded))
+        self._in_force.append(marker)
+        if isinstance(marker, Revert):
+            self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
         self.anchor = None
 
     def _fold(self, fold: Compaction) -> None:
@@ -324,17 +332,27 @@ class Projection:
         replaced = {(piece.ref, piece.nth): piece for piece in fold.replaced}
         view = [item for item in self.view if is_preamble(item.message) and item.key not in placed]
         view += [item for item in head if item is not None]
-        for item in self.view:
+        for item in self._from(fold.first_kept_index):
             if item.key in placed or is_preamble(item.message) or item.written:
                 continue
-            if item.index >= fold.first_kept_index:
-                piece = replaced.get(item.key)
-                view.append(self._altered(item, piece, fold.index) if piece else item)
+            piece = replaced.get(item.key)
+            view.append(self._altered(item, piece, fold.index) if piece else item)
         kept = {item.key for item in view}
         for item in self.view:
             if item.key not in kept:
                 self._set_fate(item.key, _fold_fate(item, fold.index, written))
         self._set_view(view)
+
+    def _from(self, first_kept: int) -> list[ViewItem]:
+        """The view from this entry on, by place: a late result stands with its call, whatever its index."""
+        for position, item in enumerate(self.view):
+            if item.index == first_kept and not item.written:
+                return self.view[position:]
+        return [item for item in self.view if self._rank(item.index) >= first_kept]
+
+    def _rank(self, index: int) -> int:
+        """Where an entry belongs in the order of the view: a result with its call."""
+        return self._caller.get(index, index)
 
     def _head_item(
         self, fold: Compaction, piece: Kept | Written, old: dict[Key, ViewItem], written: list[Written]
@@ -395,6 +413,7 @@ class Projection:
             case "drop":
                 self._pins.difference_update(group)
                 self._drop(group, edit.index)
+                self._flag_pins()
 
     def _flag_pins(self) -> None:
         self.view = [
@@ -419,7 +438,9 @@ class Projection:
 
     def _place_of(self, index: int) -> int:
         for position, item in enumerate(self.view):
-            if not item.written and not is_preamble(item.message) and item.index > index:
+            if item.written or is_preamble(item.message):
+                continue
+            if self._rank(item.index) > self._rank(index):
                 return position
         return len(self.view)
 
@@ -442,8 +463,8 @@ class Projection:
         self._set_view(stays)
 
     def _revert(self, revert: Revert) -> None:
-        back_to = self._checkpoints.get(revert.checkpoint)
-        if back_to is None:
+        back_to = self._checkpoints.get(revert.checkpoint, revert.index)
+        if back_to >= revert.index:
             return
         reverted = self._reverted_since(back_to)
         view = self._go_back_to(back_to)
@@ -451,7 +472,11 @@ class Projection:
             self._set_fate(key, Fate("reverted", revert.index))
         self._set_view(view)
         kept = None if revert.kept is None else self._verbatim(revert.kept)
-        if kept is not None and all(item.index != kept.index for item in view):
+        if (
+            kept is not None
+            and isinstance(kept.message, UserMessage)
+            and all(item.index != kept.index for item in view)
+        ):
             self._set_fate(kept.key, LIVE)
             self._insert(len(self.view), kept)
         if revert.message is not None:
@@ -473,8 +498,8 @@ class Projection:
             if change.marker.index < index:
                 break
             for key, fate in change.fates:
-                if fate is not None and key[0] <= index:
-                    self._set_fate(key, fate)
+                if key[0] <= index:
+                    self._set_fate(key, fate or ASIDE)
             view, pins = change.view, set(change.pins)
         self._pins = set(pins)
         return [item for item in view if item.index <= index]
@@ -483,12 +508,11 @@ class Projection:
 
     def _undo(self, undo: Undo) -> None:
         """As if the target had never been appended: back to before it, then everything since once more."""
-        if self.undo_refusal(undo.target) is not None:
+        if undo.target >= undo.index or self.undo_refusal(undo.target) is not None:
             return
         self._undos.append(undo)
-        annulled = _annulled(self._undos)
-        since = min(annulled ^ self._annulled)
-        self._annulled = annulled
+        was_annulled, self._annulled = self._annulled, annulled(self._undos)
+        since = min(self._annulled ^ was_annulled)
         start = bisect_left(self._indices, since)
         while self._changes and self._changes[-1].position >= start:
             change = self._changes.pop()
@@ -498,6 +522,7 @@ class Projection:
         # Messages since then are in the restored view only as far as they came before the next change.
         self._set_view([item for item in self.view if item.index < since])
         self._replay(start)
+        self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
         self.anchor = None
 
     def _replay(self, start: int) -> None:
@@ -537,12 +562,3 @@ def _fold_fate(item: ViewItem, fold: int, written: Sequence[Written]) -> Fate:
 
 def _within(index: int, spans: Sequence[Span]) -> bool:
     return any(first <= index <= last for first, last in spans)
-
-
-def _annulled(undos: Sequence[Undo]) -> frozenset[int]:
-    """The targets of the undos in force: an undone undo annuls nothing."""
-    annulled: set[int] = set()
-    for undo in reversed(undos):
-        if undo.index not in annulled:
-            annulled.add(undo.target)
-    return frozenset(annulled)

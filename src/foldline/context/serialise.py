@@ -3,6 +3,7 @@
 Long results and arguments are shortened in the middle.
 """
 
+import re
 from collections.abc import Sequence
 
 from foldline.protocol import (
@@ -20,6 +21,9 @@ RESULT_CHARACTERS = 4_000
 """Of one tool result: enough for an error and its surroundings, too little for a whole file."""
 ARGUMENT_CHARACTERS = 800
 """Of one argument: a path or a command whole, the body of a written file not."""
+
+_FORGED = re.compile(r"^(\[(?:User|Assistant|Tool result|Developer)\b)", re.MULTILINE)
+"""A label within a text: indented, so that quoted output cannot pass for what the user said."""
 
 
 def serialise(messages: Sequence[BaseMessage]) -> str:
@@ -58,7 +62,8 @@ def _blocks(message: BaseMessage) -> list[str]:
 
 
 def _labelled(label: str, text: str) -> list[str]:
-    return [f"[{label}]: {text}"] if text.strip() else []
+    harmless = _FORGED.sub(r" \1", text)
+    return [f"[{label}]: {harmless}"] if text.strip() else []
 
 
 def _images(message: BaseMessage) -> str:

@@ -12,98 +12,53 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
+from foldline.tui import dialogs
 from foldline.tui.blocks import BlockView, Key
-from foldline.tui.blocks.cells import Span
 from foldline.tui.blocks.clean import clean_line
-from foldline.tui.commands import (
-    BY_ID,
-    COMMANDS,
-    check_handlers,
-    key_name,
-    keys_or_usage,
-    slash_matches,
-    slash_usage,
-)
+from foldline.tui.candidates import candidates
+from foldline.tui.commands import BY_ID, COMMANDS, check_handlers, key_name
 from foldline.tui.escape import EscFacts, EscStep, InterruptFacts, escape_step, interrupt_step
 from foldline.tui.inputs import Completing
+from foldline.tui.messages import (
+    CancelRequested,
+    CommandInvoked,
+    PromptSubmitted,
+    QuestionAnswered,
+    QueueEdited,
+)
 from foldline.tui.state import ChatState
-from foldline.tui.widgets.approval import Answer, QuestionDock
+from foldline.tui.widgets.approval import QuestionDock
 from foldline.tui.widgets.completion import Candidate, CompletionList
 from foldline.tui.widgets.header import Header
 from foldline.tui.widgets.hints import Hints
-from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.meter import Meter
 from foldline.tui.widgets.prompt import Prompt
-from foldline.tui.widgets.rows import crop
 from foldline.tui.widgets.sidebar import Sidebar
 from foldline.tui.widgets.status import Beside, Status, next_change
+from foldline.tui.widgets.toosmall import LEAST, TooSmall
+
+__all__ = [
+    "CancelRequested",
+    "ChatScreen",
+    "CommandInvoked",
+    "PromptSubmitted",
+    "QuestionAnswered",
+    "QueueEdited",
+]
 
 SIDEBAR_FROM = 100
 """Columns from which the side list is shown."""
 FRAME_FROM = 18
 """Rows from which header and hints are shown."""
-LEAST = (40, 10)
-"""Columns and rows below which nothing can be read."""
 REMARK_SECONDS = 4.0
 """How long an answer to a key stands in the status row."""
 
 Clock = Callable[[], float]
-
-
-class PromptSubmitted(Message):
-    """The reader sent text for the model."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
-
-
-class CommandInvoked(Message):
-    """A command of scope `app` was asked for, by key, slash or palette."""
-
-    def __init__(self, command: str, argument: str) -> None:
-        super().__init__()
-        self.command = command
-        self.argument = argument
-
-
-class CancelRequested(Message):
-    """What runs is to be cancelled."""
-
-
-class QueueEdited(Message):
-    """The queue is to become `after`, if it still is `before`; or to be paused or resumed."""
-
-    def __init__(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
-        super().__init__()
-        self.before = before
-        self.after = after
-        self.paused = paused
-
-
-class QuestionAnswered(Message):
-    """The reader's word on a tool call."""
-
-    def __init__(self, call_id: str, answer: Answer) -> None:
-        super().__init__()
-        self.call_id = call_id
-        self.answer = answer
-
-
-class TooSmall(Lines):
-    """The one line of a terminal that is too small; what runs, runs on."""
-
-    DEFAULT_CSS: ClassVar[str] = "TooSmall { display: none; }"
-
-    def lines(self, width: int) -> list[list[Span]]:
-        columns, rows = LEAST
-        return [crop([(f"Too small: needs {columns}x{rows}", "text")], width)]
 
 
 def _bindings() -> list[BindingType]:
@@ -121,6 +76,11 @@ def _bindings() -> list[BindingType]:
         if command.place != "prompt"
         for at, key in enumerate(command.keys)
     ]
+
+
+def _left_behind(count: int) -> str:
+    """What a quit says about prompts that wait."""
+    return f"; {count} waiting {'prompt is' if count == 1 else 'prompts are'} not sent" if count else ""
 
 
 class ChatScreen(Screen[None]):
@@ -164,7 +124,7 @@ class ChatScreen(Screen[None]):
         self._too_small = TooSmall()
         self._handlers: dict[str, Callable[[str], None]] = {
             "complete": lambda _: self._complete(),
-            "editor": lambda _: self._external_editor(),
+            "editor": lambda _: self._edit_prompt(),
             "prompt-older": lambda _: self._to_prompt(-1),
             "prompt-newer": lambda _: self._to_prompt(1),
             "page-up": lambda _: self.transcript.scroll_pages(-1),
@@ -175,10 +135,10 @@ class ChatScreen(Screen[None]):
             "decline": lambda _: self.dock.answer("deny"),
             "escape": lambda _: self._escape(),
             "interrupt": lambda _: self._interrupt(),
-            "theme": self._theme,
-            "help": lambda _: self._help(),
-            "help-panel": lambda _: self._help(),
-            "palette": lambda _: self._palette(),
+            "theme": lambda name: dialogs.change_theme(self.app, name, self.remark),
+            "help": lambda _: dialogs.open_help(self.app),
+            "help-panel": lambda _: dialogs.open_help(self.app),
+            "palette": lambda _: dialogs.open_palette(self.app, self.state, self._chosen),
         }
         check_handlers(self._handlers, "chat")
 
@@ -437,94 +397,31 @@ class ChatScreen(Screen[None]):
                 self.post_message(CommandInvoked("quit", ""))
             case "warn":
                 self._quit_warned = now
-                count = self.state.waiting.count
-                stays = (
-                    f"; {count} waiting {'prompt is' if count == 1 else 'prompts are'} not sent"
-                    if count
-                    else ""
-                )
-                self.remark(f"Ctrl+C again quits{stays}")
-
-    def _help(self) -> None:
-        from foldline.tui.help import HelpScreen
-
-        self.app.push_screen(HelpScreen())
-
-    def _palette(self) -> None:
-        from foldline.tui.picker import Choice, Picker
-
-        usable = [command for command in COMMANDS if command.palette and command.enabled(self.state)]
-        choices = [Choice(c.id, c.title, keys_or_usage(c)) for c in usable]
-        self.app.push_screen(Picker("What do you want to do?", choices), self._chosen)
+                self.remark(f"Ctrl+C again quits{_left_behind(self.state.waiting.count)}")
 
     def _chosen(self, command: str | None) -> None:
         if command is not None:
             self.run_command(command)
 
-    def _theme(self, name: str) -> None:
-        from foldline.tui.themes import own_themes
-
-        names = own_themes(self.app.available_themes.values())
-        if name in names:
-            self.app.theme = name
-            self.remark(f"Theme {name}")
-        elif name:
-            self.remark(f"There is no theme {name}; there are {', '.join(names)}")
-        else:
-            self._pick_theme(names)
-
-    def _pick_theme(self, names: Sequence[str]) -> None:
-        """Moving through the list shows each theme; leaving it gives back the one before."""
-        from foldline.tui.picker import Choice, Picker
-
-        before = self.app.theme
-
-        def use(name: str | None) -> None:
-            self.app.theme = name or before
-
-        picker = Picker("Which colours?", [Choice(n, n) for n in names], marked=before, on_mark=use)
-        self.app.push_screen(picker, use)
-
-    def _external_editor(self) -> None:
-        from foldline.tui.external import edit_text
-
-        try:
-            with self.app.suspend():
-                text = edit_text(self.prompt.editor.text)
-        except (OSError, ValueError) as error:
-            self.remark(f"The editor did not work: {error}; the prompt is as it was")
-            return
-        self.prompt.editor.put(text)
+    def _edit_prompt(self) -> None:
+        text = dialogs.edited(self.app, self.prompt.editor.text, self.remark)
+        if text is not None:
+            self.prompt.editor.put(text)
 
     # --- Completion -----------------------------------------------------------------------------------
 
     def _candidates(self, word: Completing) -> Sequence[Candidate]:
-        match word.kind:
-            case "command":
-                return tuple(
-                    Candidate(
-                        f"/{command.slash}" + (" " if command.argument else ""),
-                        slash_usage(command),
-                        command.help,
-                    )
-                    for command in slash_matches(word.typed, self.state)
-                )
-            case "file":
-                from foldline.tui.files import match_files
-
-                if self._files is None:
-                    self._files = ()
-                    self._list_files()
-                found = match_files(word.typed, self._files)
-                return tuple(Candidate(f"@{path} ", clean_line(path)) for path in found)
+        if word.kind == "file" and self._files is None:
+            self._files = ()
+            self._list_files()
+        return candidates(word, self.state, self._files or ())
 
     @work(thread=True, exclusive=True, group="files", exit_on_error=False)
     def _list_files(self) -> None:
         from foldline.tui.files import list_files
 
         if self._root is not None:
-            files = list_files(self._root)
-            self.app.call_from_thread(self._files_known, files)
+            self.app.call_from_thread(self._files_known, list_files(self._root))
 
     def _files_known(self, files: tuple[str, ...]) -> None:
         self._files = files

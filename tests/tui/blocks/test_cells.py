@@ -90,6 +90,16 @@ def test_a_row_gives_up_seconds_then_path_then_tokens_and_never_name_or_status()
     assert row_at(18).split() == ["▸", "edit", "…", "exit", "1"] or row_at(18).split()[-2:] == ["exit", "1"]
 
 
+def test_rows_below_each_other_keep_their_columns_below_each_other() -> None:
+    for width in range(20, 100):
+        ends = set()
+        for name in ("a", "a/long/path/to/some/file/name.py" * 2):
+            columns = (Column("0.5k", 6, drop="last"), Column("0.1 s", 6, drop="first"))
+            row = RowBlock((1, 0), (("▸ ", "muted"),), ((name, "text"),), columns, cut="left")
+            ends.add(row.render(width, PLAIN)[0].text[-16:].partition("0")[2])
+        assert len(ends) == 1
+
+
 def test_a_prompt_hangs_below_its_mark_and_keeps_its_time_at_the_right() -> None:
     block = TextBlock((1, 0), "one two three four", "bold", (("❯ ", "accent"),), (("14:02", "muted"),))
     assert [strip.text for strip in block.render(20, PLAIN)] == ["❯ one two      14:02", "  three four"]

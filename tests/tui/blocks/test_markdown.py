@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.tui.blocks import Feed, MarkdownBlock, StreamingMarkdown, Styles, markdown_blocks
-from foldline.tui.blocks.cutter import Code, Prose, Table
+from foldline.tui.blocks.pieces import Code, Prose, Table
 
 PLAIN = Styles()
 

@@ -101,7 +101,7 @@ class Column:
     style: str = "text"
     align: Literal["left", "right"] = "right"
     drop: Literal["never", "first", "last"] = "never"
-    """When a row has no room: `first` goes before the main text is shortened, `last` after it."""
+    """What a narrow row gives up: `first` before its main text is shortened much, `last` after it."""
     space: int = 2
     """Cells before it."""
 
@@ -129,17 +129,18 @@ class RowBlock(Block):
     """Where `main` is shortened: paths on the left, prose on the right."""
     body: Block | None = None
     indent: int = 4
+    roomy: int = 36
     least: int = 12
-    """Cells `main` keeps before columns that drop `last` go."""
+    """Columns that drop `first` (`last`) go where they leave `main` less than `roomy` (`least`) cells: by
+    width alone, so that the columns of neighbouring rows stay below each other."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         columns = list(self.columns)
-        wanted = width_of(self.main)
 
         def room() -> int:
             return width - width_of(self.lead) - sum(column.cells for column in columns)
 
-        for when, enough in (("first", wanted), ("last", min(wanted, self.least))):
+        for when, enough in (("first", self.roomy), ("last", self.least)):
             for column in [column for column in columns if column.drop == when]:
                 if room() < enough:
                     columns.remove(column)

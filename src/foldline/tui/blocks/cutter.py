@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from foldline.tui.blocks.clean import clean
 from foldline.tui.blocks.code import Fence
+from foldline.tui.blocks.pieces import Code, Content, Piece, Prose, Table, split_row
 
 CODE_LINES: Final = 40
 LIST_ITEMS: Final = 12
@@ -20,48 +21,6 @@ TEXT_LINES: Final = 40
 """Where a fence, list, table, and a paragraph or quote is cut: a piece should be about a screen."""
 LINE_LENGTH: Final = 2_000
 """Longer lines are cut at a space: one line of megabytes must not be one piece."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prose:
-    """Markdown drawn as one piece; `number` is that of its first list item, where a list goes on."""
-
-    source: str
-    number: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Lines `start` to `stop` of a fence."""
-
-    fence: Fence
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of a table. `sample` (head and first rows) decides the columns' widths for all its pieces."""
-
-    sample: tuple[str, ...]
-    aligns: tuple[str, ...]
-    rows: tuple[str, ...]
-    head: bool
-    """Whether `rows` starts with the head."""
-
-
-Content = Prose | Code | Table
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What one block shows."""
-
-    content: Content
-    indent: int
-    """Cells it stands to the right: the inside of a list item."""
-    gap: bool
-    """Whether a blank line sets it off from the piece before."""
 
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*|(?<=~)[^\n]*)$")
@@ -419,16 +378,6 @@ def _indent(line: str) -> int:
 def _dedented(line: str, cells: int) -> str:
     """A line without up to `cells` spaces at its start."""
     return line[min(_indent(line), cells) :]
-
-
-def split_row(row: str) -> list[str]:
-    """The cells of a table row; `\\|` is a bar, not a border."""
-    cells = re.split(r"(?<!\\)\|", row.strip())
-    if cells and not cells[0].strip():
-        cells = cells[1:]
-    if cells and not cells[-1].strip() and row.rstrip().endswith("|"):
-        cells = cells[:-1]
-    return [cell.strip().replace("\\|", "|") for cell in cells]
 
 
 def _cells_of(row: str) -> int:

@@ -7,7 +7,8 @@ from textual.strip import Strip
 
 from foldline.tui.blocks.block import MIN_WIDTH, Block, Key
 from foldline.tui.blocks.cells import Span, estimated_lines, to_strip
-from foldline.tui.blocks.cutter import Code, Content, Piece, Prose, Table, pieces, split_row
+from foldline.tui.blocks.cutter import pieces
+from foldline.tui.blocks.pieces import Code, Content, Piece, Prose, Table, split_row
 from foldline.tui.blocks.prose import Line, code_lines, inline_spans, prose_lines, table_lines, table_widths
 from foldline.tui.blocks.styles import Styles
 

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from foldline.tui.blocks.cutter import Cutter, Piece
+from foldline.tui.blocks.cutter import Cutter
 from foldline.tui.blocks.markdown import MarkdownBlock, block_of
+from foldline.tui.blocks.pieces import Piece
 
 
 class Feed(NamedTuple):

@@ -283,14 +283,16 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
             return Strip.blank(self.size.width, self.rich_style)
         index, line = place
         block = self._sheet[index]
-        marked = block.key in (self._cursor, self._counterpart) and line == self._cursor_line(index)
-        at_cursor = marked and self._has_cursor and block.key == self._cursor
-        mark = "▶" if at_cursor else "▷" if marked and block.key == self._counterpart else ""
+        at_cursor, mark = False, ""
+        if block.key in (self._cursor, self._counterpart) and line == self._cursor_line(index):
+            # Exactly one cursor on the screen: a view without the focus shows none.
+            at_cursor = block.key == self._cursor and self._has_cursor and self.has_focus
+            mark = "▶" if at_cursor else "▷" if block.key == self._counterpart else ""
         strip = self._line(block, line, mark).extend_cell_length(self._laid_out[0])
         if self._needle is not None:
             style = self._roles["accent bold underline"]
             strip = with_matches(strip, self._needle, style, self._left(block.wide))
-        if at_cursor and self.has_focus:
+        if at_cursor:
             strip = cursor_row(strip, self._roles["reverse"])
         at = index << _LINE_BITS | line
         selection = self.text_selection

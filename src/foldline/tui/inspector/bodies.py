@@ -1,7 +1,6 @@
 """What an opened row shows below it: the whole message, in blocks of about a screen."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from foldline.tui.blocks import (
     clean_line,
     markdown_blocks,
 )
+from foldline.tui.inspector.diffs import lines_of_diff
 from foldline.tui.inspector.places import piece_key
 from foldline.tui.inspector.text import call_of
 
@@ -38,7 +38,6 @@ _LINES: Final = 40
 """Lines of a plain piece: pieces are drawn one by one."""
 _LINE_LENGTH: Final = 4_000
 """Longer lines are cut: one line of megabytes must not be one piece."""
-_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 class _Pieces:
@@ -64,7 +63,7 @@ class _Pieces:
         self.blocks += markdown_blocks(text, index, first, gap=int(bool(self.blocks)))
 
     def diff(self, text: str) -> None:
-        for lines in _sliced(tuple(_diff_lines(text))):
+        for lines in _sliced(tuple(lines_of_diff(text))):
             self.blocks.append(DiffBlock(self._key, lines))
 
 
@@ -184,27 +183,3 @@ def _cut(line: str) -> Iterable[str]:
 def _sliced(lines: tuple[DiffLine, ...]) -> Iterator[tuple[DiffLine, ...]]:
     for start in range(0, len(lines), _LINES):
         yield lines[start : start + _LINES]
-
-
-def _diff_lines(text: str) -> Iterator[DiffLine]:
-    """The lines of a unified diff with their numbers; file heads are left out. Without hunk heads numbers
-    count from 1."""
-    old = new = 1
-    first = True
-    for line in clean(text).split("\n"):
-        if (hunk := _HUNK.match(line)) is not None:
-            old, new = int(hunk[1]), int(hunk[2])
-            if not first:
-                yield DiffLine("skip", 0, "")
-        elif line.startswith(("--- ", "+++ ", "diff ", "index ", "\\ ")):
-            continue
-        elif line.startswith("-"):
-            yield DiffLine("old", old, line[1:])
-            old += 1
-        elif line.startswith("+"):
-            yield DiffLine("new", new, line[1:])
-            new += 1
-        elif line:
-            yield DiffLine("same", new, line[1:])
-            old, new = old + 1, new + 1
-        first = False

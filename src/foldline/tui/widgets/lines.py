@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual.geometry import Size
 from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
@@ -22,7 +23,7 @@ class Lines(Widget):
         super().__init__(id=id, classes=classes)
         self._styles_now = Styles()
         self._drawn: Sequence[Sequence[Span]] = ()
-        self._drawn_width = -1
+        self._drawn_size = Size(-1, -1)
 
     def lines(self, width: int) -> Sequence[Sequence[Span]]:
         """The lines at this width."""
@@ -30,13 +31,13 @@ class Lines(Widget):
 
     def update(self) -> None:
         """Draw again, where something to see has changed."""
-        width = self.size.width
-        if width <= 0:
+        size = self.size
+        if size.width <= 0:
             return
-        fresh = self.lines(width)
-        if width == self._drawn_width and fresh == self._drawn:
+        fresh = self.lines(size.width)
+        if size == self._drawn_size and fresh == self._drawn:
             return
-        self._drawn, self._drawn_width = fresh, width
+        self._drawn, self._drawn_size = fresh, size
         self.refresh()
 
     def on_mount(self) -> None:
@@ -52,8 +53,9 @@ class Lines(Widget):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        if width != self._drawn_width:
-            self._drawn, self._drawn_width = self.lines(width), width
+        if self.size != self._drawn_size:
+            # A frame may be painted between a new layout and `update`: never with the lines of the old one.
+            self._drawn, self._drawn_size = self.lines(width), self.size
         if y >= len(self._drawn):
             return Strip.blank(width)
         return to_strip(self._drawn[y], self._styles_now).adjust_cell_length(width)

@@ -9,7 +9,6 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from foldline.tui.blocks.cells import Span, Spans
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.commands import BY_ID, COMMANDS, Command, key_name
 from foldline.tui.inputs import (
     Completing,
@@ -24,12 +23,10 @@ from foldline.tui.recall import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.completion import Candidate, CompletionList
 from foldline.tui.widgets.editor import Editor
-from foldline.tui.widgets.frames import Frame, edge, frame, framed_row, sides
+from foldline.tui.widgets.frames import edge, frame, sides
 from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import Piece, piece
+from foldline.tui.widgets.queue import QUEUE_ROWS, queue_rows, waiting_words
 
-QUEUE_ROWS = 5
-"""Waiting prompts shown at once; one on a short screen, while the reader goes through them."""
 QUEUE_FROM = 30
 """Rows of the screen from which waiting prompts are listed."""
 TEXT_LINES = 8
@@ -40,53 +37,6 @@ Find = Callable[[Completing], Sequence[Candidate]]
 _KEYS: dict[str, str] = {
     key: command.id for command in COMMANDS if command.place == "prompt" for key in command.keys
 }
-
-
-def queue_rows(
-    waiting: Waiting, marked: int | None, look: Frame, width: int, most: int = QUEUE_ROWS
-) -> list[list[Span]]:
-    """The waiting prompts, one row each: the held one, then the queue; the marked one reversed. At most
-    `most`, which leaves out the held one where there is room for one only."""
-    rows: list[list[Span]] = []
-    pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
-    if waiting.held is not None and most > 1:
-        note = "not sent" if waiting.paused else "sent after the fold"
-        rows.append(_queue_row("held", waiting.held, note, False, pause, look, width))
-    room = most - len(rows)
-    first = max(0, min(marked if marked is not None else 0, len(waiting.queued) - room))
-    shown = waiting.queued[first : first + room]
-    for number, text in enumerate(shown, start=first):
-        last = number == first + len(shown) - 1
-        hidden = len(waiting.queued) - len(shown)
-        note = ""
-        if number == marked:
-            note = "Enter: changes places"
-        elif last and marked is None:
-            note = "↑ from the first line: edit" if not waiting.paused else "Enter sends them in order"
-            note = f"{hidden} more · {note}" if hidden else note
-        rows.append(_queue_row(str(number + 1), text, note, number == marked, pause, look, width))
-    return rows
-
-
-def _queue_row(
-    label: str, text: str, note: str, marked: bool, pause: Spans, look: Frame, width: int
-) -> list[Span]:
-    style = "text reverse" if marked else "text"
-    left = [
-        Piece(((f"{label:<4}", "muted"), *pause)),
-        piece(clean_line(text), style, gap=1, cut="right"),
-    ]
-    # The text gives way to the note, except where there is hardly room for either.
-    right = [piece(note, "muted", rank=0 if width >= 70 else 1)] if note else []
-    return framed_row(look, left, right, width)
-
-
-def waiting_words(waiting: Waiting) -> str:
-    """`1 held, 2 queued`; with `‖` while paused; empty where nothing waits."""
-    parts = ["1 held"] if waiting.held is not None else []
-    if waiting.queued:
-        parts.append(f"{len(waiting.queued)} queued")
-    return ("‖ " if parts and waiting.paused else "") + ", ".join(parts)
 
 
 class Prompt(Lines):

@@ -1,0 +1,43 @@
+"""From the settings and a choice of session to an agent that can work."""
+
+import os
+from pathlib import Path
+
+from foldline.agent import Agent
+from foldline.agent.settings import Settings, connect_llm, load_settings
+from foldline.history import Session, data_home, find_session, latest
+from foldline.llm import LLM
+from foldline.protocol import FoldlineError
+
+
+def chosen_session(continues: bool, resume: str | None) -> Session:
+    """The session that `-c` or `-r` names, or a new one for this folder.
+
+    Raises:
+        FoldlineError: there is no such session, or it cannot be read.
+    """
+    if resume:
+        return Session.open(find_session(data_home(), resume))
+    if not continues:
+        return Session.create(Path.cwd())
+    path = latest(data_home(), Path.cwd())
+    if path is None:
+        raise FoldlineError("There is no session in this folder to continue: start one without -c.")
+    return Session.open(path)
+
+
+def agent_for(session: Session, settings: Settings, llm: LLM, *, yes: bool = False) -> Agent:
+    """An agent as the settings want it. `yes` runs every tool call unasked."""
+
+    def connect(model: str) -> LLM:
+        return connect_llm(load_settings(Path.cwd(), os.environ, {"model": model}), os.environ)
+
+    return Agent(
+        session,
+        llm=llm,
+        compaction=settings.strategy(),
+        mode=settings.compaction.mode,
+        budget=settings.budget_settings(llm.info.window),
+        approvals="all" if yes else settings.approvals.mode,
+        connect=connect,
+    )

@@ -1,0 +1,26 @@
+"""What completes a word: slash commands that work now, or files. Pure."""
+
+from collections.abc import Sequence
+
+from foldline.tui.blocks.clean import clean_line
+from foldline.tui.commands import slash_matches, slash_usage
+from foldline.tui.files import match_files
+from foldline.tui.inputs import Completing
+from foldline.tui.state import ChatState
+from foldline.tui.widgets.completion import Candidate
+
+
+def candidates(word: Completing, state: ChatState, files: Sequence[str]) -> tuple[Candidate, ...]:
+    """The completions of a word, best first. A command that takes something leaves a blank behind it."""
+    match word.kind:
+        case "command":
+            return tuple(
+                Candidate(
+                    f"/{command.slash} " if command.argument else f"/{command.slash}",
+                    slash_usage(command),
+                    command.title,
+                )
+                for command in slash_matches(word.typed, state)
+            )
+        case "file":
+            return tuple(Candidate(f"@{path} ", clean_line(path)) for path in match_files(word.typed, files))

@@ -1,0 +1,228 @@
+"""The Files panel's data: which files were modified and read, what the model still has of them, their touches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.cells import cell_len
+from textual.strip import Strip
+
+from foldline.context.files import TrackedFile, tracked_files
+from foldline.context.projection import Projection
+from foldline.context.view import Fate
+from foldline.context.weight import entry_weight
+from foldline.protocol import BaseMessage, FileTouch, ToolResultMessage
+from foldline.tui import numbers
+from foldline.tui.blocks import Block, Key, RowBlock, Span, Styles, TextBlock, clean_line, cut_left
+from foldline.tui.blocks.cells import to_strip, wrap_spans
+from foldline.tui.inspector.places import LETTERS, RAILS, letter, rail
+from foldline.tui.inspector.text import short_path
+from foldline.tui.state import Rail
+
+_SECTION: Final = -1  # index of the keys of headings; files have the position of their first touch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileBlock(Block):
+    """A file: its path, and what changed in it."""
+
+    path: str
+    shown: str
+    rail: Rail
+    change: tuple[Span, ...]
+    touches: tuple[int, ...]
+    """Indices of the tool results that touched it, oldest first."""
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        room = width - sum(cell_len(text) for text, _ in self.change) - (2 if self.change else 0)
+        if room < 14:  # the name says more than the numbers
+            room, change = width, ()
+        else:
+            change = self.change
+        path = cut_left(self.shown, room)
+        line: list[Span] = [(path, "muted" if self.rail == "none" else "text")]
+        if change:
+            line += [(" " * (room - cell_len(path) + 2), ""), *change]
+        return [to_strip(line, styles)]
+
+    def estimate(self, width: int) -> int:
+        return 1
+
+    def text(self) -> str:
+        return self.shown
+
+
+@dataclass(frozen=True, slots=True)
+class FileTable:
+    """All files of a history, by section, and where each is found."""
+
+    blocks: tuple[Block, ...] = ()
+    count: int = 0
+    by_path: dict[str, FileBlock] = field(default_factory=dict)
+    touched: dict[int, str] = field(default_factory=dict)
+    """Path by the index of a tool result that touched it."""
+
+
+def file_rows(projection: Projection, cwd: str = "") -> list[Block]:
+    """The rows of the Files panel: modified, modified and restored since, read; newest touch first."""
+    return list(file_table(projection, cwd).blocks)
+
+
+def file_table(projection: Projection, cwd: str = "") -> FileTable:
+    """Linear in the number of touches."""
+    ids: dict[str, int] = {}
+    touched: dict[int, str] = {}
+    for position, (index, touch) in enumerate(projection.touches):
+        ids.setdefault(touch.path, position)
+        touched.setdefault(index, touch.path)
+    files = tracked_files(projection)
+    rows = {file.path: _tracked_row(file, ids[file.path], cwd) for file in files}
+    restored = [
+        _restored_row(projection, path, ids[path], cwd)
+        for path in dict.fromkeys(touch.path for _, touch in reversed(projection.touches))
+        if path not in rows
+    ]
+    sections: tuple[tuple[str, list[FileBlock]], ...] = (
+        ("Modified", [rows[file.path] for file in files if file.modified]),
+        ("Modified, then restored", restored),
+        ("Read", [rows[file.path] for file in files if not file.modified]),
+    )
+    blocks: list[Block] = []
+    for number, (title, section) in enumerate(sections):
+        if section:
+            blocks.append(_heading(number, title, len(section), gap=int(bool(blocks))))
+            blocks += section
+    if not blocks:
+        blocks.append(TextBlock((_SECTION, 9), "No tool has read or changed a file yet.", "muted", stop=False))
+    every = {row.path: row for _, section in sections for row in section}
+    return FileTable(tuple(blocks), len(every), every, touched)
+
+
+def _heading(number: int, title: str, count: int, gap: int) -> Block:
+    from foldline.tui.blocks import Column
+
+    columns = (Column(str(count), style="muted"),)
+    return RowBlock((_SECTION, number), (), ((title, "bold"),), columns, gap=gap, stop=False, wide=True)
+
+
+def _tracked_row(file: TrackedFile, position: int, cwd: str) -> FileBlock:
+    shown = clean_line(short_path(file.path, cwd))
+    change = _change(file.added, file.removed) if file.modified else ()
+    return FileBlock((position, 0), file.path, shown, file.presence, change, file.touches)
+
+
+def _restored_row(projection: Projection, path: str, position: int, cwd: str) -> FileBlock:
+    touches = tuple(index for index, touch in projection.touches if touch.path == path)
+    by = projection.fate(touches[-1]).by
+    change: tuple[Span, ...] = (("" if by is None else f"rewind {by}", "muted"),)
+    return FileBlock((position, 0), path, clean_line(short_path(path, cwd)), "none", change, touches)
+
+
+def _change(added: int, removed: int) -> tuple[Span, ...]:
+    parts: list[Span] = []
+    if added:
+        parts.append((f"+{added}", "live"))
+    if removed:
+        parts += [(" ", ""), (f"−{removed}", "alert")] if parts else [(f"−{removed}", "alert")]
+    return tuple(parts)
+
+
+def touch_lines(
+    projection: Projection, file: FileBlock, linked: int | None, width: int, height: int
+) -> list[list[Span]]:
+    """A rule with the file's name, its touches oldest first, and what the model has of it, in `height` lines.
+    With too many touches, those around the `linked` one, else the newest."""
+    lines = [_rule(cut_left(file.shown, max(width - 6, 1)), width)]
+    note = [line for line in wrap_spans([(_has(projection, file), "muted")], width - 2)]
+    room = max(height - 1, 0)
+    if len(note) + 2 > room or len(note) + min(len(file.touches), 3) + 1 > room:
+        note = []
+    room -= len(note) + 1 if note else 0
+    touches = list(file.touches)
+    hidden = 0
+    if len(touches) > room > 0:
+        at = touches.index(linked) if linked in touches else len(touches) - 1
+        hidden = len(touches) - (room - 1)
+        start = min(max(at - (room - 1) // 2, 0), hidden)
+        touches = touches[start : start + room - 1]
+    digits = max((len(str(index)) for index in touches), default=1)
+    by_index = {index: touch for index, touch in projection.touches if touch.path == file.path}
+    lines += [
+        _touch(projection, index, by_index.get(index), index == linked, digits, width) for index in touches
+    ]
+    if hidden:
+        lines.append([(f"    … {hidden} more", "muted")])
+    if note:
+        lines += [[], *([(" ", ""), *line] for line in note)]
+    return lines[:height]
+
+
+def _touch(
+    projection: Projection, index: int, touch: FileTouch | None, linked: bool, digits: int, width: int
+) -> list[Span]:
+    fate = projection.fate(index)
+    entry = projection.entry(index)
+    name = clean_line(entry.name)[:12] if isinstance(entry, ToolResultMessage) else ""
+    right = _change(touch.added, touch.removed) if touch is not None and touch.action == "modified" else ()
+    if not right and isinstance(entry, BaseMessage):
+        weight = entry_weight(projection, entry)
+        right = ((numbers.tokens(weight.tokens, estimated=weight.estimated), "muted"),)
+    left: list[Span] = [("▷" if linked else " ", "accent"), *fate_marks(fate), (f" {index:>{digits}} {name}", "text")]
+    free = width - sum(cell_len(text) for text, _ in (*left, *right)) - 1
+    return [*left, (" " * max(free, 1), ""), *right]
+
+
+def fate_marks(fate: Fate) -> tuple[Span, Span]:
+    """Letter and rail."""
+    return letter(fate.kind), rail(fate.kind)
+
+
+def _has(projection: Projection, file: FileBlock) -> str:
+    """What the model still has of a file, in a sentence."""
+    match file.rail:
+        case "whole":
+            return "The model has its whole text."
+        case "part":
+            parts = [index for index in file.touches if projection.fate(index).kind in ("live", "clipped")]
+            names = _listed([str(index) for index in parts[-3:]])
+            return f"The model has {names}, but no whole copy of it." if names else "The model has a stub of it."
+        case "name":
+            folds = [fate.by for index in file.touches if (fate := projection.fate(index)).kind == "summarised"]
+            return f"The model has at most its name, in summary {folds[-1]}." if folds else "The model has its name."
+        case "none":
+            return "The model has nothing of it."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def _rule(label: str, width: int) -> list[Span]:
+    line = f"── {label} "
+    return [(line, "muted"), ("─" * max(width - cell_len(line), 0), "muted")]
+
+
+def legend_lines(width: int) -> list[list[Span]]:
+    """What the marks mean, in three lines."""
+
+    def pair(kind: str, name: str) -> list[Span]:
+        found = next(fate for fate in LETTERS if fate == kind)
+        return [letter(found), rail(found), (f" {name}  ", "muted")]
+
+    first = [*pair("live", "live"), *pair("clipped", "clipped"), *pair("hidden", "hidden")]
+    second = [*pair("summarised", "summarised"), ("  T R X D", "muted"), (" gone", "muted")]
+    return [_rule("fates", width), first, second]
+
+
+def file_gutter(block: Block | None, line: int) -> tuple[Span, ...]:
+    """The rail of a file's row, right of the cursor's cell."""
+    if not isinstance(block, FileBlock) or line != block.gap:
+        return ()
+    return (" ", ""), RAILS[block.rail], (" ", "")
+
+
+def names_of(path: str, cwd: str) -> tuple[str, ...]:
+    """How a summary may name a file: by its path, relative or not, or by its name alone."""
+    relative = short_path(path, cwd)
+    name = path[path.rfind("/") + 1 :]
+    return tuple(dict.fromkeys((path, relative, *((name,) if len(name) > 4 and "." in name else ()))))

@@ -1,0 +1,44 @@
+"""What a refresh has to touch: the difference between the view that is shown and the view that is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foldline.context.projection import Projection
+from foldline.context.view import ViewItem
+from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Entry, Revert, Undo
+
+ViewMarkers = Compaction | Clear | Edit | Revert | Undo
+
+
+def changes_view(entry: Entry) -> bool:
+    """Whether an entry may change fates or the view above its end."""
+    return isinstance(entry, ViewMarkers)
+
+
+def common_prefix(old: Sequence[ViewItem], new: Sequence[ViewItem]) -> int:
+    """How many items both begin with. Identity decides: items are never changed, only replaced."""
+    count = 0
+    for before, after in zip(old, new, strict=False):
+        if before is not after:
+            break
+        count += 1
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What the next request sends that the last one did not."""
+
+    first_index: int
+    """Entries of the view from this index on are new; the answer of the last request is the first."""
+    position: int | None
+    """Where in the view they start; None where a marker has changed what stands above them since."""
+
+
+def news_of(projection: Projection, last_change: int) -> News | None:
+    """None before the first answer. `last_change` is the index of the newest view-changing marker, or -1."""
+    for position in range(len(projection.view) - 1, -1, -1):
+        item = projection.view[position]
+        if isinstance(item.message, AssistantMessage):
+            return News(item.index, position if last_change < item.index else None)
+    return None

@@ -1,0 +1,45 @@
+"""What the chat screen tells the program."""
+
+from textual.message import Message
+
+from foldline.tui.widgets.approval import Answer
+
+
+class PromptSubmitted(Message):
+    """The reader sent text for the model."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+class CommandInvoked(Message):
+    """A command of scope `app` was asked for, by key, slash or palette."""
+
+    def __init__(self, command: str, argument: str) -> None:
+        super().__init__()
+        self.command = command
+        self.argument = argument
+
+
+class CancelRequested(Message):
+    """What runs is to be cancelled."""
+
+
+class QueueEdited(Message):
+    """The queue is to become `after`, if it still is `before`; or to be paused or resumed."""
+
+    def __init__(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
+        super().__init__()
+        self.before = before
+        self.after = after
+        self.paused = paused
+
+
+class QuestionAnswered(Message):
+    """The reader's word on a tool call."""
+
+    def __init__(self, call_id: str, answer: Answer) -> None:
+        super().__init__()
+        self.call_id = call_id
+        self.answer = answer

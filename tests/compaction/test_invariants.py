@@ -1,0 +1,360 @@
+"""Random histories under random operations: what DESIGN §5 promises must hold after each of them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from foldline.compaction import (
+    CompactionContext,
+    CompactionFailed,
+    Proposal,
+    SummaryCompaction,
+    propose,
+)
+from foldline.compaction.summary_text import notes_of, unframed
+from foldline.context.budget import Budget
+from foldline.context.projection import Projection, project
+from foldline.context.view import Fate, ViewItem, is_preamble
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Clear,
+    Compaction,
+    Edit,
+    Entry,
+    ModelChange,
+    RequestRecord,
+    Revert,
+    ToolResultMessage,
+    Undo,
+    Unknown,
+    Usage,
+    UserMessage,
+    dump_entry,
+    parse_entry,
+)
+from support.history import History, call
+from support.invariants import broken
+from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, overflow, refusal
+
+PIECES = [
+    "",
+    "ok, go on",
+    "Never touch schema.sql; the tests in tests/test_orders.py must pass.",
+    "把配置文件改成 UTF-8 编码，不要动数据库。",
+    "すべてのテストを実行してください 🚀🧪",
+    "E   AssertionError: expected 200, got 503 in src/shop/api.py:41\n" * 4,
+    "def cancel(order: Order) -> None:\n    order.state = 'cancelled'\n" * 12,
+    "log line 2024-05-01T10:00:00Z worker-7 retried in 200 ms\n\n" * 60,
+]
+LONG = PIECES[-3:]
+texts = st.sampled_from(PIECES)
+requests = st.sampled_from(PIECES[1:])
+names = st.sampled_from(["read", "write", "bash"])
+calls = st.lists(
+    st.builds(lambda name, body: call(name, path="src/a.py", body=body), names, texts), max_size=3
+)
+
+
+class Recording:
+    """The default strategy, its last rewrite remembered: what is previewed must be what is applied."""
+
+    def __init__(self) -> None:
+        self.after: Sequence[BaseMessage] | None = None
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        self.after = await SummaryCompaction().compact(ctx)
+        return self.after
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a projection says, to compare it with another."""
+
+    view: tuple[ViewItem, ...]
+    fates: tuple[Fate, ...]
+    pins: frozenset[int]
+    tokens: int
+    folds: tuple[int, ...]
+    anchor: object
+    ratios: dict[str, float]
+
+    @classmethod
+    def of(cls, projection: Projection) -> "State":
+        return cls(
+            view=tuple(projection.view),
+            fates=tuple(projection.fate(entry.index) for entry in projection.entries),
+            pins=projection.pins,
+            tokens=projection.tokens,
+            folds=tuple(fold.index for fold in projection.compactions()),
+            anchor=projection.anchor,
+            ratios=dict(projection.calibration.ratios),
+        )
+
+
+class Sessions(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = History()
+        self.live = Projection()
+        self.states: list[State] = []
+        self.before_fold: dict[int, tuple[ViewItem, ...]] = {}
+        self.answers = 0
+
+    # --- appending -----------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Folds in what the builder got, and checks everything that must hold after each entry."""
+        for entry in self.history.entries[len(self.live.entries) :]:
+            before = list(self.live.view)
+            self.live.append(entry)
+            assert broken(self.live) == []
+            self.states.append(State.of(self.live))
+            if not isinstance(entry, Compaction | Edit | Clear | Revert | Undo) and not self.is_late(entry):
+                assert self.live.view[: len(before)] == before, "the prefix is not stable"
+
+    def is_late(self, entry: Entry) -> bool:
+        """Whether something else stands between a result and its call."""
+        if not isinstance(entry, ToolResultMessage):
+            return False
+        group = self.live.group(entry.index)
+        between = [item.index for item in self.live.view if item.index > group[0] and item.index not in group]
+        return bool(between)
+
+    @initialize()
+    def begin(self) -> None:
+        self.history.system("You are a careful agent.")
+        self.sync()
+
+    @rule(text=requests, images=st.integers(0, 1))
+    def ask(self, text: str, images: int) -> None:
+        self.history.user(f"{text} (request {len(self.live.entries)})", images=images)
+        self.sync()
+
+    @rule(text=texts, thinking=texts)
+    def say(self, text: str, thinking: str) -> None:
+        self.history.assistant(text, thinking=thinking)
+        self.sync()
+
+    @rule(text=texts, asked=calls, results=st.lists(texts, max_size=4), reported=st.booleans())
+    def step(self, text: str, asked: list, results: list[str], reported: bool) -> None:
+        """Parallel calls; some stay without a result, and a result too many is an orphan."""
+        usage = Usage(input=int(self.live.tokens * 1.2), output=50) if reported else None
+        self.history.assistant(text, calls=asked, usage=usage, model="m")
+        for result in results:
+            self.history.result(result, error=len(result) > 200)
+        self.sync()
+
+    @rule(text=texts, twice=st.booleans())
+    def step_with_a_used_id(self, text: str, twice: bool) -> None:
+        same = call("read", call_id="used-before", path="b.py")
+        self.history.assistant(calls=[same, same] if twice else [same]).result(text, call_id="used-before")
+        self.sync()
+
+    @rule(results=st.lists(st.sampled_from(LONG), min_size=1, max_size=5), ends=st.booleans())
+    def work(self, results: list[str], ends: bool) -> None:
+        """A turn with something to fold in it."""
+        self.history.user(f"Look at it again. (request {len(self.live.entries)})")
+        for result in results:
+            self.history.step("read", result, path="src/a.py")
+        if ends:
+            self.history.assistant("Done: the handler checks the state first.")
+        self.sync()
+
+    @rule(text=texts)
+    def notice(self, text: str) -> None:
+        self.history.notice(text)
+        self.sync()
+
+    @rule()
+    def instructions(self) -> None:
+        self.history.instructions("Always run the linter.")
+        self.sync()
+
+    @rule(text=texts, lost=st.integers(0, 2))
+    def late_or_orphan_result(self, text: str, lost: int) -> None:
+        self.history.gap(lost).result(text)
+        self.sync()
+
+    @rule()
+    def other_records(self) -> None:
+        self.history.add(Unknown(type="hologram")).add(ModelChange(model="m"))
+        usage = Usage(input=int(self.live.tokens * 1.1))
+        self.history.add(RequestRecord(digest="", model="m", estimated=self.live.tokens, usage=usage))
+        self.sync()
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.history.checkpoint(self.live.next_checkpoint_id)
+        self.sync()
+
+    # --- changing the view ---------------------------------------------------------------------
+
+    @rule(
+        keep=st.sampled_from([1, 200, 1_000]),
+        reason=st.sampled_from(["manual", "threshold"]),
+        draft=st.sampled_from([*[None] * 12, *BAD_DRAFTS.values(), TOO_LONG, overflow(), refusal()]),
+        wanted=st.booleans(),
+    )
+    def fold(self, keep: int, reason: str, draft: object, wanted: bool) -> None:
+        self.answers += 1
+        good = f"## Goal\nNotes number {self.answers}: orders can be cancelled."
+        script = [good] if draft is None else [draft, draft]
+        llm = ScriptedLLM(*script, always=good)
+        recording = Recording()
+        before = State.of(self.live)
+        proposal = self.proposed(recording, llm, keep, reason)
+        assert State.of(self.live) == before, "a proposal changed something"
+        if proposal is None:
+            assert llm.requests == [] or draft is not None
+        if proposal is None or not wanted:
+            return
+        assert proposal.fits(self.live)
+        self.history.add(proposal.entry)
+        self.before_fold[self.history.last] = before.view
+        self.sync()
+        self.check_fold(before, proposal, llm, recording)
+
+    def proposed(self, strategy: Recording, llm: ScriptedLLM, keep: int, reason: str) -> Proposal | None:
+        budget = Budget(8_192, 1_024, keep, 400, 0.75)
+        try:
+            return asyncio.run(
+                propose(self.live, strategy=strategy, llm=llm, budget=budget, reason=reason)  # type: ignore[arg-type]
+            )
+        except CompactionFailed:
+            return None
+
+    def check_fold(self, before: State, proposal: Proposal, llm: ScriptedLLM, strategy: Recording) -> None:
+        assert self.live.tokens < before.tokens, "the view did not shrink"
+        after = {item.key: item.message for item in self.live.view}
+        for item in before.view:
+            if item.pinned or is_preamble(item.message):
+                assert after.get(item.key) == item.message
+        for message in must_survive([item.message for item in before.view]):
+            assert after.get(message.key) == message
+        absorbed = [item for item in before.view if item.written and item.key not in after]
+        if proposal.entry.rung == "strategy":
+            assert strategy.after is not None
+            assert [m.parts for m in strategy.after] == [item.message.parts for item in self.live.view]
+            for item in absorbed:
+                notes = notes_of(unframed(item.message))
+                assert any(notes in prompt for prompt in llm.prompts), "the earlier summary is no input"
+
+    @precondition(lambda self: self.live.tokens > 400)
+    @rule(keep=st.sampled_from([1, 200]))
+    def cancelled_fold(self, keep: int) -> None:
+        before = State.of(self.live)
+        llm = ScriptedLLM(HANG)
+
+        async def begin_and_cancel() -> None:
+            budget = Budget(8_192, 1_024, keep, 400, 0.75)
+            task = asyncio.create_task(
+                propose(self.live, strategy=SummaryCompaction(), llm=llm, budget=budget, reason="manual")
+            )
+            hanging = asyncio.create_task(llm.silent.wait())
+            await asyncio.wait([task, hanging], return_when=asyncio.FIRST_COMPLETED)
+            task.cancel()
+            hanging.cancel()
+            await asyncio.gather(task, hanging, return_exceptions=True)
+
+        asyncio.run(begin_and_cancel())
+        assert State.of(self.live) == before
+
+    @rule(data=st.data(), action=st.sampled_from(["pin", "unpin", "hide", "show", "drop", "restore"]))
+    def edit(self, data: st.DataObject, action: str) -> None:
+        self.history.edit(action, data.draw(st.integers(0, self.live.last_index + 1)))  # type: ignore[arg-type]
+        self.sync()
+
+    @rule()
+    def clear(self) -> None:
+        self.history.clear()
+        self.sync()
+
+    @precondition(lambda self: self.live.next_checkpoint_id > 0)
+    @rule(data=st.data(), keeps=st.booleans(), message=st.sampled_from([None, "only lines 50-60 matter"]))
+    def revert(self, data: st.DataObject, keeps: bool, message: str | None) -> None:
+        checkpoint = data.draw(st.integers(0, self.live.next_checkpoint_id))
+        users = [e.index for e in self.live.entries if isinstance(e, UserMessage)]
+        kept = data.draw(st.sampled_from(users)) if keeps and users else None
+        self.history.revert(checkpoint, kept=kept, message=message)
+        self.sync()
+
+    # --- undo ----------------------------------------------------------------------------------
+
+    @rule(data=st.data())
+    def undo(self, data: st.DataObject) -> None:
+        """Anything at all, refused or not."""
+        target = data.draw(st.integers(0, self.live.last_index + 2))
+        before, refused = State.of(self.live), self.live.undo_refusal(target)
+        self.history.undo(target)
+        self.sync()
+        if refused:
+            assert self.states[-1].view == before.view
+
+    @rule(data=st.data())
+    def undo_a_marker(self, data: st.DataObject) -> None:
+        markers = [
+            e.index for e in self.live.entries if isinstance(e, Compaction | Revert | Clear | Edit | Undo)
+        ]
+        if not markers:
+            return
+        target = data.draw(st.sampled_from(markers))
+        refused = self.live.undo_refusal(target)
+        only_messages_since = all(
+            isinstance(entry, BaseMessage) and not self.is_late(entry)
+            for entry in self.live.entries
+            if entry.index > target
+        )
+        before = State.of(self.live)
+        self.history.undo(target)
+        self.sync()
+        if target in self.before_fold and only_messages_since and not refused:
+            earlier = self.before_fold[target]
+            assert tuple(self.live.view[: len(earlier)]) == earlier, "undo gives back the earlier view"
+        if refused is None and self.live.undo_refusal(self.history.last) is None:
+            self.history.undo()
+            self.sync()
+            after = self.states[-1]
+            assert (after.view, after.pins, after.folds) == (before.view, before.pins, before.folds)
+            assert after.fates[: len(before.fates)] == before.fates
+
+    def teardown(self) -> None:
+        """Live = reloaded, at every moment of the history."""
+        again = Projection()
+        for entry, state in zip(self.history.entries, self.states, strict=True):
+            again.append(parse_entry(dump_entry(entry)))
+            assert State.of(again) == state
+        whole = project(self.history.entries)
+        assert [item.message.model_dump_json() for item in whole.view] == [
+            item.message.model_dump_json() for item in again.view
+        ]
+
+
+def must_survive(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The unanswered request, and results that no request has carried yet (invariant 7)."""
+    kept: list[BaseMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, AssistantMessage):
+            break
+        if isinstance(message, ToolResultMessage):
+            kept.append(message)
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            return [*kept, message]
+        if isinstance(message, AssistantMessage) and not message.calls:
+            break
+    return kept
+
+
+Sessions.TestCase.settings = settings(
+    max_examples=60,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+TestEverySession = pytest.mark.slow(Sessions.TestCase)
