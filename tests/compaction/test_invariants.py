@@ -126,10 +126,10 @@ class Sessions(RuleBasedStateMachine):
         between = [item.index for item in self.live.view if item.index > group[0] and item.index not in group]
         return bool(between)
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(results=st.lists(st.sampled_from(LONG), max_size=3))
+    def begin(self, results: list[str]) -> None:
         self.history.system("You are a careful agent.")
-        self.sync()
+        self.work(results, True)
 
     @rule(text=requests, images=st.integers(0, 1))
     def ask(self, text: str, images: int) -> None:
@@ -199,8 +199,9 @@ class Sessions(RuleBasedStateMachine):
         keep=st.sampled_from([1, 200, 1_000]),
         reason=st.sampled_from(["manual", "threshold"]),
         draft=st.sampled_from([*[None] * 12, *BAD_DRAFTS.values(), TOO_LONG, overflow(), refusal()]),
-        wanted=st.booleans(),
+        wanted=st.sampled_from([True, True, True, False]),
     )
+    @precondition(lambda self: self.live.tokens > 400)
     def fold(self, keep: int, reason: str, draft: object, wanted: bool) -> None:
         self.answers += 1
         good = f"## Goal\nNotes number {self.answers}: orders can be cancelled."

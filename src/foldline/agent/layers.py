@@ -47,7 +47,7 @@ def config_file(environ: Mapping[str, str]) -> Path:
 
 
 def project_file(cwd: Path) -> Path | None:
-    """The nearest `.foldline.toml` from `cwd` up to the top of its git repository; outside of one, only here."""
+    """The nearest `.foldline.toml` up to the top of the git repository; outside of one, that in `cwd`."""
     folders = [cwd, *cwd.parents]
     top = next((place for place, folder in enumerate(folders) if (folder / ".git").exists()), 0)
     for folder in folders[: top + 1]:

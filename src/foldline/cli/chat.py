@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foldline.agent.layers import config_dir, theme_name
+from foldline.agent.layers import config_dir
 
 from .arguments import UsageError
+from .themes import chosen_theme
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
@@ -27,13 +28,12 @@ def run(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal: `foldline run PROMPT` works without one.")
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.themes import DEFAULT_THEME
 
     if resume == "":
         resume = _choose()
     root = _folder_of(resume) if resume else Path.cwd()
-    named = theme or theme_name(root, os.environ) or DEFAULT_THEME
     own_themes = config_dir(os.environ) / "themes"
+    named = chosen_theme(theme, root)
     first, again = prompt or "", resume
     while True:
         ref, goes_on = again, continues and again is None
@@ -41,9 +41,7 @@ def run(
         def load(ref: str | None = ref, goes_on: bool = goes_on) -> "Agent":
             return _load(goes_on, ref, model, window, theme)
 
-        app = FoldlineApp(
-            load, root=root, theme=named, prompt=first, themes_dir=config_dir(os.environ) / "themes"
-        )
+        app = FoldlineApp(load, root=root, theme=named, prompt=first, themes_dir=own_themes)
         app.run()
         if app.failure is not None:
             return _failed(app.failure)

@@ -8,6 +8,8 @@ from foldline.tui.numbers import tokens
 
 from .output import Cell, Column, note, say_json, say_table
 
+_FOLDER_CELLS = 36
+
 
 def run(everywhere: bool, as_json: bool) -> int:
     infos = list_sessions(data_home(), None if everywhere else Path.cwd())
@@ -24,7 +26,7 @@ def run(everywhere: bool, as_json: bool) -> int:
         Column("entries", right=True),
         Column("tokens", right=True),
         Column("model", most=24),
-        *([Column("folder", most=36)] if everywhere else []),
+        *([Column("folder")] if everywhere else []),
         Column("title", grows=True),
     ]
     say_table(columns, [_row(info, everywhere) for info in infos])
@@ -49,8 +51,9 @@ def _json(info: SessionInfo) -> dict[str, object]:
 def _row(info: SessionInfo, everywhere: bool) -> list[Cell | str]:
     meta = info.meta
     written = meta.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    folder = [_home_apart(meta.cwd)] if everywhere else []
-    title = Cell(meta.note, "alert") if meta.note else Cell(meta.title or "(nothing said yet)")
+    folder = [_tail(_home_apart(meta.cwd))] if everywhere else []
+    note = meta.note.replace(str(info.path), "its file")
+    title = Cell(note, "alert") if note else Cell(meta.title or "(nothing said yet)")
     size = tokens(meta.tokens) if meta.tokens else ""
     return [short_id(info.id), Cell(written, "muted"), str(meta.entries), size, meta.model, *folder, title]
 
@@ -59,3 +62,10 @@ def _home_apart(path: str) -> str:
     home = os.path.expanduser("~")  # noqa: PTH111 - a prefix of text, not a path
     inside = path == home or path.startswith(home + os.sep)
     return "~" + path[len(home) :] if inside and len(home) > 1 else path
+
+
+def _tail(path: str) -> str:
+    """A path, cut on its left at a folder's name: its end says most."""
+    while len(path) > _FOLDER_CELLS and os.sep in path.removeprefix("…" + os.sep):
+        path = "…" + os.sep + path.removeprefix("…" + os.sep).split(os.sep, 1)[1]
+    return path

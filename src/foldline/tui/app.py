@@ -94,6 +94,7 @@ class FoldlineApp(App[None]):
             return
         self._use(agent)
         self._look_at_git()
+        self.agent_ready()
 
     def _use(self, agent: "Agent") -> None:
         from foldline.tui.runner import Runner
@@ -118,6 +119,14 @@ class FoldlineApp(App[None]):
         early, self._early = self._early, []
         for text in early:
             self._runner.send(text)
+
+    def agent_ready(self) -> None:
+        """The session is open and shown. The tour begins here."""
+
+    @property
+    def runner(self) -> "Runner | None":
+        """What sends prompts; None until the session is open."""
+        return self._runner
 
     async def on_unmount(self) -> None:
         if self._runner is not None:

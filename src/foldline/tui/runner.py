@@ -25,6 +25,7 @@ class Runner:
         self._paused = False
         self._unfolded = False
         """Whether the next prompt goes without a fold: the user cancelled the one for it."""
+        self._answered = True
         self._delivery: asyncio.Task[None] | None = None
 
     # --- what the interface calls ------------------------------------------------------------------
@@ -64,6 +65,12 @@ class Runner:
         """Prompts that were not sent."""
         return len(self._queue) + (self._held is not None)
 
+    async def drained(self) -> bool:
+        """Wait until nothing is being sent any more; whether all that was sent was answered."""
+        while self._delivery is not None and not self._delivery.done():
+            await asyncio.wait([self._delivery])
+        return self._answered
+
     async def aclose(self) -> None:
         self._queue.clear()
         if self._delivery is not None:
@@ -86,7 +93,8 @@ class Runner:
                 continue
             self._announce()
             finished = await self._done(operations.RunAgent(parts=text_parts(text)))
-            if finished.outcome != "done" and self._queue:
+            self._answered = finished.outcome == "done"
+            if not self._answered and self._queue:
                 self._paused = True
         self._announce()
 
@@ -118,6 +126,7 @@ class Runner:
         if self._queue or not self._give_back(text):
             self._queue.insert(0, text)
         self._paused = True
+        self._answered = False
         return False
 
     async def _done(self, operation: operations.Operation) -> TaskFinished:

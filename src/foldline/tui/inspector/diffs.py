@@ -1,4 +1,4 @@
-"""Unified diffs as the blocks draw them: ours, and those of other agents that write the numbers into the text."""
+"""Unified diffs as blocks draw them: ours, and those of agents that write the numbers into the text."""
 
 import re
 from collections.abc import Iterator

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.strip import Strip
 
 from foldline.tui.blocks import Block, BlockView, Gutter, Key
@@ -88,8 +89,6 @@ class EntryView(BlockView):
         muted = self._roles["muted"].color
         if muted is None:
             return strip
-        body = [
-            Segment(text, style.from_color(muted, style.bgcolor) + style.without_color if style else style)
-            for text, style, _ in strip.crop(left)
-        ]
+        fade = Style(color=muted)
+        body = [Segment(text, (style or fade) + fade) for text, style, _ in strip.crop(left)]
         return Strip.join([strip.crop(0, left), Strip(body, max(strip.cell_length - left, 0))])

@@ -1,4 +1,4 @@
-"""The Files panel's data: which files were modified and read, what the model still has of them, their touches."""
+"""The files that were modified and read, what the model still has of them, and their touches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from foldline.context.view import Fate
 from foldline.context.weight import entry_weight
 from foldline.protocol import BaseMessage, FileTouch, ToolResultMessage
 from foldline.tui import numbers
-from foldline.tui.blocks import Block, Key, RowBlock, Span, Styles, TextBlock, clean_line, cut_left
+from foldline.tui.blocks import Block, RowBlock, Span, Styles, TextBlock, clean_line, cut_left
 from foldline.tui.blocks.cells import to_strip, wrap_spans
 from foldline.tui.inspector.places import LETTERS, RAILS, letter, rail
 from foldline.tui.inspector.text import short_path
@@ -34,11 +34,10 @@ class FileBlock(Block):
     """Indices of the tool results that touched it, oldest first."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
+        change = self.change
         room = width - sum(cell_len(text) for text, _ in self.change) - (2 if self.change else 0)
         if room < 14:  # the name says more than the numbers
             room, change = width, ()
-        else:
-            change = self.change
         path = cut_left(self.shown, room)
         line: list[Span] = [(path, "muted" if self.rail == "none" else "text")]
         if change:
@@ -93,7 +92,9 @@ def file_table(projection: Projection, cwd: str = "") -> FileTable:
             blocks.append(_heading(number, title, len(section), gap=int(bool(blocks))))
             blocks += section
     if not blocks:
-        blocks.append(TextBlock((_SECTION, 9), "No tool has read or changed a file yet.", "muted", stop=False))
+        blocks.append(
+            TextBlock((_SECTION, 9), "No tool has read or changed a file yet.", "muted", stop=False)
+        )
     every = {row.path: row for _, section in sections for row in section}
     return FileTable(tuple(blocks), len(every), every, touched)
 
@@ -133,7 +134,7 @@ def touch_lines(
     """A rule with the file's name, its touches oldest first, and what the model has of it, in `height` lines.
     With too many touches, those around the `linked` one, else the newest."""
     lines = [_rule(cut_left(file.shown, max(width - 6, 1)), width)]
-    note = [line for line in wrap_spans([(_has(projection, file), "muted")], width - 2)]
+    note = wrap_spans([(_has(projection, file), "muted")], width - 2)
     room = max(height - 1, 0)
     if len(note) + 2 > room or len(note) + min(len(file.touches), 3) + 1 > room:
         note = []
@@ -167,7 +168,11 @@ def _touch(
     if not right and isinstance(entry, BaseMessage):
         weight = entry_weight(projection, entry)
         right = ((numbers.tokens(weight.tokens, estimated=weight.estimated), "muted"),)
-    left: list[Span] = [("▷" if linked else " ", "accent"), *fate_marks(fate), (f" {index:>{digits}} {name}", "text")]
+    left: list[Span] = [
+        ("▷" if linked else " ", "accent"),
+        *fate_marks(fate),
+        (f" {index:>{digits}} {name}", "text"),
+    ]
     free = width - sum(cell_len(text) for text, _ in (*left, *right)) - 1
     return [*left, (" " * max(free, 1), ""), *right]
 
@@ -185,10 +190,18 @@ def _has(projection: Projection, file: FileBlock) -> str:
         case "part":
             parts = [index for index in file.touches if projection.fate(index).kind in ("live", "clipped")]
             names = _listed([str(index) for index in parts[-3:]])
-            return f"The model has {names}, but no whole copy of it." if names else "The model has a stub of it."
+            return (
+                f"The model has {names}, but no whole copy of it." if names else "The model has a stub of it."
+            )
         case "name":
-            folds = [fate.by for index in file.touches if (fate := projection.fate(index)).kind == "summarised"]
-            return f"The model has at most its name, in summary {folds[-1]}." if folds else "The model has its name."
+            folds = [
+                fate.by for index in file.touches if (fate := projection.fate(index)).kind == "summarised"
+            ]
+            return (
+                f"The model has at most its name, in summary {folds[-1]}."
+                if folds
+                else "The model has its name."
+            )
         case "none":
             return "The model has nothing of it."
 

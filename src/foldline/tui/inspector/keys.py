@@ -25,21 +25,46 @@ KEYS: Final[tuple[Command, ...]] = (
         ("enter",),
         hint="open",
     ),
-    Command("next-panel", "Next panel", "To the next panel, on the entry marked ▷.", "Panels", ("tab",), hint="panel"),
+    Command(
+        "next-panel",
+        "Next panel",
+        "To the next panel, on the entry marked ▷.",
+        "Panels",
+        ("tab",),
+        hint="panel",
+    ),
     Command("previous-panel", "Previous panel", "To the panel before.", "Panels", ("shift+tab",)),
     Command("panel-1", "History", "Every entry since the first.", "Panels", ("1",)),
     Command("panel-2", "LLM view", "What the next request sends, item by item.", "Panels", ("2",)),
     Command("panel-3", "Files", "What was modified and read.", "Panels", ("3",)),
-    Command("fold", "Its fold", "To the compaction that folded or changed this entry.", "Jump", ("g",), hint="its fold"),
+    Command(
+        "fold",
+        "Its fold",
+        "To the compaction that folded or changed this entry.",
+        "Jump",
+        ("g",),
+        hint="its fold",
+    ),
     Command("older-prompt", "Previous prompt", "To the prompt before.", "Jump", ("[",), hint="prompt"),
     Command("newer-prompt", "Next prompt", "To the next prompt.", "Jump", ("]",), hint="prompt"),
-    Command("older-fold", "Previous fold", "To the compaction or summary before.", "Jump", ("{",), hint="fold"),
+    Command(
+        "older-fold", "Previous fold", "To the compaction or summary before.", "Jump", ("{",), hint="fold"
+    ),
     Command("newer-fold", "Next fold", "To the next compaction or summary.", "Jump", ("}",), hint="fold"),
-    Command("search", "Search", "Finds text in this panel, closed entries included.", "Search", ("/",), hint="search"),
+    Command(
+        "search",
+        "Search",
+        "Finds text in this panel, closed entries included.",
+        "Search",
+        ("/",),
+        hint="search",
+    ),
     Command("next-match", "Next match", "The next entry that holds it.", "Search", ("n",)),
     Command("previous-match", "Previous match", "The entry before that holds it.", "Search", ("N",)),
     Command("help", "Help", "This list.", "Program", ("?", "f1"), hint="keys"),
-    Command("close", "Close", "Closes the search, then the Inspector.", "Program", ("escape", "f2"), hint="close"),
+    Command(
+        "close", "Close", "Closes the search, then the Inspector.", "Program", ("escape", "f2"), hint="close"
+    ),
 )
 
 _BUILT_IN: Final = ("move", "page", "open")
@@ -55,14 +80,27 @@ def bindings() -> list[BindingType]:
     ]
 
 
-_SHORT: Final = {"move": "↑↓", "prompt": "[ ]", "fold": "{ }", "panel": "Tab 1–3", "close": "Esc", "keys": "?"}
+_SHORT: Final = {
+    "move": "↑↓",
+    "prompt": "[ ]",
+    "fold": "{ }",
+    "panel": "Tab 1–3",
+    "close": "Esc",
+    "keys": "?",
+}
 
 
 def hints(closes: str) -> tuple[tuple[str, str], ...]:
     """(keys, word) pairs for the row of hints, the last one for its right end."""
     words = dict.fromkeys(command.hint for command in KEYS if command.hint)
     keys = {command.hint: key_name(command.keys[0]) for command in reversed(KEYS) if command.hint}
-    return tuple((_SHORT.get(word, keys[word].lower() if len(keys[word]) == 1 else keys[word]), closes if word == "close" else word) for word in words)
+    return tuple(
+        (
+            _SHORT.get(word, keys[word].lower() if len(keys[word]) == 1 else keys[word]),
+            closes if word == "close" else word,
+        )
+        for word in words
+    )
 
 
 def help_blocks() -> Iterator[Block]:

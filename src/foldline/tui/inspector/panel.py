@@ -79,7 +79,9 @@ class Panel(Widget):
     Panel EntryView { height: 1fr; }
     """
 
-    def __init__(self, view: EntryView, *, title: str, above: Lines | None = None, below: Lines | None = None) -> None:
+    def __init__(
+        self, view: EntryView, *, title: str, above: Lines | None = None, below: Lines | None = None
+    ) -> None:
         super().__init__(id=f"panel-{view.id}")
         self.view = view
         self._title = title

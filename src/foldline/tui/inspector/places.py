@@ -1,4 +1,4 @@
-"""Places, marks and links of the Inspector: where an entry is now, in signs, in words, and in the other panel."""
+"""Where an entry is now: in signs, in words, and in the other panel."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -151,7 +151,7 @@ def is_undone(projection: Projection, index: int) -> bool:
 
 
 def fold_of(projection: Projection, index: int) -> int | None:
-    """Index of the compaction that decided an entry's fate; of a compaction, its own. None where no fold did."""
+    """The compaction that decided an entry's fate; a compaction is its own. None where no fold did."""
     if isinstance(projection.entry(index), Compaction):
         return index
     by = projection.fate(index).by

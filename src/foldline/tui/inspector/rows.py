@@ -154,7 +154,9 @@ def history_rows(
     """A row for each entry between two positions: messages, and view-changing markers as rules. Asides
     (requests, notices, checkpoints, titles, edits) have none."""
     source = Source(projection, cwd)
-    return [row for entry in projection.entries[start:stop] if (row := history_row(source, entry)) is not None]
+    return [
+        row for entry in projection.entries[start:stop] if (row := history_row(source, entry)) is not None
+    ]
 
 
 def history_row(source: Source, entry: Entry) -> Block | None:

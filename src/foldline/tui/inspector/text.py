@@ -89,7 +89,7 @@ def call_title(call: ToolCallPart | None, cwd: str = "") -> tuple[str, bool]:
         value = arguments.get(name)
         if isinstance(value, str) and value.strip():
             quoted = name in ("pattern", "query")
-            words = first_words(value)
+            words = first_words(value.removeprefix(f"cd {cwd} && ") if cwd else value)
             return (f'"{words}"' if quoted else words), False
     return "", False
 

@@ -1,0 +1,5 @@
+"""The guided tour: a recorded session played through the real program, folds and all."""
+
+from .app import DemoApp
+
+__all__ = ["DemoApp"]

@@ -1,0 +1,65 @@
+"""The tour as an app: Foldline itself, with somebody typing the recorded prompts."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foldline.tui.app import FoldlineApp
+
+if TYPE_CHECKING:
+    from foldline.agent import Agent
+
+PACE = 0.015
+"""Seconds a word of the replayed answers."""
+_KEY = 0.012
+"""Seconds between two letters that are typed."""
+_BREATH = 1.6
+"""Seconds to look at what has come before the next prompt."""
+
+REMARKS = (
+    "A recorded session, played by the real program. Esc stops the tour, then everything is yours",
+    "Left of each line: the rail. ┃ means that the model has it word for word",
+    "The bar below fills: ▓ system, █ verbatim. At ┃ the older part is folded",
+    "F2 shows all entries beside what the model is sent, at any time",
+    "┊ means: the model has it only through the summary. Nothing is gone from here",
+)
+END = "The recording ends here. F2 inspector · Tab, Enter on a ▸─ line: its summary · Ctrl+C twice quits"
+
+
+class DemoApp(FoldlineApp):
+    """Plays the recording once, then leaves the session to the reader."""
+
+    def __init__(self, root: Path, *, pace: float = PACE, theme: str = "foldline-dark") -> None:
+        super().__init__(lambda: self._recorded_agent(), root=root, theme=theme)
+        self._demo_pace = pace
+        self.toured = False
+        """Whether the last recorded prompt has been answered, or the tour was stopped."""
+
+    def _recorded_agent(self) -> "Agent":
+        from foldline.tui.demo.recording import replaying_agent
+
+        return replaying_agent(Path("/home/you/foldline"), self._demo_pace)
+
+    def agent_ready(self) -> None:
+        self.run_worker(self._tour(), group="tour", exclusive=True)
+
+    async def _tour(self) -> None:
+        from foldline.tui.demo.recording import recorded_prompts
+
+        runner = self.runner
+        assert runner is not None, "the tour begins when the agent is there"
+        for number, prompt in enumerate(recorded_prompts()):
+            self.chat.remark(REMARKS[number % len(REMARKS)])
+            await self._type(prompt)
+            self.chat.prompt.editor.put("")
+            runner.send(prompt)
+            if not await runner.drained():
+                break
+            await asyncio.sleep(_BREATH * self._demo_pace / PACE)
+        self.toured = True
+        self.chat.remark(END)
+
+    async def _type(self, text: str) -> None:
+        for length in range(1, len(text) + 1):
+            self.chat.prompt.editor.put(text[:length])
+            await asyncio.sleep(_KEY * self._demo_pace / PACE)

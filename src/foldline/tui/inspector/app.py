@@ -1,0 +1,45 @@
+"""`foldline open FILE`: the Inspector as a program of its own, read-only."""
+
+from typing import ClassVar, Protocol
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from foldline.context.projection import Projection
+from foldline.protocol import SessionHeader
+from foldline.tui.inspector.screen import InspectorScreen
+from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+
+
+class SessionLike(Protocol):
+    """What the Inspector needs of a session."""
+
+    @property
+    def header(self) -> SessionHeader: ...
+
+    @property
+    def projection(self) -> Projection: ...
+
+
+class InspectorApp(App[None]):
+    """Shows one session. `q` or Esc quits."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "quit", "Quit", show=False)]
+
+    def __init__(self, session: SessionLike, title: str, *, theme: str = DEFAULT_THEME) -> None:
+        """`title` is the file's name."""
+        super().__init__(ansi_color=True)
+        self._session = session
+        self._file = title
+        for each in load_themes():
+            self.register_theme(each)
+        self.theme = theme
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return ROLE_DEFAULTS
+
+    async def on_mount(self) -> None:
+        projection = self._session.projection
+        self.inspector = InspectorScreen(projection, self._file, cwd=self._session.header.cwd)
+        await self.push_screen(self.inspector, lambda _: self.exit())

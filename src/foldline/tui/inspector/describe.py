@@ -1,0 +1,125 @@
+"""The Inspector's words: frame titles and feet, the status row, the hints. Pure."""
+
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+from foldline.context.projection import Projection
+from foldline.context.weight import view_size
+from foldline.tui import numbers
+from foldline.tui.blocks import Key, Span, clean_line
+from foldline.tui.inspector import keys
+from foldline.tui.inspector.filelist import FileBlock, fate_marks
+from foldline.tui.inspector.places import TOOLS_KEY, fate_words, in_view, row_of
+from foldline.tui.widgets.rows import Piece, piece, row
+
+if TYPE_CHECKING:
+    from foldline.tui.inspector.panels import Link
+    from foldline.tui.inspector.sheets import ViewSheet
+
+HISTORY, VIEW = 0, 1
+
+
+def entries_head(projection: Projection) -> str:
+    """`398 entries, asides hidden`."""
+    count = len(projection.entries)
+    return "1 entry" if count == 1 else f"{count} entries, asides hidden"
+
+
+def view_head(projection: Projection, overhead: int, sheet: "ViewSheet") -> tuple[str, str]:
+    """(`24 items ~28.6k`, `2 LLM view: request 85`)."""
+    size = view_size(projection, overhead=overhead)
+    count = len(projection.view)
+    items = f"{count} item{'s' * (count != 1)} {numbers.tokens(size.tokens, estimated=size.estimated)}"
+    return items, f"2 LLM view: {sheet.request_words}"
+
+
+def history_foot(
+    projection: Projection, link: "Link | None", active: bool, opened: Container[Key]
+) -> tuple[str, str]:
+    """What Enter does, and where the LLM view has the entry under the cursor."""
+    if not active:
+        return "", ""
+    if link is None:
+        return "Enter opens", ""
+    what = "Enter closes" if link.key in opened else "Enter opens in place"
+    return what, in_view(projection, link.index).words
+
+
+def view_foot(
+    projection: Projection, link: "Link | None", active: bool, sheet: "ViewSheet"
+) -> tuple[str, str]:
+    """As for History; without the focus, what the numbers mean and what has not changed."""
+    if active:
+        what = "Enter closes" if link is not None and link.key in sheet.opened else "Enter opens in place"
+        if link is None:
+            return what, ""
+        if link.key == TOOLS_KEY:
+            return "", "sent with every request, no entry"
+        words = in_view(projection, link.index).words
+        return what, f"{words} → entry {link.index}" if words.startswith(
+            "summary"
+        ) else f"item {link.index} → entry {link.index}"
+    if (
+        link is not None
+        and link.index >= 0
+        and link.source == HISTORY
+        and (reason := in_view(projection, link.index)).key is None
+    ):
+        return "", reason.words
+    same = sheet.unchanged_tokens()
+    if same is None:
+        return "tokens ~ estimated", ""
+    scale = projection.calibration.scale(projection.model)
+    before = sheet.request_words
+    words = f"request {int(before.split()[-1]) - 1}" if before[-1].isdigit() else "the last request"
+    return "tokens ~ estimated", f"first {numbers.tokens(round(same * scale), estimated=True)} as in {words}"
+
+
+def status(
+    projection: Projection,
+    link: "Link | None",
+    cursor: Key | None,
+    file: FileBlock | None,
+    in_files: bool,
+    news: str,
+    width: int,
+) -> list[Span]:
+    """What the cursor is on, or the news."""
+    if news:
+        return row([piece(clean_line(news), "text", cut="right")], [], width)
+    if in_files and file is not None:
+        count = len(file.touches)
+        words = f"{file.shown} · {count} touch{'es' * (count != 1)}"
+        return row([piece(words, "text", cut="left")], [], width)
+    if link is None:
+        return row([], [], width)
+    if link.key == TOOLS_KEY:
+        return row([piece("The tool schemas go with every request.", "text", cut="right")], [], width)
+    marks = fate_marks(projection.fate(link.index))
+    spans: list[Span] = [
+        (f"{link.index} ", "bold"),
+        *marks,
+        (f" {fate_words(projection, link.index)}", "text"),
+    ]
+    group = projection.group(link.index)
+    parts = [Piece(tuple(spans), cut="right")]
+    if len(group) > 1:
+        parts.append(piece(f"tool group {group[0]}–{group[-1]}", "muted", rank=1))
+    entry = projection.entry(link.index)
+    right = (
+        [piece(f"{entry.at:%Y-%m-%d %H:%M:%S}", "muted", rank=2)] if entry is not None and entry.at else []
+    )
+    if cursor is not None and row_of(cursor) != cursor:
+        parts.append(piece("inside it: Enter closes", "muted", rank=3))
+    return row(parts, right, width)
+
+
+def hints_row(width: int, searching: bool) -> list[Span]:
+    """The keys that work now."""
+    pairs = keys.hints("ends the search" if searching else "close")
+    parts = [
+        Piece(((name, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
+        for rank, (name, word) in enumerate(pairs)
+    ]
+    last = parts.pop()
+    return row(parts, [Piece(last.spans, gap=2)], width)

@@ -1,0 +1,180 @@
+"""`foldline compact`."""
+
+import pytest
+
+from foldline.history import Session
+from support.front_door import FrontDoor
+from support.history import History, history, read
+
+PI = """\
+{"type":"session","id":"abc","timestamp":"2025-12-01T10:00:00.000Z","cwd":"/work/shop","provider":"x","modelId":"y"}
+"""
+
+
+def long() -> History:
+    """Ten turns of some thousand tokens each."""
+    builder = history().system("You are Foldline.")
+    for nth in range(10):
+        builder.user(f"Request {nth}: never touch table payments_{nth}.")
+        path = f"src/file_{nth}.py"
+        builder.step("read", f"line of file {nth}\n" * 400, path=path, files=[read(path)])
+        builder.assistant(f"Done with {nth}.")
+    return builder
+
+
+def pi_file(door: FrontDoor, turns: int = 12) -> str:
+    """A session of pi's first format, long enough to fold."""
+    import json
+
+    lines = [PI.strip()]
+    for nth in range(turns):
+        for role, text in (("user", f"request {nth} " + "word " * 300), ("assistant", "answer " * 300)):
+            message = {"role": role, "content": [{"type": "text", "text": text}]}
+            record = {"type": "message", "timestamp": "2025-12-01T10:00:01.000Z", "message": message}
+            lines.append(json.dumps(record))
+    (door.cwd / "pi.jsonl").write_text("\n".join(lines) + "\n")
+    return "pi.jsonl"
+
+
+def test_a_dry_run_plans_and_changes_nothing(door: FrontDoor) -> None:
+    folder = door.keep(long().entries)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    said = door("compact", folder, "--dry-run", "--json")
+    assert said.code == 0
+    assert said.json["committed"] is False
+    assert said.json["model_calls"] == 0
+    assert said.json["summary"] == ""
+    assert said.json["first_kept_index"] > 0
+    assert said.json["tokens_after"] < said.json["tokens_before"]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_session_of_ours_is_folded_in_place(door: FrontDoor) -> None:
+    builder = long()
+    folder = door.keep(builder.entries)
+    said = door("compact", folder, "--json", "--focus", "the payments tables").json
+    assert said["committed"] is True
+    assert said["model_calls"] >= 1
+    assert said["strategy"] == "SummaryCompaction"
+    assert said["rung"] == "strategy"
+    assert said["reason"] == "manual"
+    assert said["tokens_after"] < said["tokens_before"]
+    assert "src/file_0.py" in said["details"]["read_files"]
+    assert "payments_0" in said["summary"]
+    session = Session.open(folder)
+    assert session.entries[: len(builder.entries)] == builder.entries
+    [fold] = session.projection.compactions()
+    assert (fold.index, fold.summary, fold.focus) == (said["index"], said["summary"], "the payments tables")
+    assert fold.first_kept_index == said["first_kept_index"]
+
+
+def test_the_digest_asks_no_model(door: FrontDoor) -> None:
+    said = door("compact", door.keep(long().entries), "--strategy", "digest", "--json").json
+    assert (said["strategy"], said["model_calls"], said["model"]) == ("DigestCompaction", 0, None)
+    assert said["committed"] is True
+
+
+def test_nothing_to_fold_is_said_and_commits_nothing(door: FrontDoor) -> None:
+    folder = door.keep(history().turn("hello", "hi").entries)
+    before = (folder / "events.jsonl").read_bytes()
+    said = door("compact", folder)
+    assert said.code == 0
+    assert "Nothing to fold" in said.out
+    as_json = door("compact", folder, "--json").json
+    assert (as_json["committed"], as_json["first_kept_index"], as_json["summary"]) == (False, None, "")
+    assert as_json["tokens_before"] == as_json["tokens_after"]
+    assert (folder / "events.jsonl").read_bytes() == before
+
+
+def test_what_was_asked_to_be_kept_is_kept(door: FrontDoor) -> None:
+    folder = door.keep(long().entries)
+    little = door("compact", folder, "--keep", "1k", "--dry-run", "--json").json
+    much = door("compact", folder, "--keep", "40%", "--window", "32k", "--dry-run", "--json").json
+    assert much["first_kept_index"] < little["first_kept_index"]
+    assert much["window"] == 32_000
+
+
+def test_another_agents_file_is_never_written_to(door: FrontDoor) -> None:
+    file = door.cwd / pi_file(door)
+    before = file.read_bytes()
+    said = door("compact", file)
+    assert said.code == 0
+    assert "not committed" in said.err
+    assert "## Goal" in said.out
+    assert door("compact", file, "--json").json["committed"] is False
+    assert file.read_bytes() == before
+    assert [path.name for path in door.cwd.iterdir()] == ["pi.jsonl"]
+
+
+def test_out_writes_a_folded_copy_that_reads_like_the_fold(door: FrontDoor) -> None:
+    file = door.cwd / pi_file(door)
+    said = door("compact", file, "--out", "folded.jsonl", "--json").json
+    assert said["committed"] is True
+    rows = door("history", "folded.jsonl", "--json").lines
+    original = door("history", file, "--json").lines
+    assert [row["index"] for row in rows[:-1]] == [row["index"] for row in original]
+    assert (rows[-1]["type"], rows[-1]["index"]) == ("compaction", said["index"])
+    view = door("view", "folded.jsonl", "--json").json
+    assert view["items"][0]["kind"] == "summary"
+    assert any(row["fate"] == "summarised" and row["by"] == said["index"] for row in rows)
+
+
+def test_out_never_overwrites(door: FrontDoor) -> None:
+    file = pi_file(door)
+    (door.cwd / "mine.txt").write_text("precious")
+    said = door("compact", file, "--out", "mine.txt")
+    assert said.code == 1
+    assert "exists already" in said.err
+    assert (door.cwd / "mine.txt").read_text() == "precious"
+    assert "no folder" in door("compact", file, "--out", "nowhere/x.jsonl").err
+
+
+def test_a_copy_leaves_our_own_session_alone(door: FrontDoor) -> None:
+    folder = door.keep(long().entries)
+    before = (folder / "events.jsonl").read_bytes()
+    assert door("compact", folder, "--out", "copy.jsonl").code == 0
+    assert (folder / "events.jsonl").read_bytes() == before
+
+
+def test_a_window_smaller_than_the_system_prompt_is_refused(door: FrontDoor) -> None:
+    entries = history().system("Be careful. " * 2_000).turn("hello", "hi " * 2_000).user("more").entries
+    folder = door.keep(entries)
+    before = (folder / "events.jsonl").read_bytes()
+    said = door("compact", folder, "--window", "4k")
+    assert said.code == 1
+    assert "The window of 4,000 tokens is too small" in said.err
+    assert said.err.count("\n") == 1
+    assert (folder / "events.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("window", ["100", "2000"])
+def test_a_window_too_small_to_work_in_is_refused(door: FrontDoor, window: str) -> None:
+    said = door("compact", door.keep(long().entries), "--window", window)
+    assert said.code == 1
+    assert "context.window cannot be" in said.err
+    assert "from 2,048" in said.err
+
+
+def test_an_unknown_strategy_names_the_known_ones(door: FrontDoor) -> None:
+    said = door("compact", door.keep(long().entries), "--strategy", "magic")
+    assert said.code == 1
+    assert "allowed: summary or digest" in said.err
+
+
+def test_a_session_that_another_process_writes_to_is_left_alone(door: FrontDoor) -> None:
+    folder = door.keep(long().entries)
+    other = Session.open(folder)
+    other.claim()
+    try:
+        said = door("compact", folder)
+    finally:
+        other.close()
+    assert said.code == 1
+    assert "is being written by" in said.err
+
+
+def test_a_model_without_a_server_is_one_sentence(door: FrontDoor) -> None:
+    said = door("compact", door.keep(long().entries), "-m", "gpt-5")
+    assert said.code == 1
+    assert "OPENAI_API_KEY" in said.err
+    assert said.err.count("\n") == 1

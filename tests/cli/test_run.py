@@ -1,0 +1,85 @@
+"""`foldline run`, with the embedded model and with none that can be reached."""
+
+import io
+
+import pytest
+
+from support.front_door import FrontDoor
+
+
+def test_the_final_text_is_all_that_stdout_gets(door: FrontDoor) -> None:
+    (door.cwd / "notes.txt").write_text("remember the milk\n")
+    said = door("run", "read notes.txt")
+    assert said.code == 0
+    assert "remember the milk" in said.out
+    assert "read notes.txt · 1 line" in said.err
+
+
+def test_json_is_one_event_a_line(door: FrontDoor) -> None:
+    (door.cwd / "notes.txt").write_text("remember the milk\n")
+    events = door("run", "read notes.txt", "--json").lines
+    types = [event["type"] for event in events]
+    assert types[0] == "task_started"
+    assert types[-1] == "task_finished"
+    assert {"step_started", "text_delta", "tool_started", "tool_finished", "usage"} <= set(types)
+    results = [event["entry"] for event in events if event["type"] == "entry_appended"]
+    assert any(entry["type"] == "tool_result" for entry in results)
+
+
+def test_continue_goes_on_with_the_last_session(door: FrontDoor) -> None:
+    assert door("run", "-c", "hello").code == 1
+    door("run", "hello")
+    door("run", "-c", "hello again")
+    [row] = door("sessions", "--json").json
+    assert row["title"] == "hello"
+    prompts = [
+        line["preview"] for line in door("history", row["id"], "--json").lines if line["type"] == "user"
+    ]
+    assert prompts == ["hello", "hello again"]
+
+
+def test_a_prompt_can_come_from_stdin(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("你好，列出文件\n".encode())))
+    assert door("run", "-").code == 0
+    assert door("sessions", "--json").json[0]["title"] == "你好，列出文件"
+
+
+def test_calls_that_need_approval_are_declined_without_yes(door: FrontDoor) -> None:
+    said = door("run", "write hello to new.txt")
+    assert said.code == 0
+    assert "declined" in said.err
+    assert not (door.cwd / "new.txt").exists()
+    session = door("sessions", "--json").json[0]["id"]
+    [result] = [line for line in door("view", session, "--json").json["messages"] if line["role"] == "tool"]
+    assert "declined" in result["content"]
+
+
+def test_yes_runs_them(door: FrontDoor) -> None:
+    assert door("run", "--yes", "write hello to new.txt").code == 0
+    assert (door.cwd / "new.txt").read_text().strip() == "hello"
+
+
+def test_a_long_job_folds_and_goes_on(door: FrontDoor) -> None:
+    (door.cwd / "big.txt").write_text("a line of a big file that takes its room\n" * 500)
+    door("run", "read big.txt", "--window", "12k")
+    for _ in range(4):
+        said = door("run", "-c", "read big.txt", "--window", "12k")
+        assert said.code == 0, said.err
+    session = door("sessions", "--json").json[0]["id"]
+    folds = [line for line in door("history", session, "--json").lines if line["type"] == "compaction"]
+    assert folds
+
+
+def test_a_server_that_is_not_there_is_one_sentence(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "not an address")
+    said = door("run", "hello")
+    assert (said.code, said.out) == (1, "")
+    assert "OPENAI_BASE_URL is not an http or https address" in said.err
+
+
+def test_a_window_smaller_than_the_system_prompt_fails_and_keeps_nothing_half(door: FrontDoor) -> None:
+    (door.cwd / "AGENTS.md").write_text("Always be careful. " * 2_000)
+    said = door("run", "hello", "--window", "4k")
+    assert said.code == 1
+    assert "The window of 4,000 tokens is too small" in said.err
+    assert door("sessions", "--json").json == []

@@ -1,0 +1,174 @@
+"""`foldline view` and `foldline history`."""
+
+import pytest
+
+from foldline.compaction.summary_text import framed
+from foldline.protocol import Compaction, RequestRecord, Title, Usage, Written
+from support.front_door import FrontDoor
+from support.history import History, call, history
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\r\x9b31m"
+
+
+def folded() -> History:
+    """Two turns, the first of them folded into a summary."""
+    return (
+        history()
+        .system("You are Foldline.")
+        .user("Why does the login fail?")
+        .step("read", "def login(): ...", path="src/login.py")
+        .assistant("The token is stale.")
+        .user("Fix it.")
+        .assistant("Fixed.")
+        .add(
+            Compaction(
+                summary="## Goal\n- login works",
+                first_kept_index=5,
+                head=(Written(message=framed("## Goal\n- login works"), covers=((1, 4),)),),
+                strategy="SummaryCompaction",
+                tokens_before=900,
+                tokens_after=90,
+            )
+        )
+    )
+
+
+def test_view_json_aligns_its_items_with_the_view(door: FrontDoor) -> None:
+    said = door("view", door.keep(folded().entries), "--json")
+    assert said.code == 0
+    items = [(item["index"], item["kind"], item["fate"]) for item in said.json["items"]]
+    assert items == [
+        (0, "system", "live"),
+        (7, "summary", "live"),
+        (5, "user", "live"),
+        (6, "assistant", "live"),
+    ]
+    assert [message["role"] for message in said.json["messages"]] == ["system", "system", "user", "assistant"]
+    assert "login works" in said.json["messages"][1]["content"]
+    assert said.json["tokens"] > 0
+    assert said.json["window"] > 0
+    assert all(item["tokens"] > 0 and isinstance(item["estimated"], bool) for item in said.json["items"])
+
+
+def test_the_view_at_an_entry_is_the_fold_of_the_shorter_history(door: FrontDoor) -> None:
+    folder = door.keep(folded().entries)
+    earlier = door("view", folder, "--at", "4", "--json").json
+    assert [item["index"] for item in earlier["items"]] == [0, 1, 2, 3, 4]
+    assert door("view", folder, "--at", "99").code == 1
+    assert "its entries are 0 to 7" in door("view", folder, "--at", "99").err
+
+
+def test_the_view_of_a_request_ends_before_its_answer(door: FrontDoor) -> None:
+    folder = door.keep(folded().entries)
+    second = door("view", folder, "--request", "2", "--json").json
+    assert [item["index"] for item in second["items"]] == [0, 1, 2, 3]
+    assert "its requests are 1 to 3" in door("view", folder, "--request", "4").err
+    assert door("view", folder, "--request", "0").code == 1
+
+
+def test_a_failed_request_counts_and_an_answered_one_counts_once(door: FrontDoor) -> None:
+    record = RequestRecord(digest="d", model="m", usage=Usage(input=5, output=1))
+    entries = (
+        history()
+        .user("one")
+        .add(record.model_copy(update={"error": "overflow"}))
+        .assistant("first answer")
+        .add(record)
+        .user("two")
+        .assistant("second answer")
+        .add(record)
+        .entries
+    )
+    folder = door.keep(entries)
+    sizes = [len(door("view", folder, "--request", str(nth), "--json").json["items"]) for nth in (1, 2, 3)]
+    assert sizes == [1, 1, 3]
+    assert door("view", folder, "--request", "4").code == 1
+
+
+def test_a_call_without_a_result_is_shown_paired(door: FrontDoor) -> None:
+    folder = door.keep(history().user("go").assistant(calls=[call("bash", command="ls")]).entries)
+    said = door("view", folder, "--json").json
+    assert said["messages"][-1]["role"] == "tool"
+    assert "interrupted" in said["messages"][-1]["content"]
+    assert len(said["items"]) == 2
+
+
+def test_the_text_view_shows_marks_numbers_and_words(door: FrontDoor) -> None:
+    said = door("view", door.keep(folded().entries))
+    lines = said.out.splitlines()
+    assert "LLM view, now · 4 items" in lines[0]
+    assert lines[1].split() == ["fate", "no.", "kind", "item", "outcome", "tokens"]
+    assert lines[3].startswith("  ┊")
+    assert "summary" in lines[3]
+    assert "of 1–4" in lines[3]
+    assert "\x1b" not in said.out
+
+
+def test_history_json_is_one_line_an_entry_with_its_fate(door: FrontDoor) -> None:
+    said = door("history", door.keep(folded().add(Title(title="Login")).entries), "--json")
+    rows = said.lines
+    assert [row["index"] for row in rows] == list(range(9))
+    assert [row["fate"] for row in rows] == [
+        "live", "summarised", "summarised", "summarised", "summarised", "live", "live", "live", "aside",
+    ]  # fmt: skip
+    assert rows[1]["by"] == 7
+    assert rows[0]["by"] is None
+    assert rows[3]["preview"].startswith("src/login.py")
+    assert {"index", "type", "fate", "by", "tokens", "preview"} <= rows[0].keys()
+    assert rows[7]["type"] == "compaction"
+    assert rows[7]["tokens"] > 0
+
+
+def test_the_text_history_shows_every_entry_once(door: FrontDoor) -> None:
+    said = door("history", door.keep(folded().entries))
+    lines = said.out.splitlines()
+    assert len(lines) == 2 + 8
+    assert "8 entries · 1 fold" in lines[0]
+    assert lines[3].split()[:4] == ["S┊", "7", "1", "user"]
+    assert "900 → 90 tokens" in lines[-1] or "0.9k → 90 tokens" in lines[-1]
+
+
+@pytest.mark.parametrize("command", ["view", "history"])
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_control_characters_of_foreign_text_never_reach_the_terminal(
+    door: FrontDoor, command: str, options: tuple[str, ...]
+) -> None:
+    entries = (
+        history()
+        .user(HOSTILE)
+        .assistant(HOSTILE, calls=[call(HOSTILE, path=HOSTILE)])
+        .result(HOSTILE)
+        .add(Title(title=HOSTILE))
+        .entries
+    )
+    said = door(command, door.keep(entries), *options)
+    assert said.code == 0
+    assert not set(said.out) & set("\x1b\x07\r\x9b\u202e")
+
+
+def test_a_torn_session_is_read_with_a_note(door: FrontDoor) -> None:
+    folder = door.keep(folded().entries)
+    events = folder / "events.jsonl"
+    events.write_bytes(events.read_bytes() + b'{"type":"user","index":8,"par')
+    said = door("history", folder, "--json")
+    assert said.code == 0
+    assert len(said.lines) == 8
+    assert "1 damaged record" in said.err
+
+
+def test_sessions_are_found_by_the_end_of_their_id(door: FrontDoor) -> None:
+    door.keep(folded().entries, "20260101-000000-aaaaaa")
+    door.keep(folded().entries, "20260101-000000-bbbbbb")
+    assert door("view", "bbbbbb").code == 0
+    ambiguous = door("view", "20260101")
+    assert ambiguous.code == 1
+    assert "2 sessions answer to '20260101'" in ambiguous.err
+    assert "no session 'zzz'" in door("view", "zzz").err
+
+
+def test_an_empty_session_is_said_to_be_empty(door: FrontDoor) -> None:
+    folder = door.keep(history().add(Title(title="Nothing yet")).entries)
+    said = door("view", folder)
+    assert (said.code, said.out) == (0, "")
+    assert "nothing is in the view" in said.err
+    assert door("view", folder, "--json").json["messages"] == []

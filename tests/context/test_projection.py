@@ -1,0 +1,348 @@
+"""The fold over the history: fates, places, rewinds and undo, by example. Sequences: compaction/test_invariants."""
+
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from foldline.context.projection import Projection
+from foldline.context.view import Fate
+from foldline.protocol import (
+    BaseMessage,
+    Compaction,
+    Kept,
+    SystemMessage,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    Written,
+    dump_entry,
+    parse_entry,
+    text_parts,
+)
+from support.history import History, call, history
+from support.invariants import broken
+
+
+def fold(
+    summary: str, covers: Sequence[tuple[int, int]], first_kept: int, *, inputs: Sequence[int] = ()
+) -> Compaction:
+    message = SystemMessage(origin="summary", parts=text_parts(summary))
+    written = Written(message=message, covers=tuple(covers), inputs=tuple(inputs))
+    return Compaction(summary=summary, first_kept_index=first_kept, head=(written,))
+
+
+def view(projection: Projection) -> list[int]:
+    assert broken(projection) == []
+    return [item.index for item in projection.view]
+
+
+def folded_twice() -> History:
+    """0 system, 1-4 turns, 5 fold of 1-2, 6-7 a turn, 8 fold of 3-4 and of the summary in 5."""
+    two = history().system("s").turn("one", "1").turn("two", "2").add(fold("first", [(1, 2)], 3))
+    return two.turn("three", "3").add(fold("second", [(3, 4)], 6, inputs=[5]))
+
+
+def test_an_entry_folded_twice_is_found_through_the_summary_that_stands_for_it_now() -> None:
+    projection = folded_twice().projection()
+    assert view(projection) == [0, 8, 6, 7]
+    assert [projection.fate(index) for index in (1, 3, 5)] == [Fate("summarised", 8)] * 3
+
+
+def test_what_no_summary_covers_is_truncated_by_name() -> None:
+    projection = (
+        history().system("s").turn("one", "1").turn("two", "2").add(fold("x", [(2, 2)], 3)).projection()
+    )
+    assert projection.fate(1) == Fate("truncated", 5)
+
+
+def test_a_failed_answer_without_words_and_an_orphan_result_stay_aside() -> None:
+    projection = history().user("go").assistant(thinking="hm").result("late", call_id="unknown").projection()
+    assert view(projection) == [0]
+    assert [projection.fate(index).kind for index in (1, 2)] == ["aside", "aside"]
+
+
+def test_a_late_result_stands_with_its_call_and_is_folded_with_it() -> None:
+    late = history().system("s").user("go").assistant(calls=[call("bash")]).user("and?").result("done")
+    assert view(late.assistant("ok").projection()) == [0, 1, 2, 4, 3, 5]
+    late.add(fold("sum", [(1, 2), (4, 4)], 3))
+    projection = late.projection()
+    assert view(projection) == [0, 6, 3, 5]
+    assert projection.fate(4) == Fate("summarised", 6)
+
+
+def test_a_result_that_comes_after_its_call_was_folded_goes_with_it() -> None:
+    projection = (
+        history().user("a").assistant(calls=[call("bash")]).user("b").add(fold("s", [(0, 1)], 2)).result("x")
+    ).projection()
+    assert view(projection) == [3, 2]
+    assert projection.fate(4) == Fate("truncated", 3)
+
+
+def test_two_calls_with_one_id_get_two_results() -> None:
+    same = call("read", call_id="")
+    twice = history().user("go").assistant(calls=[same.model_copy(update={"call_id": "0"})] * 2)
+    projection = twice.result("a", call_id="0").result("b", call_id="0").projection()
+    assert view(projection) == [0, 1, 2, 3]
+
+
+def test_a_call_id_used_again_belongs_to_the_newest_call() -> None:
+    again = call("read", call_id="0")
+    projection = (
+        history().user("go").assistant(calls=[again]).assistant(calls=[again]).result("for the second")
+    ).projection()
+    assert projection.group(3) == (2, 3)
+    view(projection)
+
+
+# --- edits -----------------------------------------------------------------------------------------
+
+
+def grouped() -> History:
+    """0 system, 1 request, 2-4 a tool group, 5 answer."""
+    started = history().system("s").user("go").assistant(calls=[call("read"), call("bash")])
+    return started.result("text").result("output").assistant("done")
+
+
+def test_a_result_that_arrives_after_its_call_was_pinned_is_pinned_too() -> None:
+    pinned = history().system("s").assistant(calls=[call("bash")]).edit("pin", 1).result("out").clear()
+    assert view(pinned.projection()) == [0, 1, 3]
+
+
+def test_pin_and_drop_act_on_the_whole_group_from_any_of_its_entries() -> None:
+    for target in (2, 3, 4):
+        assert grouped().edit("pin", target).projection().pins == {2, 3, 4}
+        assert view(grouped().edit("drop", target).projection()) == [0, 1, 5]
+
+
+def test_hide_acts_on_one_result_and_show_brings_it_back() -> None:
+    hidden = grouped().edit("hide", 3)
+    projection = hidden.projection()
+    assert [projection.fate(index).kind for index in (3, 4)] == ["hidden", "live"]
+    assert "history_read(3)" in projection.view[3].message.text
+    assert hidden.edit("show", 3).projection().view[3].message.text == "text"
+
+
+def test_restore_shows_a_folded_group_verbatim_right_after_the_summary() -> None:
+    restored = grouped().user("next").add(fold("sum", [(1, 5)], 6)).edit("restore", 4)
+    assert view(restored.projection()) == [0, 7, 2, 3, 4, 6]
+
+
+def test_restore_never_tears_a_group_that_got_its_result_late() -> None:
+    late = history().user("a").assistant(calls=[call("bash")]).user("b").user("c").result("x")
+    assert view(late.edit("drop", 2).edit("restore", 2).projection()) == [0, 1, 4, 2, 3]
+
+
+def test_dropping_a_pinned_system_prompt_only_takes_the_pin() -> None:
+    projection = history().system("s").edit("pin", 0).edit("drop", 0).projection()
+    assert view(projection) == [0]
+    assert not projection.view[0].pinned
+
+
+def test_cleared_outranks_dropped_but_not_once_the_clear_was_gone_back_on() -> None:
+    dropped = grouped().edit("drop", 5).checkpoint(0).clear()
+    assert dropped.projection().fate(5) == Fate("cleared", 8)
+    assert dropped.revert(0).projection().fate(5) == Fate("dropped", 6)
+
+
+def test_clear_leaves_the_system_prompt_instructions_and_pins() -> None:
+    cleared = history().system("s").instructions("rules").turn("a", "b").edit("pin", 2).clear()
+    assert view(cleared.projection()) == [0, 1, 2]
+
+
+def test_a_pinned_summary_survives_a_clear_and_what_it_covers_stays_summarised() -> None:
+    projection = folded_twice().edit("pin", 8).clear().projection()
+    assert view(projection) == [0, 8]
+    assert projection.fate(1) == Fate("summarised", 8)
+
+
+# --- rewinds ---------------------------------------------------------------------------------------
+
+
+def test_a_rewind_across_a_fold_gives_the_view_of_that_moment_and_keeps_the_request() -> None:
+    before = history().system("s").turn("one", "1").checkpoint(0).user("two")
+    projection = before.assistant("2").add(fold("x", [(1, 2)], 4)).revert(0, kept=4).projection()
+    assert view(projection) == [0, 1, 2, 4]
+    assert projection.compactions() == []
+    assert projection.fate(5) == Fate("reverted", 7)
+
+
+def test_a_rewind_after_a_fold_goes_back_to_the_folded_state() -> None:
+    projection = folded_twice().checkpoint(0).turn("four", "4").revert(0).projection()
+    assert view(projection) == [0, 8, 6, 7]
+
+
+def test_a_rewind_keeps_nothing_but_a_request() -> None:
+    assert view(grouped().checkpoint(0).step("read", "x").revert(0, kept=8).projection()) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+
+
+def test_a_dmail_enters_the_view_as_machine_text_after_the_request() -> None:
+    dmail = history().system("s").user("go").checkpoint(0).step("read", "much").revert(0, message="line 50")
+    [_, request, message] = dmail.projection().view
+    assert isinstance(request.message, UserMessage)
+    assert (message.kind, message.message.text) == ("developer", "line 50")
+
+
+def test_a_rewind_can_itself_be_rewound() -> None:
+    there = history().system("s").checkpoint(0).turn("one", "1").add(fold("x", [(2, 2)], 3)).checkpoint(1)
+    back = there.user("two").revert(0)
+    assert view(back.projection()) == [0]
+    projection = back.revert(1).projection()
+    assert view(projection) == [0, 4, 3]
+    assert [each.index for each in projection.compactions()] == [4]
+
+
+def test_checkpoint_ids_are_never_used_again() -> None:
+    reverted = history().checkpoint(0).user("a").checkpoint(1).revert(0)
+    assert reverted.projection().next_checkpoint_id == 2
+
+
+def test_a_rewind_to_no_known_checkpoint_changes_nothing() -> None:
+    assert view(grouped().revert(7, message="lost").projection()) == view(grouped().projection())
+
+
+def test_a_fold_that_wrote_nothing_is_reverted_like_any_other() -> None:
+    clips = Compaction(first_kept_index=1, replaced=(Kept(ref=3, content="te…", fate="clipped"),))
+    reverted = grouped().checkpoint(0).add(clips).revert(0)
+    assert reverted.projection().compactions() == []
+    assert reverted.projection().fate(3).kind == "live"
+
+
+# --- undo ------------------------------------------------------------------------------------------
+
+
+def test_undo_ten_turns_later_gives_back_the_earlier_view_as_an_exact_prefix() -> None:
+    long = history().system("s").turn("one", "1").turn("two", "2")
+    earlier = list(long.projection().view)
+    long.add(fold("x", [(1, 2)], 3))
+    for turn in range(10):
+        long.turn(f"more {turn}", "yes")
+    later = long.undo(5).projection().view
+    assert later[: len(earlier)] == earlier
+    assert len(later) == len(earlier) + 20
+
+
+def test_undo_of_undo_folds_again() -> None:
+    again = folded_twice()
+    folded = again.projection().view
+    assert again.undo().undo().projection().view == folded
+
+
+def test_a_fold_that_a_later_fold_builds_on_cannot_be_undone_first() -> None:
+    projection = folded_twice().projection()
+    assert projection.undo_refusal(5) == "Fold 8 builds on entry 5: undo fold 8 first."
+    assert view(folded_twice().undo(5).projection()) == view(projection)
+    assert view(folded_twice().undo(8).undo(5).projection()) == [0, 1, 2, 3, 4, 6, 7]
+
+
+def test_a_fold_that_was_gone_back_on_keeps_nothing_from_being_undone() -> None:
+    reverted = grouped().edit("drop", 5).checkpoint(0).add(fold("x", [(1, 4)], 5)).revert(0)
+    assert reverted.projection().undo_refusal(6) is None
+    assert view(reverted.undo(6).projection()) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_fold_does_not_come_back_once_what_it_built_on_is_undone() -> None:
+    dropped = grouped().edit("drop", 5).add(fold("x", [(1, 4)], 6)).undo(7).undo(6)
+    assert dropped.projection().undo_refusal(8) == (
+        "This would bring back fold 7, which builds on entry 6: undo entry 9 first."
+    )
+    assert dropped.undo(9).projection().undo_refusal(8) is None
+
+
+@pytest.mark.parametrize("target", [0, 1, 99, 6])
+def test_what_is_no_change_of_the_view_or_not_yet_there_cannot_be_undone(target: int) -> None:
+    same = grouped().undo(target)
+    assert view(same.projection()) == view(grouped().projection())
+    assert same.projection().undo_refusal(0) is not None
+
+
+# --- files with gaps, and what is known about sizes ---------------------------------------------------
+
+
+def test_one_undecodable_record_shifts_no_later_cut() -> None:
+    whole = history().system("s").turn("lost", "too").turn("one", "1").turn("two", "2")
+    damaged = history().system("s").gap(2).turn("one", "1").turn("two", "2")
+    marker = fold("x", [(1, 4)], 5)
+    assert view(whole.add(marker).projection()) == view(damaged.add(marker).projection()) == [0, 7, 5, 6]
+
+
+def test_compact_close_resume_twice_keeps_a_view_of_few_items() -> None:
+    long = history().system("s")
+    for turn in range(30):
+        long.turn(f"question {turn}", "answer")
+    long.add(fold("x", [(1, 50)], 51))
+    reloaded = Projection()
+    for entry in long.entries:
+        reloaded.append(parse_entry(dump_entry(entry)))
+    again = fold("y", [(51, 54)], 55, inputs=[61]).model_copy(update={"index": 62})
+    reloaded.append(parse_entry(dump_entry(again)))
+    assert view(reloaded) == [0, 62, 55, 56, 57, 58, 59, 60]
+
+
+def test_indices_must_increase() -> None:
+    projection = history().user("a").projection()
+    with pytest.raises(ValueError, match="does not come after"):
+        projection.append(UserMessage(index=0, parts=text_parts("again")))
+
+
+def test_usage_from_before_a_fold_or_rewind_is_not_taken_for_the_view_after_it() -> None:
+    used = (
+        history().system("s").user("x" * 4_000).assistant("ok", usage=Usage(input=900, output=10), model="m")
+    )
+    assert used.projection().anchor is not None
+    assert used.checkpoint(0).revert(0).projection().anchor is None
+    assert used.add(fold("x", [(1, 1)], 2)).projection().anchor is None
+
+
+def test_a_long_answer_to_a_short_request_is_no_sign_of_truncation() -> None:
+    short = (
+        history().system("s").user("write it").assistant("word " * 4_000, usage=Usage(input=12, output=4_100))
+    )
+    assert short.projection().anchor is not None
+
+
+# --- complexity --------------------------------------------------------------------------------------
+
+
+def work(projection: Projection, message: BaseMessage) -> int:
+    """Calls, of Python and of C, that one append makes."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        projection.append(message)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def long_session(steps: int) -> History:
+    long = history().system("s")
+    for _ in range(steps):
+        long.user("go").step("read", "text")
+    return long
+
+
+def test_appending_a_message_takes_no_more_work_in_a_long_session() -> None:
+    def effort(steps: int) -> list[int]:
+        long = long_session(steps).assistant(calls=[call("read", call_id="open")])
+        projection, index = long.projection(), long.last
+        result = ToolResultMessage(index=index + 1, call_id="open", parts=text_parts("x"))
+        return [
+            work(projection, result),
+            work(projection, UserMessage(index=index + 2, parts=text_parts("x"))),
+        ]
+
+    short, long = effort(100), effort(4_000)
+    assert [most <= least + 8 for least, most in zip(short, long, strict=True)] == [True, True]

@@ -1,0 +1,55 @@
+"""The command line as tests use it: an own home, an own folder, `main` with what it wrote."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.cli import main
+from foldline.history import Session, utc_now
+from foldline.protocol import Entry, SessionHeader
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one command wrote, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class FrontDoor:
+    """Runs commands in a folder of its own; `keep` puts sessions where commands find them."""
+
+    def __init__(self, home: Path, cwd: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.home = home
+        self.cwd = cwd
+        self._capture = capture
+
+    def __call__(self, *arguments: str | Path) -> Said:
+        self._capture.readouterr()
+        code = main([str(argument) for argument in arguments])
+        out, err = self._capture.readouterr()
+        return Said(code, out, err)
+
+    def keep(self, entries: Sequence[Entry], session_id: str | None = None, cwd: Path | None = None) -> Path:
+        """A session of ours with these entries; its folder."""
+        header = SessionHeader(id="built", created_at=utc_now(), cwd=str(cwd or self.cwd))
+        built = Session.from_entries(header, entries)
+        kept = asyncio.run(built.copy(home=self.home, session_id=session_id))
+        kept.close()
+        assert kept.path is not None
+        return kept.path.parent

@@ -1,0 +1,48 @@
+"""Records the session of `foldline demo`: Foldline at work on this repository, on the offline model.
+
+Run from the top of a checkout: `python tests/support/record_demo.py`. Look at the tour afterwards.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from foldline.agent import Agent
+from foldline.history import Session
+from foldline.llm.offline import OfflineLLM
+from foldline.tui.demo.recording import RECORDING, WINDOW
+
+PROMPTS = (
+    "List src/foldline/context. Never change a file in this session.",
+    "Read src/foldline/context/cut.py",
+    "Read src/foldline/context/budget.py and tell me what it defines",
+    "Search for keep_recent_tokens in src/foldline/context",
+    "Read src/foldline/compaction/verify.py",
+    "Read src/foldline/context/view.py",
+    "Read src/foldline/agent/fold.py, then run ls prompts",
+    "Read src/foldline/tui/escape.py",
+    "Read src/foldline/compaction/derive.py",
+    "What did we do, and what must you not do?",
+)
+
+
+async def record(checkout: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "foldline"
+        shutil.copytree(checkout / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(checkout / "prompts", root / "prompts")
+        session = Session.create(root, home=Path(folder) / "home")
+        agent = Agent(session, llm=OfflineLLM(WINDOW, pace=0), approvals="all")
+        for prompt in PROMPTS:
+            await agent.prompt(prompt)
+        await agent.aclose()
+        assert session.path is not None
+        RECORDING.write_bytes(session.path.read_bytes().replace(str(root).encode(), b"/home/you/foldline"))
+        folds = len(session.projection.compactions())
+        sys.stderr.write(f"{len(session.entries)} entries, {folds} folds -> {RECORDING}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(record(Path.cwd()))
