@@ -178,3 +178,14 @@ def test_a_model_without_a_server_is_one_sentence(door: FrontDoor) -> None:
     assert said.code == 1
     assert "OPENAI_API_KEY" in said.err
     assert said.err.count("\n") == 1
+
+
+def test_a_fold_that_only_clips_says_so(door: FrontDoor) -> None:
+    builder = (
+        history().user("read it").step("read", "a line of it\n" * 4_000, path="big.txt").assistant("Read.")
+    )
+    folder = door.keep(builder.entries)
+    said = door("compact", folder, "--window", "16k")
+    assert said.code == 0
+    assert "1 entry clipped, nothing folded" in said.out
+    assert door("view", folder, "--json").json["items"][2]["fate"] == "clipped"

@@ -1,6 +1,10 @@
 """`foldline run`, with the embedded model and with none that can be reached."""
 
 import io
+import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -83,3 +87,20 @@ def test_a_window_smaller_than_the_system_prompt_fails_and_keeps_nothing_half(do
     assert said.code == 1
     assert "The window of 4,000 tokens is too small" in said.err
     assert door("sessions", "--json").json == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_ctrl_c_ends_with_130_and_a_history_that_says_so(door: FrontDoor) -> None:
+    command = [sys.executable, "-m", "foldline", "run", "--yes", "--json", "run sleep 60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if json.loads(line)["type"] == "tool_started":
+                break
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    session = door("sessions", "--json").json[0]["id"]
+    [result] = [line for line in door("view", session, "--json").json["messages"] if line["role"] == "tool"]
+    assert "nterrupted" in result["content"]

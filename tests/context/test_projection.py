@@ -1,7 +1,9 @@
-"""The fold over the history: fates, places, rewinds and undo, by example. Sequences: compaction/test_invariants."""
+"""The fold over the history by example: fates, places, rewinds, undo."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -312,19 +314,21 @@ def test_a_long_answer_to_a_short_request_is_no_sign_of_truncation() -> None:
 
 
 def work(projection: Projection, message: BaseMessage) -> int:
-    """Calls, of Python and of C, that one append makes."""
-    calls = 0
+    """Lines of Python that one append runs."""
+    lines = 0
 
-    def count(_frame: object, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
+    def count(_frame: FrameType, event: str, _argument: object) -> Callable[..., Any]:
+        nonlocal lines
+        lines += event == "line"
+        return count
 
-    sys.setprofile(count)
+    before = sys.gettrace()
+    sys.settrace(count)
     try:
         projection.append(message)
     finally:
-        sys.setprofile(None)
-    return calls
+        sys.settrace(before)
+    return lines
 
 
 def long_session(steps: int) -> History:
@@ -345,4 +349,4 @@ def test_appending_a_message_takes_no_more_work_in_a_long_session() -> None:
         ]
 
     short, long = effort(100), effort(4_000)
-    assert [most <= least + 8 for least, most in zip(short, long, strict=True)] == [True, True]
+    assert [most <= least + 20 for least, most in zip(short, long, strict=True)] == [True, True]

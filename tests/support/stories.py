@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Self
 
-from support.history import History, call, modified, read
 from textual.app import App, ComposeResult
 from textual.widgets import Input
 
@@ -21,6 +20,7 @@ from foldline.protocol import (
 )
 from foldline.tui.inspector import InspectorPanels
 from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+from support.history import History, call, modified, read
 
 
 class Story(History):
@@ -107,21 +107,27 @@ SERVICE = "src/shop/orders/service.py"
 
 
 def shop(many: int = 8) -> Story:
-    """The session of the pictures, smaller: two folds, a pin, a clipped and a hidden result, a drop, a rewind."""
+    """The session of the pictures, smaller: a fold, a pin, clipped and hidden results, a drop, a rewind."""
     story = Story().system("Foldline system prompt").instructions("Project instructions of shop-api")
     story.user("Contract with the mobile team: the key is a UUID")  # 2
     story.edit("pin", 2)
     story.user("The retry from the mobile app still makes two orders. Find out why.")  # 4
     for number in range(many):
-        story.tool("grep", "hits\n" * 40, brief="14 matches", pattern=f"idempotency_key {number}", said="look")
+        story.tool(
+            "grep", "hits\n" * 40, brief="14 matches", pattern=f"idempotency_key {number}", said="look"
+        )
     story.tool("read", "code\n" * 300, brief="312 lines", path=SERVICE, files=[read(SERVICE)], said="read it")
     story.assistant("The key is looked up in one transaction and the order inserted in another.")
     story.user("Yes, do that. Never touch the payments table.")
     kept = story.last
-    story.assistant("two changes", calls=[call("edit", path=SERVICE), call("write", path="migrations/0042.py")])
+    story.assistant(
+        "two changes", calls=[call("edit", path=SERVICE), call("write", path="migrations/0042.py")]
+    )
     story.answer("done", brief="+9 −6", files=[modified(SERVICE, 9, 6)], diff="@@ -118 +118 @@\n-old\n+new\n")
     story.answer("done", brief="24 lines", files=[modified("migrations/0042.py", 24)])
-    story.tool("bash", "sql\n" * 900, brief="exit 0", command="alembic upgrade head --sql", said="show the SQL")
+    story.tool(
+        "bash", "sql\n" * 900, brief="exit 0", command="alembic upgrade head --sql", said="show the SQL"
+    )
     clipped = story.last
     story.tool("bash", "31 passed\n" * 200, brief="31 passed", command="pytest -q", said="run all tests")
     hidden = story.last
@@ -138,7 +144,9 @@ def shop(many: int = 8) -> Story:
     )
     story.user("Now the same for POST /orders/{id}/cancel")
     story.checkpoint(1)
-    story.tool("bash", "A=1\n" * 90, brief="exit 0", command="printenv | sort", said="look at the environment")
+    story.tool(
+        "bash", "A=1\n" * 90, brief="exit 0", command="printenv | sort", said="look at the environment"
+    )
     dropped = story.last
     story.edit("drop", dropped)
     story.checkpoint(2)
@@ -151,7 +159,11 @@ def shop(many: int = 8) -> Story:
 
 def chinese() -> Story:
     """The same kind of history in Chinese, with wide characters, emoji and combining marks everywhere."""
-    story = Story().system("你是一个编程助手。").user("移动端重试仍然会产生两个订单。先找出原因,不要修改任何东西。")
+    story = (
+        Story()
+        .system("你是一个编程助手。")
+        .user("移动端重试仍然会产生两个订单。先找出原因,不要修改任何东西。")
+    )
     for number in range(6):
         story.tool(
             "read",
@@ -164,7 +176,9 @@ def chinese() -> Story:
     story.user("好的,就这样做。绝对不要碰支付表。e\u0301\u0301 🇨🇳")
     kept = story.last
     story.fold(kept, "## 目标\n每个客户的订单都要幂等\n## 进展\n源代码/订单/服务模块3.py:已经读过\n", first=1)
-    return story.tool("bash", "全部通过\n" * 30, brief="通过 31 个", command="运行 全部 测试", said="运行测试")
+    return story.tool(
+        "bash", "全部通过\n" * 30, brief="通过 31 个", command="运行 全部 测试", said="运行测试"
+    )
 
 
 def long_story(entries: int) -> Story:

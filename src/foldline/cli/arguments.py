@@ -239,7 +239,7 @@ def _not_understood(prog: str, words: Sequence[str], unknown: Sequence[str]) -> 
 
     stray = next((word for word in unknown if word.startswith("-") and word != "-"), None)
     if prog != "foldline" or stray is not None or not words or words[0].startswith("-"):
-        return f"{prog}: {stray or unknown[0]!r} is not understood; `{prog} --help` shows what is possible."
+        return f"{stray or unknown[0]!r} is not understood; `{prog} --help` shows what is possible."
     close = get_close_matches(words[0], [command.name for command in COMMANDS], n=1)
     hint = f" Did you mean `foldline {close[0]}`?" if close else ""
     return f"There is no command {words[0]!r}; a prompt of several words goes in quotes.{hint}"

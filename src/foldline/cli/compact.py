@@ -15,7 +15,7 @@ from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
 from foldline.history import EVENTS, Session
 from foldline.llm import LLM
-from foldline.protocol import Compaction, FoldlineError, Reason, events
+from foldline.protocol import Compaction, FoldlineError, Kept, Reason, events
 from foldline.tui.numbers import about_tokens, tokens
 
 from .copying import check_new, write_copy
@@ -192,13 +192,9 @@ def _say(source: Source, outcome: Outcome) -> None:
         return
     entry = outcome.entry
     sizes = f"{tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens"
-    say_heading(
-        f"{source.name} · {sizes} · {_entries(outcome.proposal.folded)} folded · "
-        f"kept from entry {entry.first_kept_index} on"
-    )
-    say()
-    say(entry.summary)
-    say()
+    say_heading(f"{source.name} · {sizes} · {_done(entry, outcome.proposal)}")
+    if entry.summary:
+        say(f"\n{entry.summary}\n")
     match outcome.written_to:
         case None:
             note(
@@ -233,6 +229,14 @@ def _say_plan(source: Source, outcome: Outcome, planned: Plan) -> None:
     for name, value in rows:
         say(f"  {name:<9} {value}")
     note("a dry run: no model was asked, and nothing was changed.")
+
+
+def _done(entry: Compaction, proposal: Proposal) -> str:
+    if not entry.summary:
+        clipped = sum(isinstance(piece, Kept) and piece.content is not None for piece in entry.head)
+        clipped += len(entry.replaced)
+        return f"{_entries(clipped)} clipped, nothing folded"
+    return f"{_entries(proposal.folded)} folded · kept from entry {entry.first_kept_index} on"
 
 
 def _entries(count: int) -> str:

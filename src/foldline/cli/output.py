@@ -117,9 +117,13 @@ def _clipped(text: str, width: int) -> str:
 
 def paint(text: str, style: Style | None) -> str:
     """The text in a style, on a terminal that has colours and is allowed to use them."""
-    if style is None or not text or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+    if style is None or not text or not _coloured():
         return text
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+def _coloured() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def cells(text: str) -> int:

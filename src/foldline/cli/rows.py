@@ -46,8 +46,8 @@ _MARKS: Mapping[str, tuple[str, str, Style | None]] = {
 }
 
 LEGEND = (
-    "L live  C clipped  H hidden  S summarised  T truncated  R reverted  X cleared  D dropped · "
-    "┃ verbatim  ╏ changed  ┊ in a summary"
+    "┃ verbatim  ╏ changed  ┊ in a summary  * pinned  ~ estimated\n"
+    "L live  C clipped  H hidden  S summarised  T truncated  R reverted  X cleared  D dropped"
 )
 _TELLING = ("path", "file_path", "filePath", "file", "command", "cmd", "pattern", "query", "url", "name")
 """Arguments that say what a call is about, the most telling first."""
@@ -82,7 +82,7 @@ class Naming:
                 thought = first_line(entry.thinking)
                 return calls or entry.error or (f"({thought})" if thought else "")
             case SystemMessage(origin="summary"):
-                return first_line(unframed(entry).lstrip("# "))
+                return first_note(unframed(entry))
             case BaseMessage():
                 images = sum(isinstance(part, ImagePart) for part in entry.parts)
                 shown = f"[{images} image{'s' if images > 1 else ''}] " if images else ""
@@ -119,6 +119,11 @@ def call_title(call: ToolCallPart) -> str:
 
 def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def first_note(summary: str) -> str:
+    """The first thing a summary says, headings apart."""
+    return first_line("\n".join(line for line in summary.splitlines() if not line.startswith("#")))
 
 
 def kind_label(entry: Entry, *, last_of_group: bool = True) -> str:
@@ -159,7 +164,7 @@ def _marker(entry: Entry) -> str:
     match entry:
         case Compaction():
             sizes = f"{tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens"
-            first = first_line(entry.summary.lstrip("# "))
+            first = first_note(entry.summary)
             return " · ".join(part for part in (sizes, entry.reason, first) if part)
         case Undo():
             return f"entry {entry.target} undone"

@@ -1,12 +1,12 @@
 """`SummaryCompaction`, the default: a model summarises what is folded, recent work stays verbatim."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 
 from foldline.context.cut import Cut, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, language_of
-from foldline.context.serialise import serialise
+from foldline.context.serialise import labelled_blocks
 from foldline.context.stubs import clip, with_text
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import is_preamble
@@ -104,25 +104,25 @@ class _Writer:
 
     async def update(self, previous: str, messages: Sequence[BaseMessage]) -> str:
         notes = previous
-        for text in self._chunks(serialise(messages)):
+        for text in self._chunks(labelled_blocks(messages)):
             notes = await self._ask(text, notes, "summary-update" if notes else "summary-first")
         return notes
 
     async def prefix(self, messages: Sequence[BaseMessage]) -> str:
         notes = ""
-        for text in self._chunks(serialise(messages)):
+        for text in self._chunks(labelled_blocks(messages)):
             notes = await self._ask(text, notes, "summary-update" if notes else "summary-prefix")
         return notes
 
-    def _chunks(self, text: str) -> Iterator[str]:
-        """The text in pieces that fit the summariser's own window, cut between its blocks where it can be."""
+    def _chunks(self, blocks: Iterable[str]) -> Iterator[str]:
+        """The conversation in pieces that fit the summariser's own window, cut between things said."""
         ctx = self._ctx
         window = min(ctx.max_context_size, ctx.llm.info.window)
         beside = 2 * ctx.max_summary_tokens + _PROMPT_ROOM + estimate_tokens(ctx.focus or "")
         room = max(window // 4, int((window - beside) / _ERRS_HIGH))
         chunk: list[str] = []
         size = 0
-        for block in _pieces(text, room):
+        for block in _pieces(blocks, room):
             tokens = estimate_tokens(block) + 1
             if chunk and size + tokens > room:
                 yield "\n\n".join(chunk)
@@ -161,13 +161,15 @@ class _Writer:
         return await answer_of(self._ctx.llm, request)
 
 
-def _pieces(text: str, max_tokens: int) -> Iterator[str]:
-    """The blocks of a serialised conversation, those longer than the room itself in equal parts."""
-    for block in text.split("\n\n"):
+def _pieces(blocks: Iterable[str], max_tokens: int) -> Iterator[str]:
+    """The blocks, those longer than the room itself in equal parts, each under its label."""
+    for block in blocks:
         parts = math.ceil(estimate_tokens(block) / max_tokens) or 1
         length = math.ceil(len(block) / parts) or 1
-        for start in range(0, max(1, len(block)), length):
-            yield block[start : start + length]
+        label = block.partition(":")[0]
+        yield block[:length]
+        for start in range(length, len(block), length):
+            yield f"{label}: […] {block[start : start + length]}"
 
 
 async def answer_of(llm: LLM, request: Request) -> AssistantMessage:

@@ -9,7 +9,7 @@ from foldline.protocol import Compaction, FileTouch, FoldDetails, Written
 from .projection import Projection
 
 Presence = Literal["whole", "part", "name", "none"]
-"""`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: only in a summary."""
+"""`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: only in a summary or a stub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ def _presence(projection: Projection, touches: Iterable[tuple[int, FileTouch]]) 
         match projection.fate(index).kind:
             case "live" if touch.action == "read":
                 return "whole"
-            case "live" | "clipped" | "hidden":
+            case "live" | "clipped":
                 best = "part"
-            case "summarised" if best == "none":
+            case "summarised" | "hidden" if best == "none":
                 best = "name"
             case _:
                 pass

@@ -4,7 +4,7 @@ Long results and arguments are shortened in the middle.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from foldline.protocol import (
     AssistantMessage,
@@ -28,7 +28,12 @@ _FORGED = re.compile(r"^(\[(?:User|Assistant|Tool result|Developer)\b)", re.MULT
 
 def serialise(messages: Sequence[BaseMessage]) -> str:
     """The messages with their labels, one block each, an empty line between them."""
-    return "\n\n".join(block for message in messages for block in _blocks(message))
+    return "\n\n".join(labelled_blocks(messages))
+
+
+def labelled_blocks(messages: Iterable[BaseMessage]) -> list[str]:
+    """What the messages say, a block with its label for each thing said."""
+    return [block for message in messages for block in _blocks(message)]
 
 
 def shorten(text: str, limit: int) -> str:

@@ -39,10 +39,14 @@ def clip(text: str, max_tokens: int, index: int) -> str:
         f"\n[foldline: clipped, about {total - max_tokens} of {total} tokens left out; "
         f"history_read({index}) shows all of entry {index}]\n"
     )
-    characters = max(0, int(len(text) * (max_tokens - estimate_tokens(note)) / total))
-    head = characters * 2 // 3
-    tail = characters - head
-    return text[:head] + note + (text[-tail:] if tail else "")
+    characters = int(len(text) * (max_tokens - estimate_tokens(note)) / total)
+    while characters > 0:
+        tail = characters - characters * 2 // 3
+        clipped = text[: characters - tail] + note + text[-tail:]
+        if estimate_tokens(clipped) <= max_tokens:
+            return clipped
+        characters = characters * 9 // 10  # its ends are denser than its middle
+    return note
 
 
 _M = TypeVar("_M", bound=BaseMessage)

@@ -36,6 +36,12 @@ _QUIET = {
     "PYTHONUNBUFFERED": "1",
 }
 """Nobody is there to page, to answer a question or to look at colours."""
+_SECRETS = frozenset({"OPENAI_API_KEY"})
+"""Our own key: a command that prints its environment would put it into the session (DESIGN §10)."""
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _SECRETS} | _QUIET
 
 
 class BashArguments(Arguments):
@@ -75,7 +81,7 @@ class BashTool(BaseTool[BashArguments]):
         status: int | None = None
         held = False
         try:
-            async with spawn(argv, context.cwd, {**os.environ, **_QUIET}) as child:
+            async with spawn(argv, context.cwd, _environment()) as child:
                 try:
                     async with asyncio.timeout(arguments.timeout):
                         status = await child.follow(output.take)

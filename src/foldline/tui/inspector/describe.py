@@ -8,8 +8,8 @@ from foldline.context.weight import view_size
 from foldline.tui import numbers
 from foldline.tui.blocks import Key, Span, clean_line
 from foldline.tui.inspector import keys
-from foldline.tui.inspector.filelist import FileBlock, fate_marks
-from foldline.tui.inspector.places import TOOLS_KEY, fate_words, in_view, row_of
+from foldline.tui.inspector.filelist import FileBlock
+from foldline.tui.inspector.places import TOOLS_KEY, fate_words, in_view, marks, row_of
 from foldline.tui.widgets.rows import Piece, piece, row
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def status(
         return row([], [], width)
     if link.key == TOOLS_KEY:
         return row([piece("The tool schemas go with every request.", "text", cut="right")], [], width)
-    marks = fate_marks(projection.fate(link.index))
+    signs = marks(projection, link.index)
     spans: list[Span] = [
         (f"{link.index} ", "bold"),
-        *marks,
+        *signs,
         (f" {fate_words(projection, link.index)}", "text"),
     ]
     group = projection.group(link.index)

@@ -9,13 +9,13 @@ from textual.strip import Strip
 
 from foldline.context.files import TrackedFile, tracked_files
 from foldline.context.projection import Projection
-from foldline.context.view import Fate
+from foldline.context.view import FateKind
 from foldline.context.weight import entry_weight
 from foldline.protocol import BaseMessage, FileTouch, ToolResultMessage
 from foldline.tui import numbers
-from foldline.tui.blocks import Block, RowBlock, Span, Styles, TextBlock, clean_line, cut_left
-from foldline.tui.blocks.cells import to_strip, wrap_spans
-from foldline.tui.inspector.places import LETTERS, RAILS, letter, rail
+from foldline.tui.blocks import Block, Column, RowBlock, Span, Styles, TextBlock, clean_line, cut_left
+from foldline.tui.blocks.cells import to_strip, width_of, wrap_spans
+from foldline.tui.inspector.places import RAILS, letter, marks, rail
 from foldline.tui.inspector.text import short_path
 from foldline.tui.state import Rail
 
@@ -100,8 +100,6 @@ def file_table(projection: Projection, cwd: str = "") -> FileTable:
 
 
 def _heading(number: int, title: str, count: int, gap: int) -> Block:
-    from foldline.tui.blocks import Column
-
     columns = (Column(str(count), style="muted"),)
     return RowBlock((_SECTION, number), (), ((title, "bold"),), columns, gap=gap, stop=False, wide=True)
 
@@ -161,7 +159,6 @@ def touch_lines(
 def _touch(
     projection: Projection, index: int, touch: FileTouch | None, linked: bool, digits: int, width: int
 ) -> list[Span]:
-    fate = projection.fate(index)
     entry = projection.entry(index)
     name = clean_line(entry.name)[:12] if isinstance(entry, ToolResultMessage) else ""
     right = _change(touch.added, touch.removed) if touch is not None and touch.action == "modified" else ()
@@ -170,16 +167,11 @@ def _touch(
         right = ((numbers.tokens(weight.tokens, estimated=weight.estimated), "muted"),)
     left: list[Span] = [
         ("▷" if linked else " ", "accent"),
-        *fate_marks(fate),
+        *marks(projection, index),
         (f" {index:>{digits}} {name}", "text"),
     ]
     free = width - sum(cell_len(text) for text, _ in (*left, *right)) - 1
     return [*left, (" " * max(free, 1), ""), *right]
-
-
-def fate_marks(fate: Fate) -> tuple[Span, Span]:
-    """Letter and rail."""
-    return letter(fate.kind), rail(fate.kind)
 
 
 def _has(projection: Projection, file: FileBlock) -> str:
@@ -216,15 +208,18 @@ def _rule(label: str, width: int) -> list[Span]:
 
 
 def legend_lines(width: int) -> list[list[Span]]:
-    """What the marks mean, in three lines."""
-
-    def pair(kind: str, name: str) -> list[Span]:
-        found = next(fate for fate in LETTERS if fate == kind)
-        return [letter(found), rail(found), (f" {name}  ", "muted")]
-
-    first = [*pair("live", "live"), *pair("clipped", "clipped"), *pair("hidden", "hidden")]
-    second = [*pair("summarised", "summarised"), ("  T R X D", "muted"), (" gone", "muted")]
-    return [_rule("fates", width), first, second]
+    """What the marks mean: a rule and two lines, three where it is narrow."""
+    kinds: tuple[FateKind, ...] = ("live", "clipped", "hidden", "summarised")
+    parts: list[list[Span]] = [[letter(kind), rail(kind), (f" {kind}", "muted")] for kind in kinds]
+    parts.append([("T R X D", "muted"), (" gone", "muted")])
+    lines: list[list[Span]] = [_rule("fates", width), []]
+    for part in parts:
+        line = lines[-1]
+        if line and width_of(line) + 2 + width_of(part) > width:
+            line = []
+            lines.append(line)
+        line += ([("  ", "")] if line else []) + part
+    return lines
 
 
 def file_gutter(block: Block | None, line: int) -> tuple[Span, ...]:

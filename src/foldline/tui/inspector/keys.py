@@ -34,9 +34,11 @@ KEYS: Final[tuple[Command, ...]] = (
         hint="panel",
     ),
     Command("previous-panel", "Previous panel", "To the panel before.", "Panels", ("shift+tab",)),
-    Command("panel-1", "History", "Every entry since the first.", "Panels", ("1",)),
-    Command("panel-2", "LLM view", "What the next request sends, item by item.", "Panels", ("2",)),
-    Command("panel-3", "Files", "What was modified and read.", "Panels", ("3",)),
+    Command("panel-1", "History", "To History: every entry since the first.", "Panels", ("1",)),
+    Command(
+        "panel-2", "LLM view", "To the LLM view: what the next request sends, item by item.", "Panels", ("2",)
+    ),
+    Command("panel-3", "Files", "To the files that were modified and read.", "Panels", ("3",)),
     Command(
         "fold",
         "Its fold",
@@ -103,6 +105,11 @@ def hints(closes: str) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _name(key: str) -> str:
+    """A key as people know it; letters as they are typed."""
+    return key if len(key) == 1 else {"home": "Home"}.get(key, key_name(key))
+
+
 def help_blocks() -> Iterator[Block]:
     """A rule for each group, a paragraph for each key."""
     group = ""
@@ -110,5 +117,5 @@ def help_blocks() -> Iterator[Block]:
         if command.group != group:
             yield RuleBlock((number, 0), command.group, "muted", gap=int(bool(group)), stop=False, wide=False)
             group = command.group
-        keys = " ".join(key_name(key) if len(key) > 1 else key for key in command.keys)
+        keys = " ".join(_name(key) for key in command.keys)
         yield TextBlock((number, 1), command.help, lead=((f"{keys:<18} ", "accent"),))

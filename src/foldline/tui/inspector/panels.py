@@ -556,7 +556,7 @@ class InspectorPanels(Widget):
             *describe.history_foot(projection, self._link, self._active == HISTORY, self.history.opened)
         )
         view.foot(*describe.view_foot(projection, self._link, self._active == VIEW, self.view))
-        files.foot("Enter jumps to the newest touch" if self._active == FILES else "")
+        files.foot("Enter jumps to latest" if self._active == FILES else "")
         linked = self._link.index if self._link is not None else None
         self._show_touches(linked)
         self._status.show(

@@ -73,6 +73,14 @@ def rail(kind: FateKind) -> Span:
     return RAILS[_RAIL_OF[kind]]
 
 
+def marks(projection: Projection, index: int) -> tuple[Span, Span]:
+    """Letter and rail of an entry; a fold has the rail of what its summary stands for."""
+    kind = projection.fate(index).kind
+    if kind in IN_VIEW and isinstance(projection.entry(index), Compaction):
+        return (" ", ""), RAILS["name"]
+    return letter(kind), rail(kind)
+
+
 def letter(kind: FateKind) -> Span:
     """The letter of a fate, in the colour of its rail."""
     return LETTERS[kind], rail(kind)[1] or "muted"
@@ -104,6 +112,8 @@ def fate_words(projection: Projection, index: int) -> str:
     """Where an entry is now, and who did it: `summarised by 373`, `dropped by you at 384`."""
     fate = projection.fate(index)
     match fate.kind:
+        case "live" if isinstance(projection.entry(index), Compaction):
+            return "its summary is in the view"
         case "live":
             return "pinned, verbatim in the view" if projection.is_pinned(index) else "verbatim in the view"
         case "summarised":

@@ -51,6 +51,8 @@ from foldline.tui.inspector.text import (
 _KIND: Final = 8
 """Cells of the kind column."""
 _TOKENS: Final = 6
+_LEAST_TITLE: Final = 5
+"""Cells a call keeps for its title: the name and the outcome go first."""
 PREVIEW_LINES: Final = 6
 """Lines of a summary that show while it is closed."""
 
@@ -138,7 +140,8 @@ class SummaryPreview(Block):
     def render(self, width: int, styles: Styles) -> list[Strip]:
         shown: list[list[Span]] = [[(cut_right(line, width - 2), "text")] for line in self.lines]
         if self.more:
-            shown.append([(f"… {self.more} more line{'s' * (self.more > 1)}, Enter opens", "muted")])
+            more = f"… {self.more} more line{'s' * (self.more > 1)}, Enter opens"
+            shown.append([(cut_right(more, width - 2), "muted")])
         return [to_strip([("┊ ", "folded deco"), *line], styles) for line in shown]
 
     def estimate(self, width: int) -> int:
@@ -316,18 +319,25 @@ def _result_row(
     if failed and fate != "hidden":
         brief = f"{brief or 'failed'} ✗"
     room = width - cell_len(lead[0][0]) - cell_len(lead[1][0]) - _TOKENS - 1
-    room -= cell_len(brief) + 3 if brief else 0
+    gap = 3 if room - cell_len(brief) - 3 >= _LEAST_TITLE else 1
+    room -= cell_len(brief) + gap if brief else 0
     if not title:
         title = first_words(result.text) if not brief else ""
-    shown = (cut_left if is_path else cut_right)(title, max(room, 6))
+    shown = (cut_left if is_path else cut_right)(title, max(room, _LEAST_TITLE))
     main: list[Span] = [(shown, "text")] if shown else []
     if brief:
-        main += [("   " if shown else "", ""), (brief, "alert" if failed else _brief_style(brief))]
+        main += [(" " * gap if shown else "", ""), *_brief_spans(brief, failed)]
     return _line(key, lead, main, weight, width, styles)
 
 
-def _brief_style(brief: str) -> str:
-    return "live" if brief.startswith("+") else "muted"
+def _brief_spans(brief: str, failed: bool) -> list[Span]:
+    """An outcome in its colours: lines added and removed, a failure, anything else."""
+    if failed:
+        return [(brief, "alert")]
+    added, minus, removed = brief.partition(" −")
+    if added.startswith("+") and added[1:].isdigit():
+        return [(added, "live"), *([(minus + removed, "alert")] if minus else [])]
+    return [(brief, "muted")]
 
 
 def _line(

@@ -89,9 +89,15 @@ def call_title(call: ToolCallPart | None, cwd: str = "") -> tuple[str, bool]:
         value = arguments.get(name)
         if isinstance(value, str) and value.strip():
             quoted = name in ("pattern", "query")
-            words = first_words(value.removeprefix(f"cd {cwd} && ") if cwd else value)
+            words = first_words(_relative(value, cwd))
             return (f'"{words}"' if quoted else words), False
     return "", False
+
+
+def _relative(words: str, cwd: str) -> str:
+    """A command without the change into the directory it is in anyway, and with paths relative to it."""
+    words = words[:_LOOK]
+    return words.removeprefix(f"cd {cwd} && ").replace(f"{cwd}/", "") if cwd.strip("/") else words
 
 
 def short_path(path: str, cwd: str) -> str:

@@ -1,0 +1,22 @@
+"""`foldline demo`: the guided tour."""
+
+import sys
+from pathlib import Path
+
+from .arguments import UsageError
+from .themes import chosen_theme
+
+
+def run(theme: str | None) -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("The demo needs a terminal.")
+    from foldline.tui.demo import DemoApp
+
+    app = DemoApp(Path.cwd(), theme=chosen_theme(theme, Path.cwd()))
+    app.run()
+    if app.failure is not None:
+        from .output import note
+
+        note(app.failure)
+        return 1
+    return app.return_code or 0

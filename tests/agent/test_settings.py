@@ -1,0 +1,198 @@
+"""Settings: where values come from, which one wins, what is refused and how."""
+
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.amounts import Amount, parse_amount, parse_tokens
+from foldline.agent.settings import KEYS, Settings, connect_llm, known_window, load_settings, settings_table
+from foldline.protocol import FoldlineError
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> dict[str, str]:
+    """An environment with a home of its own, and beside it the folder `work`."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    return {"FOLDLINE_HOME": str(tmp_path / "home")}
+
+
+def own(house: dict[str, str], text: str) -> Path:
+    path = Path(house["FOLDLINE_HOME"]) / "config.toml"
+    path.write_text(text)
+    return path
+
+
+def load(house: dict[str, str], /, **environ: str) -> Settings:
+    return load_settings(Path(house["FOLDLINE_HOME"]).parent / "work", {**house, **environ})
+
+
+def refusal(house: dict[str, str], /, **environ: str) -> str:
+    with pytest.raises(FoldlineError) as refused:
+        load(house, **environ)
+    return str(refused.value)
+
+
+def test_without_any_file_everything_is_default(house: dict[str, str]) -> None:
+    settings = load(house)
+    assert settings == Settings()
+    assert all(settings.origin(key) == "default" for key in KEYS)
+
+
+def test_the_later_layer_wins_and_is_named_as_the_origin(house: dict[str, str], tmp_path: Path) -> None:
+    file = own(house, 'theme = "dusk"\nmodel = "a"\n[context]\nwindow = 10000\n[compaction]\nmode = "off"\n')
+    project = tmp_path / "work" / ".foldline.toml"
+    project.write_text('model = "b"\n[context]\nwindow = "20k"\n')
+    environ = {**house, "FOLDLINE_CONTEXT_WINDOW": "30k"}
+    settings = load_settings(tmp_path / "work", environ, {"context.window": 40_000})
+    assert (settings.theme, settings.origin("theme")) == ("dusk", str(file))
+    assert (settings.model, settings.origin("model")) == ("b", str(project))
+    assert (settings.context.window, settings.origin("context.window")) == (40_000, "command line")
+    assert settings.compaction.mode == "off"
+    assert load(environ).origin("context.window") == "FOLDLINE_CONTEXT_WINDOW"
+
+
+def test_any_key_can_come_from_the_environment(house: dict[str, str]) -> None:
+    settings = load(house, FOLDLINE_MODEL="m", FOLDLINE_COMPACTION__SOFT_RATIO="0.5", FOLDLINE_THEME="")
+    assert settings.model == "m"
+    assert settings.compaction.soft_ratio == 0.5
+    assert settings.theme == "foldline-dark"
+
+
+def test_the_project_file_is_found_up_to_the_top_of_the_repository_and_no_further(
+    house: dict[str, str], tmp_path: Path
+) -> None:
+    inner = tmp_path / "work" / "src" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / ".foldline.toml").write_text('model = "outside"\n')
+    (tmp_path / "work" / ".foldline.toml").write_text('model = "inside"\n')
+    assert load_settings(inner, house).model == ""
+    (tmp_path / "work" / ".git").mkdir()
+    assert load_settings(inner, house).model == "inside"
+    (tmp_path / "work" / ".foldline.toml").unlink()
+    assert load_settings(inner, house).model == ""
+
+
+def test_sizes_are_tokens_or_a_share_of_the_window(house: dict[str, str]) -> None:
+    own(house, '[compaction]\nreserve_tokens = 5000\nkeep_recent_tokens = "20%"\nmax_summary_tokens = "4k"\n')
+    budget = load(house).budget_settings(100_000)
+    assert (budget.reserve_tokens, budget.keep_recent_tokens, budget.max_summary_tokens) == (
+        5_000,
+        20_000,
+        4_000,
+    )
+    assert load(house).values()["compaction.keep_recent_tokens"] == "20%"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[compaction]\nmodus = 'auto'\n",
+            ["compaction.modus", "did you mean compaction.mode?", "soft_ratio"],
+        ),
+        ("modell = 'x'\n", ["modell", "did you mean model?"]),
+        ("[colours]\nred = 1\n", ["colours.red", "there are model, theme"]),
+        ("compaction = 3\n", ["no setting compaction"]),
+        ("[compaction]\nmode = 'maybe'\n", ["compaction.mode", "'maybe'", "allowed: auto"]),
+        ("[compaction]\nreserve_tokens = 'lots'\n", ["reserve_tokens", "32k", "share of the window (20%)"]),
+        ("[compaction]\nreserve_tokens = -5\n", ["reserve_tokens", "-5"]),
+        ("[compaction]\nsoft_ratio = 1.5\n", ["soft_ratio", "a number above 0 to 1"]),
+        ("[compaction]\nsoft_ratio = nan\n", ["soft_ratio"]),
+        ("[context]\nwindow = 100\n", ["context.window", "100", "from 2,048"]),
+        ("[context]\nwindow = true\n", ["context.window", "True"]),
+        ("[context]\nwindow = '20%'\n", ["context.window"]),
+        ("theme = 3\n", ["theme", "a name"]),
+        ("[approvals]\nmode = 'never'\n", ["approvals.mode", "ask, edits or all"]),
+        ("model = \n", ["not valid TOML", "line 1"]),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_with_file_key_and_what_is_allowed(
+    house: dict[str, str], text: str, words: list[str]
+) -> None:
+    file = own(house, text)
+    sentence = refusal(house)
+    assert all(word in sentence for word in [str(file), *words])
+    assert "\n" not in sentence
+
+
+def test_what_is_wrong_in_the_environment_is_named_by_its_variable(house: dict[str, str]) -> None:
+    assert refusal(house, FOLDLINE_CONTEXT_WINDOW="big").startswith("FOLDLINE_CONTEXT_WINDOW: context.window")
+    assert "no setting foo.bar" in refusal(house, FOLDLINE_FOO__BAR="1")
+
+
+def test_other_variables_of_ours_are_no_settings(house: dict[str, str]) -> None:
+    assert load(house, FOLDLINE_SHARED_SESSIONS="/x", FOLDLINE_SOMETHING="1") == Settings()
+
+
+def test_a_file_that_is_no_text_is_refused(house: dict[str, str]) -> None:
+    (Path(house["FOLDLINE_HOME"]) / "config.toml").write_bytes(b"\xff\xfe\x00")
+    assert "not UTF-8" in refusal(house)
+
+
+def test_a_project_cannot_decide_what_runs_unasked(house: dict[str, str], tmp_path: Path) -> None:
+    project = tmp_path / "work" / ".foldline.toml"
+    project.write_text("[approvals]\nmode = 'all'\n")
+    assert "a project may set approvals.mode only to 'ask'" in refusal(house)
+    project.write_text("[approvals]\nmode = 'ask'\n")
+    own(house, "[approvals]\nmode = 'all'\n")
+    assert load(house).approvals.mode == "ask"
+
+
+def test_no_key_for_a_server_can_be_put_into_settings(house: dict[str, str]) -> None:
+    own(house, "openai_api_key = 'sk-secret'\n")
+    assert "sk-secret" not in refusal(house)
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("32768", Amount(32_768)),
+        ("32k", Amount(32_000)),
+        ("1.5K", Amount(1_500)),
+        ("1M", Amount(1_000_000)),
+        ("32,768", Amount(32_768)),
+        ("32_768", Amount(32_768)),
+        (" 20 % ", Amount(percent=20)),
+        ("0.5%", Amount(percent=0.5)),
+    ],
+)
+def test_amounts_are_read_as_people_write_them(text: str, amount: Amount) -> None:
+    assert parse_amount(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "k", "-1", "0", "1.5", "0%", "101%", "1e5", "32kb", "nan", "9" * 40])
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="a number of tokens"):
+        parse_amount(text)
+
+
+def test_tokens_take_no_share() -> None:
+    with pytest.raises(ValueError, match="32k, 1M"):
+        parse_tokens("20%")
+
+
+def test_the_model_is_offline_until_something_else_is_set_up(house: dict[str, str]) -> None:
+    assert connect_llm(load(house), {}).info.id == "offline"
+    assert connect_llm(load(house, FOLDLINE_MODEL="offline"), {"OPENAI_API_KEY": "sk-x"}).info.id == "offline"
+    assert connect_llm(load(house), {"OPENAI_API_KEY": "sk-x"}).info.provider == "api.openai.com"
+    with pytest.raises(FoldlineError, match="OPENAI_API_KEY"):
+        connect_llm(load(house, FOLDLINE_MODEL="gpt-5"), {})
+
+
+def test_the_window_of_the_settings_overrides_what_is_known(house: dict[str, str]) -> None:
+    own(house, "[offline]\nwindow = 9000\n")
+    assert connect_llm(load(house), {}).info.window == 9_000
+    environ = {"FOLDLINE_CONTEXT_WINDOW": "50k", "FOLDLINE_MODEL": "gpt-5"}
+    assert connect_llm(load(house, **environ), {"OPENAI_API_KEY": "sk-x"}).info.window == 50_000
+    assert connect_llm(load(house, FOLDLINE_CONTEXT_WINDOW="50k"), {}).info.window == 50_000
+
+
+async def test_the_window_of_the_embedded_model_is_known_without_asking(house: dict[str, str]) -> None:
+    assert await known_window(connect_llm(load(house), {})) == 16_384
+
+
+def test_the_table_for_the_docs_has_every_key_with_its_meaning() -> None:
+    rows = settings_table().splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == list(KEYS)
+    assert all(row.rstrip("| ").rpartition("| ")[2] for row in rows)

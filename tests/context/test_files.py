@@ -1,0 +1,55 @@
+"""File lists: from the history, cumulative over folds, forgotten only when the content was restored."""
+
+from foldline.context.files import file_lists, tracked_files
+from foldline.protocol import Compaction, FoldDetails, Revert
+from support.history import History, history, modified, read
+
+
+def worked() -> History:
+    """Reads a and b, edits b and writes c."""
+    built = history().user("go").step("read", "text", files=[read("a.py")])
+    built.step("read", "text", files=[read("b.py")]).step("edit", "ok", files=[modified("b.py", 9, 6)])
+    return built.step("write", "ok", files=[modified("c.py", 20)])
+
+
+def test_a_modified_file_is_not_listed_as_read() -> None:
+    assert file_lists(worked().projection()) == FoldDetails(
+        read_files=("a.py",), modified_files=("b.py", "c.py")
+    )
+
+
+def test_lists_accumulate_over_folds_also_those_of_an_imported_one() -> None:
+    imported = FoldDetails(read_files=("old.py", "c.py"), modified_files=("gone.py",))
+    fold = Compaction(first_kept_index=99, details=imported)
+    lists = file_lists(worked().add(fold).step("read", "x", files=[read("new.py")]).projection())
+    assert lists.read_files == ("old.py", "a.py", "new.py")
+    assert lists.modified_files == ("gone.py", "b.py", "c.py")
+
+
+def test_a_rewind_forgets_a_change_only_where_the_files_were_put_back() -> None:
+    def rewound(files: bool) -> FoldDetails:
+        built = history().checkpoint(0).step("edit", "ok", files=[modified("b.py")])
+        return file_lists(built.add(Revert(checkpoint=0, files=files)).projection())
+
+    assert rewound(files=False).modified_files == ("b.py",)
+    assert rewound(files=True).modified_files == ()
+
+
+def test_an_undone_fold_brings_no_lists() -> None:
+    fold = Compaction(first_kept_index=99, details=FoldDetails(read_files=("old.py",)))
+    assert file_lists(worked().add(fold).undo().projection()).read_files == ("a.py",)
+
+
+def test_what_the_model_still_has_of_each_file() -> None:
+    def presences(built: History) -> dict[str, str]:
+        return {file.path: file.presence for file in tracked_files(built.projection())}
+
+    assert presences(worked()) == {"c.py": "part", "b.py": "whole", "a.py": "whole"}
+    assert presences(worked().edit("hide", 2)) == {"c.py": "part", "b.py": "whole", "a.py": "name"}
+    assert presences(worked().edit("drop", 2))["a.py"] == "none"
+
+
+def test_the_newest_touch_comes_first_with_lines_added_and_removed() -> None:
+    [newest, before, *_] = tracked_files(worked().projection())
+    assert (newest.path, newest.added, newest.modified) == ("c.py", 20, True)
+    assert (before.path, before.added, before.removed, before.touches) == ("b.py", 9, 6, (4, 6))

@@ -1,0 +1,62 @@
+"""The numbers decisions use: reported usage first, calibrated estimates behind it."""
+
+from foldline.context.calibration import MARGIN, START
+from foldline.context.tokens import message_tokens
+from foldline.context.weight import categories, entry_weight, item_weight, view_size
+from foldline.protocol import AssistantMessage, RequestRecord, Usage, UserMessage, text_parts
+from support.history import history
+
+TEXT = "a sentence of a conversation about orders " * 50
+
+
+def used(reasoning: int = 0):  # type: ignore[no-untyped-def]
+    usage = Usage(input=2_000, output=100 + reasoning, reasoning=reasoning)
+    return history().system("s").user(TEXT).assistant("ok", usage=usage, model="m")
+
+
+def test_without_a_usage_all_is_a_calibrated_estimate_that_errs_high() -> None:
+    projection = history().user(TEXT).projection()
+    assert view_size(projection).tokens == round(projection.tokens * START * MARGIN)
+    assert view_size(projection).estimated
+
+
+def test_reported_usage_is_the_truth_and_only_what_came_after_is_estimated() -> None:
+    projection = used().projection()
+    assert view_size(projection).tokens == 2_100
+    pending = UserMessage(parts=text_parts(TEXT))
+    grown = used().user(TEXT).projection()
+    assert view_size(projection, pending=[pending]) == view_size(grown)
+    assert view_size(grown).tokens == 2_100 + round(message_tokens(pending) * START * MARGIN)
+    assert not view_size(grown).estimated
+
+
+def test_reasoning_that_is_not_sent_back_is_subtracted() -> None:
+    assert view_size(used(reasoning=5_000).projection()).tokens == 2_100
+
+
+def test_the_schemas_of_tools_count_where_no_usage_holds_them() -> None:
+    unreported = history().user(TEXT).projection()
+    assert view_size(unreported, overhead=500).tokens > view_size(unreported).tokens + 500
+    assert view_size(used().projection(), overhead=500).tokens == 2_100
+
+
+def test_a_usage_that_a_server_reports_after_truncating_is_not_believed() -> None:
+    calibrated = used().add(RequestRecord(digest="", model="m", estimated=1_000, usage=Usage(input=1_200)))
+    truncated = calibrated.user(TEXT * 20).assistant("ok", usage=Usage(input=1_500, output=5), model="m")
+    assert view_size(truncated.projection()).tokens > 8_000
+
+
+def test_an_answer_weighs_what_its_provider_reported() -> None:
+    projection = used().projection()
+    weight = item_weight(projection, projection.view[-1])
+    assert (weight.tokens, weight.estimated) == (100, False)
+    thinking = AssistantMessage(parts=text_parts(TEXT), usage=Usage(input=9, output=0))
+    assert entry_weight(projection, thinking).estimated
+
+
+def test_categories_add_up_to_the_size() -> None:
+    projection = used().edit("pin", 1).projection()
+    shares = categories(projection, overhead=300)
+    size = view_size(projection, overhead=300).tokens
+    assert shares.system + shares.summaries + shares.verbatim == size
+    assert shares.summaries > shares.verbatim > 0
