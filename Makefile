@@ -14,7 +14,7 @@ test: .venv/ready
 	$(BIN)/pytest -n 2
 
 bench: .venv/ready
-	$(BIN)/pytest tests/bench -o addopts="" -o timeout=0 -p no:randomly --benchmark-only
+	$(BIN)/pytest tests/bench -o addopts="--import-mode=importlib" -o timeout=0 -p no:randomly --benchmark-only
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Writes the pages that are generated from the program: `python docs/make_pages.py`. A test holds them current."""
+"""Writes the pages that come from the program: `python docs/make_pages.py`. A test holds them current."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ def pages() -> dict[str, str]:
         "commands.md": f"# Keys and commands\n\n{note}{commands_table()}",
         "settings.md": (
             f"# Settings\n\n{note}"
-            "Read in this order, later ones win: `config.toml` in the config folder (`FOLDLINE_HOME` where that "
-            "is set), `.foldline.toml` of the project, the environment (`FOLDLINE_MODEL`, "
+            "Read in this order, later ones win: `config.toml` in the config folder (`FOLDLINE_HOME` where "
+            "that is set), `.foldline.toml` of the project, the environment (`FOLDLINE_MODEL`, "
             "`FOLDLINE_CONTEXT_WINDOW`, any key as `FOLDLINE_SECTION__KEY`), the command line. "
             "`foldline config` shows what is in force, and who set it.\n\n"
             f"{settings_table()}"

@@ -5,10 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foldline.agent.layers import config_dir
-
 from .arguments import UsageError
-from .themes import chosen_theme
+from .themes import chosen_theme, own_themes
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
@@ -32,7 +30,6 @@ def run(
     if resume == "":
         resume = _choose()
     root = _folder_of(resume) if resume else Path.cwd()
-    own_themes = config_dir(os.environ) / "themes"
     named = chosen_theme(theme, root)
     first, again = prompt or "", resume
     while True:
@@ -41,7 +38,7 @@ def run(
         def load(ref: str | None = ref, goes_on: bool = goes_on) -> "Agent":
             return _load(goes_on, ref, model, window, theme)
 
-        app = FoldlineApp(load, root=root, theme=named, prompt=first, themes_dir=own_themes)
+        app = FoldlineApp(load, root=root, theme=named, prompt=first, themes_dir=own_themes())
         app.run()
         if app.failure is not None:
             return _failed(app.failure)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from .arguments import UsageError
-from .themes import chosen_theme
+from .themes import dress
 
 
 def run(theme: str | None) -> int:
@@ -12,7 +12,8 @@ def run(theme: str | None) -> int:
         raise UsageError("The demo needs a terminal.")
     from foldline.tui.demo import DemoApp
 
-    app = DemoApp(Path.cwd(), theme=chosen_theme(theme, Path.cwd()))
+    app = DemoApp(Path.cwd())
+    dress(app, theme)
     app.run()
     if app.failure is not None:
         from .output import note

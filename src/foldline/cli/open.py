@@ -4,7 +4,7 @@ import sys
 
 from .arguments import UsageError
 from .sources import read_source
-from .themes import chosen_theme
+from .themes import dress
 
 
 def run(source: str, format_name: str | None, theme: str | None) -> int:
@@ -13,10 +13,9 @@ def run(source: str, format_name: str | None, theme: str | None) -> int:
         raise UsageError(
             "The inspector needs a terminal: `foldline view` and `foldline history` work without one."
         )
-    from pathlib import Path
-
     from foldline.tui.inspector.app import InspectorApp
 
-    app = InspectorApp(found.session(), found.name, theme=chosen_theme(theme, Path.cwd()))
+    app = InspectorApp(found.session(), found.name)
+    dress(app, theme)
     app.run()
     return app.return_code or 0

@@ -2,8 +2,18 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from foldline.agent.layers import config_dir, theme_name
+
+if TYPE_CHECKING:
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.inspector.app import InspectorApp
+
+
+def own_themes() -> Path:
+    """The folder of the user's own themes; it need not exist."""
+    return config_dir(os.environ) / "themes"
 
 
 def chosen_theme(option: str | None, cwd: Path) -> str:
@@ -15,9 +25,18 @@ def chosen_theme(option: str | None, cwd: Path) -> str:
     from foldline.tui.themes import DEFAULT_THEME, load_themes
 
     named = option or theme_name(cwd, os.environ) or DEFAULT_THEME
-    known = [theme.name for theme in load_themes(config_dir(os.environ) / "themes")]
+    known = [theme.name for theme in load_themes(own_themes())]
     if named not in known:
         from foldline.protocol import FoldlineError
 
         raise FoldlineError(f"There is no theme {named!r}: there are {', '.join(sorted(known))}.")
     return named
+
+
+def dress(app: "FoldlineApp | InspectorApp", option: str | None) -> None:
+    """Give an app that knows the shipped themes only the user's own, and the one that was chosen."""
+    from foldline.tui.themes import load_themes
+
+    for theme in load_themes(own_themes()):
+        app.register_theme(theme)
+    app.theme = chosen_theme(option, Path.cwd())
