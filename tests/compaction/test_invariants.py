@@ -28,6 +28,7 @@ from foldline.protocol import (
     Edit,
     Entry,
     ModelChange,
+    Reason,
     RequestRecord,
     Revert,
     ToolResultMessage,
@@ -40,7 +41,7 @@ from foldline.protocol import (
 )
 from support.history import History, call
 from support.invariants import broken
-from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, overflow, refusal
+from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, overflow, refusal
 
 PIECES = [
     "",
@@ -59,6 +60,9 @@ names = st.sampled_from(["read", "write", "bash"])
 calls = st.lists(
     st.builds(lambda name, body: call(name, path="src/a.py", body=body), names, texts), max_size=3
 )
+
+DRAFTS: dict[str, Step] = {**BAD_DRAFTS, "long": TOO_LONG, "overflow": overflow(), "refused": refusal()}
+"""Drawn by name: hypothesis keeps the representation of what it chooses from."""
 
 
 class Recording:
@@ -198,21 +202,21 @@ class Sessions(RuleBasedStateMachine):
     @rule(
         keep=st.sampled_from([1, 200, 1_000]),
         reason=st.sampled_from(["manual", "threshold"]),
-        draft=st.sampled_from([*[None] * 12, *BAD_DRAFTS.values(), TOO_LONG, overflow(), refusal()]),
+        draft=st.sampled_from(["good"] * 12 + list(DRAFTS)),
         wanted=st.sampled_from([True, True, True, False]),
     )
     @precondition(lambda self: self.live.tokens > 400)
-    def fold(self, keep: int, reason: str, draft: object, wanted: bool) -> None:
+    def fold(self, keep: int, reason: Reason, draft: str, wanted: bool) -> None:
         self.answers += 1
         good = f"## Goal\nNotes number {self.answers}: orders can be cancelled."
-        script = [good] if draft is None else [draft, draft]
-        llm = ScriptedLLM(*script, always=good)
+        bad = DRAFTS.get(draft)
+        llm = ScriptedLLM(*([bad, bad] if bad else []), always=good)
         recording = Recording()
         before = State.of(self.live)
         proposal = self.proposed(recording, llm, keep, reason)
         assert State.of(self.live) == before, "a proposal changed something"
         if proposal is None:
-            assert llm.requests == [] or draft is not None
+            assert llm.requests == [] or bad is not None
         if proposal is None or not wanted:
             return
         assert proposal.fits(self.live)
@@ -221,12 +225,10 @@ class Sessions(RuleBasedStateMachine):
         self.sync()
         self.check_fold(before, proposal, llm, recording)
 
-    def proposed(self, strategy: Recording, llm: ScriptedLLM, keep: int, reason: str) -> Proposal | None:
+    def proposed(self, strategy: Recording, llm: ScriptedLLM, keep: int, reason: Reason) -> Proposal | None:
         budget = Budget(8_192, 1_024, keep, 400, 0.75)
         try:
-            return asyncio.run(
-                propose(self.live, strategy=strategy, llm=llm, budget=budget, reason=reason)  # type: ignore[arg-type]
-            )
+            return asyncio.run(propose(self.live, strategy=strategy, llm=llm, budget=budget, reason=reason))
         except CompactionFailed:
             return None
 
@@ -268,7 +270,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(data=st.data(), action=st.sampled_from(["pin", "unpin", "hide", "show", "drop", "restore"]))
     def edit(self, data: st.DataObject, action: str) -> None:
-        self.history.edit(action, data.draw(st.integers(0, self.live.last_index + 1)))  # type: ignore[arg-type]
+        self.history.edit(action, data.draw(st.integers(0, self.live.last_index + 1)))
         self.sync()
 
     @rule()
@@ -327,12 +329,14 @@ class Sessions(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Live = reloaded, at every moment of the history."""
         again = Projection()
-        for entry, state in zip(self.history.entries, self.states, strict=True):
+        for entry, state in zip(self.history.entries, self.states, strict=False):  # fewer after a failure
             again.append(parse_entry(dump_entry(entry)))
             assert State.of(again) == state
-        whole = project(self.history.entries)
+        if len(self.states) < len(self.live.entries):
+            return
+        whole = project(again.entries)
         assert [item.message.model_dump_json() for item in whole.view] == [
-            item.message.model_dump_json() for item in again.view
+            item.message.model_dump_json() for item in self.live.view
         ]
 
 
@@ -353,8 +357,8 @@ def must_survive(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 Sessions.TestCase.settings = settings(
-    max_examples=60,
-    stateful_step_count=30,
+    max_examples=120,
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

@@ -1,4 +1,4 @@
-"""Windows from 2k to 2M: the trigger comes before overflow and a fold gets the view below it (invariant 8)."""
+"""Windows from 2k to 2M: the trigger comes before overflow, and a fold gets below it (invariant 8)."""
 
 import pytest
 from hypothesis import given

@@ -59,7 +59,9 @@ def test_what_no_summary_covers_is_truncated_by_name() -> None:
 
 
 def test_a_failed_answer_without_words_and_an_orphan_result_stay_aside() -> None:
-    projection = history().user("go").assistant(thinking="hm").result("late", call_id="unknown").projection()
+    projection = (
+        history().user("go").assistant(" \n", thinking="hm").result("late", call_id="unknown").projection()
+    )
     assert view(projection) == [0]
     assert [projection.fate(index).kind for index in (1, 2)] == ["aside", "aside"]
 
@@ -190,6 +192,12 @@ def test_a_dmail_enters_the_view_as_machine_text_after_the_request() -> None:
     [_, request, message] = dmail.projection().view
     assert isinstance(request.message, UserMessage)
     assert (message.kind, message.message.text) == ("developer", "line 50")
+
+
+def test_a_dropped_or_folded_dmail_can_be_restored() -> None:
+    dmail = history().user("go").checkpoint(0).step("read", "much").revert(0, message="line 50")
+    restored = dmail.edit("drop", 4).edit("restore", 4).projection()
+    assert [item.message.text for item in restored.view] == ["go", "line 50"]
 
 
 def test_a_rewind_can_itself_be_rewound() -> None:

@@ -4,12 +4,12 @@ from foldline.context.calibration import MARGIN, START
 from foldline.context.tokens import message_tokens
 from foldline.context.weight import categories, entry_weight, item_weight, view_size
 from foldline.protocol import AssistantMessage, RequestRecord, Usage, UserMessage, text_parts
-from support.history import history
+from support.history import History, history
 
 TEXT = "a sentence of a conversation about orders " * 50
 
 
-def used(reasoning: int = 0):  # type: ignore[no-untyped-def]
+def used(reasoning: int = 0) -> History:
     usage = Usage(input=2_000, output=100 + reasoning, reasoning=reasoning)
     return history().system("s").user(TEXT).assistant("ok", usage=usage, model="m")
 

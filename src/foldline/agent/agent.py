@@ -1,13 +1,23 @@
 """The agent as a library offers it: a session, a model, prompts in, answers out."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal
 
-from foldline.compaction import CompactionStrategy, SummaryCompaction, automation_paused
+from foldline.compaction import CompactionStrategy, SummaryCompaction, automation_paused, plan
 from foldline.context.budget import BudgetSettings
 from foldline.history import Session
 from foldline.llm import LLM
-from foldline.protocol import AssistantMessage, FoldlineError, Part, UserMessage, operations, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    FoldlineError,
+    Part,
+    UserMessage,
+    events,
+    operations,
+    text_parts,
+)
+from foldline.protocol.events import TaskFinished
 
 from .approvals import Mode, Policy
 from .desk import Desk
@@ -26,11 +36,12 @@ class Agent:
         llm: LLM,
         compaction: CompactionStrategy | None = None,
         mode: Literal["auto", "off"] = "auto",
-        budget: BudgetSettings | None = None,
+        budget: BudgetSettings | Callable[[int], BudgetSettings] | None = None,
         approvals: Mode = "ask",
         tools: Sequence[Tool] | None = None,
         connect: Callable[[str], LLM] | None = None,
     ) -> None:
+        """`budget` in tokens, or as a function of the window; `connect` is the way to other models."""
         self.session = session
         self.desk = Desk(
             session=session,
@@ -39,17 +50,22 @@ class Agent:
             emit=lambda _: None,
             strategy=compaction or SummaryCompaction(),
             mode=mode,
-            budget_settings=budget or BudgetSettings(),
+            budget_settings=budget if callable(budget) else lambda _: budget or BudgetSettings(),
             policy=Policy(mode=approvals),
         )
         self.executor = Executor(self.desk, connect or _no_other_model)
 
     def must_fold(self, parts: Sequence[Part]) -> bool:
-        """Whether this prompt, sent now, would cross the threshold: then a fold comes first."""
+        """Whether this prompt, sent now, would cross the threshold, and a fold can come first."""
         desk = self.desk
         if desk.mode == "off" or automation_paused(desk.projection):
             return False
-        return desk.is_full([UserMessage(parts=tuple(parts))])
+        with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
+            full = desk.is_full([UserMessage(parts=tuple(parts))])
+            return (
+                full and plan(desk.projection, desk.budget, "threshold", overhead=desk.overhead) is not None
+            )
+        return False
 
     def fits(self, parts: Sequence[Part]) -> bool:
         """Whether this prompt fits the window as it is, if only just."""
@@ -64,12 +80,22 @@ class Agent:
         parts = text_parts(text)
         await self.desk.llm.prepare()
         if self.must_fold(parts):
-            await self._done(operations.CompactSession(reason="threshold"))
-        await self._done(operations.RunAgent(parts=parts))
-        for entry in reversed(self.session.entries):
-            if isinstance(entry, AssistantMessage):
-                return entry
-        raise FoldlineError("The model gave no answer.")
+            await self._fold_for(parts)
+        first = self.session.next_index
+        _demand_done(await self._run(operations.RunAgent(parts=parts)))
+        said = (entry for entry in reversed(self.session.entries) if isinstance(entry, AssistantMessage))
+        answer = next(said, None)
+        if answer is None or answer.index < first or answer.calls:
+            raise FoldlineError("The model gave an empty answer: send the prompt again.")
+        return answer
+
+    async def _fold_for(self, parts: Sequence[Part]) -> None:
+        """Make room. A prompt that fits all the same does not fail because the fold did."""
+        finished = await self._run(operations.CompactSession(reason="threshold"))
+        if finished.outcome == "failed" and self.fits(parts):
+            self.executor.emit(sent_unfolded(finished.error))
+        else:
+            _demand_done(finished)
 
     async def compact(self, focus: str | None = None) -> None:
         """Fold now, as `/compact` does.
@@ -77,17 +103,25 @@ class Agent:
         Raises:
             FoldlineError: it failed; nothing has changed.
         """
-        await self._done(operations.CompactSession(reason="manual", focus=focus))
+        _demand_done(await self._run(operations.CompactSession(reason="manual", focus=focus)))
 
-    async def _done(self, operation: operations.Operation) -> None:
-        finished = await self.executor.wait_for(self.executor.submit(operation))
-        if finished.outcome == "failed":
-            raise FoldlineError(finished.error or "The operation failed.")
-        if finished.outcome == "cancelled":
-            raise FoldlineError("Cancelled.")
+    async def _run(self, operation: operations.Operation) -> TaskFinished:
+        return await self.executor.wait_for(self.executor.submit(operation))
 
     async def aclose(self) -> None:
         await self.executor.aclose()
+
+
+def sent_unfolded(failure: object) -> events.Notice:
+    """What is said where a fold failed and the request goes out all the same."""
+    return events.Notice(level="warning", text=f"{failure} Going on without a fold: it still fits.")
+
+
+def _demand_done(finished: TaskFinished) -> None:
+    if finished.outcome == "failed":
+        raise FoldlineError(finished.error or "The operation failed.")
+    if finished.outcome == "cancelled":
+        raise FoldlineError("Cancelled.")
 
 
 def _no_other_model(model: str) -> LLM:

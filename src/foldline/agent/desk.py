@@ -1,6 +1,7 @@
 """The desk: what everything that works on one session shares. No decisions beyond sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -9,11 +10,11 @@ from foldline.compaction import CompactionStrategy, SummaryCompaction
 from foldline.context.budget import Budget, BudgetSettings, budget_for
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import is_preamble
+from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
 from foldline.llm import LLM, ToolSpec
-from foldline.protocol import BaseMessage, FoldlineError
+from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, UserMessage
 from foldline.protocol.events import Event
 
 from .approvals import Policy
@@ -31,9 +32,14 @@ class Desk:
     strategy: CompactionStrategy = field(default_factory=SummaryCompaction)
     mode: Literal["auto", "off"] = "auto"
     """Whether a full window is folded without being asked."""
-    budget_settings: BudgetSettings = field(default_factory=BudgetSettings)
+    budget_settings: Callable[[int], BudgetSettings] = lambda _: BudgetSettings()
+    """What was set, in tokens of a window of this size: the window may be learnt, and models switched."""
     policy: Policy = field(default_factory=Policy)
     known_files: FileMemory = field(default_factory=FileMemory)
+    refused: dict[str, int] = field(default_factory=dict)
+    """By model: the smallest request, in tokens, that its server refused as too long."""
+    doubted: set[str] = field(default_factory=set)
+    """Models whose server seemed to cut a request silently: said once."""
 
     @property
     def projection(self) -> Projection:
@@ -49,7 +55,29 @@ class Desk:
 
     @property
     def budget(self) -> Budget:
-        return budget_for(self.llm.info.window, self.llm.info.max_output, self.budget_settings)
+        """The limits in force. A window larger than what the server refused is not believed.
+
+        Raises:
+            FoldlineError: the window is too small, or the settings leave no room in it.
+        """
+        window = self.llm.info.window
+        refused = self.refused.get(self.llm.info.id, window)
+        if refused < window:
+            with suppress(FoldlineError):  # Too small to work in: then it was something else it refused.
+                return self._budget_of(refused)
+        return self._budget_of(window)
+
+    def _budget_of(self, window: int) -> Budget:
+        return budget_for(window, self.llm.info.max_output, self.budget_settings(window))
+
+    def learn_refusal(self, tokens: int) -> None:
+        """The server refused a request of this size as too long, whatever window was believed."""
+        model = self.llm.info.id
+        self.refused[model] = min(tokens, self.refused.get(model, tokens))
+
+    def forget_refusal(self) -> None:
+        """No smaller request went through either: it was not the size."""
+        self.refused.pop(self.llm.info.id, None)
 
     @property
     def overhead(self) -> int:
@@ -64,26 +92,37 @@ class Desk:
         return self.size(pending) >= self.budget.threshold
 
     def room_for_results(self) -> int:
-        """What the results of one tool group may take together, in estimated tokens.
+        """What the results of the newest tool group may take together, in estimated tokens.
 
-        So much that after a fold they still fit beside preamble, summary and request (invariant 7).
+        So much that after a fold they still fit beside what stays: preamble, pins, summary, the request and
+        the calls themselves (invariant 7).
         """
         scale = self.projection.calibration.scale(self.projection.model)
-        fixed = sum(item.tokens for item in self.projection.view if is_preamble(item.message) or item.pinned)
         budget = self.budget
         free = budget.threshold - budget.max_summary_tokens - budget.keep_recent_tokens // 2
-        return max(_LEAST_ROOM, int(free / scale) - fixed - self.overhead)
+        stays = sum(item.tokens for item in self._unfoldable())
+        return max(_LEAST_ROOM, int(free / scale) - stays - self.overhead)
+
+    def _unfoldable(self) -> Iterator[ViewItem]:
+        """What a fold before the next request leaves: preamble, pins, the request, the newest answer."""
+        view = self.projection.view
+        newest = {
+            next((item.key for item in reversed(view) if isinstance(item.message, kind)), None)
+            for kind in (UserMessage, AssistantMessage)
+        }
+        return (item for item in view if not item.foldable or item.key in newest)
 
     def check_window(self, preamble: Sequence[BaseMessage]) -> None:
-        """Raises FoldlineError where system prompt and tools alone fill the window."""
+        """Raises FoldlineError where system prompt, instruction files and tools alone fill the window."""
         scale = self.projection.calibration.scale(self.llm.info.id)
         fixed = round(scale * (sum(message_tokens(message) for message in preamble) + self.overhead))
-        budget = self.budget
+        budget = self._budget_of(self.llm.info.window)
         if fixed + budget.max_summary_tokens >= budget.threshold:
             raise FoldlineError(
                 f"The window of {budget.window:,} tokens is too small: system prompt, instruction files and "
-                f"tools take about {fixed:,} and {budget.reserve_tokens:,} are reserved for the answer. "
-                "Choose a model with a larger window, or set FOLDLINE_CONTEXT_WINDOW."
+                f"tools take about {fixed:,}, and {budget.reserve_tokens + budget.max_summary_tokens:,} are "
+                "kept for answer and summary. Choose a model with a larger window, or set "
+                "FOLDLINE_CONTEXT_WINDOW."
             )
 
 

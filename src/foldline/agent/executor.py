@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import assert_never
@@ -36,20 +36,16 @@ class _Job:
 
     id: str
     operation: Operation
-    end: asyncio.Future[TaskFinished] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    end: asyncio.Future[TaskFinished]
     task: asyncio.Task[None] | None = None
     """None until its turn comes."""
-
-    def cancel(self) -> None:
-        """Once only: a second Esc must not break into what the first one has tidied up."""
-        if self.task is not None and not self.task.cancelling():
-            self.task.cancel()
 
 
 class Executor:
     """Runs the operations of one session, in order, each as a task that can be cancelled and awaited.
 
-    `Interrupt` and `Approve` act at once on the task that runs; a manual compaction aborts it first.
+    `Interrupt` and `Approve` act at once. A manual compaction aborts the turn or fold that runs; the quick
+    operations that wait before it are carried out.
     """
 
     def __init__(self, desk: Desk, connect: Callable[[str], LLM]) -> None:
@@ -71,23 +67,19 @@ class Executor:
         task_id = f"t{next(self._ids)}"
         match operation:
             case operations.Interrupt():
-                self._cancel_running()
+                self._cancel(lambda _: True)
             case operations.Approve():
                 self._calls.answer(operation.call_id, operation.answer)
             case _:
                 if isinstance(operation, operations.CompactSession) and operation.reason == "manual":
-                    self._cancel_running()
-                job = _Job(task_id, operation)
-                self._ends[task_id] = job.end
-                self._waiting.append(job)
+                    self._cancel(_is_long)
+                end = self._ends[task_id] = asyncio.get_running_loop().create_future()
+                self._waiting.append(_Job(task_id, operation, end))
                 self._start_next()
         return task_id
 
     async def wait_for(self, task_id: str) -> TaskFinished:
-        """How the operation ended. Errors nobody foresaw are raised here.
-
-        Operations that act at once have always ended.
-        """
+        """How the operation ended; what acts at once has always ended. Errors nobody foresaw are raised."""
         end = self._ends.get(task_id)
         if end is None:
             return TaskFinished(task=task_id, operation="", outcome="done")
@@ -128,12 +120,9 @@ class Executor:
         return self._running is not None
 
     async def aclose(self) -> None:
-        """Cancel what runs and what waits, wait for it, close the model's connections and the session."""
-        waiting, self._waiting = self._waiting, deque()
-        self._cancel_running()
-        await self.settle_running()
-        for job in waiting:
-            self._end(job, "cancelled")
+        """Cancel what runs and what waits, close the model's connections and the session."""
+        self._cancel(lambda _: True)
+        await self.settle()
         await self.desk.llm.aclose()
         self.desk.session.close()
 
@@ -142,3 +131,103 @@ class Executor:
             listener(event)
 
     # --- running ---------------------------------------------------------------------------------
+
+    def _start_next(self) -> None:
+        if self._running is not None or not self._waiting:
+            return
+        job = self._running = self._waiting.popleft()
+        job.task = asyncio.create_task(self._carry_out(job.operation))
+        job.task.add_done_callback(partial(self._ended, job))
+        self.emit(events.TaskStarted(task=job.id, operation=job.operation.type))
+
+    def _cancel(self, meant: Callable[[Operation], bool]) -> None:
+        """Cancel what runs and what waits, where it is meant. What waits ends without having started."""
+        dropped = [job for job in self._waiting if meant(job.operation)]
+        self._waiting = deque(job for job in self._waiting if not meant(job.operation))
+        running = self._running
+        # Once only: a second Esc must not break into what the first one is tidying up.
+        if running and running.task and meant(running.operation) and not running.task.cancelling():
+            running.task.cancel()
+        for job in dropped:
+            finished = TaskFinished(task=job.id, operation=job.operation.type, outcome="cancelled")
+            job.end.set_result(finished)
+            self.emit(finished)
+
+    def _ended(self, job: _Job, task: asyncio.Task[None]) -> None:
+        finished = TaskFinished(task=job.id, operation=job.operation.type, outcome="done")
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            finished = finished.model_copy(update={"outcome": "cancelled"})
+        elif error is not None:
+            foreseen = isinstance(error, FoldlineError)
+            sentence = str(error) if foreseen else _unforeseen(error)
+            finished = finished.model_copy(update={"outcome": "failed", "error": sentence})
+        if error is None or isinstance(error, FoldlineError):
+            job.end.set_result(finished)
+        else:
+            job.end.set_exception(error)
+        self.desk.session.save_meta()
+        try:
+            self.emit(finished)
+        finally:
+            self._running = None
+            self._start_next()
+
+    def _announce(self, entry: Entry) -> None:
+        self.emit(events.EntryAppended(entry=entry))
+
+    async def _carry_out(self, operation: Operation) -> None:
+        desk = self.desk
+        match operation:
+            case operations.RunAgent():
+                await Turn(desk, self._calls).run(operation.parts)
+            case operations.CompactSession():
+                await fold(desk, operation.reason, focus=operation.focus, will_retry=operation.will_retry)
+            case operations.UndoCompaction():
+                await self._undo(operation.target)
+            case operations.EditView():
+                await desk.session.append(
+                    Edit(target=operation.target, action=operation.action), durable=True
+                )
+            case operations.ClearView():
+                await desk.session.append(Clear(), durable=True)
+            case operations.SwitchModel():
+                await self._switch(operation.model)
+            case operations.Interrupt() | operations.Approve():
+                pass
+            case _:
+                assert_never(operation)
+
+    async def _undo(self, target: int | None) -> None:
+        projection = self.desk.projection
+        if target is None:
+            folds = projection.compactions()
+            if not folds:
+                raise FoldlineError("There is no fold to undo.")
+            target = folds[-1].index
+        refusal = projection.undo_refusal(target)
+        if refusal is not None:
+            raise FoldlineError(refusal)
+        await self.desk.session.append(Undo(target=target), durable=True)
+
+    async def _switch(self, model: str) -> None:
+        desk = self.desk
+        unused = llm = self._connect(model)
+        try:
+            await llm.prepare()
+            change = ModelChange(model=llm.info.id, provider=llm.info.provider)
+            await desk.session.append(change, durable=True)
+            desk.llm, unused = llm, desk.llm
+        finally:
+            await unused.aclose()
+
+
+def _is_long(operation: Operation) -> bool:
+    return isinstance(operation, operations.RunAgent | operations.CompactSession)
+
+
+def _unforeseen(error: BaseException) -> str:
+    return (
+        f"Something went wrong that Foldline did not foresee ({type(error).__name__}: {error}). "
+        "The session is kept up to here: send the prompt again, and report it if it comes back."
+    )

@@ -1,8 +1,7 @@
 """Folding as the agent does it: announce, propose, commit. Cancelled or failed, it leaves the old view."""
 
 from foldline.compaction import CompactionFailed, Proposal, plan, propose
-from foldline.llm import LLMError
-from foldline.protocol import Compaction, Reason, events
+from foldline.protocol import Compaction, FoldlineError, Reason, events
 
 from .desk import Desk
 
@@ -10,12 +9,15 @@ from .desk import Desk
 async def fold(desk: Desk, reason: Reason, *, focus: str | None = None, will_retry: bool = False) -> bool:
     """Fold the view now; whether anything was folded. Reports start, progress and end as events.
 
+    With nothing to fold, only who asked for it is told so.
+
     Raises:
         FoldlineError: it failed, and the view is as it was.
     """
     planned = plan(desk.projection, desk.budget, reason, overhead=desk.overhead)
     if planned is None:
-        desk.emit(events.CompactionEnd(reason=reason, will_retry=will_retry, nothing=True))
+        if reason == "manual":
+            desk.emit(events.CompactionEnd(reason=reason, will_retry=will_retry, nothing=True))
         return False
     before = planned.tokens_before
     desk.emit(
@@ -27,6 +29,8 @@ async def fold(desk: Desk, reason: Reason, *, focus: str | None = None, will_ret
         )
     )
     end = events.CompactionEnd(reason=reason, will_retry=will_retry, tokens_before=before, aborted=True)
+    known = len(desk.projection.folds)
+    proposal: Proposal | None = None
     try:
         proposal = await propose(
             desk.projection,
@@ -41,28 +45,28 @@ async def fold(desk: Desk, reason: Reason, *, focus: str | None = None, will_ret
         if proposal is None:
             end = end.model_copy(update={"aborted": False, "nothing": True})
             return False
-        entry = await commit(desk, proposal)
-        end = _ended(end, proposal, entry)
-    except (CompactionFailed, LLMError) as failure:
+        await commit(desk, proposal)
+    except FoldlineError as failure:
         end = end.model_copy(update={"error": str(failure)})
         raise
     finally:
+        # A cancel that came during the append was too late: what the history holds is what happened.
+        if proposal is not None and len(desk.projection.folds) > known:
+            end = _ended(end, proposal, desk.projection.folds[-1])
         desk.emit(end)
     return True
 
 
-async def commit(desk: Desk, proposal: Proposal) -> Compaction:
+async def commit(desk: Desk, proposal: Proposal) -> None:
     """Append the proposal's entry: one entry, one append.
 
     Raises:
-        FoldlineError: the view is no longer the one the proposal was made for.
+        FoldlineError: the view is no longer the one the proposal was made for, or the disk refused.
     """
     if not proposal.fits(desk.projection):
         raise CompactionFailed("The view has changed since this fold was drafted: draft it again.")
     desk.emit(events.CompactionProgress(stage="commit"))
-    [entry] = await desk.session.append(proposal.entry, durable=True)
-    assert isinstance(entry, Compaction)
-    return entry
+    await desk.session.append(proposal.entry, durable=True)
 
 
 def _ended(end: events.CompactionEnd, proposal: Proposal, entry: Compaction) -> events.CompactionEnd:

@@ -25,7 +25,11 @@ def opening(cwd: Path) -> list[BaseMessage]:
 
 
 def _read(path: Path) -> str:
+    """The file's text; empty where there is none. Of a huge one the beginning, and that it goes on."""
     try:
-        return path.read_bytes()[:_MOST_BYTES].decode("utf-8", "replace").strip()
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
     except OSError:
         return ""
+    text = data[:_MOST_BYTES].decode("utf-8", "ignore" if len(data) > _MOST_BYTES else "replace").strip()
+    return f"{text}\n\n[{path.name} goes on: `read` shows it whole]" if len(data) > _MOST_BYTES else text

@@ -3,10 +3,11 @@
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
-from foldline.compaction import automation_paused, largest_items
+from foldline.compaction import CompactionFailed, automation_paused, largest_items
 from foldline.context.pairing import paired
+from foldline.context.view import is_preamble
 from foldline.llm import (
     Answer,
     ContextOverflow,
@@ -34,6 +35,9 @@ from .desk import Desk
 from .fold import fold
 from .instructions import opening
 
+_BYTES = 413
+"""The status of a request too large in bytes, which says nothing about the window."""
+
 
 class Turn:
     """Runs one turn. The history holds all of it, also when it is cancelled or fails half-way."""
@@ -41,9 +45,12 @@ class Turn:
     def __init__(self, desk: Desk, calls: Calls) -> None:
         self._desk = desk
         self._calls = calls
+        self._folds = True
+        """Whether a full window is still folded in this turn: what failed is not tried at each step."""
 
     async def run(self, parts: Sequence[Part]) -> AssistantMessage:
         await self.begin(parts)
+        self._folds = not self._automation_stopped()
         answer = await self.step()
         while answer.calls:
             await self._calls.run(answer.calls)
@@ -55,46 +62,59 @@ class Turn:
         """The request is on disk before anything leaves for the model."""
         desk = self._desk
         first: list[BaseMessage] = [] if desk.projection.view else opening(desk.cwd)
-        if first:
-            desk.check_window(first)
+        opens = [item.message for item in desk.projection.view if is_preamble(item.message)]
+        desk.check_window(first or opens)
         await desk.session.append(*first, UserMessage(parts=tuple(parts)), durable=True)
 
     async def make_room(self) -> None:
-        """Between two steps of a turn: fold where the window is full."""
+        """Between two steps of a turn: fold where the window is full. Where that fails, the turn goes on."""
         desk = self._desk
-        if desk.mode == "off" or not desk.is_full():
+        if desk.mode == "off" or not self._folds or not desk.is_full():
             return
-        if automation_paused(desk.projection):
-            desk.emit(
-                events.Notice(
-                    level="warning",
-                    text="Two folds in a row freed little: not folding again by itself. "
-                    f"Largest: {largest_items(desk.projection)}. /compact folds at your word.",
-                )
-            )
+        self._folds = not self._automation_stopped()
+        if not self._folds:
             return
-        await fold(desk, "threshold")
+        try:
+            await fold(desk, "threshold")
+        except (CompactionFailed, LLMError) as failure:
+            self._folds = False
+            desk.emit(events.Notice(level="warning", text=f"{failure} The turn goes on without a fold."))
+
+    def _automation_stopped(self) -> bool:
+        """Whether folding has stopped until the user acts, and says so where a fold would be due."""
+        desk = self._desk
+        if desk.mode == "off" or not automation_paused(desk.projection) or not desk.is_full():
+            return False
+        text = "Two folds in a row freed little: not folding again by itself. "
+        text += f"Largest: {largest_items(desk.projection)}. /compact folds at your word."
+        desk.emit(events.Notice(level="warning", text=text))
+        return True
 
     async def step(self) -> AssistantMessage:
         """One request; refused as too long, it is folded and sent again, each time strictly smaller."""
         desk = self._desk
         while True:
+            size = desk.size()
             try:
                 return await self._ask()
             except ContextOverflow as overflow:
+                if overflow.status != _BYTES:
+                    desk.learn_refusal(size)
                 if desk.mode == "off":
-                    raise FoldlineError(
-                        f"{overflow} Automatic folding is off. Largest: {largest_items(desk.projection)}. "
-                        "Fold with /compact, or switch to a model with a larger window (/model)."
-                    ) from overflow
-                before = desk.projection.tokens
-                await fold(desk, "overflow", will_retry=True)
-                if desk.projection.tokens >= before:
-                    raise FoldlineError(
-                        f"{overflow} Nothing more can be folded. "
-                        f"Largest: {largest_items(desk.projection)}. Use /clear, or switch to a model with a "
-                        "larger window (/model)."
-                    ) from overflow
+                    raise _given_up(overflow, "Automatic folding is off.", desk) from overflow
+                if automation_paused(desk.projection):
+                    raise _given_up(overflow, "Two folds in a row freed little.", desk) from overflow
+                if not await self._shrunk():
+                    desk.forget_refusal()
+                    raise _given_up(overflow, "Nothing more can be folded.", desk) from overflow
+
+    async def _shrunk(self) -> bool:
+        """Whether a fold made the refused request smaller."""
+        desk = self._desk
+        before = desk.projection.tokens
+        with suppress(CompactionFailed, ContextOverflow):  # The fold has reported it as an event.
+            await fold(desk, "overflow", will_retry=True)
+        return desk.projection.tokens < before
 
     async def _ask(self) -> AssistantMessage:
         desk = self._desk
@@ -123,6 +143,8 @@ class Turn:
             await self._close(record.model_copy(update={"error": str(failure)}), partial)
             raise
         usage = answer.usage
+        if usage is not None:
+            self._doubt(usage.input, estimated)
         record = record.model_copy(update={"usage": usage, "stop_reason": answer.stop_reason})
         await self._close(record, answer)
         if usage is not None:
@@ -135,9 +157,27 @@ class Turn:
             desk.emit(events.Notice(level="warning", text="The model gave an empty answer. Ask again."))
         return answer
 
+    def _doubt(self, reported: int, estimated: int) -> None:
+        """Say so, once, where the server seems to have cut a request without a word."""
+        desk, model = self._desk, self._desk.llm.info.id
+        if not reported or model in desk.doubted:
+            return
+        if not desk.projection.calibration.plausible(model, reported, estimated):
+            desk.doubted.add(model)
+            text = f"The server counted only {reported:,} tokens in a request of about {estimated:,}: it may "
+            text += "have cut it without a word. Set FOLDLINE_CONTEXT_WINDOW to the window it runs with."
+            desk.emit(events.Notice(level="warning", text=text))
+
     async def _close(self, record: RequestRecord, answer: AssistantMessage | None) -> None:
         said = [answer] if answer is not None and answer.parts else []
         await self._desk.session.append(*said, record, durable=not (answer and answer.calls))
+
+
+def _given_up(overflow: ContextOverflow, why: str, desk: Desk) -> FoldlineError:
+    return FoldlineError(
+        f"{overflow} {why} Largest: {largest_items(desk.projection)}. "
+        "Fold with /compact, start over with /clear, or switch to a model with a larger window (/model)."
+    )
 
 
 class _Heard:

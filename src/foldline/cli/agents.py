@@ -11,19 +11,25 @@ from foldline.protocol import FoldlineError
 
 
 def chosen_session(continues: bool, resume: str | None) -> Session:
-    """The session that `-c` or `-r` names, or a new one for this folder.
+    """The session that `-c` or `-r` names, claimed for writing, or a new one for this folder.
 
     Raises:
-        FoldlineError: there is no such session, or it cannot be read.
+        FoldlineError: there is no such session, it cannot be read, or another process writes to it.
     """
     if resume:
-        return Session.open(find_session(data_home(), resume))
+        return _claimed(find_session(data_home(), resume))
     if not continues:
         return Session.create(Path.cwd())
     path = latest(data_home(), Path.cwd())
     if path is None:
         raise FoldlineError("There is no session in this folder to continue: start one without -c.")
-    return Session.open(path)
+    return _claimed(path)
+
+
+def _claimed(path: Path) -> Session:
+    session = Session.open(path)
+    session.claim()
+    return session
 
 
 def agent_for(session: Session, settings: Settings, llm: LLM, *, yes: bool = False) -> Agent:

@@ -1,5 +1,6 @@
 """From two lists of messages, the view before and after a strategy, to the compaction entry between them."""
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 
 from foldline.context.stubs import is_hidden_stub
@@ -21,8 +22,9 @@ def derive(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Compa
     tail_start = _tail_start(before, after)
     head_part, tail_part = after[:tail_start], after[tail_start:]
     covered = _covered(before, after)
+    visible = [message for message in before if not is_summary(message)]
     head = tuple(
-        _written(message, covered.get(position, []))
+        _written(message, covered.get(position, []), visible)
         if message.index == NEW
         else _kept(message, originals[message.key])
         for position, message in enumerate(head_part)
@@ -63,10 +65,11 @@ def _covered(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> dic
     return covered
 
 
-def _written(message: BaseMessage, covered: Sequence[BaseMessage]) -> Written:
+def _written(message: BaseMessage, covered: Sequence[BaseMessage], visible: Sequence[BaseMessage]) -> Written:
+    indices = {item.index for item in covered if not is_summary(item)}
     return Written(
         message=message,
-        covers=spans(item.index for item in covered if not is_summary(item)),
+        covers=spans(indices, (item.index for item in visible if item.index not in indices)),
         inputs=tuple(dict.fromkeys(item.index for item in covered if is_summary(item))),
     )
 
@@ -79,11 +82,15 @@ def _kept(message: BaseMessage, original: BaseMessage) -> Kept:
     return Kept(ref=message.index, nth=message.nth, content=text, fate=fate)
 
 
-def spans(indices: Iterable[int]) -> tuple[Span, ...]:
-    """Sorted indices as ranges of neighbours: 1, 2, 3, 7 is (1, 3), (7, 7)."""
+def spans(indices: Iterable[int], others: Iterable[int]) -> tuple[Span, ...]:
+    """Indices as the fewest ranges without any of the others: 1, 2, 4, 9 but not 7 is (1, 4), (9, 9).
+
+    What was not in the view (markers, entries gone before) does not divide a range.
+    """
+    outside = sorted(others)
     found: list[list[int]] = []
     for index in sorted(indices):
-        if found and index == found[-1][1] + 1:
+        if found and bisect(outside, found[-1][1]) == bisect(outside, index):
             found[-1][1] = index
         else:
             found.append([index, index])

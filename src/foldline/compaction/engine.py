@@ -70,7 +70,10 @@ def plan(projection: Projection, budget: Budget, reason: Reason, *, overhead: in
         keep = min(keep, foldable // _MANUAL_SHARE)
     cut = find_cut(messages, keep, pins=projection.pins)
     if cut is None and not giant_results(messages, giant_limit(keep, budget.window), pins=projection.pins):
-        return None
+        keep = 1  # one long message holds all that was to be kept: what came before it may still go
+        cut = find_cut(messages, keep, pins=projection.pins)
+        if cut is None:
+            return None
     before = view_size(projection, overhead=overhead).tokens
     gone = cut.folded + cut.previous if cut else ()
     shrink = sum(message_tokens(message) for message in gone)

@@ -9,7 +9,7 @@ from foldline.protocol import Compaction, FileTouch, FoldDetails, Written
 from .projection import Projection
 
 Presence = Literal["whole", "part", "name", "none"]
-"""`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: only in a summary or a stub."""
+"""`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: in a summary or stub only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,6 @@ def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
         waiting = []
         if isinstance(message, AssistantMessage):
             waiting = [call.call_id for call in message.calls]
-            if not waiting and not message.text:
+            if not waiting and not message.text.strip():
                 faults.append(f"entry {message.index} is an answer without text and calls")
     return faults + [f"call {call_id} has no result" for call_id in waiting]

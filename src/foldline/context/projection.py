@@ -226,7 +226,9 @@ class Projection:
         """At the end of the view, or with its tool group. A failed answer without words stays aside."""
         if isinstance(message, ToolResultMessage):
             self._place_result(message)
-        elif message.parts and (not isinstance(message, AssistantMessage) or message.text or message.calls):
+        elif message.parts and (
+            not isinstance(message, AssistantMessage) or message.text.strip() or message.calls
+        ):
             self._set_fate((message.index, 0), LIVE)
             self._insert(len(self.view), _item(message))
 
@@ -380,7 +382,8 @@ class Projection:
         return replace(item, message=message, tokens=message_tokens(message), fate=fate)
 
     def _verbatim(self, index: int) -> ViewItem | None:
-        message = self.entry(index)
+        entry = self.entry(index)
+        message = _dmail(entry) if isinstance(entry, Revert) else entry
         if not isinstance(message, BaseMessage):
             return None
         return replace(_item(message), pinned=index in self._pins)
@@ -479,12 +482,10 @@ class Projection:
         ):
             self._set_fate(kept.key, LIVE)
             self._insert(len(self.view), kept)
-        if revert.message is not None:
-            message = DeveloperMessage(
-                index=revert.index, at=revert.at, origin="dmail", parts=text_parts(revert.message)
-            )
-            self._set_fate(message.key, LIVE)
-            self._insert(len(self.view), _item(message))
+        dmail = _dmail(revert)
+        if dmail is not None:
+            self._set_fate(dmail.key, LIVE)
+            self._insert(len(self.view), _item(dmail))
 
     def _reverted_since(self, index: int) -> list[Key]:
         start = bisect_right(self._indices, index)
@@ -550,6 +551,15 @@ def project(entries: Iterable[Entry]) -> Projection:
 
 def _item(message: BaseMessage) -> ViewItem:
     return ViewItem(message=message, tokens=message_tokens(message))
+
+
+def _dmail(revert: Revert) -> DeveloperMessage | None:
+    """The message a rewind carries, as an item of the view: it has the rewind's index."""
+    if not revert.message:
+        return None
+    return DeveloperMessage(
+        index=revert.index, at=revert.at, origin="dmail", parts=text_parts(revert.message)
+    )
 
 
 def _fold_fate(item: ViewItem, fold: int, written: Sequence[Written]) -> Fate:

@@ -4,17 +4,20 @@ It owns the queue. A prompt is `held` while a fold makes room for it; cancelled,
 """
 
 import asyncio
-from contextlib import suppress
 from collections.abc import Callable
+from contextlib import suppress
 
 from foldline.agent import Agent
+from foldline.agent.agent import sent_unfolded
 from foldline.llm import LLMError
-from foldline.protocol import events, operations, text_parts
+from foldline.protocol import UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
 
 
 class Runner:
-    """Drives one agent for an interface. `give_back(text)` returns a held prompt, or says it has no room."""
+    """Drives one agent for an interface. `give_back(text)` returns a prompt to the editor, or says that it
+    holds other text.
+    """
 
     def __init__(self, agent: Agent, emit: Callable[[Event], None], give_back: Callable[[str], bool]) -> None:
         self.agent = agent
@@ -24,15 +27,18 @@ class Runner:
         self._held: str | None = None
         self._paused = False
         self._unfolded = False
-        """Whether the next prompt goes without a fold: the user cancelled the one for it."""
-        self._answered = True
+        """Whether the next prompt goes without a fold if it fits: the user cancelled the one for it."""
+        self._came_back = False
+        """Whether the editor got a prompt back: what is sent from there next goes before the queue."""
         self._delivery: asyncio.Task[None] | None = None
+        self._closed = False
 
     # --- what the interface calls ------------------------------------------------------------------
 
     def send(self, text: str) -> None:
         """Send a prompt, or queue it behind what runs. Sending lifts a pause."""
-        self._queue.append(text)
+        self._queue.insert(0 if self._came_back else len(self._queue), text)
+        self._came_back = False
         self.set_paused(False)
 
     def set_paused(self, paused: bool) -> None:
@@ -42,15 +48,15 @@ class Runner:
             self._go_on()
 
     def edit_queue(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
-        """Make the queue `after`, unless it has moved on since the reader saw `before`."""
-        if tuple(self._queue) == before:
-            self._queue = list(after)
+        """Make the queue `after`, as far as it has not moved on since the reader saw `before`."""
+        self._queue = edited(self._queue, before, after)
         self.set_paused(paused)
 
     def cancel(self) -> None:
         """Cancel what runs. Prompts that wait stay, and wait for the user's next word."""
         if self._queue:
             self._paused = True
+            self._announce()
         self.agent.executor.submit(operations.Interrupt())
 
     def answer(self, call_id: str, answer: str) -> None:
@@ -65,22 +71,19 @@ class Runner:
         """Prompts that were not sent."""
         return len(self._queue) + (self._held is not None)
 
-    async def drained(self) -> bool:
-        """Wait until nothing is being sent any more; whether all that was sent was answered."""
-        while self._delivery is not None and not self._delivery.done():
-            await asyncio.wait([self._delivery])
-        return self._answered
-
     async def aclose(self) -> None:
+        """Cancel what runs and forget what waits."""
+        self._closed = True
         self._queue.clear()
+        await self.agent.aclose()
         if self._delivery is not None:
             self._delivery.cancel()
-        await self.agent.aclose()
+            await asyncio.wait([self._delivery])
 
     # --- delivery ----------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        if self._delivery is None or self._delivery.done():
+        if self._queue and not self._closed and (self._delivery is None or self._delivery.done()):
             self._delivery = asyncio.create_task(self._deliver())
 
     async def _deliver(self) -> None:
@@ -89,14 +92,10 @@ class Runner:
         await self._learn_window()
         while self._queue and not self._paused:
             text = self._queue.pop(0)
-            if not await self._make_room(text):
-                continue
+            if await self._make_room(text):
+                await self._run_turn(text)
             self._announce()
-            finished = await self._done(operations.RunAgent(parts=text_parts(text)))
-            self._answered = finished.outcome == "done"
-            if not self._answered and self._queue:
-                self._paused = True
-        self._announce()
+            await self._idle()
 
     async def _learn_window(self) -> None:
         """Some windows only the server knows. Where it does not answer, the request itself will say why."""
@@ -110,24 +109,54 @@ class Runner:
 
     async def _make_room(self, text: str) -> bool:
         """Fold first where this prompt would cross the threshold. False: it was given back."""
+        parts = text_parts(text)
         unfolded, self._unfolded = self._unfolded, False
-        if unfolded or not self.agent.must_fold(text_parts(text)):
+        if not self.agent.must_fold(parts) or (unfolded and self.agent.fits(parts)):
             return True
         self._held = text
         self._announce()
-        finished = await self._done(operations.CompactSession(reason="threshold"))
+        try:
+            finished = await self._done(operations.CompactSession(reason="threshold"))
+        except BaseException:
+            self._held = None
+            self._return(text)
+            raise
         self._held = None
         if finished.outcome == "done":
             return True
-        if finished.outcome == "failed" and self.agent.fits(text_parts(text)):
-            self._emit(events.Notice(level="warning", text=f"{finished.error} Sent without folding."))
+        if finished.outcome == "failed" and self.agent.fits(parts):
+            self._emit(sent_unfolded(finished.error))
             return True
-        self._unfolded = self.agent.fits(text_parts(text))
-        if self._queue or not self._give_back(text):
-            self._queue.insert(0, text)
-        self._paused = True
-        self._answered = False
+        self._unfolded = True
+        self._return(text)
         return False
+
+    async def _run_turn(self, text: str) -> None:
+        """One turn. A prompt that never came into the history is given back; what follows it then waits."""
+        first = self.agent.session.next_index
+        outcome = "failed"
+        self._announce()
+        try:
+            outcome = (await self._done(operations.RunAgent(parts=text_parts(text)))).outcome
+        finally:
+            entries = reversed(self.agent.session.entries)
+            newest = next((entry for entry in entries if isinstance(entry, UserMessage)), None)
+            # A cancel has paused already, and what was sent since lifted the pause. A fold by hand has not.
+            aborted = outcome == "cancelled" and self.agent.executor.busy
+            if newest is None or newest.index < first:
+                self._return(text)
+            elif outcome == "failed" or aborted:
+                self._paused = bool(self._queue)
+            self._announce()
+
+    def _return(self, text: str) -> None:
+        """Back to the editor, or first in the queue where that holds text. Nothing goes on by itself."""
+        if self._closed:
+            return
+        self._came_back = self._give_back(text)
+        if not self._came_back:
+            self._queue.insert(0, text)
+        self._paused = bool(self._queue)
 
     async def _done(self, operation: operations.Operation) -> TaskFinished:
         executor = self.agent.executor
@@ -139,3 +168,20 @@ class Runner:
                 held=self._held, queued=tuple(self._queue), paused=self._paused and bool(self._queue)
             )
         )
+
+
+def edited(queue: list[str], before: tuple[str, ...], after: tuple[str, ...]) -> list[str]:
+    """The queue after an edit that was made when it was `before`.
+
+    Meanwhile prompts may have been sent, from its front, and others added at its end: what was sent does not
+    come back, and what was added stays. A queue that changed in any other way is left as it is.
+    """
+    for sent in range(len(before) + 1):
+        rest = len(before) - sent
+        if tuple(queue[:rest]) == before[sent:]:
+            wanted = list(after)
+            for text in before[:sent]:
+                if text in wanted:
+                    wanted.remove(text)
+            return wanted + queue[rest:]
+    return queue

@@ -1,15 +1,23 @@
 """`history_search` and `history_read`: the agent's own full history. What was folded can be fetched again."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import Field
 
-from foldline.context.serialise import serialise
 from foldline.history import Session
-from foldline.protocol import BaseMessage
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Compaction,
+    Entry,
+    ImagePart,
+    ToolResultMessage,
+)
 
 from .base import Arguments, BaseTool, Tool, ToolContext, ToolFailure, ToolOutcome
 from .clip import fitted
+from .offload import in_thread
 
 _MOST_HITS = 30
 _AROUND = 100
@@ -17,7 +25,7 @@ _AROUND = 100
 
 
 class _Search(Arguments):
-    query: str = Field(description="Text to find, upper and lower case alike.")
+    query: str = Field(min_length=1, description="Text to find, upper and lower case alike.")
 
 
 class _Read(Arguments):
@@ -42,20 +50,43 @@ class HistorySearch(BaseTool[_Search]):
         return f'"{arguments.query}"'
 
     async def act(self, arguments: _Search, context: ToolContext) -> ToolOutcome:
-        hits = list(self._hits(arguments.query))
+        entries = tuple(self._session.entries)
+        hits = await in_thread(lambda stopped: list(_hits(entries, arguments.query, stopped)))
         shown = hits[-_MOST_HITS:]
         left_out = f"({len(hits) - len(shown)} older hits not shown)\n" if len(hits) > len(shown) else ""
         text = left_out + "\n".join(shown) if hits else "No entry contains this."
-        return ToolOutcome(text, brief=f"{len(hits)} match{'' if len(hits) == 1 else 'es'}")
+        text, whole = await fitted(text, context, self.name)
+        brief = f"{len(hits)} match{'' if len(hits) == 1 else 'es'}"
+        return ToolOutcome(text, brief=brief, full_output=whole)
 
-    def _hits(self, query: str) -> Iterator[str]:
-        wanted = query.casefold()
-        for message in _messages(self._session):
-            text = serialise([message])
-            place = text.casefold().find(wanted)
-            if wanted and place >= 0:
-                around = text[max(0, place - _AROUND) : place + len(wanted) + _AROUND]
-                yield f"{message.index}: …{' '.join(around.split())}…"
+
+def _hits(entries: Sequence[Entry], query: str, stopped: Callable[[], bool]) -> Iterator[str]:
+    """One line an entry that holds the query; what these tools said themselves is left out."""
+    wanted = re.compile(re.escape(query), re.IGNORECASE)
+    for entry in entries:
+        if stopped():
+            return
+        if not isinstance(entry, BaseMessage) or _is_recall(entry):
+            continue
+        text = original(entry)
+        found = wanted.search(text)
+        if found:
+            around = text[max(0, found.start() - _AROUND) : found.end() + _AROUND]
+            yield f"{entry.index} ({entry.type}): …{' '.join(around.split())}…"
+
+
+def _is_recall(message: BaseMessage) -> bool:
+    names = (HistorySearch.name, HistoryRead.name)
+    if isinstance(message, AssistantMessage) and message.calls:
+        return all(call.name in names for call in message.calls)
+    return isinstance(message, ToolResultMessage) and message.name in names
+
+
+def original(message: BaseMessage) -> str:
+    """What a message says, nothing shortened: its text, and its calls as they were made."""
+    calls = message.calls if isinstance(message, AssistantMessage) else ()
+    pieces = [message.text, *(f"{call.name}({call.arguments})" for call in calls)]
+    return "\n".join(piece for piece in pieces if piece)
 
 
 class HistoryRead(BaseTool[_Read]):
@@ -73,15 +104,21 @@ class HistoryRead(BaseTool[_Read]):
         return f"entry {arguments.index}"
 
     async def act(self, arguments: _Read, context: ToolContext) -> ToolOutcome:
-        entry = self._session.projection.entry(arguments.index)
-        if not isinstance(entry, BaseMessage):
-            raise ToolFailure(f"There is no message with the number {arguments.index}.", "not found ✗")
-        text, whole = await fitted(entry.text or serialise([entry]), context, self.name)
-        return ToolOutcome(text, brief=f"entry {entry.index}", full_output=whole)
-
-
-def _messages(session: Session) -> Iterator[BaseMessage]:
-    return (entry for entry in session.entries if isinstance(entry, BaseMessage))
+        match self._session.projection.entry(arguments.index):
+            case BaseMessage() as message:
+                text, images = original(message), message.parts
+            case Compaction() as fold:
+                text, images = fold.summary, ()
+            case _:
+                sentence = f"There is no message with the number {arguments.index}."
+                raise ToolFailure(sentence, "not found ✗")
+        text, whole = await fitted(text, context, self.name)
+        return ToolOutcome(
+            text,
+            brief=f"entry {arguments.index}",
+            full_output=whole,
+            images=tuple(part for part in images if isinstance(part, ImagePart)),
+        )
 
 
 def recall_tools(session: Session) -> tuple[Tool, ...]:

@@ -13,7 +13,7 @@ from foldline.tui.inspector.places import TOOLS_KEY, fate_words, in_view, marks,
 from foldline.tui.widgets.rows import Piece, piece, row
 
 if TYPE_CHECKING:
-    from foldline.tui.inspector.panels import Link
+    from foldline.tui.inspector.board import Link
     from foldline.tui.inspector.sheets import ViewSheet
 
 HISTORY, VIEW = 0, 1

@@ -7,8 +7,8 @@ from typing import Final
 from foldline.tui.blocks import DiffLine, clean
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_NUMBERED: Final = re.compile(r"([ +-]) *(\d+)(?:\||  ?)(.*)$")
-"""`- 87   old` or `-446|old`: sign, number, text."""
+_NUMBERED: Final = re.compile(r"([ +-]) *(\d+)[| ](.*)$")
+"""`- 87 old` or `-446|old`: sign, number, text."""
 
 
 def lines_of_diff(text: str) -> Iterator[DiffLine]:

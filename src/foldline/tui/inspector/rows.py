@@ -20,6 +20,7 @@ from foldline.protocol import (
     Revert,
     ToolResultMessage,
     Undo,
+    UserMessage,
     Written,
 )
 from foldline.tui import numbers
@@ -272,6 +273,43 @@ def summary_preview(row: Key, text: str, names: tuple[str, ...]) -> SummaryPrevi
         frozenset(number for number, at in enumerate(shown) if at in naming),
         len(lines) - len(shown),
     )
+
+
+def opened_body(projection: Projection, row: Block) -> list[Block]:
+    """The pieces below an opened row; none for a row that holds no more than it shows."""
+    match row:
+        case EntryRow(message=message):
+            return body_blocks(projection, message, row.key)
+        case ItemRow(item=item):
+            return body_blocks(projection, item.message, row.key)
+        case MarkerRow(marker=Compaction(summary=text) as marker) if text:
+            return body_blocks(projection, marker, row.key)
+        case MarkerRow(marker=Revert(message=str()) as marker):
+            return body_blocks(projection, marker, row.key)
+        case _:
+            return []
+
+
+def is_prompt(block: Block) -> bool:
+    """Whether a row is something the user asked."""
+    match block:
+        case EntryRow(message=UserMessage() as message):
+            return message.origin != "machine"
+        case ItemRow(item=item):
+            return isinstance(item.message, UserMessage) and item.message.origin != "machine"
+        case _:
+            return False
+
+
+def is_fold(block: Block) -> bool:
+    """Whether a row is a compaction, or a summary in the view."""
+    match block:
+        case MarkerRow(marker=Compaction()):
+            return True
+        case ItemRow(item=item):
+            return item.written
+        case _:
+            return False
 
 
 def _row(

@@ -14,10 +14,13 @@ from foldline.tui.inspector.growth import News, changes_view, common_prefix, new
 from foldline.tui.inspector.places import DIVIDER_KEY, TOOLS_KEY, row_key, row_of
 from foldline.tui.inspector.rows import (
     EntryRow,
+    ItemRow,
     MarkerRow,
     Source,
     history_rows,
+    item_rows,
     marker_label,
+    opened_body,
     view_rows,
 )
 
@@ -65,6 +68,29 @@ class _Sheet:
                     break
                 keys.append(key)
         return keys
+
+    def toggle(self, row: Key) -> None:
+        """Open or close an entry in place: it grows downwards, the cursor's line stays where it is."""
+        view, block = self.view, self.view.block(row)
+        if block is None:
+            return
+        below = self.below(row)
+        if row not in self.opened:
+            body = opened_body(self._projection, block)
+            if body:
+                self.opened.add(row)
+                view.insert_after(row, *body)
+                view.remove_blocks(below)
+            return
+        self.opened.discard(row)
+        view.cursor_to(row, quiet=True, scroll=False)
+        view.insert_after(row, *self._closed(block))
+        view.remove_blocks(below)
+        view.scroll_to_key(row)
+
+    def _closed(self, block: Block) -> list[Block]:
+        """What a closed row shows below it."""
+        return []
 
     def _rows(self, start: int, stop: int | None) -> list[Block]:
         raise NotImplementedError
@@ -200,7 +226,8 @@ class ViewSheet(_Sheet):
         self._note(last_change)
         self._items = list(projection.view)
         scale = projection.calibration.scale(projection.model)
-        same = common_prefix(old, self._items)
+        grown = not folded and old and len(self._items) >= len(old) and self._items[len(old) - 1] is old[-1]
+        same = len(old) if grown else common_prefix(old, self._items)
         if folded and same < len(old):
             self.missing = 0
             self.opened.intersection_update(row_key(*item.key) for item in self._items)
@@ -244,6 +271,11 @@ class ViewSheet(_Sheet):
                 (f"request {count}", f"request {count + 1}") if count else ("the last request", "the next")
             )
             self.divider = (self.news.position, f"as in {before} · below: new in {after}")
+
+    def _closed(self, block: Block) -> list[Block]:
+        if not isinstance(block, ItemRow):
+            return []
+        return list(item_rows(self.source, block.item, (), self.names))[1:]
 
     @property
     def request_words(self) -> str:

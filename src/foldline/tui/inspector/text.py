@@ -77,7 +77,7 @@ def call_of(projection: Projection, result: ToolResultMessage) -> ToolCallPart |
 
 def call_title(call: ToolCallPart | None, cwd: str = "") -> tuple[str, bool]:
     """A call on one line, and whether that is a path: the path, command or pattern of its arguments, else its
-    first text. Paths below `cwd` are shown relative to it."""
+    first text; line ends become `⏎`. Paths below `cwd` are shown relative to it."""
     if call is None:
         return "", False
     arguments = call.parsed()
@@ -88,16 +88,17 @@ def call_title(call: ToolCallPart | None, cwd: str = "") -> tuple[str, bool]:
     for name in (*_OTHER_ARGUMENTS, *arguments):
         value = arguments.get(name)
         if isinstance(value, str) and value.strip():
-            quoted = name in ("pattern", "query")
-            words = first_words(_relative(value, cwd))
-            return (f'"{words}"' if quoted else words), False
+            words = clean_line(_relative(value, cwd).strip()[:_SHOWN])
+            return (f'"{words}"' if name in ("pattern", "query") else words), False
     return "", False
 
 
 def _relative(words: str, cwd: str) -> str:
     """A command without the change into the directory it is in anyway, and with paths relative to it."""
     words = words[:_LOOK]
-    return words.removeprefix(f"cd {cwd} && ").replace(f"{cwd}/", "") if cwd.strip("/") else words
+    if not cwd.strip("/"):
+        return words
+    return words.removeprefix(f"cd {cwd} && ").removeprefix(f"cd {cwd}\n").replace(f"{cwd}/", "")
 
 
 def short_path(path: str, cwd: str) -> str:

@@ -1,0 +1,412 @@
+"""The board: the three panels, what stands in them, and the one place they all show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widget import Widget
+from textual.widgets import Input
+
+from foldline.context.projection import Projection
+from foldline.tui.blocks import BlockView, Key, Spans
+from foldline.tui.inspector import describe
+from foldline.tui.inspector.entry_view import EntryView
+from foldline.tui.inspector.filelist import (
+    FileBlock,
+    FileTable,
+    file_gutter,
+    file_table,
+    legend_lines,
+    names_of,
+    touch_lines,
+)
+from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks
+from foldline.tui.inspector.panel import Columns, Panel, Text
+from foldline.tui.inspector.places import in_view, is_gone, row_key, row_of
+from foldline.tui.inspector.rows import (
+    SummaryPreview,
+    summary_preview,
+)
+from foldline.tui.inspector.sheets import HistorySheet, ViewSheet
+
+WIDE: Final = 120
+"""Columns from which three panels stand side by side; SCREENS, picture (b)."""
+MEDIUM: Final = 90
+"""Columns from which two do."""
+
+HISTORY, VIEW, FILES = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The one place all panels show: an entry, and the message a compaction wrote (nth)."""
+
+    key: Key
+    source: int
+    """The panel it was chosen in."""
+
+    @property
+    def index(self) -> int:
+        return self.key[0]
+
+
+class Board(Widget):
+    """Shows a projection in three linked panels. What keys do is `InspectorPanels`' business."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    Board { layout: vertical; width: 1fr; height: 1fr; }
+    Board > #panels { height: 1fr; width: 1fr; }
+    Board > #find {
+        display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: ansi_default;
+    }
+    Board #touches { height: 4; }
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        *,
+        overhead: int = 0,
+        cwd: str = "",
+        rows: bool = True,
+        id: str | None = None,
+    ) -> None:
+        """`overhead` is the estimate of the tool schemas in tokens; paths below `cwd` are shown relative to
+        it; without `rows` there is no row of hints below the panels."""
+        super().__init__(id=id)
+        self._projection = projection
+        self._overhead = overhead
+        self._cwd = cwd
+        self._with_hints = rows
+        self._active = HISTORY
+        self._link: Link | None = None
+        self._needle = ""
+        self._table = FileTable()
+        self._file: FileBlock | None = None
+        self._touches_seen = -1
+        self._names: tuple[str, ...] = ()
+        width = gutter_width(projection.last_index)
+        history = EntryView(
+            gutter=self._history_gutter, gutter_width=width, faded=self._faded, follow=True, id="history"
+        )
+        view = EntryView(
+            gutter=self._view_gutter, gutter_width=width, faded=lambda _: False, follow=True, id="view"
+        )
+        files = EntryView(
+            gutter=self._file_gutter, gutter_width=3, faded=lambda _: False, follow=False, id="files"
+        )
+        self.history = HistorySheet(history, cwd)
+        self.view = ViewSheet(view, overhead, cwd)
+        self._columns = (Columns("entry"), Columns("item"))
+        self._touches = Text(id="touches")
+        self._panels = (
+            Panel(history, title="1 History", above=self._columns[0]),
+            Panel(view, title="2 LLM view", above=self._columns[1]),
+            Panel(files, title="3 Files", below=self._touches),
+        )
+        self._status = Text(id="status")
+        self._hints = Text(id="hints")
+        self._find = Input(id="find", placeholder="find in this panel", compact=True)
+        self._news = ""
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="panels"):
+            yield from self._panels
+        yield self._find
+        yield self._status
+        if self._with_hints:
+            yield self._hints
+
+    def on_mount(self) -> None:
+        self._find.cursor_blink = False
+        self._rebuild()
+        self._lay_out()
+
+    # --- For the owner --------------------------------------------------------------------------------
+
+    @property
+    def projection(self) -> Projection:
+        return self._projection
+
+    @property
+    def link(self) -> Link | None:
+        """The place all panels show."""
+        return self._link
+
+    @property
+    def active_view(self) -> EntryView:
+        """The list of the panel that has, or last had, the focus."""
+        return self._panels[self._active].view
+
+    def focus_panels(self) -> None:
+        """Give the focus to the panel that had it last."""
+        self.active_view.focus()
+
+    def refresh_from(self, projection: Projection) -> None:
+        """Show what has come since: growth touches only the tails, a fold repaints rails in place."""
+        if projection is not self._projection:
+            self._projection = projection
+            self._link = None
+            self._rebuild()
+            return
+        fresh = self.history.grow(projection)
+        if fresh.entries:
+            self._follow_cursor_through(
+                lambda: self.view.update(projection, self.history.last_change, fresh.folded)
+            )
+            width = gutter_width(projection.last_index)
+            for columns, sheet in zip(self._columns, (self.history, self.view), strict=True):
+                sheet.view.widen_gutter(width)
+                columns.show(width)
+            if fresh.folded:
+                for sheet_view in (self.history.view, self.view.view):
+                    sheet_view.refresh()
+            self._refresh_files(fresh.folded)
+            self._relink(scroll=False)
+        self._describe()
+
+    # --- Content --------------------------------------------------------------------------------------
+
+    def _rebuild(self) -> None:
+        """All anew: the ends at once, what is above them in slices."""
+        self.history.begin(self._projection)
+        self.view.begin(self._projection, self.history.last_change)
+        self._refresh_files(True)
+        width = gutter_width(self._projection.last_index)
+        for columns in self._columns:
+            columns.show(width)
+        if self.history.missing or self.view.missing:
+            self.run_worker(self._fill(), group="fill", exclusive=True)
+        self._describe()
+
+    async def _fill(self) -> None:
+        for sheet in (self.history, self.view):
+            await sheet.fill()
+        self._relink(scroll=False)
+        self._describe()
+
+    def _refresh_files(self, folded: bool) -> None:
+        count = len(self._projection.touches)
+        if not folded and count == self._touches_seen:
+            return
+        self._touches_seen = count
+        self._table = file_table(self._projection, self._cwd)
+        self._panels[FILES].view.set_blocks(self._table.blocks)
+        if self._file is not None:
+            self._file = self._table.by_path.get(self._file.path)
+
+    def _follow_cursor_through(self, change: Callable[[], None]) -> None:
+        """A cursor whose item was folded goes to what stands for it, not to a neighbour."""
+        view = self.view.view
+        before = view.cursor
+        change()
+        if before is not None and view.cursor != before and before[0] >= 0:
+            key = in_view(self._projection, before[0]).key
+            if key is not None and view.index_of(key) is not None:
+                view.cursor_to(key, quiet=True, scroll=False)
+                self._link = Link(key, VIEW)
+
+    # --- Drawing of gutters ---------------------------------------------------------------------------
+
+    def _history_gutter(self, key: Key, line: int) -> Spans:
+        width = gutter_width(self._projection.last_index)
+        return history_marks(self._projection, self.view.news, key, line, width)
+
+    def _view_gutter(self, key: Key, line: int) -> Spans:
+        view = self._panels[VIEW].view
+        block = view.block(key)
+        if not isinstance(block, SummaryPreview):
+            block = view.block(row_of(key))
+        return view_marks(block, self.view.news, key, line, gutter_width(self._projection.last_index))
+
+    def _file_gutter(self, key: Key, line: int) -> Spans:
+        return file_gutter(self._panels[FILES].view.block(key), line)
+
+    def _faded(self, key: Key) -> bool:
+        return key[0] >= 0 and is_gone(self._projection, key[0])
+
+    # --- The link -------------------------------------------------------------------------------------
+
+    @on(BlockView.CursorMoved)
+    def _cursor_moved(self, event: BlockView.CursorMoved) -> None:
+        event.stop()
+        if event.view is self.active_view:
+            self._news = ""
+            self._link_here()
+
+    def _link_here(self) -> None:
+        """The cursor of the active panel is the place now."""
+        key = self.active_view.cursor
+        if key is None:
+            return
+        if self._active == FILES:
+            block = self.active_view.block(key)
+            self._file = block if isinstance(block, FileBlock) else self._file
+        else:
+            self._link = Link(row_of(key), self._active)
+            self._relink(scroll=True)
+        self._describe()
+
+    def _relink(self, *, scroll: bool) -> None:
+        """Show the link in the panels that do not have the cursor."""
+        for number, panel in enumerate(self._panels):
+            if number != self._active:
+                key = self.counterpart(number)
+                if scroll:
+                    panel.view.show_counterpart(key)
+                else:
+                    panel.view.counterpart = key
+        link = self._link
+        path = self._table.touched.get(link.index) if link is not None else None
+        if path is not None and self._active != FILES:
+            self._file = self._table.by_path.get(path)
+        self._mark_names(names_of(path, self._cwd) if path is not None else ())
+
+    def counterpart(self, panel: int) -> Key | None:
+        """The row of a panel that shows the link; None where it has none."""
+        link = self._link
+        if link is None or link.index < 0:
+            return None
+        view = self._panels[panel].view
+        if panel == FILES:
+            path = self._table.touched.get(link.index)
+            key = self._table.by_path[path].key if path in self._table.by_path else None
+        elif panel == HISTORY:
+            key = row_key(link.index)
+        elif link.source == VIEW and view.index_of(link.key) is not None:
+            key = link.key
+        else:
+            key = in_view(self._projection, link.index).key
+        return key if key is not None and view.index_of(key) is not None else None
+
+    def _mark_names(self, names: tuple[str, ...]) -> None:
+        """Mark the lines of closed summaries that name the file of the place."""
+        if names == self._names:
+            return
+        self._names = self.view.names = names
+        view = self.view.view
+        for item in self.view.summaries():
+            preview = summary_preview(row_key(*item.key), item.message.text, names)
+            shown = view.block(preview.key)
+            if isinstance(shown, SummaryPreview) and (shown.lines, shown.marked) != (
+                preview.lines,
+                preview.marked,
+            ):
+                view.replace(preview.key, preview)
+
+    # --- Panels and focus -----------------------------------------------------------------------------
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Which panels show at this width."""
+        width = self.size.width
+        if not width:
+            return
+        if width >= WIDE:
+            shown = {HISTORY, VIEW, FILES}
+        elif width >= MEDIUM:
+            shown = {HISTORY, FILES} if self._active == FILES else {HISTORY, VIEW}
+        else:
+            shown = {self._active}
+        for number, panel in enumerate(self._panels):
+            panel.display = number in shown
+        narrow_files = 36 if width >= 150 else 28 if width >= WIDE else 32
+        self._panels[FILES].styles.width = narrow_files if len(shown) > 1 else "1fr"
+        height = max(min((self.size.height - 6) * 2 // 5, 15), 4)
+        self._touches.styles.height = height
+        self.call_after_refresh(self._show_places)
+
+    def _show_places(self) -> None:
+        for panel in self._panels:
+            key = panel.view.cursor or panel.view.counterpart
+            if key is not None and panel.display:
+                panel.view.scroll_to_key(key)
+        self._describe()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Tab, a number or the mouse: the cursor goes along."""
+        for number, panel in enumerate(self._panels):
+            if event.widget is not panel.view:
+                continue
+            if number != self._active:
+                self._take_over(number)
+                if panel.view.cursor != self.counterpart(number):
+                    self._link_here()
+            panel.view.ensure_cursor()
+        self._describe()
+
+    def on_descendant_blur(self) -> None:
+        self.call_after_refresh(self._describe)
+
+    def _take_over(self, number: int) -> None:
+        self.active_view.give_cursor()
+        self.active_view.set_search("")
+        self._active = number
+        self.active_view.set_search(self._needle)
+        if self.active_view.cursor is None:
+            self.active_view.take_cursor()
+        self._lay_out()
+
+    def _go(self, number: int) -> None:
+        """Focus a panel."""
+        self._news = ""
+        if number != self._active:
+            self._take_over(number)
+        self.active_view.focus()
+        self._describe()
+
+    # --- Words ----------------------------------------------------------------------------------------
+
+    def _describe(self) -> None:
+        """Frames, touches, status and hints say what is."""
+        if not self.is_mounted:
+            return
+        projection = self._projection
+        focused = self.has_focus_within
+        for number, panel in enumerate(self._panels):
+            panel.focus_is_inside(focused and number == self._active)
+        history, view, files = self._panels
+        history.head(describe.entries_head(projection))
+        view.head(*describe.view_head(projection, self._overhead, self.view))
+        files.head(str(self._table.count))
+        key = self.active_view.cursor
+        history.foot(
+            *describe.history_foot(projection, self._link, self._active == HISTORY, self.history.opened)
+        )
+        view.foot(*describe.view_foot(projection, self._link, self._active == VIEW, self.view))
+        files.foot("Enter jumps to latest" if self._active == FILES else "")
+        linked = self._link.index if self._link is not None else None
+        self._show_touches(linked)
+        self._status.show(
+            [
+                describe.status(
+                    projection,
+                    self._link,
+                    key,
+                    self._file,
+                    self._active == FILES,
+                    self._news,
+                    self.size.width,
+                )
+            ]
+        )
+        if self._with_hints:
+            self._hints.show([describe.hints_row(self.size.width, self._find.display or bool(self._needle))])
+
+    def _show_touches(self, linked: int | None) -> None:
+        width, height = self._touches.size
+        if not width or not height:
+            return
+        lines = []
+        legend = legend_lines(width) if height >= 11 else []
+        if self._file is not None:
+            lines = touch_lines(
+                self._projection, self._file, linked, width, height - len(legend) - bool(legend)
+            )
+        lines += [[]] * max(height - len(lines) - len(legend), 0)
+        self._touches.show([*lines, *legend])

@@ -1,0 +1,216 @@
+"""The job: ten prompts over 20 to 40 kB files in a 32k window, the real client, a server in its own process."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.compaction.summary_text import notes_of
+from foldline.history import Session
+from foldline.llm.openai_client import OpenAIChat
+from foldline.protocol import Compaction, FoldlineError, RequestRecord, UserMessage, events
+from support.agents import Watch, agent_in, reloaded
+from support.invariants import broken
+from support.server import RunningServer, Seen, running_server
+
+WINDOW = 32_768
+BLOCK = 128
+
+CODE = '''
+def handle_{n}(request, store):
+    """Answer request number {n} from the store, or say why not."""
+    found = store.get(request.key)
+    if found is None:
+        raise LookupError(f"nothing under {{request.key}} for handler {n}")
+    return found.with_version({n})
+'''
+PROSE = "第{n}节。缓存必须在写入之前失效，否则读者会看到旧的数据；处理器{n}不要绕过它。Section {n} ends here.\n"
+RECORD = '{{"id": {n}, "name": "order {n}", "state": "shipped", "notes": "left with the neighbour at {n}"}}\n'
+LOG = "INFO worker-{n} finished the batch of the {n}th customer without any error, going on with the next\n"
+TEST = "    assert parse(render(example({n}))) == example({n}), 'round trip of example {n} is not exact'\n"
+SHAPES = (CODE, PROSE, RECORD, LOG, TEST)
+
+
+def make_files(folder: Path) -> list[Path]:
+    """Ten files of 20 to 40 kB: code, Chinese prose, JSON lines, a log, tests. No two lines are the same."""
+    folder.mkdir()
+    files = []
+    for number in range(10):
+        shape, size = SHAPES[number % len(SHAPES)], 21_000 + 2_000 * number
+        path = folder / f"part_{number}.txt"
+        text, row = "", 0
+        while len(text.encode()) < size:
+            text += shape.format(n=f"{number}_{row}" if shape is CODE else number * 1000 + row)
+            row += 1
+        path.write_text(text + f"the end of part {number}\n", encoding="utf-8")
+        assert 20_000 < path.stat().st_size < 41_000
+        files.append(path)
+    return files
+
+
+@asynccontextmanager
+async def job(tmp_path: Path, *, believed: int = WINDOW, **options: Any) -> AsyncIterator["Job"]:
+    files = make_files(tmp_path / "project")
+    with running_server(window=WINDOW, strict=True) as server:
+        llm = OpenAIChat(model=server.model, base_url=server.base_url, api_key="k", window=believed)
+        agent, watch = agent_in(tmp_path / "project", llm, **options)
+        try:
+            yield Job(agent, watch, server, files)
+        finally:
+            await agent.aclose()
+
+
+class Job:
+    def __init__(self, agent: Agent, watch: Watch, server: RunningServer, files: list[Path]) -> None:
+        self.agent = agent
+        self.watch = watch
+        self.server = server
+        self.files = files
+
+    async def run(self) -> None:
+        for path in self.files:
+            answer = await self.agent.prompt(f"Read {path.name} and tell me its last line")
+            assert path.read_text(encoding="utf-8").splitlines()[-1] in answer.text
+
+    @property
+    def folds(self) -> list[Compaction]:
+        return self.agent.session.projection.folds
+
+
+def ordinary(requests: list[Seen]) -> list[Seen]:
+    return [seen for seen in requests if "tools" in seen.body]
+
+
+def summaries(requests: list[Seen]) -> list[Seen]:
+    return [seen for seen in requests if "tools" not in seen.body]
+
+
+def contents(seen: Seen) -> str:
+    return "\n".join(str(message.get("content")) for message in seen.messages)
+
+
+def unseen(files: list[Path], requests: list[Seen]) -> Iterator[str]:
+    """Files that no ordinary, answered request carried from the first line to the last."""
+    texts = [contents(seen) for seen in ordinary(requests) if not seen.rejected]
+    for path in files:
+        whole = path.read_text(encoding="utf-8")
+        if not any(whole.strip() in text for text in texts):
+            yield path.name
+
+
+async def test_the_job_completes_and_every_file_is_seen_whole(tmp_path: Path) -> None:
+    async with job(tmp_path) as run:
+        await run.run()
+        requests = run.server.requests()
+        assert len(run.folds) >= 2
+        assert [(seen.rejected, seen.violations) for seen in requests if seen.rejected or seen.violations] == []
+        assert list(unseen(run.files, requests)) == []
+        assert {fold.rung for fold in run.folds} == {"strategy"}
+        assert all(fold.reason == "threshold" for fold in run.folds)
+        assert all(fold.tokens_after < fold.tokens_before / 2 for fold in run.folds)
+        assert broken(run.agent.session.projection) == []
+        assert reloaded(run.agent).projection.view == run.agent.session.projection.view
+
+
+async def test_between_folds_each_request_is_served_from_the_cache_of_the_one_before(tmp_path: Path) -> None:
+    async with job(tmp_path) as run:
+        await run.run()
+        before: Seen | None = None
+        compared = 0
+        for seen in run.server.requests():
+            if "tools" not in seen.body:
+                before = None  # a fold: the next request begins a new prefix
+                continue
+            if before is not None:
+                assert seen.cached_tokens >= before.prompt_tokens // BLOCK * BLOCK
+                compared += 1
+            before = seen
+        assert compared >= 10
+
+
+async def test_every_later_summary_is_written_from_the_earlier_one(tmp_path: Path) -> None:
+    async with job(tmp_path) as run:
+        await run.run()
+        asked = summaries(run.server.requests())
+        assert "<previous-summary>" not in contents(asked[0])
+        assert len(asked) == len(run.folds) >= 2
+        for earlier, request in zip(run.folds, asked[1:], strict=False):
+            assert notes_of(earlier.summary) in contents(request)
+
+
+async def test_reported_usage_is_learnt_and_each_record_proves_what_was_sent(tmp_path: Path) -> None:
+    async with job(tmp_path) as run:
+        await run.run()
+        records = [entry for entry in run.agent.session.entries if isinstance(entry, RequestRecord)]
+        sent = ordinary(run.server.requests())
+        assert [record.usage.input for record in records if record.usage] == [seen.prompt_tokens for seen in sent]
+        ratio = run.agent.session.projection.calibration.ratio(run.server.model)
+        newest = records[-1]
+        assert newest.usage is not None
+        assert abs(newest.usage.input - ratio * newest.estimated) < 0.15 * newest.usage.input
+
+
+async def test_with_folding_off_the_session_ends_in_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    async with job(tmp_path, mode="off") as run:
+        with pytest.raises(FoldlineError) as refusal:
+            await run.run()
+        sentence = str(refusal.value)
+        assert "Automatic folding is off." in sentence
+        assert "Largest: entry" in sentence
+        assert "/compact" in sentence
+        assert run.folds == []
+        assert summaries(run.server.requests()) == []
+        projection = run.agent.session.projection
+        asked = [entry for entry in projection.entries if isinstance(entry, UserMessage)]
+        assert len(asked) >= 3
+        assert {projection.fate(entry.index).kind for entry in asked} == {"live"}
+        assert reloaded(run.agent).entries == projection.entries
+        # By hand it folds, and the session goes on where it was.
+        await run.agent.compact()
+        await run.agent.prompt("Say hello")
+        assert list(unseen(run.files[: len(asked)], run.server.requests())) == []
+
+
+@pytest.mark.parametrize("believed", [65_536, 1_000_000])
+async def test_a_window_smaller_than_believed_is_found_out_and_the_same_step_goes_through(
+    tmp_path: Path, believed: int
+) -> None:
+    async with job(tmp_path, believed=believed) as run:
+        await run.run()
+        requests = run.server.requests()
+        refused = [seen for seen in requests if seen.rejected]
+        assert {seen.rejected for seen in refused} == {"too long"}
+        assert [seen.violations for seen in requests if seen.violations] == []
+        for seen in refused:
+            later = [other for other in ordinary(requests) if other.nth > seen.nth]
+            assert later[0].messages[-1] == seen.messages[-1]  # the same step again
+            assert later[0].prompt_tokens < seen.prompt_tokens
+        overflowed = [fold for fold in run.folds if fold.reason == "overflow"]
+        assert len(overflowed) == len(refused) == 1  # once found out, the threshold does the rest
+        assert len(run.folds) >= 2
+        assert list(unseen(run.files, requests)) == []
+        retried = [end for end in run.watch.of(events.CompactionEnd) if end.will_retry]
+        assert len(retried) == 1
+
+
+async def test_the_job_goes_on_in_another_process_of_the_same_session(tmp_path: Path) -> None:
+    async with job(tmp_path) as run:
+        for path in run.files[:6]:
+            await run.agent.prompt(f"Read {path.name}")
+        before = run.agent.session.projection.view
+        run.agent.session.close()
+        path = run.agent.session.path
+        assert path is not None
+        session = Session.open(path)
+        assert session.projection.view == before
+        llm = OpenAIChat(model=run.server.model, base_url=run.server.base_url, api_key="k", window=WINDOW)
+        second = Agent(session, llm=llm, approvals="all")
+        for path in run.files[6:]:
+            await second.prompt(f"Read {path.name}")
+        assert len(session.projection.folds) > len(run.folds)
+        assert [seen.rejected for seen in run.server.requests() if seen.rejected] == []
+        assert list(unseen(run.files, run.server.requests())) == []
+        await second.aclose()

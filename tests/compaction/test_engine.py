@@ -1,0 +1,457 @@
+"""The pipeline: plan, draft, verify, propose. A proposal changes nothing; a bad draft replaces nothing."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from foldline.compaction import (
+    CompactionContext,
+    CompactionFailed,
+    CompactionStrategy,
+    DigestCompaction,
+    Proposal,
+    SummaryCompaction,
+    automation_paused,
+    largest_items,
+    plan,
+    propose,
+)
+from foldline.context.budget import Budget, budget_for
+from foldline.context.projection import Projection
+from foldline.context.weight import view_size
+from foldline.protocol import BaseMessage, Compaction, Reason, Usage, events
+from support.history import History, call, history, modified
+from support.invariants import broken
+from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, answer, overflow, refusal
+
+LONG = "what the command said, line after line: all is well\n" * 60
+"""About 800 tokens."""
+BUDGET = Budget(
+    window=16_384, reserve_tokens=2_048, keep_recent_tokens=700, max_summary_tokens=1_600, soft_ratio=0.75
+)
+
+
+def session(turns: int = 4) -> History:
+    built = history().system("You are careful.")
+    for turn in range(turns):
+        built.turn(f"request {turn}", LONG)
+    return built
+
+
+async def proposed(
+    built: History,
+    *script: Step,
+    llm: ScriptedLLM | None = None,
+    strategy: CompactionStrategy | None = None,
+    budget: Budget = BUDGET,
+    reason: Reason = "threshold",
+    focus: str | None = None,
+    heard: list[events.CompactionProgress] | None = None,
+) -> Proposal | None:
+    return await propose(
+        built.projection(),
+        strategy=strategy or SummaryCompaction(),
+        llm=llm or ScriptedLLM(*script),
+        budget=budget,
+        reason=reason,
+        focus=focus,
+        progress=(lambda event: None) if heard is None else heard.append,
+    )
+
+
+async def folded(built: History, *script: Step, **options: object) -> Proposal:
+    """Proposes and commits; the builder then holds the fold."""
+    proposal = await proposed(built, *script, **options)
+    assert proposal is not None
+    before = built.projection()
+    after = built.add(proposal.entry).projection()
+    assert broken(after) == []
+    assert after.tokens < before.tokens
+    return proposal
+
+
+def view_text(built: History) -> str:
+    return "\n".join(item.message.text for item in built.projection().view)
+
+
+def prompt_parts(prompt: str) -> dict[str, str]:
+    tags = re.findall(r"<(conversation|previous-summary)>\n(.*?)\n</\1>", prompt, re.DOTALL)
+    return dict(tags)
+
+
+# --- coverage and repeated compaction (known-failures) ---------------------------------------------------
+
+
+async def test_what_the_first_fold_kept_the_second_summarises_or_keeps() -> None:
+    """Compact; one small turn; compact again."""
+    built = session()
+    await folded(built, "first notes")
+    kept_by_first = [item for item in built.projection().view if not item.written]
+    built.turn("small", "turn")
+    llm = ScriptedLLM("second notes")
+    await folded(built, llm=llm, reason="manual")
+    text = prompt_parts(llm.prompts[0])["conversation"] + view_text(built)
+    assert all(item.message.text.strip() in text for item in kept_by_first if item.message.text)
+
+
+@pytest.mark.parametrize("steps", [3, 12])
+async def test_a_single_long_turn_folded_again_takes_the_earlier_summary_along(steps: int) -> None:
+    """Compact; one prompt followed by many tool calls; compact again: 'no prior history'."""
+    built = session()
+    await folded(built, "first notes")
+    built.user("now do everything at once")
+    for nth in range(steps):
+        built.step("read", LONG, path=f"{nth}.py")
+    llm = ScriptedLLM(always="more notes")
+    await folded(built, llm=llm)
+    built.step("read", LONG).step("read", LONG)
+    await folded(built, llm=llm)
+    assert prompt_parts(llm.prompts[0])["previous-summary"] == "first notes"
+    assert "more notes" in prompt_parts(llm.prompts[-1])["previous-summary"]
+    assert "now do everything at once" in view_text(built)
+
+
+async def test_a_cut_inside_the_formerly_kept_tail_sends_only_the_view_and_the_earlier_summary() -> None:
+    built = session(8)
+    await folded(built, "first notes", budget=Budget(16_384, 2_048, 3_000, 1_600, 0.75))
+    llm = ScriptedLLM("second notes")
+    await folded(built, llm=llm)
+    sent = prompt_parts(llm.prompts[0])
+    assert sent["previous-summary"] == "first notes"
+    assert "request 0" not in sent["conversation"]
+    assert "request 6" in sent["conversation"]
+
+
+async def test_going_back_to_a_checkpoint_after_a_fold_keeps_the_summary() -> None:
+    built = session()
+    await folded(built, "first notes")
+    built.checkpoint(0).turn("four", "4").revert(0)
+    assert "first notes" in view_text(built)
+    assert built.projection().next_checkpoint_id == 1
+
+
+async def test_a_split_turn_has_its_own_prefix_summary_and_keeps_its_request_with_its_image() -> None:
+    built = session(2).user("fix the picture", images=1)
+    for nth in range(4):
+        built.step("read", LONG, path=f"{nth}.py")
+    request = built.projection().entry(5)
+    llm = ScriptedLLM("history notes", "prefix notes")
+    proposal = await folded(built, llm=llm)
+    assert proposal.entry.summary.startswith("history notes\n\nprefix notes")
+    assert "fix the picture" in llm.prompts[1]
+    assert request in [item.message for item in built.projection().view]
+
+
+async def test_one_long_answer_does_not_keep_what_came_before_it_from_being_folded() -> None:
+    built = history().system("s").user("go").assistant("I see. " + LONG * 3).user("and?")
+    proposal = await folded(built, "notes")
+    assert proposal.entry.first_kept_index == 3
+
+
+# --- drafts and failure --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", BAD_DRAFTS)
+async def test_a_bad_draft_is_repaired_once_and_then_the_digest_folds(kind: str) -> None:
+    llm = ScriptedLLM(BAD_DRAFTS[kind], BAD_DRAFTS[kind])
+    proposal = await proposed(session(), llm=llm)
+    assert proposal is not None
+    assert (proposal.entry.rung, proposal.entry.strategy) == ("digest", "DigestCompaction")
+    assert len(llm.requests) == proposal.model_calls == 2
+    assert "sen" not in proposal.entry.summary.split()
+
+
+@pytest.mark.parametrize("kind", BAD_DRAFTS)
+async def test_a_repaired_draft_is_as_good_as_any(kind: str) -> None:
+    llm = ScriptedLLM(BAD_DRAFTS[kind], "good notes")
+    proposal = await proposed(session(), llm=llm)
+    assert proposal is not None
+    assert (proposal.entry.rung, proposal.entry.summary) == ("strategy", "good notes")
+    assert llm.prompts[1].startswith(llm.prompts[0])
+
+
+async def test_one_repair_a_run_not_one_a_request() -> None:
+    built = session(2).user("then this").step("read", LONG).step("read", LONG).step("read", LONG)
+    llm = ScriptedLLM(BAD_DRAFTS["empty"], "notes", BAD_DRAFTS["empty"])
+    proposal = await proposed(built, llm=llm)
+    assert proposal is not None
+    assert (proposal.entry.rung, len(llm.requests)) == ("digest", 3)
+
+
+@pytest.mark.parametrize(
+    "failure", [overflow(), refusal(), TOO_LONG], ids=["overflow", "refusal", "too long"]
+)
+async def test_a_summariser_that_fails_or_does_not_shrink_hands_over_to_the_digest(failure: Step) -> None:
+    heard: list[events.CompactionProgress] = []
+    proposal = await proposed(session(), failure, heard=heard)
+    assert proposal is not None
+    assert proposal.entry.rung == "digest"
+    assert any("Going on with: digest." in event.detail for event in heard)
+
+
+async def test_a_cancelled_fold_changes_nothing_and_closes_the_stream() -> None:
+    built, llm = session(), ScriptedLLM(HANG)
+    projection = built.projection()
+    before = (list(projection.view), projection.tokens, len(projection.entries))
+    task = asyncio.create_task(
+        propose(projection, strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual")
+    )
+    await llm.silent.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert llm.cancelled == 1
+    assert (list(projection.view), projection.tokens, len(projection.entries)) == before
+
+
+async def test_a_failed_fold_leaves_no_instruction_of_its_own_in_the_conversation() -> None:
+    built = session()
+    await folded(built, BAD_DRAFTS["empty"], BAD_DRAFTS["tool call"])
+    typed = [item.message.text for item in built.projection().view if item.kind == "user"]
+    assert typed == ["request 3"]
+
+
+async def test_a_huge_last_tool_result_makes_no_call_and_no_fold() -> None:
+    built = history().system("s").user("read it all").step("read", LONG * 40)
+    llm = ScriptedLLM()
+    assert await proposed(built, llm=llm) is None
+    assert llm.requests == []
+
+
+async def test_a_giant_result_that_was_seen_is_clipped_where_nothing_can_be_cut() -> None:
+    built = history().system("s").user("read it all").step("read", LONG * 40, files=[modified("x")])
+    await folded(built.assistant("Now I know."), llm=ScriptedLLM())
+    assert built.projection().fate(3).kind == "clipped"
+    assert "history_read(3)" in view_text(built)
+
+
+async def test_a_short_session_folded_by_hand_keeps_its_results_and_its_system_prompt() -> None:
+    """known-failures: /condense on a short conversation erases the system prompt."""
+    tiny = history().system("You are careful.").turn("hi", "hello")
+    assert await proposed(tiny, reason="manual") is None
+    short = session(3).user("go").step("read", "line\n" * 60).assistant("ok")
+    await folded(short, "notes", reason="manual")
+    view = short.projection().view
+    assert view[0].message.text == "You are careful."
+    assert all(item.fate == "live" for item in view)
+
+
+class Hands:
+    """A strategy made by hand."""
+
+    def __init__(self, after: Sequence[BaseMessage] | None = None, error: Exception | None = None) -> None:
+        self._after, self._error = after, error
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        if self._error:
+            raise self._error
+        return self._after
+
+
+async def test_a_strategy_that_loses_the_request_is_rejected_by_name_and_the_digest_folds() -> None:
+    built = session().user("the unanswered one")
+    heard: list[events.CompactionProgress] = []
+    bare = [built.projection().view[0].message]
+    proposal = await proposed(built, strategy=Hands(bare), heard=heard)
+    assert proposal is not None
+    assert proposal.entry.rung == "digest"
+    assert any("the unanswered request, entry 9, is gone" in event.detail for event in heard)
+
+
+async def test_a_strategy_that_finds_nothing_to_do_ends_the_matter() -> None:
+    assert await proposed(session(), strategy=Hands(None)) is None
+
+
+async def test_a_failure_is_never_taken_for_nothing_to_do() -> None:
+    """The digest cannot help where only a giant result could be clipped: the failure is told."""
+    giant = history().system("s").user("read it all").step("read", LONG * 40).assistant("Now I know.")
+    with pytest.raises(CompactionFailed, match="my own reason"):
+        await proposed(giant, strategy=Hands(error=CompactionFailed("my own reason")))
+
+
+# --- what the summariser sees ------------------------------------------------------------------------------
+
+
+async def test_written_paths_focus_and_previous_summary_reach_the_summariser_without_tools() -> None:
+    built = session(2).user("write it")
+    built.step("write", "ok", path="src/deep/new.py", content=LONG).assistant("Written.").turn("more", LONG)
+    llm = ScriptedLLM("notes")
+    await folded(built, llm=llm, focus="the new module")
+    [request] = llm.requests
+    assert request.tools == ()
+    assert request.max_output == BUDGET.max_summary_tokens
+    assert "path='src/deep/new.py'" in llm.prompts[0]
+    assert llm.prompts[0].endswith("Additional focus: the new module")
+
+
+async def test_a_conversation_too_large_for_the_summariser_goes_in_chunks_each_with_the_notes_so_far() -> (
+    None
+):
+    built = session(40)
+    llm = ScriptedLLM(*(f"notes {nth}" for nth in range(40)), window=8_192)
+    await folded(built, llm=llm)
+    assert len(llm.requests) > 2
+    for nth, prompt in enumerate(llm.prompts[1:]):
+        assert prompt_parts(prompt)["previous-summary"] == f"notes {nth}"
+    everything = "".join(prompt_parts(prompt)["conversation"] + "\n" for prompt in llm.prompts)
+    assert all(f"[User]: request {turn}\n" in everything for turn in range(38))
+
+
+async def test_constraints_and_file_lists_survive_every_fold_verbatim() -> None:
+    built = session(1).user("Never touch schema.sql.").step("edit", "ok", files=[modified("src/a.py")])
+    built.assistant("ok")
+    for nth in range(4):
+        built.turn(f"next {nth}", LONG)
+        await folded(built, f"notes {nth} without any of it", reason="manual")
+    assert "Never touch schema.sql." in view_text(built)
+    assert "<modified-files>\nsrc/a.py\n</modified-files>" in view_text(built)
+
+
+# --- proposals -------------------------------------------------------------------------------------------
+
+
+async def test_a_proposal_fits_a_view_that_has_grown_and_no_other() -> None:
+    built = session()
+    proposal = await proposed(built, "notes")
+    assert proposal is not None
+    assert proposal.fits(built.turn("meanwhile", "typed").projection())
+    for change in ("pin", "drop", "hide"):
+        changed = session().edit(change, 1)
+        assert proposal.fits(changed.projection()) == (change == "hide"), change
+    assert not proposal.fits(session().clear().projection())
+
+
+async def test_what_was_said_while_a_draft_was_written_stays() -> None:
+    built = session()
+    proposal = await proposed(built, "notes")
+    assert proposal is not None
+    built.turn("meanwhile", "typed").add(proposal.entry)
+    assert broken(built.projection()) == []
+    assert [item.message.text for item in built.projection().view][-2:] == ["meanwhile", "typed"]
+
+
+async def test_undo_of_a_fold_gives_back_the_view_byte_for_byte() -> None:
+    built = session()
+    before = [item.message.model_dump_json() for item in built.projection().view]
+    await folded(built, "notes")
+    assert [item.message.model_dump_json() for item in built.undo().projection().view] == before
+
+
+async def test_pins_and_instructions_are_never_folded() -> None:
+    built = (
+        session()
+        .instructions("rules")
+        .notice("pinned notice")
+        .turn("five", LONG)
+        .edit("pin", 1)
+        .edit("pin", 10)
+    )
+    await folded(built, "notes", reason="manual")
+    kept = built.projection()
+    assert {0, 1, 9, 10} <= {item.index for item in kept.view}
+
+
+async def test_a_pinned_summary_stays_and_is_not_told_twice() -> None:
+    built = session()
+    await folded(built, "first notes")
+    built.edit("pin", built.last).turn("more", LONG).turn("more", LONG)
+    llm = ScriptedLLM("second notes")
+    await folded(built, llm=llm)
+    assert "first notes" not in llm.prompts[0]
+    assert view_text(built).count("first notes") == 1
+
+
+async def test_the_entry_says_how_it_was_made() -> None:
+    proposal = await folded(session(), answer("notes", usage=Usage(input=900, output=12)), focus="tests")
+    entry = proposal.entry
+    assert (entry.strategy, entry.rung, entry.reason, entry.focus) == (
+        "SummaryCompaction",
+        "strategy",
+        "threshold",
+        "tests",
+    )
+    assert (entry.model, entry.usage) == ("scripted", Usage(input=900, output=12))
+    assert entry.tokens_after < entry.tokens_before
+    assert (proposal.folded, proposal.kept, proposal.model_calls) == (6, 3, 1)
+
+
+async def test_the_digest_folds_without_a_model() -> None:
+    llm = ScriptedLLM()
+    proposal = await folded(session(), llm=llm, strategy=DigestCompaction())
+    assert (proposal.entry.rung, proposal.entry.model, proposal.model_calls) == ("strategy", None, 0)
+
+
+# --- it ends -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [2_048, 4_096, 8_192, 32_768, 131_072, 1_000_000])
+@pytest.mark.parametrize("max_output", [None, 1_024])
+async def test_a_fold_gets_any_window_below_its_threshold(window: int, max_output: int | None) -> None:
+    """With a summariser that uses up all it may, and lists that fill their share."""
+    budget = budget_for(window, max_output)
+    built = history().system("You are careful.")
+    text = (LONG * 10)[: window // 50]
+    while view_size(built.projection()).tokens < budget.threshold:
+        for _ in range(8):
+            built.user(f"Never do number {built.last}.").step(
+                "edit", text, files=[modified(f"src/deep/module_{built.last}.py")]
+            )
+    longest = "wordy notes " * (budget.max_summary_tokens // 4)
+    await folded(built.assistant("ok"), llm=ScriptedLLM(always=longest), budget=budget)
+    assert view_size(built.projection()).tokens < budget.threshold
+    assert await proposed(built, budget=budget, strategy=Hands(None)) is None
+
+
+def ended(*reasons: tuple[Reason, int]) -> History:
+    built = session(1)
+    for reason, after in reasons:
+        built.add(Compaction(first_kept_index=1, reason=reason, tokens_before=1_000, tokens_after=after))
+    return built
+
+
+def test_two_automatic_folds_of_no_use_stop_automation() -> None:
+    assert automation_paused(ended(("threshold", 950), ("overflow", 901)).projection())
+    assert automation_paused(ended(("phase", 950), ("threshold", 950)).projection())
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        ended(("threshold", 950)),
+        ended(("threshold", 500), ("threshold", 950)),
+        ended(("threshold", 950), ("threshold", 899)),
+        ended(("threshold", 950), ("manual", 950)),
+        ended(("threshold", 950), ("threshold", 950)).clear(),
+        ended(("threshold", 950), ("threshold", 950)).edit("drop", 2),
+        ended(("threshold", 950), ("threshold", 950)).undo(),
+    ],
+)
+def test_one_useful_fold_or_the_user_acting_lets_automation_go_on(built: History) -> None:
+    assert not automation_paused(built.projection())
+
+
+def test_the_largest_items_are_named_for_a_person() -> None:
+    named = largest_items(session(1).step("read", LONG * 3).projection(), 1)
+    assert re.fullmatch(r"entry 4 \(tool_result, [\d,]+ tokens\)", named)
+
+
+def test_a_plan_makes_no_model_call_and_says_what_would_go() -> None:
+    projection = session().projection()
+    planned = plan(projection, BUDGET, "threshold")
+    assert planned is not None
+    assert (planned.folded, planned.kept) == (6, 3)
+    assert planned.tokens_expected < planned.tokens_before
+    assert plan(Projection(), BUDGET, "manual") is None
+
+
+def test_a_call_in_the_kept_tail_weighs_in_with_its_arguments() -> None:
+    """known-failures: tool arguments counted at 0 where the cut is made."""
+    built = (
+        session(3).user("write").assistant(calls=[call("write", path="a.py", content=LONG * 2)]).result("ok")
+    )
+    planned = plan(built.projection(), BUDGET, "threshold")
+    assert planned is not None
+    assert planned.cut is not None
+    assert planned.cut.first_kept_index == 8

@@ -1,0 +1,123 @@
+"""The Inspector as a screen and as a program, on built and on recorded sessions."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from foldline.formats import read_foreign
+from foldline.history import Session
+from foldline.protocol import SessionHeader
+from foldline.tui.inspector import InspectorScreen
+from foldline.tui.inspector.app import InspectorApp
+from foldline.tui.inspector.keys import KEYS, bindings
+from support.recorded import SHARED, needs_recorded, recorded
+from support.stories import Story, chinese, screen_rows, shop
+
+HEADER = SessionHeader(id="test", created_at=datetime(2026, 1, 1, tzinfo=UTC), cwd="/work/shop-api")
+PI = SHARED / "pi"
+
+
+def app_of(story: Story, title: str = "shop.jsonl") -> InspectorApp:
+    return InspectorApp(Session.from_entries(HEADER, story.entries), title)
+
+
+@pytest.mark.parametrize("key", ["q", "escape", "f2"])
+async def test_the_program_ends_by_its_keys(key: str) -> None:
+    app = app_of(shop())
+    async with app.run_test(size=(120, 30)) as pilot:
+        assert "shop.jsonl ▸ Inspector" in screen_rows(app)[0]
+        await pilot.press(key)
+        await pilot.pause()
+    assert app._exit
+
+
+async def test_q_is_text_in_the_search_field() -> None:
+    app = app_of(shop())
+    async with app.run_test(size=(120, 30)) as pilot:
+        await pilot.press("/", "q")
+        assert not app._exit
+
+
+@pytest.mark.parametrize("key", ["?", "f1"])
+async def test_help_lists_every_key_and_gives_the_focus_back(key: str) -> None:
+    app = app_of(shop())
+    async with app.run_test(size=(120, 60)) as pilot:
+        focused = app.focused
+        await pilot.press(key)
+        await pilot.pause()
+        shown = "\n".join(screen_rows(app))
+        assert all(" ".join(command.help.split()[:3]) in shown for command in KEYS)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, InspectorScreen) and app.focused is focused
+
+
+def test_no_two_keys_are_the_same() -> None:
+    keys = [key for command in KEYS for key in command.keys]
+    assert len(keys) == len(set(keys))
+    assert len(bindings()) == len(KEYS) - 3
+
+
+async def test_the_header_says_what_fills_the_window_and_what_runs() -> None:
+    story = shop()
+    screen = InspectorScreen(story.projection(), "[/shop] ▸ Orders", 0, True, window=131_072)
+    app = app_of(story)
+    async with app.run_test(size=(160, 30)) as pilot:
+        await app.push_screen(screen)
+        screen.refresh_from(screen.panels.projection, activity="⠼ request 85 in flight 0:02")
+        await pilot.pause()
+        row = screen_rows(app)[0]
+        assert "[/shop] ▸ Orders ▸ Inspector" in row and "now · ⠼ request 85 in flight 0:02 ·" in row
+        assert "of 131k" in row
+
+
+async def test_without_colour_marks_letters_and_the_cursor_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = app_of(chinese())
+    async with app.run_test(size=(120, 30)) as pilot:
+        await pilot.press("{", "up")
+        rows = screen_rows(app)
+        assert any("▶L┃" in row for row in rows) and any(" S┊" in row for row in rows)
+        styles = {
+            (segment.style.color, segment.style.bgcolor)
+            for strip in app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.style is not None
+        }
+        assert all(
+            color is None or color.is_default or color.triplet is None or len(set(color.triplet)) == 1
+            for pair in styles
+            for color in pair
+        )
+
+
+@needs_recorded
+@pytest.mark.parametrize("path", recorded("pi"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("size", [(80, 24), (160, 44)], ids=str)
+async def test_recorded_sessions_can_be_walked_through(path: Path, size: tuple[int, int]) -> None:
+    session = read_foreign(path)
+    app = InspectorApp(Session.from_entries(session.header, session.entries), path.name)
+    async with app.run_test(size=size) as pilot:
+        await app.workers.wait_for_complete()
+        walk = "{ g up enter up up enter [ enter ] 2 home down enter tab down enter 1 end pageup enter"
+        for key in walk.split(" "):
+            await pilot.press(key)
+            strips = app.screen._compositor.render_strips()
+            assert {strip.cell_length for strip in strips} == {size[0]}
+        assert app._exception is None
+
+
+@needs_recorded
+async def test_every_entry_of_a_recorded_session_can_be_opened() -> None:
+    session = read_foreign(PI / "prsui-v3-a.jsonl")
+    app = InspectorApp(Session.from_entries(session.header, session.entries), "prsui")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("home")
+        panels = app.inspector.panels
+        rows = [block.key for block in panels.history.view.blocks()]
+        for row in rows:
+            panels.history.view.cursor_to(row)
+            panels.history.view.action_open()
+            await pilot.pause()
+        assert panels.history.opened == set(rows)

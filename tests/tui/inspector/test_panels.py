@@ -1,0 +1,487 @@
+"""The panels on a screen: link, opening in place, growth, folds, widths, search."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from textual.pilot import Pilot
+
+from foldline.context.projection import Projection
+from foldline.protocol import Entry, UserMessage, text_parts
+from foldline.tui.inspector import InspectorPanels
+from foldline.tui.inspector.entry_view import EntryView
+from foldline.tui.inspector.places import row_key
+from support.stories import SERVICE, PanelsApp, Story, chinese, long_story, screen_rows, shop
+
+WIDE = (160, 44)
+
+
+@asynccontextmanager
+async def running(
+    story: Story | Projection, size: tuple[int, int] = WIDE, overhead: int = 0
+) -> AsyncIterator[tuple[PanelsApp, Pilot[None]]]:
+    projection = story if isinstance(story, Projection) else story.projection()
+    app = PanelsApp(projection, overhead=overhead)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        await app.workers.wait_for_complete()
+        yield app, pilot
+
+
+def views(panels: InspectorPanels) -> tuple[EntryView, EntryView, EntryView]:
+    history, view, files = panels.query(EntryView)
+    return history, view, files
+
+
+def row_on_screen(view: EntryView, key: tuple[int, int]) -> int | None:
+    index = view.index_of(key)
+    return None if index is None else view._row_of(index)
+
+
+def grow(app: PanelsApp, *entries: Entry) -> None:
+    projection = app.panels.projection
+    for entry in entries:
+        projection.append(entry.model_copy(update={"index": projection.last_index + 1}))
+    app.panels.refresh_from(projection)
+
+
+def user(text: str = "more") -> Entry:
+    return UserMessage(parts=text_parts(text))
+
+
+async def put_cursor(app: PanelsApp, pilot: Pilot[None], index: int) -> None:
+    views(app.panels)[0].cursor_to(row_key(index))
+    await pilot.pause()
+
+
+# --- Linking ------------------------------------------------------------------------------------------
+
+
+async def test_many_summarised_entries_show_one_counterpart() -> None:
+    async with running(shop()) as (app, pilot):
+        _, view, _ = views(app.panels)
+        fold = app.panels.projection.compactions()[0].index
+        for index in (6, 9, 4):
+            await put_cursor(app, pilot, index)
+            assert view.counterpart == row_key(fold) and view.cursor is None
+        assert f"4 → summary {fold}" in "\n".join(screen_rows(app))
+
+
+async def test_an_entry_the_model_lost_has_no_counterpart_and_the_frame_says_why() -> None:
+    async with running(shop()) as (app, pilot):
+        _, view, _ = views(app.panels)
+        projection = app.panels.projection
+        dropped = next(e.index for e in projection.entries if projection.fate(e.index).kind == "dropped")
+        before = view.top
+        await put_cursor(app, pilot, dropped)
+        assert view.counterpart is None and view.top == before
+        assert f"dropped by you at {projection.fate(dropped).by}" in "\n".join(screen_rows(app))
+
+
+async def test_a_counterpart_posts_nothing() -> None:
+    async with running(shop()) as (app, pilot):
+        history, view, _ = views(app.panels)
+        await put_cursor(app, pilot, 6)
+        for _ in range(5):
+            await pilot.press("down")
+        assert history.cursor == row_key(11)
+        assert app.panels.link is not None and app.panels.link.index == 11
+        assert view.counterpart == row_key(app.panels.projection.compactions()[0].index)
+
+
+async def test_tab_lands_on_the_counterpart_and_back_again() -> None:
+    async with running(shop()) as (app, pilot):
+        history, view, _ = views(app.panels)
+        fold = app.panels.projection.compactions()[0].index
+        await put_cursor(app, pilot, 6)
+        await pilot.press("2")
+        assert view.cursor == row_key(fold) and history.cursor is None and history.counterpart == row_key(6)
+        await pilot.press("1")
+        assert history.cursor == row_key(6) and view.counterpart == row_key(fold)
+
+
+async def test_exactly_one_panel_has_the_cursor_and_the_heavy_frame() -> None:
+    async with running(shop()) as (app, pilot):
+        for key in ("tab", "tab", "tab", "shift+tab", "2"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert sum(view.cursor is not None for view in views(app.panels)) == 1
+            assert sum(row.count("┏") for row in screen_rows(app)) == 1
+
+
+async def test_moving_in_the_view_shows_the_entry_in_history() -> None:
+    async with running(shop()) as (app, pilot):
+        history, view, _ = views(app.panels)
+        await pilot.press("2", "home", "down", "down")
+        assert view.cursor is not None and history.counterpart == row_key(view.cursor[0])
+
+
+async def test_a_counterpart_in_sight_does_not_scroll_its_panel() -> None:
+    async with running(shop(), (160, 30)) as (app, pilot):
+        _, view, _ = views(app.panels)
+        await pilot.press("home")
+        await put_cursor(app, pilot, 6)
+        before = view.top
+        for _ in range(4):
+            await pilot.press("down")
+        assert view.top == before
+
+
+async def test_lines_of_the_summary_that_name_the_file_of_the_place_are_marked() -> None:
+    async with running(shop()) as (app, pilot):
+        reading = next(i for i, touch in app.panels.projection.touches if touch.path == SERVICE)
+        await put_cursor(app, pilot, reading)
+        marked = [row for row in screen_rows(app) if "▷ ┊" in row]
+        assert len(marked) == 2 and any(SERVICE in row for row in marked)
+
+
+async def test_a_click_in_another_panel_takes_the_cursor_there() -> None:
+    async with running(shop()) as (app, pilot):
+        history, view, _ = views(app.panels)
+        await pilot.click(view, offset=(20, 1))
+        await pilot.pause()
+        assert view.cursor == row_key(1) and history.cursor is None and history.counterpart == row_key(1)
+        assert app.panels.active_view is view
+
+
+# --- Files --------------------------------------------------------------------------------------------
+
+
+async def test_enter_on_a_file_goes_to_its_newest_touch_then_to_older_ones() -> None:
+    async with running(shop()) as (app, pilot):
+        history, _, files = views(app.panels)
+        await pilot.press("3", "home", "down")
+        assert app.panels.active_view is files
+        touches = [index for index, touch in app.panels.projection.touches if touch.path == SERVICE]
+        jumps = []
+        for _ in range(3):
+            await pilot.press("enter")
+            jumps.append(history.counterpart)
+        assert jumps == [row_key(touches[-1]), row_key(touches[0]), row_key(touches[-1])]
+        await pilot.press("1")
+        assert history.cursor == row_key(touches[-1])
+
+
+async def test_the_touches_of_the_file_of_the_place_are_listed() -> None:
+    async with running(shop()) as (app, pilot):
+        reading = next(i for i, touch in app.panels.projection.touches if touch.path == SERVICE)
+        await put_cursor(app, pilot, reading)
+        assert any(f"▷S┊ {reading} read" in row for row in screen_rows(app))
+        assert any("no whole" in row for row in screen_rows(app))
+
+
+# --- Opening ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("panel", ["1", "2"])
+async def test_opening_and_closing_keep_the_row_where_it_is(panel: str) -> None:
+    async with running(shop(), (160, 30)) as (app, pilot):
+        await pilot.press(panel, "home", *["down"] * 4)
+        view = app.panels.active_view
+        key, count = view.cursor, view.count
+        assert key is not None
+        row = row_on_screen(view, key)
+        await pilot.press("enter")
+        assert view.count > count and row_on_screen(view, key) == row and view.cursor == key
+        await pilot.press("enter")
+        assert view.count == count and row_on_screen(view, key) == row and view.cursor == key
+
+
+async def test_enter_inside_an_opened_entry_closes_it_and_goes_back_to_its_row() -> None:
+    async with running(shop()) as (app, pilot):
+        history, _, _ = views(app.panels)
+        await put_cursor(app, pilot, 6)
+        await pilot.press("enter", "down", "down")
+        assert history.cursor is not None and history.cursor != row_key(6) and history.cursor[0] == 6
+        await pilot.press("enter")
+        assert history.cursor == row_key(6)
+
+
+async def test_a_summary_opens_to_its_whole_text_and_closes_to_its_first_lines() -> None:
+    async with running(shop()) as (app, pilot):
+        before = screen_rows(app)
+        await pilot.press("2", "home", "down", "down")
+        await pilot.press("enter")
+        assert any("the same for cancel" in row for row in screen_rows(app))
+        await pilot.press("enter", "1")
+        after = screen_rows(app)
+        assert any("more lines, Enter opens" in row for row in before) and any(
+            "more lines, Enter opens" in row for row in after
+        )
+
+
+async def test_a_compaction_opens_its_summary_in_history() -> None:
+    async with running(shop()) as (app, pilot):
+        fold = app.panels.projection.compactions()[0].index
+        await put_cursor(app, pilot, fold)
+        await pilot.press("enter")
+        assert views(app.panels)[0].block((fold, 1)) is not None
+
+
+# --- Live ---------------------------------------------------------------------------------------------
+
+
+async def test_growth_leaves_cursor_and_top_line_where_they_are() -> None:
+    async with running(shop(), (160, 24)) as (app, pilot):
+        history, view, _ = views(app.panels)
+        await pilot.press("home", "down", "down")
+        places = (history.cursor, history.top, view.top)
+        grow(app, *[user(f"more {number}") for number in range(30)])
+        await pilot.pause()
+        assert (history.cursor, history.top, view.top) == places
+
+
+async def test_a_panel_at_its_end_follows() -> None:
+    async with running(shop(), (160, 24)) as (app, pilot):
+        history, view, _ = views(app.panels)
+        grow(app, user("the newest"))
+        await pilot.pause()
+        last = row_key(app.panels.projection.last_index)
+        assert row_on_screen(history, last) is not None and row_on_screen(view, last) is not None
+
+
+async def test_growth_builds_rows_of_the_tail_only() -> None:
+    async with running(long_story(400)) as (app, pilot):
+        history, view = app.panels.history, app.panels.view
+        built = history.built + view.built
+        grow(app, user())
+        await pilot.pause()
+        assert history.built + view.built - built <= 8
+
+
+async def test_a_second_result_of_a_group_mends_the_branch_of_the_first() -> None:
+    story = Story().user("go")
+    from support.history import call
+
+    story.assistant(calls=[call("read", path="a"), call("read", path="b")]).answer("1")
+    async with running(story) as (app, pilot):
+        assert any("└ read  a" in row for row in screen_rows(app))
+        second = story.answer("2").entries[-1]
+        grow(app, second)
+        await pilot.pause()
+        rows = screen_rows(app)
+        assert any("├ read  a" in row for row in rows) and any("└ read  b" in row for row in rows)
+
+
+async def test_a_fold_repaints_the_rails_and_builds_no_history_row_but_its_own() -> None:
+    story = Story().system("s")
+    for number in range(10):
+        story.turn(f"ask {number}", f"answer {number}")
+    async with running(story) as (app, pilot):
+        history, view, _ = views(app.panels)
+        await put_cursor(app, pilot, 3)
+        places, built, drawn = (history.cursor, history.top), app.panels.history.built, history.rendered
+        fold = story.fold(15, "the summary", first=1).entries[-1]
+        grow(app, fold)
+        await pilot.pause()
+        assert app.panels.history.built - built == 1 and history.rendered - drawn <= 1
+        assert (history.cursor, history.top) == places
+        rows = screen_rows(app)
+        assert any(row.startswith("┃▶S┊     3") for row in rows)
+        assert any(row.startswith("┃ L┃    15") for row in rows)
+        assert view.index_of(row_key(3)) is None and view.counterpart == row_key(fold.index)
+
+
+async def test_a_cursor_on_an_item_that_is_folded_goes_to_the_summary() -> None:
+    story = Story().system("s")
+    for number in range(10):
+        story.turn(f"ask {number}", f"answer {number}")
+    async with running(story) as (app, pilot):
+        _, view, _ = views(app.panels)
+        await put_cursor(app, pilot, 3)
+        await pilot.press("2")
+        assert view.cursor == row_key(3)
+        fold = story.fold(15, "the summary", first=1).entries[-1]
+        grow(app, fold)
+        await pilot.pause()
+        assert view.cursor == row_key(fold.index)
+
+
+async def test_an_opened_entry_stays_open_through_growth_and_folds() -> None:
+    story = Story().system("s")
+    for number in range(10):
+        story.turn(f"ask {number}", f"answer {number}")
+    async with running(story) as (app, pilot):
+        _, view, _ = views(app.panels)
+        await put_cursor(app, pilot, 17)
+        await pilot.press("2", "enter")
+        assert view.block((17, 1)) is not None
+        grow(app, story.fold(15, "the summary", first=1).entries[-1])
+        await pilot.pause()
+        assert view.block((17, 1)) is not None and view.cursor == row_key(17)
+
+
+async def test_the_rule_above_what_is_new_moves_down_with_the_next_answer() -> None:
+    from foldline.protocol import AssistantMessage
+
+    async with running(Story().system("s").turn("one", "1").turn("two", "2")) as (app, pilot):
+        view = views(app.panels)[1]
+        keys = [block.key for block in view.blocks()]
+        assert keys.index((-1, 0)) == keys.index(row_key(4)) - 1
+        grow(app, user("three"), AssistantMessage(parts=text_parts("3")))
+        await pilot.pause()
+        keys = [block.key for block in view.blocks()]
+        assert keys.count((-1, 0)) == 1 and keys.index((-1, 0)) == keys.index(row_key(6)) - 1
+
+
+# --- Keys ---------------------------------------------------------------------------------------------
+
+
+async def test_brackets_go_from_prompt_to_prompt_and_braces_from_fold_to_fold() -> None:
+    async with running(shop()) as (app, pilot):
+        history, _, _ = views(app.panels)
+        prompts = [e.index for e in app.panels.projection.entries if e.type == "user"]
+        await pilot.press("[")
+        assert history.cursor == row_key(prompts[-1])
+        await pilot.press("[", "]")
+        assert history.cursor == row_key(prompts[-1])
+        await pilot.press("{")
+        fold = app.panels.projection.compactions()[0].index
+        assert history.cursor == row_key(fold)
+        await pilot.press("home", "}")
+        assert history.cursor == row_key(fold)
+
+
+async def test_g_goes_to_the_compaction_from_either_panel() -> None:
+    async with running(shop()) as (app, pilot):
+        history, _, _ = views(app.panels)
+        fold = app.panels.projection.compactions()[0].index
+        await put_cursor(app, pilot, 6)
+        await pilot.press("2", "g")
+        assert app.panels.active_view is history and history.cursor == row_key(fold)
+        await put_cursor(app, pilot, 0)
+        await pilot.press("g")
+        assert history.cursor == row_key(0)
+        assert any("No fold has touched 0" in row for row in screen_rows(app))
+
+
+async def test_search_finds_text_of_closed_entries_and_n_goes_on() -> None:
+    async with running(shop()) as (app, pilot):
+        history, _, _ = views(app.panels)
+        await put_cursor(app, pilot, 4)
+        await pilot.press("/", *"hits", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert history.cursor == row_key(6) and app.focused is history
+        await pilot.press("n")
+        await app.workers.wait_for_complete()
+        assert history.cursor == row_key(8)
+        await pilot.press("N", "N")
+        await app.workers.wait_for_complete()
+        assert history.cursor is not None and history.cursor != row_key(8)
+
+
+async def test_letters_are_text_in_the_search_field_and_escape_steps_outwards() -> None:
+    async with running(shop()) as (app, pilot):
+        await pilot.press("/", *"12gn?")
+        assert app.finder.value == "12gn?"
+        await pilot.press("escape")
+        assert not app.finder.display and app.closed == 0
+        await pilot.press("escape")
+        assert app.closed == 1
+
+
+async def test_a_search_without_a_match_says_so_and_moves_nothing() -> None:
+    async with running(shop()) as (app, pilot):
+        history, _, _ = views(app.panels)
+        before = history.cursor
+        await pilot.press("/", *"[b]nowhere", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert history.cursor == before
+        assert any("“[b]nowhere” is nowhere in this panel." in row for row in screen_rows(app))
+
+
+# --- Sizes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "shown"), [(160, 3), (120, 3), (119, 2), (90, 2), (89, 1), (60, 1)])
+async def test_the_width_decides_how_many_panels_there_are(width: int, shown: int) -> None:
+    async with running(shop(), (width, 30)) as (app, _):
+        assert sum(panel.display for panel in app.panels.query("Panel")) == shown
+
+
+async def test_files_come_by_3_where_two_panels_fit() -> None:
+    async with running(shop(), (100, 30)) as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        rows = screen_rows(app)
+        assert "1 History" in rows[0] and "3 Files" in rows[0] and "2 LLM view" not in rows[0]
+
+
+async def test_a_resize_keeps_the_cursor_and_the_top_line() -> None:
+    async with running(shop(), (160, 24)) as (app, pilot):
+        history, _, _ = views(app.panels)
+        await pilot.press("home", *["down"] * 5)
+        places = (history.cursor, history.top)
+        await pilot.resize_terminal(100, 24)
+        await pilot.resize_terminal(130, 24)
+        await pilot.pause()
+        assert (history.cursor, history.top) == places
+
+
+@pytest.mark.parametrize("width", [60, 80, 95, 120, 161])
+async def test_frames_stay_straight_with_wide_characters(width: int) -> None:
+    async with running(chinese(), (width, 30)) as (app, pilot):
+        for key in ("{", "enter", "2", "enter", "3"):
+            await pilot.press(key)
+            strips = app.screen._compositor.render_strips()
+            assert {strip.cell_length for strip in strips} == {width}
+            assert all(row.rstrip()[-1] in "┃│┓┐┛┘" for row in screen_rows(app)[:-2])
+
+
+async def test_markup_like_text_is_harmless_on_the_screen() -> None:
+    nasty = "[/nope] [bold]x list[str] \x1b[2J"
+    story = Story().system(nasty).user(nasty).tool(nasty, nasty, brief=nasty, path=nasty)
+    async with running(story) as (app, pilot):
+        for key in ("up", "enter", "2", "enter", "3", "/", "[", "enter", "n"):
+            await pilot.press(key)
+        await app.workers.wait_for_complete()
+        text = "\n".join(screen_rows(app))
+        assert "[/nope] [bold]x" in text and "\x1b" not in text
+
+
+# --- Size of the history ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_a_hundred_thousand_entries_cost_what_is_on_screen() -> None:
+    story = long_story(100_000)
+    async with running(story) as (app, pilot):
+        history, view, _ = views(app.panels)
+        assert app.panels.history.missing == 0 and history.count == 100_001
+        assert history.rendered <= 120 and view.rendered <= 120
+        for key in ("up", "home", "down", "end"):
+            before = history.rendered
+            await pilot.press(key)
+            assert history.rendered - before <= 45
+        built = app.panels.history.built + app.panels.view.built
+        drawn = history.rendered
+        grow(app, user())
+        await pilot.pause()
+        assert app.panels.history.built + app.panels.view.built - built <= 8
+        assert history.rendered - drawn <= 3
+
+
+async def test_entries_that_come_while_the_oldest_are_still_read_in_are_not_lost() -> None:
+    projection = long_story(10_000).projection()
+    app = PanelsApp(projection)
+    async with app.run_test(size=WIDE) as pilot:
+        grow(app, user("in between"))
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        history, view, _ = views(app.panels)
+        assert [block.key for block in history.blocks()] == [row_key(e.index) for e in projection.entries]
+        assert [b.key for b in view.blocks() if b.stop] == [row_key(*i.key) for i in projection.view]
+
+
+async def test_the_newest_entries_are_there_before_the_oldest() -> None:
+    projection = long_story(10_000).projection()
+    app = PanelsApp(projection)
+    async with app.run_test(size=WIDE) as pilot:
+        history, _, _ = views(app.panels)
+        assert history.index_of(row_key(projection.last_index)) is not None
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert history.count == len(projection.entries)
+        assert row_on_screen(history, row_key(projection.last_index)) is not None

@@ -1,0 +1,224 @@
+"""The rows of History, LLM view and Files, drawn without a screen."""
+
+from foldline.context.projection import Projection
+from foldline.protocol import Revert, ToolCallPart
+from foldline.tui import numbers
+from foldline.tui.blocks import Block, Styles
+from foldline.tui.inspector import file_rows, history_rows, view_rows
+from foldline.tui.inspector.bodies import body_blocks
+from foldline.tui.inspector.diffs import lines_of_diff
+from foldline.tui.inspector.filelist import FileBlock
+from foldline.tui.inspector.growth import news_of
+from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks
+from foldline.tui.inspector.places import DIVIDER_KEY, in_view, row_key
+from foldline.tui.inspector.rows import SummaryPreview, summary_preview
+from foldline.tui.inspector.text import call_title
+from support.history import call, modified, read
+from support.stories import SERVICE, Story, chinese, shop
+
+STYLES = Styles(no_color=True)
+
+
+def drawn(block: Block, width: int = 60) -> list[str]:
+    return [strip.text.rstrip() for strip in block.render(width, STYLES)]
+
+
+def lines(blocks: list[Block], width: int = 60) -> dict[tuple[int, int], str]:
+    return {block.key: drawn(block, width)[0] for block in blocks}
+
+
+def marks(projection: Projection, index: int) -> str:
+    news = news_of(projection, -1)
+    width = gutter_width(projection.last_index)
+    return "".join(text for text, _ in history_marks(projection, news, row_key(index), 0, width))
+
+
+def test_a_message_shows_kind_first_words_and_tokens() -> None:
+    rows = lines(history_rows(Story().system("Be good.\nAlways.").user("  \nDo this\nand that").projection()))
+    assert rows[0, 0].split() == ["system", "Be", "good.", "~12"]
+    assert rows[1, 0].startswith("user    Do this") and "and that" not in rows[1, 0]
+
+
+def test_results_hang_under_their_call_with_its_title_and_outcome() -> None:
+    story = Story().user("go").assistant(calls=[call("edit", path="a/b.py"), call("bash", command="make\nx")])
+    story.answer("ok", brief="+9 −6").answer("ok", brief="exit 0")
+    rows = lines(history_rows(story.projection()))
+    assert rows[2, 0].startswith("├ edit  a/b.py   +9 −6")
+    assert rows[3, 0].startswith("└ bash  make⏎x   exit 0")
+
+
+def test_a_narrow_row_gives_up_the_path_before_name_and_outcome() -> None:
+    story = Story().tool("read", path="a/very/long/path/to/service.py", brief="exit 1")
+    row = drawn(history_rows(story.projection())[1], 34)[0]
+    assert row.startswith("└ read  …") and "exit 1 ✗" in row
+
+
+def test_asides_have_no_row_and_view_changes_are_rules() -> None:
+    story = shop()
+    rows = lines(history_rows(story.projection()))
+    shown = {index for index, _ in rows}
+    asides = {e.index for e in story.entries if e.type in ("request", "checkpoint", "edit")}
+    assert asides and not asides & shown
+    fold = next(e.index for e in story.entries if e.type == "compaction")
+    assert "compaction · threshold · 116.2k → 27.4k" in rows[fold, 0]
+    rewind = next(e.index for e in story.entries if e.type == "revert")
+    assert f"{rewind} rewind to before" in rows[rewind, 0]
+
+
+def test_letters_and_rails_follow_the_fates() -> None:
+    projection = shop().projection()
+    seen = {marks(projection, entry.index)[1:3] for entry in projection.entries if entry.type != "compaction"}
+    assert {"L┃", "S┊", "C╏", "H╏", "D ", "R ", "  "} <= seen
+    assert marks(projection, 2)[1:4] == "L┃*"
+    assert marks(projection, projection.last_index)[1:4] == "L┃+"
+
+
+def test_an_undone_fold_gives_the_rails_back_and_says_so() -> None:
+    story = shop()
+    fold = next(e.index for e in story.entries if e.type == "compaction")
+    later = Story()
+    later.entries, later._next = list(story.entries[: fold + 1]), fold + 1
+    projection = later.undo(fold).projection()
+    assert marks(projection, 4)[1:3] == "L┃"
+    assert "undone" in lines(history_rows(projection))[fold, 0]
+
+
+def test_the_view_lists_its_items_in_order_with_the_summary_opened_a_little() -> None:
+    projection = shop().projection()
+    weight = round(2_800 * projection.calibration.scale(projection.model))
+    rows = view_rows(projection, overhead=2_800, divider=(len(projection.view) - 2, "new below"))
+    order = [block.key for block in rows if block.stop]
+    assert order[1:] == [row_key(*item.key) for item in projection.view]
+    assert "tool schemas" in drawn(rows[0])[0] and drawn(rows[0])[0].endswith(
+        numbers.tokens(weight, estimated=True)
+    )
+    preview = next(block for block in rows if isinstance(block, SummaryPreview))
+    assert drawn(preview)[0] == "┊ ## Goal" and "more lines, Enter opens" in drawn(preview)[-1]
+    assert [block.key for block in rows][-3] == DIVIDER_KEY
+
+
+def test_a_summary_says_what_it_stands_for() -> None:
+    story = Story().system("s").turn("one", "1").turn("two", "2")
+    story.fold(3, "first", first=1)
+    first = story.last
+    story.turn("three", "3")
+    story.fold(6, "second", first=3, inputs=[first])
+    rows = lines(view_rows(story.projection()))
+    assert f"summary of {first} and 3–5, 2 entries" in rows[row_key(story.last)]
+
+
+def test_a_preview_keeps_its_height_and_marks_the_lines_that_name_a_file() -> None:
+    text = "\n".join(f"line {number}" for number in range(20)) + "\nlast names src/a.py"
+    plain, naming = summary_preview((5, 0), text, ()), summary_preview((5, 0), text, ("src/a.py",))
+    assert len(drawn(plain)) == len(drawn(naming))
+    assert not plain.marked and [naming.lines[at] for at in naming.marked] == ["last names src/a.py"]
+    (at,) = naming.marked
+    assert "▷" in "".join(text for text, _ in view_marks(naming, None, naming.key, at, 10))
+
+
+def test_hidden_and_clipped_items_weigh_what_is_sent_and_history_what_they_were() -> None:
+    projection = shop().projection()
+    hidden = next(item.index for item in projection.view if item.fate == "hidden")
+    clipped = next(item.index for item in projection.view if item.fate == "clipped")
+    sent, full = lines(view_rows(projection)), lines(history_rows(projection))
+    assert "[hidden: pytest -q, 31 passed]" in sent[hidden, 0] and "[hidden" not in full[hidden, 0]
+    assert "clipped" in sent[clipped, 0] and sent[clipped, 0].split()[-1] != full[clipped, 0].split()[-1]
+
+
+def test_many_entries_have_one_summary_as_their_counterpart_and_a_dropped_one_none() -> None:
+    projection = shop().projection()
+    fold = projection.compactions()[0].index
+    assert {in_view(projection, index).key for index in range(4, 10)} == {row_key(fold)}
+    dropped = next(e.index for e in projection.entries if projection.fate(e.index).kind == "dropped")
+    edit = projection.fate(dropped).by
+    assert in_view(projection, dropped).key is None
+    assert in_view(projection, dropped).words == f"{dropped}: dropped by you at {edit}"
+
+
+def test_files_are_listed_by_section_with_rails() -> None:
+    projection = shop().projection()
+    files = [block for block in file_rows(projection) if isinstance(block, FileBlock)]
+    assert {file.path: file.rail for file in files} == {SERVICE: "part", "migrations/0042.py": "part"}
+    assert drawn(next(file for file in files if file.path == SERVICE), 40)[0].endswith("+9 −6")
+
+
+def test_a_file_only_in_a_summary_has_the_rail_of_its_name() -> None:
+    files = [block for block in file_rows(chinese().projection()) if isinstance(block, FileBlock)]
+    assert len(files) == 6 and {file.rail for file in files} == {"name"}
+
+
+def test_files_of_a_rewind_that_restored_them_have_a_section_of_their_own() -> None:
+    story = Story().user("go").checkpoint(0).tool("edit", path="a.py", files=[modified("a.py")])
+    story.add(Revert(checkpoint=0, files=True))
+    story.tool("read", path="b.py", files=[read("b.py")])
+    shown = [drawn(block, 40)[0] for block in file_rows(story.projection())]
+    assert shown[0].startswith("Modified, then restored") and "rewind 4" in shown[1]
+
+
+def test_rows_never_exceed_their_width_in_chinese() -> None:
+    projection = chinese().projection()
+    for block in (*history_rows(projection), *view_rows(projection), *file_rows(projection)):
+        for width in (12, 23, 40, 61):
+            assert all(strip.cell_length <= width for strip in block.render(width, STYLES)), block
+
+
+def test_markup_and_control_sequences_are_text() -> None:
+    nasty = "[red]x[/nope] \x1b[2J\x1b]0;t\x07 \u202eabc\ttab"
+    story = (
+        Story().system(nasty).user(nasty).tool(nasty, nasty, brief=nasty, path=nasty, said=nasty, diff=nasty)
+    )
+    story.fold(3, nasty, first=1)
+    projection = story.projection()
+    rows = [*history_rows(projection), *view_rows(projection)]
+    for entry in story.entries:
+        rows += body_blocks(projection, entry, row_key(entry.index))
+    text = "\n".join("\n".join(drawn(block, 300)) for block in rows)
+    assert "[red]x[/nope]" in text
+    assert not any(sign in text for sign in "\x1b\x07\u202e\t")
+
+
+def test_an_opened_result_shows_arguments_diff_and_text() -> None:
+    diff = "--- a.py\n+++ a.py\n@@ -118,2 +118,2 @@\n same\n--- old sql\n+new\n"
+    story = Story().tool("edit", "done", path="a.py", old=["x"], diff=diff)
+    shown = "\n".join(
+        "\n".join(drawn(block)) for block in body_blocks(story.projection(), story.entries[1], (1, 0))
+    )
+    for part in ("edit was called with", "path: a.py", '"x"', "119 − -- old sql", "119 + new", "done"):
+        assert part in shown
+
+
+def test_an_opened_answer_shows_thinking_text_and_calls() -> None:
+    story = Story().assistant("**Done**", thinking="let me think", calls=[call("ls", path=".")])
+    shown = "\n".join(
+        "\n".join(drawn(block)) for block in body_blocks(story.projection(), story.entries[0], (0, 0))
+    )
+    assert "let me think" in shown and "Done" in shown and "calls ls" in shown and "path: ." in shown
+
+
+def test_a_huge_text_opens_in_pieces() -> None:
+    story = Story().tool("bash", "x" * 500_000 + "\n" + "line\n" * 10_000, command="c")
+    blocks = body_blocks(story.projection(), story.entries[1], (1, 0))
+    assert len({block.key for block in blocks}) == len(blocks) > 100
+    assert max(len(drawn(block)) for block in blocks[:20]) < 3_000
+
+
+def test_numbers_written_into_a_foreign_diff_are_used() -> None:
+    found = list(lines_of_diff("      ...\n   83   same\n-  87 old\n+  87 new\n"))
+    assert [(line.kind, line.number, line.content) for line in found] == [
+        ("skip", 0, ""),
+        ("same", 83, "  same"),
+        ("old", 87, "old"),
+        ("new", 87, "new"),
+    ]
+
+
+def test_call_titles_come_from_the_arguments() -> None:
+    def title(arguments: str) -> tuple[str, bool]:
+        return call_title(ToolCallPart(call_id="1", name="t", arguments=arguments), "/w")
+
+    assert title('{"path": "/w/src/a.py"}') == ("src/a.py", True)
+    assert title('{"command": "cd /w && pytest /w/tests"}') == ("pytest tests", False)
+    assert title('{"path": ".", "pattern": "x"}') == ('"x"', False)
+    assert title('{"command": "cd /w\\nmake\\nmake check"}') == ("make⏎make check", False)
+    assert title("not json") == ("", False)
+    assert title('{"n": 3, "note": "hello"}') == ("hello", False)
