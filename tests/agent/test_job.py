@@ -1,7 +1,9 @@
-"""The job: ten prompts over 20 to 40 kB files in a 32k window, the real client, a server in its own process."""
+"""The job: ten prompts over 20 to 40 kB files in a 32k window, the real client, a server of its own process."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,9 @@ def handle_{n}(request, store):
         raise LookupError(f"nothing under {{request.key}} for handler {n}")
     return found.with_version({n})
 '''
-PROSE = "第{n}节。缓存必须在写入之前失效，否则读者会看到旧的数据；处理器{n}不要绕过它。Section {n} ends here.\n"
+PROSE = (
+    "第{n}节。缓存必须在写入之前失效，否则读者会看到旧的数据；处理器{n}不要绕过它。Section {n} ends here.\n"
+)
 RECORD = '{{"id": {n}, "name": "order {n}", "state": "shipped", "notes": "left with the neighbour at {n}"}}\n'
 LOG = "INFO worker-{n} finished the batch of the {n}th customer without any error, going on with the next\n"
 TEST = "    assert parse(render(example({n}))) == example({n}), 'round trip of example {n} is not exact'\n"
@@ -101,56 +105,73 @@ def unseen(files: list[Path], requests: list[Seen]) -> Iterator[str]:
             yield path.name
 
 
-async def test_the_job_completes_and_every_file_is_seen_whole(tmp_path: Path) -> None:
-    async with job(tmp_path) as run:
-        await run.run()
-        requests = run.server.requests()
-        assert len(run.folds) >= 2
-        assert [(seen.rejected, seen.violations) for seen in requests if seen.rejected or seen.violations] == []
-        assert list(unseen(run.files, requests)) == []
-        assert {fold.rung for fold in run.folds} == {"strategy"}
-        assert all(fold.reason == "threshold" for fold in run.folds)
-        assert all(fold.tokens_after < fold.tokens_before / 2 for fold in run.folds)
-        assert broken(run.agent.session.projection) == []
-        assert reloaded(run.agent).projection.view == run.agent.session.projection.view
+@dataclass(frozen=True)
+class Done:
+    """What is left of a job that ran to its end."""
+
+    session: Session
+    again: Session
+    """The same, read from its file."""
+    requests: list[Seen]
+    files: list[Path]
+
+    @property
+    def folds(self) -> list[Compaction]:
+        return self.session.projection.folds
 
 
-async def test_between_folds_each_request_is_served_from_the_cache_of_the_one_before(tmp_path: Path) -> None:
-    async with job(tmp_path) as run:
-        await run.run()
-        before: Seen | None = None
-        compared = 0
-        for seen in run.server.requests():
-            if "tools" not in seen.body:
-                before = None  # a fold: the next request begins a new prefix
-                continue
-            if before is not None:
-                assert seen.cached_tokens >= before.prompt_tokens // BLOCK * BLOCK
-                compared += 1
-            before = seen
-        assert compared >= 10
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    async def run_it() -> Done:
+        async with job(tmp_path_factory.mktemp("job")) as run:
+            await run.run()
+            return Done(run.agent.session, reloaded(run.agent), run.server.requests(), run.files)
+
+    return asyncio.run(run_it())
 
 
-async def test_every_later_summary_is_written_from_the_earlier_one(tmp_path: Path) -> None:
-    async with job(tmp_path) as run:
-        await run.run()
-        asked = summaries(run.server.requests())
-        assert "<previous-summary>" not in contents(asked[0])
-        assert len(asked) == len(run.folds) >= 2
-        for earlier, request in zip(run.folds, asked[1:], strict=False):
-            assert notes_of(earlier.summary) in contents(request)
+def test_the_job_completes_and_every_file_is_seen_whole(done: Done) -> None:
+    refused = [(seen.rejected, seen.violations) for seen in done.requests if seen.rejected or seen.violations]
+    assert refused == []
+    assert list(unseen(done.files, done.requests)) == []
+    assert len(done.folds) >= 2
+    assert {(fold.rung, fold.reason) for fold in done.folds} == {("strategy", "threshold")}
+    assert all(fold.tokens_after < fold.tokens_before / 2 for fold in done.folds)
 
 
-async def test_reported_usage_is_learnt_and_each_record_proves_what_was_sent(tmp_path: Path) -> None:
-    async with job(tmp_path) as run:
-        await run.run()
-        records = [entry for entry in run.agent.session.entries if isinstance(entry, RequestRecord)]
-        sent = ordinary(run.server.requests())
-        assert [record.usage.input for record in records if record.usage] == [seen.prompt_tokens for seen in sent]
-        ratio = run.agent.session.projection.calibration.ratio(run.server.model)
-        newest = records[-1]
-        assert newest.usage is not None
-        assert abs(newest.usage.input - ratio * newest.estimated) < 0.15 * newest.usage.input
+def test_the_view_after_the_job_is_sound_and_the_same_when_loaded_again(done: Done) -> None:
+    assert broken(done.session.projection) == []
+    assert done.again.projection.view == done.session.projection.view
+
+
+def test_between_folds_each_request_is_served_from_the_cache_of_the_one_before(done: Done) -> None:
+    before: Seen | None = None
+    compared = 0
+    for seen in done.requests:
+        if "tools" not in seen.body:
+            before = None  # a fold: the next request begins a new prefix
+            continue
+        if before is not None:
+            assert seen.cached_tokens >= before.prompt_tokens // BLOCK * BLOCK
+            compared += 1
+        before = seen
+    assert compared >= 10
+
+
+def test_every_later_summary_is_written_from_the_earlier_one(done: Done) -> None:
+    asked = summaries(done.requests)
+    assert "<previous-summary>" not in contents(asked[0])
+    assert len(asked) == len(done.folds)
+    for earlier, request in zip(done.folds, asked[1:], strict=False):
+        assert notes_of(earlier.summary) in contents(request)
+
+
+def test_each_request_has_a_record_and_the_reported_usage_is_learnt(done: Done) -> None:
+    records = [entry for entry in done.session.entries if isinstance(entry, RequestRecord)]
+    reported = [record.usage.input for record in records if record.usage]
+    assert reported == [seen.prompt_tokens for seen in ordinary(done.requests)]
+    ratio = done.session.projection.calibration.ratio(records[-1].model)
+    assert abs(reported[-1] - ratio * records[-1].estimated) < 0.15 * reported[-1]
 
 
 async def test_with_folding_off_the_session_ends_in_one_sentence_and_loses_nothing(tmp_path: Path) -> None:

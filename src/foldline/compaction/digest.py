@@ -7,7 +7,7 @@ from foldline.context.digest import digest
 from foldline.protocol import BaseMessage
 
 from .strategy import CompactionContext
-from .summary import assemble
+from .summary import ERRS_HIGH, assemble
 from .summary_text import notes_of, unframed, with_appendix
 
 
@@ -24,7 +24,7 @@ class DigestCompaction:
             (*cut.history, *request, *cut.prefix),
             previous=notes_of(previous) or None,
             focus=ctx.focus,
-            max_tokens=ctx.max_summary_tokens,
+            max_tokens=int(ctx.max_summary_tokens / ERRS_HIGH),
         )
         return assemble(
             ctx, cut, with_appendix(notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens)

@@ -26,8 +26,8 @@ from .summary_text import framed, notes_of, unframed, with_appendix
 
 _PROMPT_ROOM = 1_500
 """Tokens left for instructions and frame beside the conversation in a summary request."""
-_ERRS_HIGH = 1.35
-"""How far a chunk may exceed its estimate: unknown models needed up to 1.32 (evaluation.md §7.2)."""
+ERRS_HIGH = 1.35
+"""How far a text may exceed its estimate: unknown models needed up to 1.32 (evaluation.md §7.2)."""
 
 
 class SummaryCompaction:
@@ -119,7 +119,7 @@ class _Writer:
         ctx = self._ctx
         window = min(ctx.max_context_size, ctx.llm.info.window)
         beside = 2 * ctx.max_summary_tokens + _PROMPT_ROOM + estimate_tokens(ctx.focus or "")
-        room = max(window // 4, int((window - beside) / _ERRS_HIGH))
+        room = max(window // 4, int((window - beside) / ERRS_HIGH))
         chunk: list[str] = []
         size = 0
         for block in _pieces(blocks, room):

@@ -62,8 +62,9 @@ class Heights:
 
     def delete(self, start: int, stop: int) -> None:
         """Take out the blocks `start` up to, not including, `stop`."""
-        del self._values[start:stop]
-        self._rebuild_from(start)
+        if start < stop:
+            del self._values[start:stop]
+            self._rebuild_from(start)
 
     def offset(self, index: int) -> int:
         """The line at which block `index` starts: the sum of all heights before it."""

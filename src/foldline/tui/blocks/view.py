@@ -258,11 +258,10 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
         if self._cursor is not None:
             self.post_message(self.Opened(self, self._cursor))
 
-    def on_focus(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        # Not `on_focus`: that runs before `has_focus` is set.
+        super().watch_has_focus(has_focus)
         self._ensure_cursor()
-        self._repaint(self._cursor)
-
-    def on_blur(self) -> None:
         self._repaint(self._cursor)
 
     def on_click(self, event: events.Click) -> None:

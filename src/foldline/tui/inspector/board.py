@@ -337,7 +337,6 @@ class Board(Widget):
                 self._take_over(number)
                 if panel.view.cursor != self.counterpart(number):
                     self._link_here()
-            panel.view.ensure_cursor()
         self._describe()
 
     def on_descendant_blur(self) -> None:

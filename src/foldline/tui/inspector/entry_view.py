@@ -42,10 +42,6 @@ class EntryView(BlockView):
         if key is not None and self.index_of(key) is not None:
             self.cursor_to(key, quiet=True)
 
-    def ensure_cursor(self) -> None:
-        """With the focus, have a cursor: the base hears of the focus just before it has it."""
-        self._ensure_cursor()
-
     def show_counterpart(self, key: Key | None) -> None:
         """Put `▷` on a row; scrolls only where that would be out of sight. Posts nothing."""
         self.counterpart = key if key is not None and self.index_of(key) is not None else None

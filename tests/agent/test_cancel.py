@@ -1,0 +1,331 @@
+"""Esc, at every place where an agent waits: quick, clean, and nothing begins again by itself."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.agent.approvals import Policy
+from foldline.agent.tools import Arguments, BaseTool, ToolContext, ToolOutcome, default_tools
+from foldline.llm.openai_client import OpenAIChat
+from foldline.protocol import (
+    AssistantMessage,
+    Compaction,
+    Entry,
+    RequestRecord,
+    ToolResultMessage,
+    events,
+    operations,
+    text_parts,
+)
+from foldline.protocol.events import Event
+from support.agents import (
+    PATIENCE,
+    Hang,
+    PlayedLLM,
+    Watch,
+    agent_in,
+    calling,
+    others_done,
+    reloaded,
+    write_lines,
+)
+from support.invariants import broken
+from support.server import running_server
+
+
+async def interrupted(agent: Agent, task: str, times: int = 1) -> None:
+    """Interrupt, and wait until the task is over; that takes no timer of ours to run out."""
+    for _ in range(times):
+        agent.executor.submit(operations.Interrupt())
+    async with asyncio.timeout(PATIENCE):
+        finished = await agent.executor.wait_for(task)
+    assert finished.outcome == "cancelled"
+
+
+def prompt(agent: Agent, text: str = "go on") -> str:
+    return agent.executor.submit(operations.RunAgent(parts=text_parts(text)))
+
+
+def results(agent: Agent) -> list[ToolResultMessage]:
+    return [entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
+
+
+async def goes_on(agent: Agent) -> None:
+    """The next prompt works, and the history is the same for everybody."""
+    assert broken(agent.session.projection) == []
+    assert (await agent.prompt("and now?")).text == "done"
+    assert reloaded(agent).projection.view == agent.session.projection.view
+    assert broken(agent.session.projection) == []
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_cancelled_while_the_answer_streams_its_text_is_kept(tmp_path: Path, times: int) -> None:
+    llm = PlayedLLM(Hang("The first half"))
+    agent, watch = agent_in(tmp_path, llm)
+    task = prompt(agent)
+    await watch.first(events.TextDelta)
+    await interrupted(agent, task, times)
+    answer, record = agent.session.entries[-2:]
+    assert isinstance(answer, AssistantMessage)
+    assert (answer.text, answer.stop_reason) == ("The first half", "cancelled")
+    assert isinstance(record, RequestRecord)
+    assert record.stop_reason == "cancelled"
+    assert llm.closed_streams == 1
+    await others_done()
+    await goes_on(agent)
+    await agent.aclose()
+
+
+async def test_cancelled_before_the_first_word_there_is_no_answer(tmp_path: Path) -> None:
+    llm = PlayedLLM(Hang())
+    agent, _ = agent_in(tmp_path, llm)
+    task = prompt(agent)
+    await llm.silent.wait()
+    await interrupted(agent, task)
+    assert not any(isinstance(entry, AssistantMessage) for entry in agent.session.entries)
+    await goes_on(agent)
+    await agent.aclose()
+
+
+async def test_the_server_sees_the_connection_close(tmp_path: Path) -> None:
+    stalls = {
+        "when": {"nth": 1},
+        "answer": {"text": "One two three four", "chunk": 5, "fault": {"stall_after": 3}},
+    }
+    with running_server(script=[stalls], then_default=True, strict=True) as server:
+        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
+        agent, watch = agent_in(tmp_path, llm)
+        task = prompt(agent)
+        await watch.first(events.TextDelta, 2)
+        await interrupted(agent, task, times=2)
+        server.wait_for(lambda seen: seen[0].outcome == "closed by client")
+        assert (await agent.prompt("Say hello")).text
+        assert [(seen.rejected, seen.violations) for seen in server.requests()] == [("", ()), ("", ())]
+        await agent.aclose()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_cancelled_during_a_tool_every_call_has_a_result_that_says_so(
+    tmp_path: Path, times: int
+) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    group = calling(
+        ("read", {"path": "a.txt"}),
+        ("bash", {"command": "echo here; sleep 600"}),
+        ("read", {"path": "a.txt"}),
+    )
+    agent, watch = agent_in(tmp_path, PlayedLLM(group))
+    task = prompt(agent)
+    await watch.first(events.ToolOutput)
+    await interrupted(agent, task, times)
+    first, second, third = results(agent)
+    assert first.text == "a\n"
+    assert second.text.startswith("Interrupted by the user")
+    assert third.text.startswith("Not run")
+    assert [result.is_error for result in results(agent)] == [False, True, True]
+    assert len(watch.of(events.ToolFinished)) == 3
+    await others_done()
+    await goes_on(agent)
+    await agent.aclose()
+
+
+async def test_cancelled_while_it_asks_the_call_was_not_run_and_the_question_goes(tmp_path: Path) -> None:
+    group = calling(("write", {"path": "x.txt", "content": "x"}), ("bash", {"command": "true"}))
+    agent, watch = agent_in(tmp_path, PlayedLLM(group), approvals="ask")
+    task = prompt(agent)
+    await watch.first(events.ApprovalRequested)
+    await interrupted(agent, task)
+    assert [result.text for result in results(agent)] == [
+        "Not run: the user interrupted before it began."
+    ] * 2
+    assert not (tmp_path / "x.txt").exists()
+    assert [event.allowed for event in watch.of(events.ApprovalResolved)] == [False]
+    agent.executor.submit(operations.Approve(call_id="c0", answer="once"))  # too late: nobody asks any more
+    await goes_on(agent)
+    assert not (tmp_path / "x.txt").exists()
+    await agent.aclose()
+
+
+async def test_cancelled_while_a_result_is_written_it_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    group = calling(("read", {"path": "a.txt"}), ("read", {"path": "a.txt"}))
+    agent, _ = agent_in(tmp_path, PlayedLLM(group))
+    append = agent.session.append
+
+    async def cancelling(*entries: Entry, durable: bool = False) -> list[Entry]:
+        if isinstance(entries[0], ToolResultMessage) and entries[0].call_id == "c0":
+            agent.executor.submit(operations.Interrupt())
+        return await append(*entries, durable=durable)
+
+    monkeypatch.setattr(agent.session, "append", cancelling)
+    finished = await agent.executor.wait_for(prompt(agent))
+    assert finished.outcome == "cancelled"
+    assert [(result.call_id, result.is_error) for result in results(agent)] == [("c0", False), ("c1", True)]
+    await goes_on(agent)
+    await agent.aclose()
+
+
+async def filled(tmp_path: Path, llm: PlayedLLM) -> tuple[Agent, Watch]:
+    """An agent whose window is worth folding."""
+    for n in range(4):
+        write_lines(tmp_path / f"f{n}.txt", 120)
+    llm.script.extendleft(
+        reversed(
+            [
+                step
+                for n in range(4)
+                for step in (calling(("read", {"path": f"f{n}.txt"}), stem=f"s{n}_"), "ok")
+            ]
+        )
+    )
+    agent, watch = agent_in(tmp_path, llm)
+    for n in range(4):
+        await agent.prompt(f"read f{n}.txt")
+    return agent, watch
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("said", ["", "## Goal\n- half a summ"])
+async def test_a_cancelled_fold_leaves_no_trace_and_does_not_begin_again(
+    tmp_path: Path, said: str, times: int
+) -> None:
+    llm = PlayedLLM(summaries=(Hang(said),))
+    agent, watch = await filled(tmp_path, llm)
+    before, view = list(agent.session.entries), list(agent.session.projection.view)
+    task = agent.executor.submit(operations.CompactSession(reason="manual"))
+    await llm.silent.wait()
+    await interrupted(agent, task, times)
+    assert agent.session.entries == before
+    assert agent.session.projection.view == view
+    assert reloaded(agent).projection.view == view
+    [end] = watch.of(events.CompactionEnd)
+    assert end.aborted
+    assert end.index is None
+    await others_done()
+    assert len(llm.summary_requests) == 1
+    await goes_on(agent)
+    assert len(llm.summary_requests) == 1
+    await agent.aclose()
+
+
+async def test_a_fold_inside_a_turn_cancelled_ends_the_turn_with_the_old_view(tmp_path: Path) -> None:
+    for n in range(8):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    reads = [calling(("read", {"path": f"f{n}.txt"}), stem=f"s{n}_") for n in range(8)]
+    llm = PlayedLLM(*reads, window=16_384, summaries=(Hang("half"),))
+    agent, watch = agent_in(tmp_path, llm)
+    task = prompt(agent, "read them")
+    await llm.silent.wait()
+    asked = len(llm.requests)
+    await interrupted(agent, task)
+    assert agent.session.projection.folds == []
+    assert len(llm.requests) == asked
+    assert watch.of(events.CompactionEnd)[0].aborted
+    assert broken(agent.session.projection) == []
+    await others_done()
+    await agent.aclose()
+
+
+async def test_a_cancel_that_comes_during_the_commit_is_too_late_and_the_end_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, watch = await filled(tmp_path, PlayedLLM())
+    append = agent.session.append
+
+    async def cancelling(*entries: Entry, durable: bool = False) -> list[Entry]:
+        if isinstance(entries[0], Compaction):
+            agent.executor.submit(operations.Interrupt())
+        return await append(*entries, durable=durable)
+
+    monkeypatch.setattr(agent.session, "append", cancelling)
+    await agent.executor.wait_for(agent.executor.submit(operations.CompactSession(reason="manual")))
+    [fold] = agent.session.projection.folds
+    [end] = watch.of(events.CompactionEnd)
+    assert (end.aborted, end.index, end.tokens_after) == (False, fold.index, fold.tokens_after)
+    assert broken(agent.session.projection) == []
+    await agent.aclose()
+
+
+class _Nothing(Arguments):
+    pass
+
+
+class Stubborn(BaseTool[_Nothing]):
+    """Waits for a thing that never comes, and needs a moment to tidy up."""
+
+    name = "stubborn"
+    description = "Waits."
+    level = "read"
+
+    def __init__(self) -> None:
+        super().__init__(_Nothing)
+        self.tidied = False
+
+    def headline(self, arguments: _Nothing) -> str:
+        return ""
+
+    async def act(self, arguments: _Nothing, context: ToolContext) -> ToolOutcome:
+        context.output("waiting")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            self.tidied = True
+        return ToolOutcome("")
+
+
+async def test_a_second_cancel_does_not_break_into_the_tidying_of_the_first(tmp_path: Path) -> None:
+    tool = Stubborn()
+    llm = PlayedLLM(calling(("stubborn", {}), ("stubborn", {})))
+    agent, watch = agent_in(tmp_path, llm, tools=(*default_tools(), tool))
+    task = prompt(agent)
+    await watch.first(events.ToolOutput)
+    agent.executor.submit(operations.Interrupt())
+    await asyncio.sleep(0)
+    agent.executor.submit(operations.Interrupt())
+    assert (await agent.executor.wait_for(task)).outcome == "cancelled"
+    assert tool.tidied
+    assert len(results(agent)) == 2
+    await goes_on(agent)
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("approvals", ["all", "ask"])
+async def test_a_cancel_at_any_event_leaves_a_sound_history(tmp_path: Path, approvals: str) -> None:
+    """The same turn, with tools, a question and a fold in it, cancelled at each event there is."""
+    for n in range(5):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    group = (("read", {"path": "f4.txt"}), ("write", {"path": "x.txt", "content": "x"}), ("ls", {}))
+    reads = [calling(("read", {"path": f"f{n}.txt"}), stem=f"s{n}_", text="On.") for n in range(4)]
+    for number in range(1, 200):
+        llm = PlayedLLM(*reads, calling(*group), always="done", window=12_288)
+        agent, watch = agent_in(tmp_path, llm, approvals=approvals)
+
+        def cancel_or_allow(
+            event: Event, agent: Agent = agent, seen: Watch = watch, at: int = number
+        ) -> None:
+            if len(seen.events) == at:
+                agent.executor.submit(operations.Interrupt())
+            elif isinstance(event, events.ApprovalRequested):
+                agent.executor.submit(operations.Approve(call_id=event.call_id, answer="once"))
+
+        stop = agent.executor.subscribe(cancel_or_allow)
+        async with asyncio.timeout(PATIENCE):
+            finished = await agent.executor.wait_for(prompt(agent, "read them"))
+        assert broken(agent.session.projection) == []
+        ended = len(watch.events)
+        stop()
+        agent.desk.policy = Policy(mode="all")
+        assert (await agent.prompt("and now?")).text
+        assert reloaded(agent).projection.view == agent.session.projection.view
+        await agent.aclose()
+        if ended < number:
+            break
+        assert finished.outcome == "cancelled" or ended == number
+    assert agent.session.projection.folds
+    assert number > 30

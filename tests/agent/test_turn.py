@@ -1,0 +1,461 @@
+"""A turn: what it sends, what it keeps, when it folds, and how it ends when something fails."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.turn import digest_of
+from foldline.context.projection import project
+from foldline.history import Session
+from foldline.history.log import WriteFailed
+from foldline.llm import ContextOverflow, LLMError
+from foldline.llm.openai_client import OpenAIChat
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Compaction,
+    DeveloperMessage,
+    Entry,
+    FoldlineError,
+    RequestRecord,
+    SystemMessage,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    events,
+)
+from support.agents import Gate, Hang, PlayedLLM, agent_in, calling, reloaded, said, write_lines
+from support.invariants import broken
+from support.server import running_server
+
+
+def texts(messages: object) -> str:
+    assert isinstance(messages, list | tuple)
+    return "\n".join(message.text for message in messages)
+
+
+def records(session: Session) -> list[RequestRecord]:
+    return [entry for entry in session.entries if isinstance(entry, RequestRecord)]
+
+
+# --- what is sent -------------------------------------------------------------------------------------
+
+
+async def test_the_first_prompt_is_preceded_once_by_system_prompt_and_instructions(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Never touch the vendored code.\n")
+    (tmp_path / "CLAUDE.md").write_text("Never touch the vendored code.\n")
+    llm = PlayedLLM("one", "two")
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("first")
+    await agent.prompt("second")
+    kinds = [type(message) for message in llm.requests[1].messages]
+    assert kinds == [SystemMessage, DeveloperMessage, UserMessage, AssistantMessage, UserMessage]
+    instructions = llm.requests[1].messages[1]
+    assert isinstance(instructions, DeveloperMessage)
+    assert instructions.origin == "instructions"
+    assert "Never touch the vendored code." in instructions.text
+    await agent.aclose()
+
+
+async def test_a_huge_instruction_file_is_cut_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("规则" * 40_000)
+    llm = PlayedLLM(window=200_000)
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("hello")
+    text = llm.requests[0].messages[1].text
+    assert "�" not in text
+    assert text.endswith("[AGENTS.md goes on: `read` shows it whole]")
+    await agent.aclose()
+
+
+async def test_the_prompt_is_on_disk_before_the_request_leaves(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    llm = PlayedLLM(Gate(opened))
+    agent, _ = agent_in(tmp_path, llm)
+    asking = asyncio.create_task(agent.prompt("remember me"))
+    await llm.silent.wait()
+    assert any(
+        entry.text == "remember me" for entry in reloaded(agent).entries if isinstance(entry, UserMessage)
+    )
+    opened.set()
+    await asking
+    await agent.aclose()
+
+
+async def test_each_record_holds_the_digest_of_what_was_sent_also_when_loaded_again(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.txt", 20)
+    llm = PlayedLLM(calling(("read", {"path": "a.txt"})), "read", "again")
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("read a.txt")
+    await agent.prompt("more")
+    session = reloaded(agent)
+    assert [record.digest for record in records(session)] == [
+        digest_of(list(request.messages)) for request in llm.requests
+    ]
+    # The view at an earlier request is the fold of a shorter history.
+    answer = next(at for at, entry in enumerate(session.entries) if isinstance(entry, AssistantMessage))
+    view = [item.message for item in project(session.entries[:answer]).view]
+    assert digest_of(view) == records(session)[0].digest
+    await agent.aclose()
+
+
+async def test_reported_usage_calibrates_the_estimate(tmp_path: Path) -> None:
+    llm = PlayedLLM(*[said("x", usage=Usage(input=2_000, output=5), model="played")] * 3)
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("hello")
+    record = records(agent.session)[0]
+    assert agent.session.projection.calibration.ratio("played") == pytest.approx(2_000 / record.estimated)
+    assert 2_000 <= agent.desk.size() < 2_100
+    await agent.aclose()
+
+
+async def test_a_server_that_cuts_silently_is_reported_once_and_not_learnt(tmp_path: Path) -> None:
+    llm = PlayedLLM("sure", *[said("x", usage=Usage(input=300, output=5), model="played")] * 2)
+    agent, watch = agent_in(tmp_path, llm)
+    await agent.prompt("hello")
+    ratio = agent.session.projection.calibration.ratio("played")
+    await agent.prompt("x " * 3_000)
+    await agent.prompt("more")
+    assert agent.session.projection.calibration.ratio("played") == ratio
+    assert len([text for text in watch.notices if "counted only 300 tokens" in text]) == 1
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("window", [1_000, 4_096])
+async def test_a_window_smaller_than_the_system_prompt_is_refused_before_anything_is_written(
+    tmp_path: Path, window: int
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 100)
+    llm = PlayedLLM(window=window)
+    agent, _ = agent_in(tmp_path, llm)
+    with pytest.raises(FoldlineError, match=r"too small.*FOLDLINE_CONTEXT_WINDOW") as refusal:
+        await agent.prompt("hello")
+    assert "\n" not in str(refusal.value)
+    assert agent.session.entries == []
+    assert agent.session.path is not None
+    assert not agent.session.path.exists()
+    assert llm.requests == []
+    await agent.aclose()
+
+
+async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_kept(tmp_path: Path) -> None:
+    agent, _ = agent_in(tmp_path, PlayedLLM("hi"))
+    await agent.prompt("hello")
+    before = list(agent.session.entries)
+    agent.desk.llm = PlayedLLM(window=2_100)
+    with pytest.raises(FoldlineError, match="too small"):
+        await agent.prompt("again")
+    assert agent.session.entries == before
+    await agent.aclose()
+
+
+# --- folding inside a turn ----------------------------------------------------------------------------
+
+
+def long_turn(steps: int) -> list[AssistantMessage | str]:
+    reads = [calling(("read", {"path": f"f{n}.txt"}), stem=f"s{n}_") for n in range(steps)]
+    return [*reads, "all read"]
+
+
+async def test_a_turn_folds_between_its_steps_and_its_request_stays_verbatim(tmp_path: Path) -> None:
+    wanted = [
+        write_lines(tmp_path / f"f{n}.txt", 170, f"file {n} row {{n}} of the long listing") for n in range(16)
+    ]
+    llm = PlayedLLM(*long_turn(16), window=16_384)
+    agent, watch = agent_in(tmp_path, llm)
+    request = "Read f0.txt to f15.txt, all of them, 一个不漏, and never skip one."
+    answer = await agent.prompt(request)
+    assert answer.text == "all read"
+    ends = watch.of(events.CompactionEnd)
+    assert len(ends) >= 2
+    assert all(not end.aborted and end.reason == "threshold" for end in ends)
+    assert watch.ends == [("run_agent", "done")]
+    for sent in llm.requests:
+        assert [m.text for m in sent.messages if isinstance(m, UserMessage)] == [request]
+    # Each result is seen whole by the request right after it, folded or not since.
+    for number, whole in enumerate(wanted):
+        assert whole.strip() in llm.requests[number + 1].messages[-1].text
+    assert broken(agent.session.projection) == []
+    await agent.aclose()
+
+
+async def test_between_folds_each_request_extends_the_one_before(tmp_path: Path) -> None:
+    for n in range(12):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    llm = PlayedLLM(*long_turn(12), window=16_384)
+    agent, watch = agent_in(tmp_path, llm)
+    await agent.prompt("read them all")
+    changes = 0
+    for earlier, later in zip(llm.requests, llm.requests[1:], strict=False):
+        extends = list(later.messages[: len(earlier.messages)]) == list(earlier.messages)
+        changes += not extends
+    assert changes == len(watch.of(events.CompactionEnd)) > 0
+    assert all(request.tools == llm.requests[0].tools for request in llm.requests)
+    await agent.aclose()
+
+
+async def test_a_fold_that_fails_inside_a_turn_does_not_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(6):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    llm = PlayedLLM(*long_turn(6), window=16_384)
+    agent, watch = agent_in(tmp_path, llm)
+    tries = 0
+
+    async def no_way(*_: object, **__: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise LLMError("The summariser is away.")
+
+    monkeypatch.setattr("foldline.agent.fold.propose", no_way)
+    answer = await agent.prompt("read them all")
+    assert answer.text == "all read"
+    assert tries == 1  # not at every step again
+    assert any("The summariser is away." in text for text in watch.notices)
+    await agent.aclose()
+
+
+async def test_a_summariser_that_fails_falls_to_the_digest_and_the_entry_says_so(tmp_path: Path) -> None:
+    for n in range(8):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    refusal = LLMError("No more credit.", status=402)
+    llm = PlayedLLM(*long_turn(8), window=16_384, summaries=(refusal, refusal))
+    agent, watch = agent_in(tmp_path, llm)
+    await agent.prompt("read them all")
+    fold = agent.session.projection.folds[0]
+    assert fold.rung == "digest"
+    assert any("No more credit." in event.detail for event in watch.of(events.CompactionProgress))
+    await agent.aclose()
+
+
+class Useless:
+    """Frees almost nothing: it cuts one character off the oldest result that was seen."""
+
+    async def compact(self, ctx: object) -> list[BaseMessage]:
+        after = list(ctx.history)  # type: ignore[attr-defined]
+        at = next(n for n, m in enumerate(after) if isinstance(m, ToolResultMessage) and len(m.text) > 40)
+        after[at] = after[at].model_copy(update={"parts": said(after[at].text[:-40]).parts})
+        return after
+
+
+async def test_two_folds_of_no_use_stop_automation_with_one_notice_a_turn(tmp_path: Path) -> None:
+    for n in range(7):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    llm = PlayedLLM(*long_turn(7), window=16_384)
+    agent, watch = agent_in(tmp_path, llm, compaction=Useless())
+    await agent.prompt("read them all")
+    assert len(agent.session.projection.folds) == 2
+    stopped = [text for text in watch.notices if "Two folds in a row freed little" in text]
+    assert len(stopped) == 1
+    assert "Largest: entry" in stopped[0]
+    assert agent.must_fold(said("more").parts) is False
+    await agent.prompt("and now?")
+    assert len(agent.session.projection.folds) == 2
+    assert len([text for text in watch.notices if "Two folds in a row freed little" in text]) == 2
+    await agent.aclose()
+
+
+# --- overflow -----------------------------------------------------------------------------------------
+
+
+def too_long(status: int = 400) -> ContextOverflow:
+    return ContextOverflow("The request is longer than the window of played.", status=status)
+
+
+async def test_an_overflow_folds_and_sends_the_same_step_again(tmp_path: Path) -> None:
+    for n in range(4):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    script: list[object] = list(long_turn(4))
+    script.insert(4, too_long())
+    llm = PlayedLLM(*script, window=100_000)  # type: ignore[arg-type]
+    agent, watch = agent_in(tmp_path, llm)
+    answer = await agent.prompt("read them all")
+    assert answer.text == "all read"
+    refused, retried = llm.requests[4:6]
+    assert retried.messages[-1] == refused.messages[-1]
+    [fold] = agent.session.projection.folds
+    assert fold.reason == "overflow"
+    assert fold.tokens_after < fold.tokens_before
+    assert watch.of(events.CompactionEnd)[0].will_retry
+    assert records(agent.session)[4].error
+    assert agent.desk.budget.window < 20_000  # what was refused is believed from now on
+    await agent.aclose()
+
+
+async def test_an_overflow_that_cannot_be_cured_names_the_largest_items_and_ends(tmp_path: Path) -> None:
+    llm = PlayedLLM(always=too_long(), window=100_000)
+    agent, watch = agent_in(tmp_path, llm)
+    with pytest.raises(
+        FoldlineError, match=r"Nothing more can be folded\. Largest: entry \d+ \(user, "
+    ) as end:
+        await agent.prompt("a long request " * 1_000)
+    assert "\n" not in str(end.value)
+    assert len(llm.requests) == 1
+    assert watch.ends == [("run_agent", "failed")]
+    assert agent.desk.budget.window == 100_000  # it was not the size, as far as anybody knows
+    assert len([entry for entry in agent.session.entries if isinstance(entry, UserMessage)]) == 1
+    await agent.aclose()
+
+
+async def test_every_attempt_after_an_overflow_is_strictly_smaller(tmp_path: Path) -> None:
+    for n in range(5):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    llm = PlayedLLM(*long_turn(5)[:-1], always=too_long(), window=100_000)
+    agent, _ = agent_in(tmp_path, llm)
+    with pytest.raises(FoldlineError, match="Largest: entry"):
+        await agent.prompt("read them all")
+    sizes = [sum(len(m.text) for m in request.messages) for request in llm.requests[5:]]
+    assert 2 <= len(sizes) < 10
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) == len(sizes)
+    assert broken(agent.session.projection) == []
+    llm.script.append("fine now")
+    assert (await agent.prompt("are you there?")).text == "fine now"
+    await agent.aclose()
+
+
+async def test_with_folding_off_an_overflow_changes_nothing(tmp_path: Path) -> None:
+    write_lines(tmp_path / "f0.txt", 150)
+    llm = PlayedLLM(calling(("read", {"path": "f0.txt"})), too_long(), window=32_768)
+    agent, watch = agent_in(tmp_path, llm, mode="off")
+    with pytest.raises(FoldlineError, match=r"Automatic folding is off\. Largest: "):
+        await agent.prompt("read it")
+    assert not any(isinstance(entry, Compaction) for entry in agent.session.entries)
+    assert watch.of(events.CompactionStart) == []
+    await agent.aclose()
+
+
+async def test_a_request_too_large_in_bytes_says_nothing_about_the_window(tmp_path: Path) -> None:
+    llm = PlayedLLM(too_long(413), "hello")
+    agent, _ = agent_in(tmp_path, llm, mode="off")
+    with pytest.raises(FoldlineError):
+        await agent.prompt("hello")
+    assert agent.desk.budget.window == 32_768
+    await agent.aclose()
+
+
+# --- other failures -----------------------------------------------------------------------------------
+
+
+async def test_a_stream_that_breaks_keeps_its_text_and_the_session_goes_on(tmp_path: Path) -> None:
+    script = [
+        {
+            "when": {"nth": 1},
+            "answer": {"text": "The first half of a thought", "chunk": 9, "fault": {"cut_after": 3}},
+        }
+    ]
+    with running_server(script=script, then_default=True, strict=True) as server:
+        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
+        agent, watch = agent_in(tmp_path, llm)
+        with pytest.raises(FoldlineError, match="ended the answer before it was complete"):
+            await agent.prompt("think")
+        [partial] = [entry for entry in agent.session.entries if isinstance(entry, AssistantMessage)]
+        assert partial.stop_reason == "error"
+        assert partial.text == "The first half of "[: len(partial.text)] != ""
+        assert records(agent.session)[0].error
+        answer = await agent.prompt("Say it again")
+        assert answer.text == "You said: Say it again"
+        second = server.requests()[1]
+        assert partial.text in str(second.messages)
+        assert (second.rejected, second.violations) == ("", ())
+        assert watch.ends == [("run_agent", "failed"), ("run_agent", "done")]
+        await agent.aclose()
+
+
+async def test_a_stream_that_breaks_inside_a_tool_call_leaves_a_valid_view(tmp_path: Path) -> None:
+    call = {"name": "read", "arguments": {"path": "a-file-with-a-long-name.txt"}}
+    script = [
+        {"when": {"nth": 1}, "answer": {"text": "I look.", "tool_calls": [call], "fault": {"cut_after": 4}}}
+    ]
+    with running_server(script=script, then_default=True, strict=True) as server:
+        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
+        agent, _ = agent_in(tmp_path, llm)
+        with pytest.raises(FoldlineError):
+            await agent.prompt("look")
+        assert broken(agent.session.projection) == []
+        await agent.prompt("Say hello")
+        assert [(seen.rejected, seen.violations) for seen in server.requests()] == [("", ()), ("", ())]
+        await agent.aclose()
+
+
+async def test_a_wrong_key_is_one_sentence_and_the_session_stays_usable(tmp_path: Path) -> None:
+    with running_server(key="right", strict=True) as server:
+        llm = OpenAIChat(model=server.model, base_url=server.base_url, api_key="wrong-key", window=32_768)
+        agent, _ = agent_in(tmp_path, llm)
+        with pytest.raises(FoldlineError, match=r"refused the key \(401\).*OPENAI_API_KEY") as refusal:
+            await agent.prompt("hello")
+        assert "\n" not in str(refusal.value)
+        assert agent.session.path is not None
+        assert "wrong-key" not in agent.session.path.read_text()
+        await agent.desk.llm.aclose()
+        agent.desk.llm = OpenAIChat(
+            model=server.model, base_url=server.base_url, api_key="right", window=32_768
+        )
+        assert (await agent.prompt("hello again")).text.startswith("You said: hello")
+        await agent.aclose()
+
+
+async def test_throttling_shows_a_retry_and_then_goes_through(tmp_path: Path) -> None:
+    fault = {"status": 429, "body": {"error": {"message": "Too many tokens per minute, please wait"}}}
+    script = [{"times": 1, "answer": {"fault": {**fault, "headers": {"retry-after": "0"}}}}]
+    with running_server(script=script, then_default=True, strict=True) as server:
+        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
+        agent, watch = agent_in(tmp_path, llm)
+        assert (await agent.prompt("hello")).text == "You said: hello"
+        assert any("limits how often" in text and "Trying again" in text for text in watch.notices)
+        assert agent.session.projection.folds == []
+        await agent.aclose()
+
+
+async def test_an_empty_answer_is_said_to_be_one_and_never_an_older_one(tmp_path: Path) -> None:
+    agent, watch = agent_in(tmp_path, PlayedLLM("an older answer", said("")))
+    await agent.prompt("hello")
+    with pytest.raises(FoldlineError, match="empty answer"):
+        await agent.prompt("and?")
+    assert any("empty answer" in text for text in watch.notices)
+    assert broken(agent.session.projection) == []
+    await agent.aclose()
+
+
+async def test_a_disk_that_fills_up_stops_the_turn_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_lines(tmp_path / "f0.txt", 10)
+    llm = PlayedLLM(calling(("read", {"path": "f0.txt"})), "never asked for", "room again")
+    agent, watch = agent_in(tmp_path, llm)
+    append = agent.session.append
+
+    async def full(*entries: Entry, durable: bool = False) -> list[Entry]:
+        if any(isinstance(entry, ToolResultMessage) for entry in entries):
+            raise WriteFailed("Nothing after entry 2 is on disk: no space left.", 0)
+        return await append(*entries, durable=durable)
+
+    monkeypatch.setattr(agent.session, "append", full)
+    with pytest.raises(FoldlineError, match="no space left"):
+        await agent.prompt("read it")
+    assert len(llm.requests) == 1
+    assert watch.ends == [("run_agent", "failed")]
+    monkeypatch.undo()
+    llm.script.popleft()
+    assert (await agent.prompt("now?")).text == "room again"
+    assert "interrupted" in texts(
+        llm.requests[-1].messages
+    )  # the call whose result was lost has a stated one
+    await agent.aclose()
+
+
+async def test_a_session_for_reading_only_refuses_the_prompt_and_asks_no_model(tmp_path: Path) -> None:
+    first, _ = agent_in(tmp_path, PlayedLLM("hi"))
+    await first.prompt("hello")
+    session = Session.from_entries(first.session.header, first.session.entries)
+    llm = PlayedLLM(Hang())
+    from foldline.agent import Agent
+
+    agent = Agent(session, llm=llm)
+    with pytest.raises(FoldlineError, match="reading only"):
+        await agent.prompt("more")
+    assert llm.requests == []
+    await agent.aclose()
+    await first.aclose()
