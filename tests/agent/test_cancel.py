@@ -314,7 +314,7 @@ async def test_a_cancel_at_any_event_leaves_a_sound_history(tmp_path: Path, appr
             elif isinstance(event, events.ApprovalRequested):
                 agent.executor.submit(operations.Approve(call_id=event.call_id, answer="once"))
 
-        stop = agent.executor.subscribe(cancel_or_allow)
+        stop = agent.executor.subscribe(disturb)
         async with asyncio.timeout(PATIENCE):
             finished = await agent.executor.wait_for(prompt(agent, "read them"))
         assert broken(agent.session.projection) == []

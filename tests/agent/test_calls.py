@@ -1,0 +1,202 @@
+"""Tool calls: who is asked, what the answer does, and how much room the results of a group have."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.agent.approvals import Rule
+from foldline.context.tokens import message_tokens
+from foldline.protocol import ToolResultMessage, events, operations
+from foldline.protocol.events import Event
+from support.agents import PlayedLLM, Watch, agent_in, calling, write_lines
+from support.invariants import broken
+
+Answer = Literal["once", "always", "deny"]
+
+
+def write(path: str, content: str = "new\n") -> tuple[str, dict[str, object]]:
+    return ("write", {"path": path, "content": content})
+
+
+def answering(agent: Agent, *answers: Answer) -> None:
+    """Answer the questions as they come."""
+    left = list(answers)
+
+    def answer(event: Event) -> None:
+        if isinstance(event, events.ApprovalRequested):
+            agent.executor.submit(operations.Approve(call_id=event.call_id, answer=left.pop(0)))
+
+    agent.executor.subscribe(answer)
+
+
+def asked(watch: Watch) -> list[str]:
+    return [event.title for event in watch.of(events.ApprovalRequested)]
+
+
+def results(agent: Agent) -> list[ToolResultMessage]:
+    return [entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
+
+
+# --- approvals ----------------------------------------------------------------------------------------
+
+
+async def test_reading_asks_nobody_and_writing_asks_with_a_diff(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old\n")
+    llm = PlayedLLM(calling(("read", {"path": "a.txt"})), calling(write("a.txt")))
+    agent, watch = agent_in(tmp_path, llm, approvals="ask")
+    answering(agent, "once")
+    await agent.prompt("change it")
+    [question] = watch.of(events.ApprovalRequested)
+    assert (question.name, question.title) == ("write", "a.txt")
+    assert "-old" in question.diff
+    assert "+new" in question.diff
+    assert (tmp_path / "a.txt").read_text() == "new\n"
+    await agent.aclose()
+
+
+async def test_once_is_for_this_call_and_always_is_remembered(tmp_path: Path) -> None:
+    group = calling(write("a.txt"), write("b.txt"), write("c.txt"))
+    agent, watch = agent_in(tmp_path, PlayedLLM(group), approvals="ask")
+    answering(agent, "once", "always")
+    await agent.prompt("write")
+    assert asked(watch) == ["a.txt", "b.txt"]
+    assert all((tmp_path / name).exists() for name in ("a.txt", "b.txt", "c.txt"))
+    assert Rule("write") in agent.desk.policy.always
+    await agent.aclose()
+
+
+async def test_a_declined_call_does_nothing_and_the_model_is_told(tmp_path: Path) -> None:
+    llm = PlayedLLM(calling(write("a.txt"), ("ls", {})))
+    agent, watch = agent_in(tmp_path, llm, approvals="ask")
+    answering(agent, "deny")
+    await agent.prompt("write")
+    assert not (tmp_path / "a.txt").exists()
+    declined, listed = results(agent)
+    assert "The user declined this call." in declined.text
+    assert declined.details.brief == "declined ✗"
+    assert not listed.is_error  # the rest of the group runs
+    assert "The user declined this call." in llm.requests[1].messages[-2].text
+    assert [event.allowed for event in watch.of(events.ApprovalResolved)] == [False]
+    await agent.aclose()
+
+
+async def test_what_reaches_outside_the_folder_asks_each_time_whatever_was_allowed(tmp_path: Path) -> None:
+    inside = tmp_path / "project"
+    inside.mkdir()
+    outside = str(tmp_path / "outside.txt")
+    llm = PlayedLLM(calling(write("a.txt"), write(outside), write(outside), ("read", {"path": outside})))
+    agent, watch = agent_in(inside, llm, approvals="ask")
+    answering(agent, "always", "always", "once", "deny")
+    await agent.prompt("write")
+    assert asked(watch) == ["a.txt", outside, outside, outside]
+    await agent.aclose()
+
+
+async def test_a_fold_changes_nothing_about_what_is_allowed(tmp_path: Path) -> None:
+    write_lines(tmp_path / "long.txt", 200)
+    script = [calling(write("a.txt")), "ok", calling(("read", {"path": "long.txt"})), "ok", "ok"]
+    llm = PlayedLLM(*script)
+    agent, watch = agent_in(tmp_path, llm, approvals="ask")
+    answering(agent, "always")
+    for text in ("write", "read", "say something"):
+        await agent.prompt(text)
+    allowed = agent.desk.policy
+    await agent.compact()
+    assert agent.session.projection.folds
+    assert agent.desk.policy == allowed
+    llm.script.append(calling(write("b.txt")))
+    await agent.prompt("write again")
+    assert asked(watch) == ["a.txt"]
+    await agent.aclose()
+
+
+# --- results ------------------------------------------------------------------------------------------
+
+
+async def test_an_unknown_tool_and_wrong_arguments_are_results_the_model_reads(tmp_path: Path) -> None:
+    llm = PlayedLLM(calling(("fly", {}), ("read", {"file": "x"}), ("read", {"path": "none.txt"})))
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("try")
+    texts = [result.text for result in results(agent)]
+    assert texts[0].startswith("There is no tool 'fly'. There are: read, write,")
+    assert "the argument `path` is missing" in texts[1]
+    assert "none.txt" in texts[2]
+    assert all(result.is_error for result in results(agent))
+    await agent.aclose()
+
+
+async def test_each_call_is_reported_from_its_start_to_its_end_in_order(tmp_path: Path) -> None:
+    agent, watch = agent_in(tmp_path, PlayedLLM(calling(("ls", {}), ("bash", {"command": "echo hi"}))))
+    await agent.prompt("go")
+    tools = [event for event in watch.events if event.type.startswith("tool_")]
+    assert [(event.type, event.call_id) for event in tools] == [
+        ("tool_started", "c0"),
+        ("tool_finished", "c0"),
+        ("tool_started", "c1"),
+        ("tool_output", "c1"),
+        ("tool_finished", "c1"),
+    ]
+    await agent.aclose()
+
+
+async def test_the_results_of_one_group_share_a_budget_and_the_next_request_fits(tmp_path: Path) -> None:
+    for n in range(8):
+        write_lines(tmp_path / f"f{n}.txt", 400)
+    llm = PlayedLLM(calling(*(("read", {"path": f"f{n}.txt"}) for n in range(8))), window=16_384)
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("read them all at once")
+    texts = [result.text for result in results(agent)]
+    assert (tmp_path / "f0.txt").read_text() == texts[0]
+    assert any("left out" in text and "To see them: `read`" in text for text in texts)
+    assert texts[-1] == "Not run: window full, call again."
+    sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.desk.overhead
+    assert sent < agent.desk.budget.threshold
+    assert broken(agent.session.projection) == []
+    await agent.aclose()
+
+
+async def test_a_call_that_found_the_window_full_works_when_it_is_made_again(tmp_path: Path) -> None:
+    wholes = [write_lines(tmp_path / f"f{n}.txt", 330, f"file {n} row {{n}} and its text") for n in range(6)]
+    reads = [("read", {"path": f"f{n}.txt"}) for n in range(6)]
+    llm = PlayedLLM(calling(*reads), calling(reads[5], stem="again"), "read", window=16_384)
+    agent, watch = agent_in(tmp_path, llm)
+    await agent.prompt("read them")
+    assert results(agent)[5].text == "Not run: window full, call again."
+    assert results(agent)[6].text == wholes[5]
+    assert llm.requests[2].messages[-1].text == wholes[5]
+    assert len(watch.of(events.CompactionEnd)) >= 1
+    await agent.aclose()
+
+
+async def test_a_long_request_leaves_less_room_for_results(tmp_path: Path) -> None:
+    write_lines(tmp_path / "big.txt", 2_000)
+    request = "Consider all of this. " * 700
+    llm = PlayedLLM(calling(("read", {"path": "big.txt"})), window=16_384)
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt(request)
+    sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.desk.overhead
+    assert sent < agent.desk.budget.window
+    assert any(message.text == request for message in llm.requests[1].messages)
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("rows", [10, 3_000])
+async def test_what_was_clipped_is_whole_in_a_file_the_agent_may_read(tmp_path: Path, rows: int) -> None:
+    command = f"seq 1 {rows}"
+    agent, watch = agent_in(tmp_path, PlayedLLM(calling(("bash", {"command": command})), window=16_384))
+    await agent.prompt("count")
+    [result] = results(agent)
+    kept = result.details.full_output
+    if rows == 10:
+        assert kept is None
+    else:
+        assert kept is not None
+        assert Path(kept).read_text().splitlines()[-1] == str(rows)
+        agent.desk.policy = agent.desk.policy.__class__(mode="ask")
+        agent.desk.llm.script.append(calling(("read", {"path": kept, "limit": 3}), stem="r"))  # type: ignore[attr-defined]
+        await agent.prompt("look")
+        assert asked(watch) == []
+        assert results(agent)[-1].text.startswith("1\n2\n3\n")
+    await agent.aclose()
