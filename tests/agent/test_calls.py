@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.approvals import Rule
+from foldline.agent.approvals import Policy, Rule
 from foldline.context.tokens import message_tokens
 from foldline.protocol import ToolResultMessage, events, operations
 from foldline.protocol.events import Event
@@ -143,7 +143,7 @@ async def test_each_call_is_reported_from_its_start_to_its_end_in_order(tmp_path
 
 async def test_the_results_of_one_group_share_a_budget_and_the_next_request_fits(tmp_path: Path) -> None:
     for n in range(8):
-        write_lines(tmp_path / f"f{n}.txt", 400)
+        write_lines(tmp_path / f"f{n}.txt", 250)
     llm = PlayedLLM(calling(*(("read", {"path": f"f{n}.txt"}) for n in range(8))), window=16_384)
     agent, _ = agent_in(tmp_path, llm)
     await agent.prompt("read them all at once")
@@ -158,14 +158,15 @@ async def test_the_results_of_one_group_share_a_budget_and_the_next_request_fits
 
 
 async def test_a_call_that_found_the_window_full_works_when_it_is_made_again(tmp_path: Path) -> None:
-    wholes = [write_lines(tmp_path / f"f{n}.txt", 330, f"file {n} row {{n}} and its text") for n in range(6)]
+    wholes = [write_lines(tmp_path / f"f{n}.txt", 400, f"file {n} row {{n}} and its text") for n in range(6)]
     reads = [("read", {"path": f"f{n}.txt"}) for n in range(6)]
-    llm = PlayedLLM(calling(*reads), calling(reads[5], stem="again"), "read", window=16_384)
+    again = [calling(reads[n], stem=f"again{n}_") for n in range(3, 6)]
+    llm = PlayedLLM(calling(*reads), *again, "read", window=16_384)
     agent, watch = agent_in(tmp_path, llm)
     await agent.prompt("read them")
-    assert results(agent)[5].text == "Not run: window full, call again."
-    assert results(agent)[6].text == wholes[5]
-    assert llm.requests[2].messages[-1].text == wholes[5]
+    assert [result.text for result in results(agent)[3:6]] == ["Not run: window full, call again."] * 3
+    assert [result.text for result in results(agent)[6:]] == wholes[3:]
+    assert [request.messages[-1].text for request in llm.requests[2:5]] == wholes[3:]
     assert len(watch.of(events.CompactionEnd)) >= 1
     await agent.aclose()
 
@@ -193,10 +194,9 @@ async def test_what_was_clipped_is_whole_in_a_file_the_agent_may_read(tmp_path: 
         assert kept is None
     else:
         assert kept is not None
-        assert Path(kept).read_text().splitlines()[-1] == str(rows)
-        agent.desk.policy = agent.desk.policy.__class__(mode="ask")
-        agent.desk.llm.script.append(calling(("read", {"path": kept, "limit": 3}), stem="r"))  # type: ignore[attr-defined]
+        agent.desk.policy = Policy(mode="ask")
+        agent.desk.llm = PlayedLLM(calling(("read", {"path": kept, "offset": rows - 1}), stem="r"))
         await agent.prompt("look")
         assert asked(watch) == []
-        assert results(agent)[-1].text.startswith("1\n2\n3\n")
+        assert results(agent)[-1].text.startswith(f"{rows - 1}\n{rows}\n")
     await agent.aclose()

@@ -306,9 +306,7 @@ async def test_a_cancel_at_any_event_leaves_a_sound_history(tmp_path: Path, appr
         llm = PlayedLLM(*reads, calling(*group), always="done", window=12_288)
         agent, watch = agent_in(tmp_path, llm, approvals=approvals)
 
-        def cancel_or_allow(
-            event: Event, agent: Agent = agent, seen: Watch = watch, at: int = number
-        ) -> None:
+        def disturb(event: Event, agent: Agent = agent, seen: Watch = watch, at: int = number) -> None:
             if len(seen.events) == at:
                 agent.executor.submit(operations.Interrupt())
             elif isinstance(event, events.ApprovalRequested):

@@ -1,4 +1,4 @@
-"""The job: ten prompts over 20 to 40 kB files in a 32k window; the real client, a server in its own process."""
+"""The job: ten prompts over files of 20 to 40 kB in a 32k window, the real client, a server on loopback."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

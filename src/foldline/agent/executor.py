@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -95,12 +95,12 @@ class Executor:
 
         return stop
 
-    def events(self) -> AsyncIterator[Event]:
-        """Every event from now on, until the iterator is closed."""
+    def events(self) -> AsyncGenerator[Event, None]:
+        """Every event from now on, until the generator is closed."""
         queue: asyncio.Queue[Event] = asyncio.Queue()
         stop = self.subscribe(queue.put_nowait)
 
-        async def follow() -> AsyncIterator[Event]:
+        async def follow() -> AsyncGenerator[Event, None]:
             try:
                 while True:
                     yield await queue.get()

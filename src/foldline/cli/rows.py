@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from foldline.compaction.summary_text import unframed
+from foldline.context.calls import subject_of
 from foldline.context.view import Fate, ViewItem
 from foldline.history import clip_cells
 from foldline.protocol import (
@@ -49,8 +50,6 @@ LEGEND = (
     "┃ verbatim  ╏ changed  ┊ in a summary  * pinned  ~ estimated\n"
     "L live  C clipped  H hidden  S summarised  T truncated  R reverted  X cleared  D dropped"
 )
-_TELLING = ("path", "file_path", "filePath", "file", "command", "cmd", "pattern", "query", "url", "name")
-"""Arguments that say what a call is about, the most telling first."""
 
 
 class Naming:
@@ -91,7 +90,7 @@ class Naming:
                 return _marker(entry)
 
     def _title(self, call: ToolCallPart) -> str:
-        return call_title(call).removeprefix(self._below)
+        return first_line(subject_of(call).text).removeprefix(self._below)
 
 
 def outcome(entry: Entry) -> str:
@@ -105,16 +104,6 @@ def outcome(entry: Entry) -> str:
 
 def is_failure(entry: Entry) -> bool:
     return isinstance(entry, ToolResultMessage) and entry.is_error
-
-
-def call_title(call: ToolCallPart) -> str:
-    """What a call is about: its path, command or pattern; else its arguments as they are."""
-    arguments = call.parsed()
-    for name in _TELLING:
-        value = arguments.get(name)
-        if isinstance(value, str) and value.strip():
-            return first_line(value)
-    return "" if not arguments else call.arguments[:PREVIEW_CELLS]
 
 
 def first_line(text: str) -> str:

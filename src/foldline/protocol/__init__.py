@@ -1,4 +1,4 @@
-"""The words everybody speaks: messages, entries, events, operations, errors. No I/O, imports nothing of ours."""
+"""The words everybody speaks: messages, entries, events, operations, errors. Pure, imports nothing of ours."""
 
 from . import events, operations
 from .entries import (

@@ -71,6 +71,11 @@ class Runner:
         """Prompts that were not sent."""
         return len(self._queue) + (self._held is not None)
 
+    async def drained(self) -> None:
+        """Wait until nothing is being sent any more."""
+        while self._delivery is not None and not self._delivery.done():
+            await asyncio.wait([self._delivery])
+
     async def aclose(self) -> None:
         """Cancel what runs and forget what waits."""
         self._closed = True
@@ -92,9 +97,11 @@ class Runner:
         await self._learn_window()
         while self._queue and not self._paused:
             text = self._queue.pop(0)
-            if await self._make_room(text):
-                await self._run_turn(text)
-            self._announce()
+            try:
+                if await self._make_room(text):
+                    await self._run_turn(text)
+            finally:
+                self._announce()
             await self._idle()
 
     async def _learn_window(self) -> None:
@@ -147,7 +154,6 @@ class Runner:
                 self._return(text)
             elif outcome == "failed" or aborted:
                 self._paused = bool(self._queue)
-            self._announce()
 
     def _return(self, text: str) -> None:
         """Back to the editor, or first in the queue where that holds text. Nothing goes on by itself."""

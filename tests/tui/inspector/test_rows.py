@@ -3,10 +3,9 @@
 from foldline.context.projection import Projection
 from foldline.protocol import Revert, ToolCallPart
 from foldline.tui import numbers
-from foldline.tui.blocks import Block, Styles
+from foldline.tui.blocks import Block, Styles, lines_of_diff
 from foldline.tui.inspector import file_rows, history_rows, view_rows
 from foldline.tui.inspector.bodies import body_blocks
-from foldline.tui.inspector.diffs import lines_of_diff
 from foldline.tui.inspector.filelist import FileBlock
 from foldline.tui.inspector.growth import news_of
 from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks

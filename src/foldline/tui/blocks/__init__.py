@@ -18,6 +18,7 @@ from foldline.tui.blocks.block import (
 from foldline.tui.blocks.canvas import Gutter
 from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right
 from foldline.tui.blocks.clean import clean, clean_line
+from foldline.tui.blocks.diffs import lines_of_diff
 from foldline.tui.blocks.markdown import MarkdownBlock, markdown_blocks
 from foldline.tui.blocks.streaming import Feed, StreamingMarkdown
 from foldline.tui.blocks.styles import ROLES, Styles, styles_from
@@ -46,6 +47,7 @@ __all__ = [
     "cut_left",
     "cut_right",
     "diff_lines",
+    "lines_of_diff",
     "markdown_blocks",
     "styles_from",
 ]

@@ -213,7 +213,7 @@ class DiffLine:
     content: str
 
 
-_SIGNS: Final[dict[DiffKind, tuple[str, str]]] = {
+SIGNS: Final[dict[DiffKind, tuple[str, str]]] = {
     "old": ("−", "alert"),
     "new": ("+", "live"),
     "same": (" ", "muted"),
@@ -231,7 +231,7 @@ class DiffBlock(Block):
         digits = max((len(str(line.number)) for line in self.lines), default=1)
         strips: list[Strip] = []
         for line in self.lines:
-            sign, role = _SIGNS[line.kind]
+            sign, role = SIGNS[line.kind]
             number = "" if line.kind == "skip" else str(line.number)
             head = [(f"{number:>{digits}} ", "muted deco"), (f"{sign} ", f"{role} deco")]
             for part in wrap_spans([(line.content, role)], max(width - digits - 3, MIN_WIDTH)):
@@ -243,7 +243,7 @@ class DiffBlock(Block):
         return len(self.lines)
 
     def text(self) -> str:
-        return "\n".join(f"{_SIGNS[line.kind][0]} {line.content}" for line in self.lines)
+        return "\n".join(f"{SIGNS[line.kind][0]} {line.content}" for line in self.lines)
 
 
 def diff_lines(

@@ -4,7 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual import on
+
 from foldline.tui.app import FoldlineApp
+from foldline.tui.chat import CancelRequested
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
@@ -53,9 +56,15 @@ class DemoApp(FoldlineApp):
             await self._type(prompt)
             self.chat.prompt.editor.put("")
             runner.send(prompt)
-            if not await runner.drained():
-                break
+            await runner.drained()
+            if self.toured:
+                return
             await asyncio.sleep(_BREATH * self._demo_pace / PACE)
+        self.toured = True
+        self.chat.remark(END)
+
+    @on(CancelRequested)
+    def _stop_tour(self) -> None:
         self.toured = True
         self.chat.remark(END)
 

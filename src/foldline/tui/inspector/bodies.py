@@ -28,9 +28,9 @@ from foldline.tui.blocks import (
     TextBlock,
     clean,
     clean_line,
+    lines_of_diff,
     markdown_blocks,
 )
-from foldline.tui.inspector.diffs import lines_of_diff
 from foldline.tui.inspector.places import piece_key
 from foldline.tui.inspector.text import call_of
 

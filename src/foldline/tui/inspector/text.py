@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from foldline.context.calls import subject_of
 from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
@@ -20,9 +21,6 @@ _LOOK: Final = 2_000
 """Characters of a text that a row looks at: the first words are there, or nowhere a row could show."""
 _SHOWN: Final = 400
 """Characters a row may need: more than the widest terminal has cells."""
-
-_PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "directory")
-_OTHER_ARGUMENTS: Final = ("command", "cmd", "pattern", "query", "url", "prompt", "description", "name")
 
 KINDS: Final = {"system": "system", "user": "user", "assistant": "assist", "developer": "dev"}
 
@@ -76,21 +74,15 @@ def call_of(projection: Projection, result: ToolResultMessage) -> ToolCallPart |
 
 
 def call_title(call: ToolCallPart | None, cwd: str = "") -> tuple[str, bool]:
-    """A call on one line, and whether that is a path: the path, command or pattern of its arguments, else its
-    first text; line ends become `⏎`. Paths below `cwd` are shown relative to it."""
+    """A call on one line, and whether that is a path; line ends become `⏎`. Paths below `cwd` are shown
+    relative to it."""
     if call is None:
         return "", False
-    arguments = call.parsed()
-    for name in _PATH_ARGUMENTS:
-        value = arguments.get(name)
-        if isinstance(value, str) and value and not isinstance(arguments.get("pattern"), str):
-            return clean_line(short_path(value, cwd)[:_SHOWN]), True
-    for name in (*_OTHER_ARGUMENTS, *arguments):
-        value = arguments.get(name)
-        if isinstance(value, str) and value.strip():
-            words = clean_line(_relative(value, cwd).strip()[:_SHOWN])
-            return (f'"{words}"' if name in ("pattern", "query") else words), False
-    return "", False
+    subject = subject_of(call)
+    if subject.kind == "path":
+        return clean_line(short_path(subject.text, cwd)[:_SHOWN]), True
+    words = clean_line(_relative(subject.text, cwd).strip()[:_SHOWN])
+    return (f'"{words}"' if subject.kind == "search" else words), False
 
 
 def _relative(words: str, cwd: str) -> str:

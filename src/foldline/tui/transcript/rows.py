@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from foldline.context.calls import subject_of
 from foldline.context.files import folded_count
 from foldline.context.projection import Projection
 from foldline.context.weight import entry_weight
@@ -26,7 +27,6 @@ from foldline.tui.blocks import (
     Block,
     Column,
     DiffBlock,
-    DiffLine,
     Key,
     RowBlock,
     RuleBlock,
@@ -34,6 +34,7 @@ from foldline.tui.blocks import (
     clean,
     clean_line,
     cut_right,
+    lines_of_diff,
     markdown_blocks,
 )
 
@@ -132,15 +133,10 @@ def call_block(
 
 
 def call_title(call: ToolCallPart) -> str:
-    """A call in one line: what it acts on, which is its first text argument."""
-    arguments = call.parsed()
-    for name in ("command", "path", "file_path", "pattern", "query"):
-        value = arguments.get(name)
-        if isinstance(value, str):
-            where = arguments.get("path") if name == "pattern" else None
-            return clean_line(f'"{value}" {where or ""}'.strip() if name in ("pattern", "query") else value)
-    texts = (value for value in arguments.values() if isinstance(value, str | int))
-    return clean_line(str(next(texts, call.arguments if not arguments else "")))
+    """A call in one line: what it acts on."""
+    subject = subject_of(call)
+    words = clean_line(subject.text)
+    return f'"{words}"' if subject.kind == "search" else words
 
 
 def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
@@ -202,7 +198,7 @@ def _body(key: Key, call: ToolCallPart, result: ToolResultMessage | None) -> Blo
     if result is None:
         return TextBlock(key, clean(call.arguments), "muted")
     if result.details.diff:
-        return DiffBlock(key, unified_lines(result.details.diff))
+        return DiffBlock(key, tuple(lines_of_diff(result.details.diff)))
     lines = clean(result.text).splitlines()
     left_out = len(lines) - MOST_BODY
     shown = lines[:MOST_BODY] + ([f"… {left_out:,} more lines: F2 shows all"] if left_out > 0 else [])
@@ -213,38 +209,6 @@ def _tail(key: Key, output: str, most: int = 6) -> Block | None:
     """The last lines of a command that still runs."""
     lines = clean(output[-4_000:]).rstrip().splitlines()[-most:]
     return TextBlock(key, "\n".join(lines), "muted") if lines else None
-
-
-def unified_lines(diff: str) -> tuple[DiffLine, ...]:
-    """The lines of a unified diff, numbered as in the files; headers are left out."""
-    found: list[DiffLine] = []
-    old = new = 0
-    for line in diff.splitlines():
-        sign, content = line[:1], clean_line(line[1:])
-        if line.startswith("@@"):
-            old, new = _hunk(line)
-            if found:
-                found.append(DiffLine("skip", 0, ""))
-        elif line.startswith(("---", "+++")) and not old and not new:
-            continue
-        elif sign == "-":
-            found.append(DiffLine("old", old, content))
-            old += 1
-        elif sign == "+":
-            found.append(DiffLine("new", new, content))
-            new += 1
-        elif sign == " ":
-            found.append(DiffLine("same", new, content))
-            old, new = old + 1, new + 1
-    return tuple(found)
-
-
-def _hunk(header: str) -> tuple[int, int]:
-    """The first line numbers of a hunk: `@@ -118,2 +120,3 @@` is 118 and 120."""
-    numbers_in = [word[1:].partition(",")[0] for word in header.split()[1:3]]
-    if len(numbers_in) == 2 and all(number.isdigit() for number in numbers_in):
-        return int(numbers_in[0]), int(numbers_in[1])
-    return 1, 1
 
 
 def _aside(key: Key, text: str, style: str = "muted") -> TextBlock:

@@ -1,14 +1,15 @@
 """The question of a tool call, docked above the prompt. It waits; only the reader brings the focus to it."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Literal
 
 from textual import events
 from textual.message import Message
 
+from foldline.tui.blocks.block import SIGNS
 from foldline.tui.blocks.cells import Span, Spans, chop_spans, wrap_spans
 from foldline.tui.blocks.clean import clean, clean_line
+from foldline.tui.blocks.diffs import lines_of_diff
 from foldline.tui.commands import BY_ID, key_name
 from foldline.tui.state import Question
 from foldline.tui.widgets.frames import edge, frame, sides
@@ -27,36 +28,14 @@ def question_body(question: Question, width: int) -> list[list[Span]]:
     """What is asked, wrapped to `width`: the call, then its diff."""
     lines = list(wrap_spans([(clean(question.title), "text")], width))
     if question.diff:
-        for number, sign, text, style in _numbered(clean(question.diff).splitlines()):
+        for line in lines_of_diff(question.diff):
+            sign, style = SIGNS[line.kind]
+            number = line.number or "⋮"
             head: list[Span] = [(f"{number:>5} ", "muted"), (f"{sign} ", style)]
-            for part in chop_spans([(text, style)], max(width - 8, 8)):
+            for part in chop_spans([(line.content, style)], max(width - 8, 8)):
                 lines.append([*head, *part])
                 head = [(" " * 8, "")]
     return lines
-
-
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-
-
-def _numbered(diff: Iterable[str]) -> Iterator[tuple[str, str, str, str]]:
-    """The lines of a unified diff as (number, sign, text, style), without headers; `⋮` between hunks."""
-    old = new = 0
-    for line in diff:
-        if hunk := _HUNK.match(line):
-            if old:
-                yield "⋮", " ", "", "muted"
-            old, new = int(hunk[1]), int(hunk[2])
-        elif not old and not new:
-            continue  # file headers, before the first hunk
-        elif line.startswith("-"):
-            yield str(old), "−", line[1:], "alert"
-            old += 1
-        elif line.startswith("+"):
-            yield str(new), "+", line[1:], "live"
-            new += 1
-        elif not line.startswith("\\"):
-            yield str(new), " ", line[1:], "muted"
-            old, new = old + 1, new + 1
 
 
 class QuestionDock(Lines, can_focus=True):

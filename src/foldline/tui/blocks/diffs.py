@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from foldline.tui.blocks import DiffLine, clean
+from foldline.tui.blocks.block import DiffLine
+from foldline.tui.blocks.clean import clean
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _NUMBERED: Final = re.compile(r"([ +-]) *(\d+)[| ](.*)$")

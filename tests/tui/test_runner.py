@@ -1,0 +1,430 @@
+"""The runner: every prompt once, in order; held while a fold makes room; nothing goes on after an Esc."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.history.log import WriteFailed
+from foldline.llm import LLMError
+from foldline.protocol import Entry, UserMessage, events, operations, text_parts
+from foldline.protocol.events import Event
+from foldline.tui.runner import Runner, edited
+from support.agents import Gate, Hang, PlayedLLM, Watch, agent_in, others_done
+from support.invariants import broken
+
+FULL = "All there is to know about it, again and again. " * 160
+
+
+class Editor:
+    """What of the prompt editor the runner sees: it takes a text back where it is empty."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+    def give_back(self, text: str) -> bool:
+        if self.text:
+            return False
+        self.text = text
+        return True
+
+    def take(self) -> str:
+        text, self.text = self.text, ""
+        return text
+
+
+class Desk:
+    """A runner, its agent, and everything it announced."""
+
+    def __init__(self, agent: Agent, watch: Watch, llm: PlayedLLM) -> None:
+        self.agent = agent
+        self.watch = watch
+        self.llm = llm
+        self.editor = Editor()
+        self.runner = Runner(agent, self._hear, self.editor.give_back)
+
+    def _hear(self, event: Event) -> None:
+        self.watch(event)
+
+    @property
+    def queue(self) -> events.QueueChanged:
+        announced: list[events.QueueChanged] = self.watch.of(events.QueueChanged)
+        return announced[-1]
+
+    @property
+    def prompts(self) -> list[str]:
+        return [entry.text for entry in self.agent.session.entries if isinstance(entry, UserMessage)]
+
+    async def finished(self, count: int) -> None:
+        await self.watch.first(events.TaskFinished, count)
+
+    async def at_rest(self) -> None:
+        """Until nothing runs and no delivery is under way."""
+        await self.watch.until(lambda: not self.agent.executor.busy)
+        while self.runner._delivery is not None and not self.runner._delivery.done():
+            await asyncio.wait([self.runner._delivery])
+
+
+@asynccontextmanager
+async def desk(tmp_path: Path, *script: Any, **options: Any) -> AsyncIterator[Desk]:
+    summaries = options.pop("summaries", ())
+    llm = PlayedLLM(*script, window=options.pop("window", 16_384), summaries=summaries)
+    agent, watch = agent_in(tmp_path, llm, **options)
+    made = Desk(agent, watch, llm)
+    try:
+        yield made
+    finally:
+        await made.runner.aclose()
+        await others_done()
+
+
+async def fill(made: Desk) -> None:
+    """Prompts until the next one would cross the threshold."""
+    count = len(made.watch.of(events.TaskFinished))
+    for _ in range(6):
+        made.runner.send(FULL)
+        count += 1
+        await made.finished(count)
+        await made.at_rest()
+    assert made.agent.session.projection.folds == []
+    assert made.agent.must_fold(made.agent.session.projection.view[-2].message.parts)
+
+
+# --- in order, once -----------------------------------------------------------------------------------
+
+
+async def test_prompts_typed_while_it_works_are_delivered_once_and_in_order(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with desk(tmp_path, Gate(opened)) as made:
+        for text in ("one", "two", "three"):
+            made.runner.send(text)
+        await made.llm.silent.wait()
+        made.runner.send("four")
+        assert made.queue.queued == ("two", "three", "four")
+        assert made.runner.waiting == 3
+        opened.set()
+        await made.finished(4)
+        await made.at_rest()
+        assert made.prompts == ["one", "two", "three", "four"]
+        assert (made.queue.queued, made.queue.held, made.runner.waiting) == ((), None, 0)
+
+
+async def test_a_prompt_is_held_while_a_fold_makes_room_and_then_sent(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with desk(tmp_path, summaries=(Gate(opened, "## Goal\n- all of it"),)) as made:
+        await fill(made)
+        made.runner.send(FULL)
+        await made.llm.silent.wait()
+        assert made.queue.held == FULL
+        made.runner.send("typed during the fold")
+        assert (made.queue.held, made.queue.queued) == (FULL, ("typed during the fold",))
+        assert len(made.prompts) == 6  # it is not in the history yet
+        opened.set()
+        await made.watch.until(lambda: made.watch.ends[-3:] == AFTER_A_FOLD)
+        await made.at_rest()
+        assert made.prompts[6:] == [FULL, "typed during the fold"]
+        assert (made.queue.held, made.queue.queued) == (None, ())
+        assert len(made.agent.session.projection.folds) == 1
+        assert broken(made.agent.session.projection) == []
+
+
+AFTER_A_FOLD = [("compact_session", "done"), ("run_agent", "done"), ("run_agent", "done")]
+
+
+async def test_a_prompt_waits_for_a_fold_asked_for_by_hand(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with desk(tmp_path, summaries=(Gate(opened, "## Goal\n- all of it"),)) as made:
+        await fill(made)
+        made.runner.submit(operations.CompactSession(reason="manual"))
+        await made.llm.silent.wait()
+        made.runner.send("meanwhile")
+        assert made.queue.queued == ("meanwhile",)
+        opened.set()
+        await made.watch.until(lambda: "meanwhile" in made.prompts)
+        assert len(made.agent.session.projection.folds) == 1
+        await made.at_rest()
+
+
+# --- Esc on a fold ------------------------------------------------------------------------------------
+
+
+async def cancelled_fold(made: Desk, prompt: str = FULL) -> None:
+    """A prompt whose fold was cancelled."""
+    await fill(made)
+    made.runner.send(prompt)
+    await made.llm.silent.wait()
+    made.runner.cancel()
+    await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "cancelled"))
+    await made.at_rest()
+
+
+async def test_esc_on_a_fold_gives_the_prompt_back_and_nothing_goes_on(tmp_path: Path) -> None:
+    async with desk(tmp_path, summaries=(Hang("half"),)) as made:
+        await cancelled_fold(made)
+        view_before = list(made.agent.session.projection.view)
+        assert made.editor.text == FULL
+        assert (made.queue.held, made.queue.queued) == (None, ())
+        assert (len(made.llm.requests), len(made.llm.summary_requests)) == (6, 1)
+        assert not made.agent.executor.busy
+        # Sent again it fits, so it goes without a fold.
+        made.runner.send(made.editor.take())
+        await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "done"))
+        assert made.prompts[6:] == [FULL]
+        assert made.agent.session.projection.folds == []
+        assert made.agent.session.projection.view[: len(view_before)] == view_before
+        assert len(made.llm.summary_requests) == 1
+
+
+async def test_where_the_editor_holds_text_the_prompt_stays_first_in_the_queue(tmp_path: Path) -> None:
+    async with desk(tmp_path, summaries=(Hang("half"),)) as made:
+        await fill(made)
+        made.runner.send("held " + FULL)
+        await made.llm.silent.wait()
+        made.runner.send("queued")
+        made.editor.text = "being typed"
+        made.runner.cancel()
+        await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "cancelled"))
+        await made.at_rest()
+        assert made.editor.text == "being typed"
+        assert made.queue.queued == ("held " + FULL, "queued")
+        assert made.queue.paused
+        assert made.agent.session.projection.folds == []
+        made.runner.set_paused(False)
+        await made.watch.until(lambda: made.prompts[-1:] == ["queued"])
+        assert made.prompts[6:] == ["held " + FULL, "queued"]
+        await made.at_rest()
+
+
+async def test_a_prompt_that_came_back_goes_before_the_queue_when_it_is_sent_again(tmp_path: Path) -> None:
+    async with desk(tmp_path, summaries=(Hang("half"),)) as made:
+        await fill(made)
+        made.runner.send("first " + FULL)
+        await made.llm.silent.wait()
+        made.runner.send("second")
+        made.runner.cancel()
+        await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "cancelled"))
+        await made.at_rest()
+        assert made.editor.text == "first " + FULL
+        assert (made.queue.queued, made.queue.paused) == (("second",), True)
+        made.runner.send(made.editor.take())
+        await made.watch.until(lambda: made.prompts[-1:] == ["second"])
+        assert made.prompts[6:] == ["first " + FULL, "second"]
+        await made.at_rest()
+
+
+async def test_a_prompt_too_long_to_go_unfolded_is_folded_for_when_it_is_sent_again(tmp_path: Path) -> None:
+    async with desk(tmp_path, summaries=(Hang("half"),)) as made:
+        await cancelled_fold(made, FULL * 3)
+        assert not made.agent.fits(text_parts(FULL * 3))
+        made.runner.send(made.editor.take())
+        await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "done"))
+        assert len(made.agent.session.projection.folds) == 1
+
+
+async def test_a_fold_that_fails_does_not_keep_a_prompt_that_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_way(*_: object, **__: object) -> None:
+        raise LLMError("The summariser is away.")
+
+    monkeypatch.setattr("foldline.agent.fold.propose", no_way)
+    async with desk(tmp_path) as made:
+        await fill(made)
+        made.runner.send(FULL)
+        await made.watch.until(
+            lambda: made.watch.ends[-2:] == [("compact_session", "failed"), ("run_agent", "done")]
+        )
+        assert made.prompts[6:] == [FULL]
+        assert any("The summariser is away." in text for text in made.watch.notices)
+
+
+async def test_an_unforeseen_failure_of_a_fold_does_not_lose_the_prompt(tmp_path: Path) -> None:
+    class Buggy:
+        async def compact(self, ctx: object) -> None:
+            raise ZeroDivisionError
+
+    async with desk(tmp_path, compaction=Buggy()) as made:
+        await fill(made)
+        made.runner.send(FULL)
+        await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "failed"))
+        await made.at_rest()
+        assert made.editor.text == FULL
+        assert made.queue.held is None
+        delivery = made.runner._delivery
+        assert delivery is not None
+        assert isinstance(delivery.exception(), ZeroDivisionError)
+
+
+# --- cancel, failure, pause ---------------------------------------------------------------------------
+
+
+async def test_cancelling_a_turn_pauses_the_queue_until_the_next_word(tmp_path: Path) -> None:
+    async with desk(tmp_path, Hang("half")) as made:
+        for text in ("one", "two"):
+            made.runner.send(text)
+        await made.llm.silent.wait()
+        made.runner.cancel()
+        await made.watch.until(lambda: made.watch.ends == [("run_agent", "cancelled")])
+        await made.at_rest()
+        assert (made.queue.queued, made.queue.paused) == (("two",), True)
+        assert made.prompts == ["one"]
+        made.runner.send("three")
+        await made.finished(3)
+        await made.at_rest()
+        assert made.prompts == ["one", "two", "three"]
+
+
+async def test_a_prompt_sent_right_after_esc_is_not_paused_by_it(tmp_path: Path) -> None:
+    async with desk(tmp_path, Hang("half")) as made:
+        made.runner.send("one")
+        await made.llm.silent.wait()
+        made.runner.cancel()
+        made.runner.send("two")
+        await made.watch.until(lambda: made.watch.ends == [("run_agent", "cancelled"), ("run_agent", "done")])
+        assert made.prompts == ["one", "two"]
+        await made.at_rest()
+
+
+async def test_a_fold_by_hand_aborts_the_turn_and_pauses_what_waits(tmp_path: Path) -> None:
+    async with desk(tmp_path, *["done"] * 6, Hang("half")) as made:
+        await fill(made)
+        for text in ("seven", "eight"):
+            made.runner.send(text)
+        await made.watch.until(lambda: made.llm.silent.is_set() or len(made.llm.requests) > 6)
+        made.runner.submit(operations.CompactSession(reason="manual"))
+        await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "done"))
+        await made.at_rest()
+        assert made.queue.paused
+        assert "eight" not in made.prompts
+        made.runner.set_paused(False)
+        await made.watch.until(lambda: made.prompts[-1] == "eight")
+        await made.at_rest()
+
+
+async def test_a_failed_turn_pauses_the_queue(tmp_path: Path) -> None:
+    async with desk(tmp_path, LLMError("The server is down."), "two", "three") as made:
+        for text in ("one", "two", "three"):
+            made.runner.send(text)
+        await made.finished(1)
+        await made.at_rest()
+        assert (made.queue.queued, made.queue.paused) == (("two", "three"), True)
+        made.runner.set_paused(False)
+        await made.finished(3)
+        await made.at_rest()
+        assert made.prompts == ["one", "two", "three"]
+
+
+async def test_a_failed_turn_with_an_empty_queue_pauses_nothing(tmp_path: Path) -> None:
+    async with desk(tmp_path, LLMError("The server is down."), "two") as made:
+        made.runner.send("one")
+        await made.finished(1)
+        await made.at_rest()
+        made.runner.send("two")
+        await made.finished(2)
+        assert made.prompts == ["one", "two"]
+        await made.at_rest()
+
+
+async def test_pause_holds_the_queue_and_resume_sends_it(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with desk(tmp_path, Gate(opened)) as made:
+        for text in ("one", "two"):
+            made.runner.send(text)
+        await made.llm.silent.wait()
+        made.runner.set_paused(True)
+        opened.set()
+        await made.finished(1)
+        await made.at_rest()
+        assert made.prompts == ["one"]
+        assert made.queue.paused
+        made.runner.set_paused(False)
+        await made.finished(2)
+        await made.at_rest()
+        assert made.prompts == ["one", "two"]
+
+
+async def test_a_prompt_that_could_not_be_written_goes_back_to_the_editor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path) as made:
+
+        async def full(*_: Entry, durable: bool = False) -> list[Entry]:
+            raise WriteFailed("The disk is full.", 0)
+
+        monkeypatch.setattr(made.agent.session, "append", full)
+        for text in ("one", "two"):
+            made.runner.send(text)
+        await made.finished(1)
+        await made.at_rest()
+        assert made.editor.text == "one"
+        assert (made.queue.queued, made.queue.paused) == (("two",), True)
+        monkeypatch.undo()
+        made.runner.send(made.editor.take())
+        await made.finished(3)
+        await made.at_rest()
+        assert made.prompts == ["one", "two"]
+
+
+async def test_a_window_too_small_gives_the_prompt_back_with_one_sentence(tmp_path: Path) -> None:
+    async with desk(tmp_path, window=1_000) as made:
+        made.runner.send("hello")
+        await made.finished(1)
+        await made.at_rest()
+        assert made.editor.text == "hello"
+        [end] = made.watch.of(events.TaskFinished)
+        assert "too small" in end.error
+        assert made.agent.session.entries == []
+
+
+async def test_closing_while_it_works_leaves_nothing_behind_and_gives_nothing_back(tmp_path: Path) -> None:
+    async with desk(tmp_path, Hang("half")) as made:
+        for text in ("one", "two"):
+            made.runner.send(text)
+        await made.llm.silent.wait()
+        await made.runner.aclose()
+        await others_done()
+        assert made.editor.text == ""
+        assert made.prompts == ["one"]
+
+
+# --- editing the queue --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("queue", "before", "after", "wanted"),
+    [
+        (["a", "b"], ("a", "b"), ("b",), ["b"]),
+        (["a", "b"], ("a", "b"), ("b", "a"), ["b", "a"]),
+        # `a` was sent meanwhile: it does not come back, and `b` is gone as the reader wanted.
+        (["b"], ("a", "b"), ("a",), []),
+        (["b", "c"], ("a", "b"), ("a", "x"), ["x", "c"]),
+        # Added meanwhile: it stays.
+        (["a", "b"], ("a",), ("changed",), ["changed", "b"]),
+        # All were sent meanwhile.
+        ([], ("a", "b"), ("b",), []),
+        (["a", "a"], ("a", "a", "a"), ("a", "a"), ["a"]),
+        # Somebody else changed it: it is left alone.
+        (["y"], ("a", "b"), (), ["y"]),
+    ],
+)
+def test_an_edit_of_the_queue_holds_for_what_still_waits(
+    queue: list[str], before: tuple[str, ...], after: tuple[str, ...], wanted: list[str]
+) -> None:
+    assert edited(queue, before, after) == wanted
+
+
+async def test_a_queued_prompt_that_was_taken_out_is_not_sent(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with desk(tmp_path, Gate(opened)) as made:
+        for text in ("one", "two", "three"):
+            made.runner.send(text)
+        await made.llm.silent.wait()
+        made.runner.edit_queue(("two", "three"), ("three",), paused=False)
+        opened.set()
+        await made.finished(2)
+        await made.at_rest()
+        assert made.prompts == ["one", "three"]
