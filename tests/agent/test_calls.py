@@ -173,12 +173,12 @@ async def test_a_call_that_found_the_window_full_works_when_it_is_made_again(tmp
 
 async def test_a_long_request_leaves_less_room_for_results(tmp_path: Path) -> None:
     write_lines(tmp_path / "big.txt", 2_000)
-    request = "Consider all of this. " * 700
+    request = "Consider all of this. " * 1_500
     llm = PlayedLLM(calling(("read", {"path": "big.txt"})), window=16_384)
     agent, _ = agent_in(tmp_path, llm)
     await agent.prompt(request)
     sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.desk.overhead
-    assert sent < agent.desk.budget.window
+    assert sent < agent.desk.budget.threshold
     assert any(message.text == request for message in llm.requests[1].messages)
     await agent.aclose()
 

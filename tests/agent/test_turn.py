@@ -140,10 +140,11 @@ async def test_a_window_smaller_than_the_system_prompt_is_refused_before_anythin
 
 
 async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("A rule that takes its room. " * 300)
     agent, _ = agent_in(tmp_path, PlayedLLM("hi"))
     await agent.prompt("hello")
     before = list(agent.session.entries)
-    agent.desk.llm = PlayedLLM(window=2_100)
+    agent.desk.llm = PlayedLLM(window=4_096)
     with pytest.raises(FoldlineError, match="too small"):
         await agent.prompt("again")
     assert agent.session.entries == before

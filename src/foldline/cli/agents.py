@@ -43,7 +43,7 @@ def agent_for(session: Session, settings: Settings, llm: LLM, *, yes: bool = Fal
         llm=llm,
         compaction=settings.strategy(),
         mode=settings.compaction.mode,
-        budget=settings.budget_settings(llm.info.window),
+        budget=settings.budget_settings,
         approvals="all" if yes else settings.approvals.mode,
         connect=connect,
     )

@@ -1,4 +1,4 @@
-"""The words everybody speaks: messages, entries, events, operations, errors. Pure, imports nothing of ours."""
+"""The words everybody speaks: messages, entries, events, operations, errors. Imports nothing of ours."""
 
 from . import events, operations
 from .entries import (

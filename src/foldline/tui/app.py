@@ -1,14 +1,17 @@
 """The program on the screen: connects the chat to an agent. What is slow comes after the first paint."""
 
 import asyncio
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from foldline.tui.blocks import BlockView
@@ -20,18 +23,24 @@ from foldline.tui.chat import (
     QuestionAnswered,
     QueueEdited,
 )
-from foldline.tui.state import ChatState
-from foldline.tui.themes import load_themes
+from foldline.tui.state import ChatState, News, Waiting
+from foldline.tui.themes import ROLE_DEFAULTS, load_themes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from foldline.agent import Agent
     from foldline.protocol.events import Event
+    from foldline.tui.blocks import Block
+    from foldline.tui.figures import Figures
     from foldline.tui.inspector import InspectorScreen
     from foldline.tui.runner import Runner
     from foldline.tui.transcript import Transcript
 
 FRAMES = 30
 """Times a second at most that what streams in is drawn (textual-notes.md §2.2)."""
+PATIENCE = 0.4
+"""Seconds after which it is said that the session is being opened."""
 
 Load = Callable[[], "Agent"]
 """Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
@@ -43,6 +52,11 @@ class FoldlineApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
     CSS: ClassVar[str] = "Screen { background: ansi_default; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Rule 8: Ctrl+C needs no focus. The chat has its own; this one is for the screens above it.
+        Binding("ctrl+c", "interrupt", "Copy, cancel, quit", show=False, priority=True),
+        Binding("ctrl+q", "nothing", show=False, priority=True),
+    ]
 
     def __init__(
         self,
@@ -64,46 +78,79 @@ class FoldlineApp(App[None]):
         self._early: list[str] = [prompt] if prompt else []
         self._runner: Runner | None = None
         self._transcript: Transcript | None = None
+        self._figures: Figures | None = None
         self._inspector: InspectorScreen | None = None
-        self._stale = False
+        self._figures_stale = False
         self._frame: Timer | None = None
+        self._closing = False
         self.failure: str | None = None
         """Why the program ended on its own, for the shell."""
+        self.resume: str | None = None
+        """Event file of the session to go on with, where the reader chose one."""
         self.chat = ChatScreen(root=root, clock=clock, transcript=BlockView(id="transcript"))
-        self.state = ChatState(workdir=root.name or str(root))
+        self.state = ChatState(workdir=root.name or str(root), waiting=Waiting(queued=tuple(self._early)))
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return ROLE_DEFAULTS
 
     # --- starting and stopping -----------------------------------------------------------------------
 
     def on_mount(self) -> None:
         self.push_screen(self.chat)
         self._show(self.state)
+        self._leave_on(signal.SIGTERM, signal.SIGHUP)
         self.call_after_refresh(self._start)
 
+    def _leave_on(self, *signals: signal.Signals) -> None:
+        """Told to end by the system, put the terminal back in order first."""
+        loop = asyncio.get_running_loop()
+        for number in signals:
+            # Outside the main thread, as in some tests, nobody sends us signals.
+            with suppress(ValueError, RuntimeError, NotImplementedError):
+                loop.add_signal_handler(number, self._leave, 128 + number)
+
+    def _leave(self, return_code: int) -> None:
+        self.exit(return_code=return_code)
+
     def _start(self) -> None:
-        self._frame = self.set_interval(1 / FRAMES, self._draw_frame)
         self.run_worker(self._bring_agent(), group="attach", exclusive=True)
 
     async def _bring_agent(self) -> None:
         from foldline.protocol import FoldlineError
 
+        late = self.set_timer(PATIENCE, self._say_opening)
         try:
-            agent = await asyncio.to_thread(self._load)
+            agent, transcript, blocks = await asyncio.to_thread(self._opened)
         except FoldlineError as failure:
             self.failure = str(failure)
             self.exit(return_code=1)
             return
-        self._use(agent)
+        finally:
+            late.stop()
+        self._use(agent, transcript, blocks)
         self._look_at_git()
         self.agent_ready()
 
-    def _use(self, agent: "Agent") -> None:
-        from foldline.tui.runner import Runner
+    def _say_opening(self) -> None:
+        self._show(replace(self.state, news=News("Opening the session", "info", self._clock())))
+
+    def _opened(self) -> "tuple[Agent, Transcript, Sequence[Block]]":
+        """The agent and what its session looks like. In a thread: both may take long."""
+        agent = self._load()
         from foldline.tui.transcript import Transcript
 
+        transcript = Transcript(self.chat.transcript, agent.session.projection)
+        return agent, transcript, transcript.read(agent.session.entries)
+
+    def _use(self, agent: "Agent", transcript: "Transcript", blocks: "Sequence[Block]") -> None:
+        from foldline.tui.figures import Figures
+        from foldline.tui.runner import Runner
+
+        self._transcript = transcript
+        self._figures = Figures(agent.desk)
         self._runner = Runner(agent, self._hear, self.chat.prompt.give_back)
         agent.executor.subscribe(self._hear)
-        transcript = self._transcript = Transcript(self.chat.transcript, agent.session.projection)
-        transcript.load(agent.session.entries)
+        transcript.show(blocks)
         self.chat.prompts = transcript.prompts
         self.chat.prompt.set_history(_typed(agent))
         self.state = replace(
@@ -112,6 +159,8 @@ class FoldlineApp(App[None]):
             model=agent.desk.llm.info.id,
             edits={"ask": "ask", "edits": "auto", "all": "auto"}[agent.desk.policy.mode],
             fold=agent.desk.mode,
+            news=None,
+            waiting=Waiting(),
         )
         if agent.session.damage:
             self.chat.remark(f"This session's file is damaged: {agent.session.damage}. All else is here.")
@@ -129,6 +178,7 @@ class FoldlineApp(App[None]):
         return self._runner
 
     async def on_unmount(self) -> None:
+        self._closing = True
         if self._runner is not None:
             await self._runner.aclose()
 
@@ -136,12 +186,14 @@ class FoldlineApp(App[None]):
 
     def _hear(self, event: "Event") -> None:
         """Every event: into the state, into the transcript, and drawn with the next frame."""
+        if self._closing:
+            return
         from foldline.protocol import events
         from foldline.tui.machine import reduce
 
+        transcript, figures = self._transcript, self._figures
+        assert transcript is not None and figures is not None, "events come from an agent in use"
         self.state = reduce(self.state, event, self._clock())
-        transcript = self._transcript
-        assert transcript is not None, "events come from an agent in use"
         match event:
             case events.StepStarted():
                 transcript.begin_step()
@@ -150,51 +202,68 @@ class FoldlineApp(App[None]):
             case events.ThinkingDelta():
                 transcript.think(event.text)
             case events.ToolStarted():
-                transcript.start_tool(event.call_id, event.title)
+                transcript.start_tool(event.call_id)
             case events.ToolOutput():
                 transcript.tool_output(event.call_id, event.text)
             case events.EntryAppended():
-                transcript.flush()
                 transcript.add(event.entry)
+                self._figures_stale = True
             case events.CompactionStart():
-                transcript.planned_cut = self._planned_cut()
-                self.chat.transcript.refresh()
+                figures.folding = event.reason
+                transcript.plan_cut(figures.cut_index())
+                self._figures_stale = True
             case events.CompactionEnd():
-                transcript.planned_cut = None
-                self.chat.transcript.refresh()
+                figures.folding = None
+                transcript.plan_cut(None)
+                self._figures_stale = True
             case events.TaskFinished():
                 transcript.drop_stream()
+                self._figures_stale = True
                 self._look_at_git()
             case _:
                 pass
-        self._stale = True
-
-    def _planned_cut(self) -> int | None:
-        from foldline.tui.figures import planned_cut
-
-        return planned_cut(self._runner.agent.desk) if self._runner is not None else None
+        if self._frame is None:
+            self._frame = self.set_timer(1 / FRAMES, self._draw_frame)
 
     def _draw_frame(self) -> None:
-        """One frame: what was streamed, then figures and state, if anything happened at all."""
-        if not self._stale or self._transcript is None:
+        """One frame: what was streamed, the state, and the figures where an entry or a fold changed them."""
+        self._frame = None
+        if self._transcript is None:
             return
-        self._stale = False
         self._transcript.flush()
-        self._refresh_figures()
+        if self._figures_stale:
+            self._refresh_figures()
+        else:
+            self._show(self.state)
 
     def _refresh_figures(self) -> None:
-        from foldline.tui.figures import room_of, sidebar_of
-
-        assert self._runner is not None
-        agent = self._runner.agent
-        room = room_of(agent.desk, folding=self.state.compacting is not None)
-        self._show(replace(self.state, room=room, title=agent.session.meta().title))
-        self.chat.sidebar.show(sidebar_of(agent.session.projection))
+        self._figures_stale = False
+        if self._figures is None or self._runner is None:
+            return
+        title = self._runner.agent.session.meta().title
+        self._show(replace(self.state, room=self._figures.room(), title=title))
+        self.chat.sidebar.show(self._figures.sidebar())
         self._refresh_inspector()
 
     def _refresh_inspector(self) -> None:
-        if self._inspector is not None and self._inspector.is_current and self._runner is not None:
-            self._inspector.refresh_from(self._runner.agent.session.projection)
+        if self._inspector is not None and self._inspector.is_mounted and self._runner is not None:
+            self._inspector.refresh_from(self._runner.agent.session.projection, activity=self._activity())
+
+    def _activity(self) -> str:
+        """What the agent does just now, for the Inspector's header."""
+        from foldline.tui.state import Idle, RunningTool, Stepping
+
+        if self.state.compacting is not None:
+            return "compacting"
+        match self.state.activity:
+            case Idle():
+                return ""
+            case Stepping():
+                return "request in flight"
+            case RunningTool() as tool:
+                return f"running {tool.name}"
+            case _:
+                return "working"
 
     def _show(self, state: ChatState) -> None:
         self.state = state
@@ -213,10 +282,11 @@ class FoldlineApp(App[None]):
 
     @on(PromptSubmitted)
     def _prompt(self, message: PromptSubmitted) -> None:
-        if self._runner is None:
-            self._early.append(message.text)
-        else:
+        if self._runner is not None:
             self._runner.send(message.text)
+        else:
+            self._early.append(message.text)
+            self._show(replace(self.state, waiting=Waiting(queued=tuple(self._early))))
 
     @on(CancelRequested)
     def _cancel(self) -> None:
@@ -235,7 +305,7 @@ class FoldlineApp(App[None]):
             self._runner.answer(message.call_id, message.answer)
 
     @on(BlockView.Opened, "#transcript")
-    def _opened(self, message: BlockView.Opened) -> None:
+    def _opened_block(self, message: BlockView.Opened) -> None:
         if self._transcript is not None:
             self._transcript.toggle(message.key)
 
@@ -252,7 +322,7 @@ class FoldlineApp(App[None]):
         from foldline.protocol import operations
 
         return {
-            "inspector": lambda _, __: self._inspect(),
+            "inspector": lambda runner, _: self._inspect(runner),
             "open-tools": lambda _, __: self._open_tools(),
             "compact": lambda runner, focus: runner.submit(
                 operations.CompactSession(reason="manual", focus=focus or None)
@@ -267,16 +337,17 @@ class FoldlineApp(App[None]):
         if self._transcript is not None:
             self._transcript.toggle_all_calls()
 
-    def _inspect(self) -> None:
+    def _inspect(self, runner: "Runner") -> None:
         from foldline.tui.inspector import InspectorScreen
 
-        assert self._runner is not None
-        agent = self._runner.agent
+        agent = runner.agent
         self._inspector = InspectorScreen(
             agent.session.projection,
             title=f"{self.state.workdir} ▸ {self.state.title or 'new session'}",
             overhead=agent.desk.overhead,
             live=True,
+            cwd=agent.session.cwd,
+            window=self.state.room.window,
         )
         self.push_screen(self._inspector)
 
@@ -307,8 +378,12 @@ class FoldlineApp(App[None]):
             self.resume = path
             self.exit()
 
-    resume: str | None = None
-    """Event file of the session to go on with, where the reader chose one."""
+    def action_interrupt(self) -> None:
+        """Ctrl+C on a screen above the chat: as in the chat itself."""
+        self.chat.run_command("interrupt")
+
+    def action_nothing(self) -> None:
+        """Textual's own way out at one key: here only Ctrl+C, twice, quits."""
 
 
 def _typed(agent: "Agent") -> list[str]:

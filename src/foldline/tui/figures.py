@@ -1,77 +1,126 @@
 """What the projection says, as the plain figures that meter and side list show."""
 
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
 from foldline.agent.desk import Desk
 from foldline.compaction import plan
-from foldline.context.cut import find_cut
+from foldline.context.budget import Budget
 from foldline.context.files import TrackedFile, tracked_files
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.view import first_words
 from foldline.context.weight import categories, entry_weight
-from foldline.protocol import BaseMessage
+from foldline.protocol import BaseMessage, FoldlineError, Reason
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
 
-
-def room_of(desk: Desk, *, folding: bool) -> Room:
-    """The window and what fills it. `folding`: a fold is being made, so its part is shown as such."""
-    projection, budget = desk.projection, desk.budget
-    shares = categories(projection, overhead=desk.overhead)
-    size = desk.size()
-    gone, cut = _planned(desk, size) if folding or size >= budget.soft_mark else (0, None)
-    verbatim = shares.verbatim - (gone if folding else 0)
-    return Room(
-        size=size,
-        window=budget.window,
-        soft=budget.soft_mark,
-        threshold=budget.threshold,
-        cut=cut,
-        weights=Weights(shares.system, shares.summaries, gone if folding else 0, max(0, verbatim)),
-    )
+_STEPS = 64
+"""Steps into which a window is divided: while the view grows by less, the plan of a fold is not made anew."""
 
 
-def _planned(desk: Desk, size: int) -> tuple[int, int | None]:
-    """Tokens that a fold would take away now, and where in the view it would cut."""
-    planned = plan(desk.projection, desk.budget, "threshold", overhead=desk.overhead)
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """A planned fold in figures."""
+
+    index: int | None
+    """Index of the entry where it cuts."""
+    place: int | None
+    """Where that is in the view, in tokens from its start."""
+    gone: int
+    """Tokens that it takes away."""
+
+
+_NO_FOLD = _Fold(None, None, 0)
+
+
+def _fold(desk: Desk, budget: Budget, reason: Reason) -> _Fold:
+    planned = plan(desk.projection, budget, reason, overhead=desk.overhead)
     if planned is None or planned.cut is None:
-        return 0, None
+        return _NO_FOLD
+    cut = planned.cut
     scale = desk.projection.calibration.scale(desk.projection.model)
-    gone = round(scale * sum(message_tokens(message) for message in planned.cut.folded))
-    tail = round(scale * sum(message_tokens(message) for message in planned.cut.tail))
-    return gone, max(0, size - tail)
+    gone = round(scale * sum(message_tokens(message) for message in cut.folded))
+    tail = round(scale * sum(message_tokens(message) for message in cut.tail))
+    # A request that is kept, with nothing folded behind it, stays with its turn.
+    index = cut.request.index if cut.request and not cut.prefix else cut.first_kept_index
+    return _Fold(index, max(0, desk.size() - tail), gone)
 
 
-def planned_cut(desk: Desk) -> int | None:
-    """Index of the entry at which a fold would cut now."""
-    scale = desk.projection.calibration.scale(desk.projection.model)
-    messages = [item.message for item in desk.projection.view]
-    cut = find_cut(messages, int(desk.budget.keep_recent_tokens / scale), pins=desk.projection.pins)
-    return None if cut is None else cut.first_kept_index
+class Figures:
+    """The figures of one agent's session. Call them when an entry came, not for every streamed word."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._fold = _NO_FOLD
+        self._planned_for: tuple[object, ...] = ()
+        self.folding: Reason | None = None
+        """Why a fold is being made just now; its part of the view is then shown as such."""
+
+    def room(self) -> Room:
+        """The window and what fills it."""
+        desk = self._desk
+        shares = categories(desk.projection, overhead=desk.overhead)
+        size = desk.size()
+        weights = Weights(shares.system, shares.summaries, 0, shares.verbatim)
+        try:
+            budget = desk.budget
+        except FoldlineError:  # A window too small to work in: the next turn will say so.
+            return Room(size=size, window=desk.llm.info.window, weights=weights)
+        room = Room(size, budget.window, budget.soft_mark, budget.threshold, None, weights)
+        if not self.folding and not room.past_soft:
+            return room
+        fold = self._planned(budget)
+        gone = min(fold.gone, shares.verbatim) if self.folding else 0
+        weights = replace(weights, folding=gone, verbatim=shares.verbatim - gone)
+        return replace(room, cut=fold.place, weights=weights)
+
+    def cut_index(self) -> int | None:
+        """Index of the entry where a fold would cut now."""
+        return self._planned(self._desk.budget).index
+
+    def _planned(self, budget: Budget) -> "_Fold":
+        """The fold that would be made now. Planning looks at all of the view, so not for every entry."""
+        projection = self._desk.projection
+        markers = projection.markers
+        view = (len(markers), markers[-1].index if markers else -1)
+        facts = (self.folding, budget.window, view, projection.tokens * _STEPS // budget.window)
+        if facts != self._planned_for:
+            self._fold = _fold(self._desk, budget, self.folding or "threshold")
+            self._planned_for = facts
+        return self._fold
+
+    def sidebar(self) -> SidebarData:
+        """Files, pins and folds of the session."""
+        projection = self._desk.projection
+        files = tracked_files(projection)
+        cwd = PurePath(self._desk.session.cwd)
+        in_force = {fold.index for fold in projection.compactions()}
+        return SidebarData(
+            modified=tuple(_file_row(file, cwd) for file in files if file.modified),
+            read=tuple(_file_row(file, cwd) for file in files if not file.modified),
+            pinned=_pin_rows(projection),
+            folds=tuple(
+                FoldRow(
+                    fold.index,
+                    fold.tokens_before,
+                    fold.tokens_after,
+                    f"{fold.at.astimezone():%H:%M}" if fold.at else "",
+                    undone=fold.index not in in_force,
+                )
+                for fold in projection.folds
+            ),
+        )
 
 
-def sidebar_of(projection: Projection) -> SidebarData:
-    """Files, pins and folds of the session."""
-    files = tracked_files(projection)
-    in_force = {fold.index for fold in projection.compactions()}
-    return SidebarData(
-        modified=tuple(_row(file) for file in files if file.modified),
-        read=tuple(_row(file) for file in files if not file.modified),
-        pinned=tuple(
-            PinRow(index, first_words(message), entry_weight(projection, message).tokens)
-            for index in sorted(projection.pins)
-            if isinstance(message := projection.entry(index), BaseMessage)
-        ),
-        folds=tuple(
-            FoldRow(
-                fold.index,
-                fold.tokens_before,
-                fold.tokens_after,
-                f"{fold.at.astimezone():%H:%M}" if fold.at else "",
-                undone=fold.index not in in_force,
-            )
-            for fold in projection.folds
-        ),
+def _pin_rows(projection: Projection) -> tuple[PinRow, ...]:
+    return tuple(
+        PinRow(index, first_words(message), entry_weight(projection, message).tokens)
+        for index in sorted(projection.pins)
+        if isinstance(message := projection.entry(index), BaseMessage)
     )
 
 
-def _row(file: TrackedFile) -> FileRow:
-    return FileRow(file.path, file.presence, file.added, file.removed)
+def _file_row(file: TrackedFile, cwd: PurePath) -> FileRow:
+    path = PurePath(file.path)
+    shown = str(path.relative_to(cwd)) if path.is_absolute() and path.is_relative_to(cwd) else file.path
+    return FileRow(shown, file.presence, file.added, file.removed)

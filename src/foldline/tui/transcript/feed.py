@@ -3,7 +3,9 @@
 A streamed answer carries the index its entry will have, so that nothing moves when it is appended.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from foldline.context.projection import Projection
 from foldline.protocol import (
@@ -12,16 +14,17 @@ from foldline.protocol import (
     Compaction,
     Edit,
     Entry,
+    RequestRecord,
     Revert,
     ToolCallPart,
     ToolResultMessage,
     Undo,
     UserMessage,
 )
-from foldline.protocol.messages import Entry as AnyEntry
-from foldline.tui.blocks import Block, BlockView, Key, Spans, StreamingMarkdown
+from foldline.tui.blocks import Block, BlockView, Key, RuleBlock, Spans
 
 from . import rows
+from .writing import Writing
 
 _RAILS = {
     "live": ("┃", "live"),
@@ -29,6 +32,8 @@ _RAILS = {
     "hidden": ("╏", "altered"),
     "summarised": ("┊", "folded"),
 }
+_OUTPUT_KEPT = 8_000
+"""Characters of a running command's output that are kept for the lines below its row."""
 
 
 class Transcript:
@@ -44,31 +49,31 @@ class Transcript:
         self._result_of: dict[Key, ToolResultMessage] = {}
         self._altered: set[Key] = set()
         self._opened: set[Key] = set()
-        self._titles: dict[str, str] = {}
         self._outputs: dict[str, str] = {}
         self._stale_outputs: set[str] = set()
-        self._stream: StreamingMarkdown | None = None
-        self._thinking = ""
-        self._text: list[str] = []
-        self.planned_cut: int | None = None
-        """Index of the entry where a fold that is being made would cut."""
-        self._cut: int | None = None
-        view.set_gutter(self._gutter)
+        self._writing: Writing | None = None
+        self._planned: int | None = None
+        self._cut: Key | None = None
 
     # --- whole entries -----------------------------------------------------------------------------
 
-    def load(self, entries: Iterable[Entry]) -> None:
-        """Show a whole history."""
+    def read(self, entries: Iterable[Entry]) -> list[Block]:
+        """The blocks of a whole history, for `show`. Touches no widget: for a thread."""
         blocks: list[Block] = []
         for entry in entries:
             if isinstance(entry, ToolResultMessage):
                 self._note_result(entry)
             else:
-                blocks += self._blocks(entry)
-        self._view.set_blocks(self._with_result(block) for block in blocks)
+                blocks += self._blocks(entry, blocks[-1] if blocks else None)
+        return [self._call_block(b.key, b.gap) if b.key in self._result_of else b for b in blocks]
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        """Show the blocks of a whole history, and its rails."""
+        self._view.set_gutter(self._gutter)
+        self._view.set_blocks(blocks)
         self._find_cut()
 
-    def add(self, entry: AnyEntry) -> None:
+    def add(self, entry: Entry) -> None:
         """Show one more entry. A marker that changes the view repaints the rails, and moves nothing."""
         match entry:
             case ToolResultMessage():
@@ -76,9 +81,10 @@ class Transcript:
                 if key is not None:
                     self._redraw_call(key)
             case AssistantMessage():
-                self._end_stream(entry)
+                self._end_writing(entry)
             case _:
-                self._view.append(*self._blocks(entry))
+                self._make_way(entry)
+                self._view.append(*self._blocks(entry, self._last()))
         if isinstance(entry, Compaction | Undo | Clear | Revert | Edit):
             self.refresh_fates()
 
@@ -94,7 +100,7 @@ class Transcript:
             self._redraw_call(key)
         self._view.refresh()
 
-    def _blocks(self, entry: Entry) -> list[Block]:
+    def _blocks(self, entry: Entry, above: Block | None) -> list[Block]:
         if isinstance(entry, UserMessage):
             self.prompts.append((entry.index, 0))
         if isinstance(entry, AssistantMessage):
@@ -102,7 +108,10 @@ class Transcript:
                 key = rows.call_key(entry, number)
                 self._calls[key] = call
                 self._key_of[call.call_id] = key
-        return rows.entry_blocks(entry, self._projection)
+        return _spaced(rows.entry_blocks(entry, self._projection), above)
+
+    def _last(self) -> Block | None:
+        return self._view.block_at(self._view.count - 1) if self._view.count else None
 
     def _note_result(self, result: ToolResultMessage) -> Key | None:
         key = self._key_of.pop(result.call_id, None)
@@ -110,9 +119,6 @@ class Transcript:
             self._result_of[key] = result
             self._outputs.pop(result.call_id, None)
         return key
-
-    def _with_result(self, block: Block) -> Block:
-        return self._call_block(block.key, block.gap) if block.key in self._result_of else block
 
     def _redraw_call(self, key: Key) -> None:
         block = self._view.block(key)
@@ -132,7 +138,6 @@ class Transcript:
             self._projection,
             opened=key in self._opened,
             gap=gap,
-            title=self._titles.get(call.call_id, ""),
             output=self._outputs.get(call.call_id, ""),
         )
 
@@ -143,15 +148,19 @@ class Transcript:
         block = self._view.block(key)
         if block is None:
             return
-        self._opened ^= {key}
-        opened = key in self._opened
+        opened = key not in self._opened
         entry = self._projection.entry(key[0])
         if key in self._calls:
+            self._opened ^= {key}
             self._redraw_call(key)
         elif isinstance(entry, Compaction):
-            self._view.replace(key, rows.fold_block(entry, self._projection, opened=opened))
-        elif isinstance(entry, AssistantMessage) and key[1] == 0 and entry.thinking:
-            self._view.replace(key, rows.thinking_block(entry.index, entry.thinking, opened=opened))
+            self._opened ^= {key}
+            fold = rows.fold_block(entry, self._projection, opened=opened)
+            self._view.replace(key, replace(fold, gap=block.gap))
+        elif isinstance(entry, AssistantMessage) and key[1] == rows.THINKING_PIECE and entry.thinking:
+            self._opened ^= {key}
+            thought = rows.thinking_block(entry.index, entry.thinking, opened=opened)
+            self._view.replace(key, replace(thought, gap=block.gap))
 
     def toggle_all_calls(self) -> None:
         """Open every tool call, or close them all where one is open."""
@@ -164,86 +173,115 @@ class Transcript:
     # --- what is being written ----------------------------------------------------------------------
 
     def begin_step(self) -> None:
-        """A request leaves; its answer will be the next entry."""
-        self._stream = None
-        self._thinking = ""
-        self._text = []
+        """A request leaves; its answer will be the next entry. What an earlier one said in vain goes."""
+        self.drop_stream()
+        self._writing = Writing(self._projection.last_index + 1, gap=_gap_below(self._last()))
 
     def think(self, text: str) -> None:
-        self._thinking += text
+        if self._writing is not None:
+            self._writing.think(text)
 
     def write(self, text: str) -> None:
-        self._text.append(text)
+        if self._writing is not None:
+            self._writing.write(text)
 
-    def start_tool(self, call_id: str, title: str) -> None:
-        self._titles[call_id] = title
+    def start_tool(self, call_id: str) -> None:
         self._stale_outputs.add(call_id)
 
     def tool_output(self, call_id: str, text: str) -> None:
-        self._outputs[call_id] = (self._outputs.get(call_id, "") + text)[-8_000:]
+        self._outputs[call_id] = (self._outputs.get(call_id, "") + text)[-_OUTPUT_KEPT:]
         self._stale_outputs.add(call_id)
 
     def flush(self) -> None:
         """Show what came since the last flush; called at most 30 times a second."""
-        index = self._projection.last_index + 1
-        if self._thinking and self._stream is None and not self._text:
-            self._put([rows.thinking_block(index, self._thinking, opened=False)])
-        if self._text:
-            if self._stream is None:
-                self._stream = StreamingMarkdown(index, rows.TEXT_PIECE, indent=rows.INDENT)
-            delta, self._text = "".join(self._text), []
-            self._put(self._stream.feed(delta).blocks)
+        if self._writing is not None:
+            for blocks in self._writing.drawn():
+                self._view.replace_from(blocks[0].key, blocks)
         for call_id in self._stale_outputs:
             if call_id in self._key_of:
                 self._redraw_call(self._key_of[call_id])
         self._stale_outputs.clear()
 
-    def _end_stream(self, message: AssistantMessage) -> None:
-        blocks = self._blocks(message)
-        self.begin_step()
-        first = next(
-            (key for piece in (0, rows.TEXT_PIECE) if self._has(key := (message.index, piece))), None
-        )
-        if first is not None:
-            self._view.replace_from(first, blocks)
-        elif blocks:
-            self._view.append(*blocks)
-
     def drop_stream(self) -> None:
         """The step ended without an answer to keep: what was streamed goes."""
-        index = self._projection.last_index + 1
-        for piece in (0, rows.TEXT_PIECE):
-            if self._has((index, piece)):
-                self._view.replace_from((index, piece), [])
-                break
-        self.begin_step()
+        writing, self._writing = self._writing, None
+        if writing is not None and writing.shown:
+            first = self._first_of(writing.index)
+            last = self._first_of(writing.index + 1)
+            self._view.remove_blocks([self._view.block_at(at).key for at in range(first, last)])
 
-    def _has(self, key: Key) -> bool:
-        return self._view.index_of(key) is not None
+    def _make_way(self, entry: Entry) -> None:
+        """Another entry takes the index that the answer was to have: what was streamed goes below it, or,
+        where the request ended without an answer, away."""
+        writing = self._writing
+        if writing is not None and entry.index >= writing.index:
+            self.drop_stream()
+            if not isinstance(entry, RequestRecord):
+                self._writing = writing.again(entry.index + 1)
 
-    def _put(self, blocks: "Iterable[Block]") -> None:
-        blocks = list(blocks)
-        if not blocks:
-            return
-        if self._has(blocks[0].key):
-            self._view.replace_from(blocks[0].key, blocks)
+    def _end_writing(self, message: AssistantMessage) -> None:
+        """The answer as it will be kept takes the place of what was streamed of it."""
+        writing, self._writing = self._writing, None
+        streamed = writing is not None and writing.shown and writing.index == message.index
+        first = self._first_of(message.index)
+        above = self._view.block_at(first - 1) if first else None
+        blocks = self._blocks(message, above)
+        if streamed:
+            self._view.replace_from(self._view.block_at(first).key, blocks)
         else:
             self._view.append(*blocks)
 
+    def _first_of(self, index: int) -> int:
+        """The number of the first block of this entry or a later one."""
+        view = self._view
+        return bisect_left(range(view.count), (index, 0), key=lambda at: view.block_at(at).key)
+
     # --- rails ---------------------------------------------------------------------------------------
 
+    def plan_cut(self, index: int | None) -> None:
+        """Mark where a fold that is being made would cut; None takes the mark away again."""
+        self._mark_prompt(self._planned, False)
+        self._planned = index
+        self._mark_prompt(index, True)
+        self._find_cut()
+        self._view.refresh()
+
+    def _mark_prompt(self, index: int | None, cut: bool) -> None:
+        entry = None if index is None else self._projection.entry(index)
+        block = self._view.block((index or 0, 0))
+        if isinstance(entry, UserMessage) and block is not None:
+            self._view.replace(block.key, replace(rows.prompt_block(entry, cut=cut), gap=block.gap))
+
     def _find_cut(self) -> None:
+        """The first block of the verbatim tail, planned or real."""
         folds = self._projection.compactions()
-        self._cut = folds[-1].first_kept_index if folds else None
+        index = self._planned if self._planned is not None else folds[-1].first_kept_index if folds else None
+        first = self._view.count if index is None else self._first_of(index)
+        self._cut = self._view.block_at(first).key if first < self._view.count else None
 
     def _gutter(self, key: Key, line: int) -> Spans:
+        at = self._view.index_of(key)
+        if at is None:
+            return ()
+        block = self._view.block_at(at)
+        if line < block.gap and at:
+            key = self._view.block_at(at - 1).key  # what separates two entries belongs to the upper one
+        elif key == self._cut and line == block.gap:
+            return ((" ", ""), ("┣", "accent"), (" ", ""))
         result = self._result_of.get(key)
         index = result.index if result is not None else key[0]
-        cut = self._cut if self.planned_cut is None else self.planned_cut
-        block = self._view.block(key)
-        if index == cut and key[1] in (0, rows.TEXT_PIECE) and block is not None and line == block.gap:
-            return ((" ", ""), ("┣", "accent"), (" ", ""))
         if index > self._projection.last_index:
             return ((" ┃ ", "live"),)
         rail, style = _RAILS.get(self._projection.fate(index).kind, (" ", ""))
         return ((" ", ""), (rail, style), (" ", ""))
+
+
+def _gap_below(above: Block | None) -> int:
+    """Blank lines before an entry: none at the very top, nor below a rule, which sets off enough."""
+    return 0 if above is None or isinstance(above, RuleBlock) else 1
+
+
+def _spaced(blocks: Sequence[Block], above: Block | None) -> list[Block]:
+    if blocks and blocks[0].gap > _gap_below(above):
+        return [replace(blocks[0], gap=0), *blocks[1:]]
+    return list(blocks)

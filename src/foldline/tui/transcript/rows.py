@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from foldline.agent.tools.text import printed
 from foldline.context.calls import subject_of
 from foldline.context.files import folded_count
 from foldline.context.projection import Projection
@@ -15,7 +16,9 @@ from foldline.protocol import (
     DeveloperMessage,
     Entry,
     ImagePart,
+    ModelChange,
     NoticeRecord,
+    RequestRecord,
     Revert,
     ToolCallPart,
     ToolResultMessage,
@@ -38,15 +41,18 @@ from foldline.tui.blocks import (
     markdown_blocks,
 )
 
+from .output import OutputBlock
+
+CANCELLED: Final = "cancelled here"
 INDENT: Final = 2
 """Cells before an answer, where the marks of prompts and tool rows stand."""
+THINKING_PIECE: Final = 0
 TEXT_PIECE: Final = 1
-"""Number of an answer's first text block; its thinking is 0."""
+"""Number of an answer's first text block."""
 CALL_PIECE: Final = 1_000_000
 """Number of an answer's first tool call: after all its text."""
-MOST_BODY: Final = 400
-"""Lines of a tool's output shown when it is opened; the Inspector shows all."""
-_BRIEF, _TOKENS, _SECONDS = 14, 8, 7
+_BRIEF, _TOKENS, _SECONDS = 14, 6, 6
+"""Cells of the columns of a tool row."""
 
 
 def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
@@ -54,7 +60,7 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
     key = (entry.index, 0)
     match entry:
         case UserMessage():
-            return [_prompt(entry)]
+            return [prompt_block(entry)]
         case AssistantMessage():
             return list(answer_blocks(entry, projection))
         case DeveloperMessage():
@@ -62,14 +68,17 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
         case Compaction():
             return [fold_block(entry, projection, opened=False)]
         case Undo():
-            return [RuleBlock(key, f"entry {entry.target} undone", gap=1, right=_time(entry.at))]
+            return [RuleBlock(key, _undone(projection.entry(entry.target)), right=_time(entry.at))]
         case Clear():
-            return [RuleBlock(key, "context cleared: the history stays", gap=1, right=_time(entry.at))]
+            return [RuleBlock(key, "context cleared: the history stays", right=_time(entry.at))]
         case Revert():
-            label = f"back to checkpoint {entry.checkpoint}"
-            return [RuleBlock(key, label, gap=1, right=_time(entry.at))]
+            return [RuleBlock(key, f"back to checkpoint {entry.checkpoint}", right=_time(entry.at))]
         case NoticeRecord():
             return [_aside(key, entry.text, "alert" if entry.level == "error" else "muted")]
+        case ModelChange():
+            return [_aside(key, f"model: {entry.model}")]
+        case RequestRecord():
+            return list(_failure(entry, projection))
         case _:
             return []
 
@@ -83,7 +92,7 @@ def answer_blocks(message: AssistantMessage, projection: Projection) -> Iterator
         gap = 1 if number == 0 else 0
         yield call_block(call_key(message, number), call, None, projection, opened=False, gap=gap)
     if message.stop_reason == "cancelled":
-        yield _aside((message.index, CALL_PIECE - 1), "cancelled here", "muted")
+        yield _aside((message.index, CALL_PIECE - 1), CANCELLED)
 
 
 def call_key(message: AssistantMessage, number: int) -> Key:
@@ -111,18 +120,17 @@ def call_block(
     *,
     opened: bool,
     gap: int,
-    title: str = "",
     output: str = "",
 ) -> RowBlock:
     """A tool call on one line, its result at the right; opened, with its diff or output below.
 
-    `title` is the call in one line where the tool has given one; `output` what it has written so far.
+    `output` is what a call that still runs has written so far.
     """
     name = clean_line(call.name)
     return RowBlock(
         key,
-        (("▾ " if opened else "▸ ", "muted"), (f"{name:<5} ", "text"), (" ", "")),
-        ((clean_line(title) or call_title(call), "text"),),
+        (("▾ " if opened else "▸ ", "muted"), (f"{name:<5} ", "text")),
+        ((call_title(call), "text"),),
         _outcome(result, projection),
         cut="left" if name in ("read", "write", "edit", "ls") else "right",
         gap=gap,
@@ -136,7 +144,10 @@ def call_title(call: ToolCallPart) -> str:
     """A call in one line: what it acts on."""
     subject = subject_of(call)
     words = clean_line(subject.text)
-    return f'"{words}"' if subject.kind == "search" else words
+    if subject.kind != "search":
+        return words
+    where = call.parsed().get("path")
+    return f'"{words}" {clean_line(where)}' if isinstance(where, str) else f'"{words}"'
 
 
 def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
@@ -152,7 +163,6 @@ def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> Rul
         label if opened else f"{label} · Enter to read",
         lead="▾─" if opened else "▸─",
         right=_time(fold.at),
-        gap=1,
         body=TextBlock(key, clean(fold.summary), "folded") if opened else None,
         indent=INDENT + 3,
     )
@@ -163,7 +173,9 @@ def altered_letter(projection: Projection, index: int) -> str:
     return {"clipped": "C", "hidden": "H"}.get(projection.fate(index).kind, "")
 
 
-def _prompt(message: UserMessage) -> TextBlock:
+def prompt_block(message: UserMessage, *, cut: bool = False) -> TextBlock:
+    """What the user said. `cut`: a fold that is being made would cut here. Its mark has room kept for it, so
+    that nothing is wrapped anew when it comes or goes."""
     images = sum(isinstance(part, ImagePart) for part in message.parts)
     text = clean(message.text) + (f"  [{images} image{'s' if images > 1 else ''}]" if images else "")
     lead = {"typed": "❯ ", "shell": "! ", "machine": "· "}[message.origin]
@@ -172,9 +184,33 @@ def _prompt(message: UserMessage) -> TextBlock:
         text,
         "text bold" if message.origin == "typed" else "muted",
         lead=((lead, "accent"),),
-        right=_time(message.at),
+        right=(("◆ " if cut else "  ", "accent"), *_time(message.at)),
         gap=1,
     )
+
+
+def _undone(target: Entry | None) -> str:
+    match target:
+        case Compaction():
+            sizes = f"{numbers.tokens(target.tokens_before)} → {numbers.tokens(target.tokens_after)}"
+            return f"fold {target.index} undone: {sizes} taken back"
+        case Clear():
+            return "clear undone: the context is back"
+        case None:
+            return "undone"
+        case _:
+            return f"entry {target.index} undone"
+
+
+def _failure(request: RequestRecord, projection: Projection) -> Iterator[Block]:
+    """What became of a request without an answer: in full, because the status row shows one line only."""
+    key = (request.index, 0)
+    if request.error:
+        yield _aside(key, f"✗ {request.error}", "alert")
+    elif request.stop_reason == "cancelled":
+        partial = projection.entry(request.index - 1)
+        if not isinstance(partial, AssistantMessage):
+            yield _aside(key, CANCELLED)
 
 
 def _outcome(result: ToolResultMessage | None, projection: Projection) -> tuple[Column, ...]:
@@ -187,27 +223,30 @@ def _outcome(result: ToolResultMessage | None, projection: Projection) -> tuple[
     brief = clean_line(details.brief) or ("failed ✗" if result.is_error else "")
     columns = [
         Column(brief, _BRIEF, "alert" if result.is_error else "text", align="left"),
-        Column(tokens, _TOKENS, "altered" if letter else "muted", drop="last", space=1),
+        Column(tokens, _TOKENS, "altered" if letter else "muted", drop="last"),
     ]
     if details.seconds is not None:
-        columns.append(Column(numbers.seconds(details.seconds), _SECONDS, "muted", drop="first", space=1))
+        columns.append(Column(numbers.seconds(details.seconds), _SECONDS, "muted", drop="first"))
     return tuple(columns)
 
 
 def _body(key: Key, call: ToolCallPart, result: ToolResultMessage | None) -> Block:
     if result is None:
-        return TextBlock(key, clean(call.arguments), "muted")
+        return OutputBlock(key, call.arguments)
     if result.details.diff:
         return DiffBlock(key, tuple(lines_of_diff(result.details.diff)))
-    lines = clean(result.text).splitlines()
-    left_out = len(lines) - MOST_BODY
-    shown = lines[:MOST_BODY] + ([f"… {left_out:,} more lines: F2 shows all"] if left_out > 0 else [])
-    return TextBlock(key, "\n".join(shown) or "(no output)", "muted")
+    return OutputBlock(key, result.text, head=_command(call))
+
+
+def _command(call: ToolCallPart) -> str:
+    """A shell command in full: the row shows as much of it as there is room for."""
+    command = call.parsed().get("command")
+    return f"$ {command}" if isinstance(command, str) else ""
 
 
 def _tail(key: Key, output: str, most: int = 6) -> Block | None:
-    """The last lines of a command that still runs."""
-    lines = clean(output[-4_000:]).rstrip().splitlines()[-most:]
+    """The last lines of a command that still runs, as a terminal would show them."""
+    lines = clean(printed(output[-4_000:].encode())).rstrip().splitlines()[-most:]
     return TextBlock(key, "\n".join(lines), "muted") if lines else None
 
 

@@ -9,6 +9,10 @@ from textual.widgets import TextArea
 from foldline.tui.blocks.clean import clean
 
 
+PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
+"""What an empty prompt says before anything was asked."""
+
+
 class Editor(TextArea):
     """Grows with its text up to 8 lines. `take_key` sees every key first and says whether it took it."""
 
@@ -31,7 +35,12 @@ class Editor(TextArea):
 
     def __init__(self, take_key: Callable[[str], bool]) -> None:
         super().__init__(
-            id="editor", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False, compact=True
+            id="editor",
+            soft_wrap=True,
+            show_line_numbers=False,
+            highlight_cursor_line=False,
+            compact=True,
+            placeholder=PLACEHOLDER,
         )
         self.cursor_blink = False
         self.match_cursor_bracket = False

@@ -20,7 +20,7 @@ def header(state: ChatState, width: int, help_key: str) -> list[Span]:
         style = "muted" if value == usual else "altered"
         right.append(Piece(((f"{name}: ", "muted"), (value, style)), rank=3))
     right.append(Piece(((help_key, "accent"), (" help", "muted")), rank=2))
-    return row([Piece(tuple(where), cut="right")], right, width)
+    return row([Piece(tuple(where), cut="right", least=width // 3)], right, width)
 
 
 class Header(Lines):

@@ -1,7 +1,7 @@
 """One line of pieces at the left and right end, of which some go when there is no room. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right, slice_spans, width_of
@@ -18,6 +18,8 @@ class Piece:
     """Blanks between it and the piece before it."""
     cut: Literal["left", "right"] | None = None
     """Where it may be shortened, once everything with a rank has gone."""
+    least: int | None = None
+    """Cells to which it is shortened before anything with a rank goes; None: only after all of it."""
 
 
 def piece(
@@ -36,7 +38,7 @@ def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int =
     """Exactly `width` cells: left pieces, blanks, right pieces; `margin` cells stay free on both sides."""
     left, right = list(left), list(right)
     room = max(width - 2 * margin, 0)
-    while _needed(left) + _needed(right) + (2 if left and right else 0) > room:
+    while _needed(left, yielding=True) + _needed(right) + (2 if left and right else 0) > room:
         expendable = [part for part in (*left, *right) if part.rank > 0]
         if not expendable:
             break
@@ -46,7 +48,12 @@ def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int =
         ]
     over = _needed(left) + _needed(right) + (2 if left and right else 0) - room
     if over > 0:
-        left = [_shorter(part, over) if part.cut else part for part in left]
+        shortened: list[Piece] = []
+        for part in left:
+            short = _shorter(part, over) if part.cut else part
+            over = max(over - width_of(part.spans) + width_of(short.spans), 0)
+            shortened.append(short)
+        left = shortened
     spans = [(" " * margin, ""), *_joined(left)]
     tail = _joined(right)
     blanks = width - margin - width_of(spans) - width_of(tail)
@@ -64,8 +71,13 @@ def crop(spans: Sequence[Span], width: int) -> list[Span]:
     return [*spans, (" " * max(width - width_of(spans), 0), "")]
 
 
-def _needed(parts: Sequence[Piece]) -> int:
-    return sum(width_of(part.spans) + (part.gap if at else 0) for at, part in enumerate(parts))
+def _needed(parts: Sequence[Piece], *, yielding: bool = False) -> int:
+    return sum(_least(part, yielding) + (part.gap if at else 0) for at, part in enumerate(parts))
+
+
+def _least(part: Piece, yielding: bool) -> int:
+    width = width_of(part.spans)
+    return min(width, part.least) if yielding and part.cut and part.least is not None else width
 
 
 def _joined(parts: Sequence[Piece]) -> list[Span]:
@@ -86,4 +98,4 @@ def _shorter(part: Piece, over: int) -> Piece:
     else:
         kept = cut_right(text, room)
         spans = [*slice_spans(part.spans, 0, max(len(kept) - 1, 0)), ("…", part.spans[-1][1])]
-    return Piece(tuple(spans), part.rank, part.gap, part.cut)
+    return replace(part, spans=tuple(spans))

@@ -124,7 +124,7 @@ def _running(state: ChatState, now: float) -> list[Piece]:
         return [Piece((*head, (f" · {numbers.elapsed(now - since)}", "muted")))]
     return [
         Piece(tuple(head)),
-        Piece(((" · ", "muted"), (what, "text")), gap=0, cut="right"),
+        Piece(((" · ", "muted"), (what, "text")), gap=0, cut="right", least=20),
         piece(f" · {numbers.elapsed(now - since)}", "muted", gap=0),
     ]
 
