@@ -54,9 +54,7 @@ class ToolCallPart(Record):
         return value if isinstance(value, dict) else {}
 
 
-Part = Annotated[
-    TextPart | ThinkingPart | ImagePart | ToolCallPart, Field(discriminator="type")
-]
+Part = Annotated[TextPart | ThinkingPart | ImagePart | ToolCallPart, Field(discriminator="type")]
 
 
 class Usage(Record):
@@ -184,4 +182,3 @@ MESSAGE_TYPES = (
 def text_parts(text: str) -> tuple[TextPart, ...]:
     """A message body of one text part; empty for an empty text."""
     return (TextPart(text=text),) if text else ()
-

@@ -60,13 +60,6 @@ class Approve(Record):
 
 
 Operation = Annotated[
-    RunAgent
-    | CompactSession
-    | UndoCompaction
-    | EditView
-    | ClearView
-    | SwitchModel
-    | Interrupt
-    | Approve,
+    RunAgent | CompactSession | UndoCompaction | EditView | ClearView | SwitchModel | Interrupt | Approve,
     Field(discriminator="type"),
 ]

@@ -188,7 +188,7 @@ class FoldlineApp(App[None]):
         """Every event: into the state, into the transcript, and drawn with the next frame."""
         if self._closing:
             return
-        from foldline.protocol import events
+        from foldline.protocol import BaseMessage, events
         from foldline.tui.machine import reduce
 
         transcript, figures = self._transcript, self._figures
@@ -222,12 +222,26 @@ class FoldlineApp(App[None]):
                 self._look_at_git()
             case _:
                 pass
+        match event:
+            case events.TextDelta() | events.ThinkingDelta() | events.ToolOutput():
+                self._want_frame()
+            case events.CompactionProgress() | events.EntryAppended(entry=BaseMessage()):
+                self._want_frame()
+            case events.EntryAppended():
+                self._draw_frame()  # Rule 4: rails, meter and side list change together.
+            case _:
+                self._want_frame()
+                self._show(self.state)  # What Esc would do is never a frame behind.
+
+    def _want_frame(self) -> None:
         if self._frame is None:
             self._frame = self.set_timer(1 / FRAMES, self._draw_frame)
 
     def _draw_frame(self) -> None:
         """One frame: what was streamed, the state, and the figures where an entry or a fold changed them."""
-        self._frame = None
+        if self._frame is not None:
+            self._frame.stop()
+            self._frame = None
         if self._transcript is None:
             return
         self._transcript.flush()

@@ -1,4 +1,3 @@
-# ruff: noqa: ASYNC110, ASYNC240 (a test may look at the disk where it stands)
 import asyncio
 import contextlib
 import os

@@ -1,4 +1,3 @@
-# ruff: noqa: ASYNC240 (a test may look at the disk where it stands)
 import asyncio
 import os
 import stat

@@ -1,4 +1,4 @@
-# ruff: noqa: ASYNC230, ASYNC240, PTH123 (a test may look at the disk where it stands)
+# ruff: noqa: PTH123 (a test may look at the disk where it stands)
 """grep, glob and ls. grep runs both ways: with ripgrep and without."""
 
 import os

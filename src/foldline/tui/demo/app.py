@@ -4,10 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import events
 
 from foldline.tui.app import FoldlineApp
-from foldline.tui.chat import CancelRequested
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
@@ -55,20 +54,24 @@ class DemoApp(FoldlineApp):
             self.chat.remark(REMARKS[number % len(REMARKS)])
             await self._type(prompt)
             self.chat.prompt.editor.put("")
-            runner.send(prompt)
-            await runner.drained()
             if self.toured:
                 return
+            runner.send(prompt)
+            await runner.drained()
             await asyncio.sleep(_BREATH * self._demo_pace / PACE)
         self.toured = True
         self.chat.remark(END)
 
-    @on(CancelRequested)
-    def _stop_tour(self) -> None:
-        self.toured = True
-        self.chat.remark(END)
+    async def on_event(self, event: events.Event) -> None:
+        """Esc stops the tour, whatever else it does."""
+        if isinstance(event, events.Key) and event.key == "escape" and not self.toured:
+            self.toured = True
+            self.chat.remark(END)
+        await super().on_event(event)
 
     async def _type(self, text: str) -> None:
         for length in range(1, len(text) + 1):
+            if self.toured:
+                return
             self.chat.prompt.editor.put(text[:length])
             await asyncio.sleep(_KEY * self._demo_pace / PACE)

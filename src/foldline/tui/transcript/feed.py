@@ -120,10 +120,10 @@ class Transcript:
             self._outputs.pop(result.call_id, None)
         return key
 
-    def _redraw_call(self, key: Key) -> None:
+    def _redraw_call(self, key: Key, *, follow: bool = True) -> None:
         block = self._view.block(key)
         if block is not None:
-            self._view.replace(key, self._call_block(key, block.gap), follow=self._view.follow)
+            self._view.replace(key, self._call_block(key, block.gap), follow=follow)
 
     def _call_block(self, key: Key, gap: int) -> Block:
         call, result = self._calls[key], self._result_of.get(key)
@@ -152,7 +152,7 @@ class Transcript:
         entry = self._projection.entry(key[0])
         if key in self._calls:
             self._opened ^= {key}
-            self._redraw_call(key)
+            self._redraw_call(key, follow=False)
         elif isinstance(entry, Compaction):
             self._opened ^= {key}
             fold = rows.fold_block(entry, self._projection, opened=opened)
@@ -168,7 +168,7 @@ class Transcript:
         changed = self._opened & calls or calls
         self._opened = self._opened - calls if self._opened & calls else self._opened | calls
         for key in sorted(changed):
-            self._redraw_call(key)
+            self._redraw_call(key, follow=False)
 
     # --- what is being written ----------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from textual.widgets import TextArea
 
 from foldline.tui.blocks.clean import clean
 
-
 PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
 """What an empty prompt says before anything was asked."""
 

@@ -122,6 +122,8 @@ class Prompt(Lines):
     def set_history(self, prompts: Sequence[str]) -> None:
         """Earlier prompts, oldest first, for ↑."""
         self._recall = Recall(tuple(prompts))
+        if prompts:
+            self.editor.placeholder = ""
 
     def give_back(self, text: str) -> bool:
         """Put a prompt that was not sent back into the editor; False where that holds other text."""
@@ -239,6 +241,7 @@ class Prompt(Lines):
                     self.post_message(self.CommandTyped(command, argument))
 
     def _sent(self, text: str) -> None:
+        self.editor.placeholder = ""
         self._recall = self._recall.with_item(text)
         self._completion.close()
         self.editor.load_text("")
