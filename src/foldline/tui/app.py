@@ -27,7 +27,7 @@ from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.themes import ROLE_DEFAULTS, load_themes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from foldline.agent import Agent
     from foldline.protocol.events import Event
@@ -137,6 +137,10 @@ class FoldlineApp(App[None]):
     def _opened(self) -> "tuple[Agent, Transcript, Sequence[Block]]":
         """The agent and what its session looks like. In a thread: both may take long."""
         agent = self._load()
+        # Imported here, not on the event loop, also where they are used later.
+        import foldline.tui.figures
+        import foldline.tui.machine
+        import foldline.tui.runner
         from foldline.tui.transcript import Transcript
 
         transcript = Transcript(self.chat.transcript, agent.session.projection)
@@ -349,7 +353,9 @@ class FoldlineApp(App[None]):
 
     def _open_tools(self) -> None:
         if self._transcript is not None:
-            self._transcript.toggle_all_calls()
+            slices = self._transcript.toggle_all_calls()
+            next(slices, None)
+            self.run_worker(_in_slices(slices), group="slices", exclusive=True)
 
     def _inspect(self, runner: "Runner") -> None:
         from foldline.tui.inspector import InspectorScreen
@@ -398,6 +404,12 @@ class FoldlineApp(App[None]):
 
     def action_nothing(self) -> None:
         """Textual's own way out at one key: here only Ctrl+C, twice, quits."""
+
+
+async def _in_slices(slices: "Iterator[None]") -> None:
+    """Do the rest of something long, and let keys and frames in between."""
+    for _ in slices:
+        await asyncio.sleep(0)
 
 
 def _typed(agent: "Agent") -> list[str]:

@@ -1,6 +1,7 @@
 """The tour as an app: Foldline itself, with somebody typing the recorded prompts."""
 
 import asyncio
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +35,15 @@ class DemoApp(FoldlineApp):
     def __init__(self, root: Path, *, pace: float = PACE, theme: str = "foldline-dark") -> None:
         super().__init__(lambda: self._recorded_agent(), root=root, theme=theme)
         self._demo_pace = pace
+        self._kept = tempfile.TemporaryDirectory(prefix="foldline-demo-")
+        """Holds the session of the tour; goes with the program."""
         self.toured = False
         """Whether the last recorded prompt has been answered, or the tour was stopped."""
 
     def _recorded_agent(self) -> "Agent":
         from foldline.tui.demo.recording import replaying_agent
 
-        return replaying_agent(Path("/home/you/foldline"), self._demo_pace)
+        return replaying_agent(Path("/home/you/foldline"), Path(self._kept.name), self._demo_pace)
 
     def agent_ready(self) -> None:
         self.run_worker(self._tour(), group="tour", exclusive=True)

@@ -1,6 +1,5 @@
 """Reads the recording that travels with the program: a session Foldline kept of work on itself."""
 
-import tempfile
 from pathlib import Path
 
 from foldline.agent import Agent
@@ -23,12 +22,12 @@ def recorded_prompts() -> list[str]:
     return [entry.text for entry in entries if isinstance(entry, UserMessage)]
 
 
-def replaying_agent(root: Path, pace: float) -> Agent:
-    """An agent that will live the recording through once more, in a session that is thrown away."""
+def replaying_agent(root: Path, home: Path, pace: float) -> Agent:
+    """An agent that will live the recording through once more, in a session kept below `home`."""
     entries = read_log(RECORDING).entries
     answers = [entry for entry in entries if isinstance(entry, AssistantMessage)]
     results = [entry for entry in entries if isinstance(entry, ToolResultMessage)]
-    session = Session.create(root, home=Path(tempfile.mkdtemp(prefix="foldline-demo-")))
+    session = Session.create(root, home=home)
     return Agent(
         session,
         llm=ReplayLLM(answers, OfflineLLM(WINDOW, pace=pace), pace=pace),

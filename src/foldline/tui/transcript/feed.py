@@ -4,7 +4,7 @@ A streamed answer carries the index its entry will have, so that nothing moves w
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from foldline.context.projection import Projection
@@ -34,6 +34,9 @@ _RAILS = {
 }
 _OUTPUT_KEPT = 8_000
 """Characters of a running command's output that are kept for the lines below its row."""
+
+_SLICE = 64
+"""Calls that are drawn anew at a time: about 10 ms."""
 
 
 class Transcript:
@@ -162,13 +165,17 @@ class Transcript:
             thought = rows.thinking_block(entry.index, entry.thinking, opened=opened)
             self._view.replace(key, replace(thought, gap=block.gap))
 
-    def toggle_all_calls(self) -> None:
-        """Open every tool call, or close them all where one is open."""
+    def toggle_all_calls(self) -> Iterator[None]:
+        """Open every tool call, or close them all where one is open: in slices, what is seen first."""
         calls = set(self._calls)
         changed = self._opened & calls or calls
         self._opened = self._opened - calls if self._opened & calls else self._opened | calls
-        for key in sorted(changed):
-            self._redraw_call(key, follow=False)
+        top = self._view.top
+        from_top = sorted(changed, key=lambda key: (top is not None and key < top[0], key))
+        for start in range(0, len(from_top), _SLICE):
+            for key in from_top[start : start + _SLICE]:
+                self._redraw_call(key, follow=False)
+            yield
 
     # --- what is being written ----------------------------------------------------------------------
 

@@ -1,0 +1,557 @@
+"""The program under Pilot, a real agent behind it: what the reader sees when things happen."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foldline.history import Session
+from foldline.llm import LLMError
+from foldline.protocol import FoldlineError, UserMessage
+from foldline.tui.app import FoldlineApp
+from foldline.tui.blocks import markdown_blocks
+from foldline.tui.inspector import InspectorScreen
+from foldline.tui.transcript import rows
+from support.agents import Gate, Hang, calling, said
+from support.history import history
+from support.live import FULL, Live, Spoken, live, session_in
+from support.stories import shop
+
+LONG_ANSWER = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(40))
+
+
+def prompts(running: Live) -> list[str]:
+    return [entry.text for entry in running.entries if isinstance(entry, UserMessage)]
+
+
+async def fill(running: Live) -> None:
+    """Prompts until the next one has to wait for a fold."""
+    for _ in range(6):
+        await running.ask(FULL)
+    assert running.agent.must_fold(running.agent.session.projection.view[-2].message.parts)
+
+
+# --- prompts ----------------------------------------------------------------------------------------
+
+
+async def test_a_prompt_is_answered(tmp_path: Path) -> None:
+    async with live(tmp_path / "shop-api", "Hello **there**") as running:
+        await running.ask("hi")
+        assert " ┃ ❯ hi" in running.text and " ┃   Hello there" in running.text
+        assert "shop-api ▸ hi" in running.screen[0]
+        assert running.editor_text == ""
+
+
+async def test_prompts_typed_before_the_session_is_open_are_sent_in_order(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    async with live(tmp_path / "other") as donor:
+        agent = donor.agent
+
+        def load() -> object:
+            asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(20)
+            return agent
+
+        app = FoldlineApp(load, root=tmp_path, prompt="first")  # type: ignore[arg-type]
+        async with app.run_test(size=(120, 36)) as pilot:
+            early = Live(app, pilot, donor.llm, agent)
+            await early.enter("second")
+            assert "2 queued" in early.text
+            opened.set()
+            await early.until(lambda: app.runner is not None)
+            await early.until(lambda: prompts(early) == ["first", "second"])
+            await early.at_rest()
+            assert "queued" not in early.text
+
+
+async def test_a_session_that_cannot_be_opened_ends_the_program_with_its_sentence(tmp_path: Path) -> None:
+    def load() -> object:
+        raise FoldlineError("There is no session x: foldline sessions lists them.")
+
+    app = FoldlineApp(load, root=tmp_path)  # type: ignore[arg-type]
+    async with app.run_test() as pilot:
+        await Live(app, pilot, None, None).until(lambda: app.failure)  # type: ignore[arg-type]
+    assert app.failure == "There is no session x: foldline sessions lists them."
+    assert app.return_code == 1
+
+
+async def test_prompts_typed_while_it_works_wait_and_are_sent_in_order(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with live(tmp_path, Gate(opened, "one is done")) as running:
+        await running.enter("one")
+        await running.llm.silent.wait()
+        await running.enter("two")
+        await running.enter("three")
+        await running.drawn()
+        assert "2 queued" in running.text
+        opened.set()
+        await running.until(lambda: len(prompts(running)) == 3)
+        await running.at_rest()
+        assert prompts(running) == ["one", "two", "three"]
+        assert "queued" not in running.text
+
+
+async def test_escape_during_a_turn_pauses_the_queue_and_keeps_what_was_said(tmp_path: Path) -> None:
+    async with live(tmp_path, Hang("Half a sen")) as running:
+        await running.enter("one")
+        await running.llm.silent.wait()
+        await running.enter("two")
+        await running.press("escape")
+        await running.at_rest()
+        assert "Half a sen" in running.text and "cancelled here" in running.text
+        assert "‖ 1 queued" in running.text and "Cancelled" in running.text
+        assert prompts(running) == ["one"]
+        await running.press("enter")
+        await running.at_rest()
+        assert prompts(running) == ["one", "two"]
+
+
+async def test_a_failed_request_is_told_in_full_in_the_transcript(tmp_path: Path) -> None:
+    sentence = "The key was refused by the server at https://api.example.com: check OPENAI_API_KEY, " * 2
+    async with live(tmp_path, LLMError(sentence.strip(), status=401), size=(80, 24)) as running:
+        await running.ask("hi")
+        told = " ".join(line.strip() for line in running.transcript_rows())
+        assert f"✗ {sentence.strip()}" in told
+        assert any("✗ The key was refused" in line for line in running.screen[-3:])
+
+
+# --- folds ------------------------------------------------------------------------------------------
+
+
+async def test_a_prompt_is_held_while_a_fold_makes_room(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    summary = Gate(opened, "## Goal\n- all of it")
+    async with live(tmp_path, window=16_384, summaries=(summary,)) as running:
+        await fill(running)
+        await running.enter(f"And now. {FULL}")
+        await running.until(lambda: running.app.state.compacting is not None and running.llm.silent.is_set())
+        await running.drawn()
+        assert "held And now. All there is" in running.text and "1 held" in running.text
+        assert "Compacting · threshold" in running.text
+        assert "And now." not in "".join(running.transcript_rows())
+        opened.set()
+        await running.until(lambda: len(prompts(running)) == 7)
+        await running.at_rest()
+        assert "entries folded · Enter to read" in "\n".join(
+            block.text() for block in running.blocks if block.key[0] == running.entries[-4].index
+        )
+        assert "1 held" not in running.text
+
+
+async def test_escape_during_the_fold_gives_the_prompt_back(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384, summaries=(Hang(),)) as running:
+        await fill(running)
+        await running.enter(f"And now. {FULL}")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.press("escape")
+        await running.at_rest()
+        assert running.editor_text.startswith("And now.")
+        assert "Compaction cancelled: nothing was folded" in running.text
+        assert running.agent.session.projection.folds == [] and "1 held" not in running.text
+
+
+async def test_escape_during_the_fold_with_text_in_the_editor_keeps_the_prompt_first(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384, summaries=(Hang(),)) as running:
+        await fill(running)
+        await running.enter(f"And now. {FULL}")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.enter("queued behind it")
+        await running.type("a draft")
+        await running.press("escape")
+        await running.at_rest()
+        assert running.editor_text == "a draft"
+        assert "‖ 2 queued" in running.text and "1    ‖ And now." in running.text
+        assert "2    ‖ queued behind it" in running.text
+        await running.press("enter")
+        await running.at_rest()
+        assert prompts(running)[-3:][0].startswith("And now.")
+        assert prompts(running)[-2:] == ["queued behind it", "a draft"]
+        folds = running.agent.session.projection.folds
+        held = next(
+            entry.index for entry in running.entries if entry.type == "user" and "And now." in entry.text
+        )
+        assert all(fold.index > held for fold in folds), "it went unfolded, once"
+
+
+async def test_a_commit_turns_rails_adds_one_line_and_moves_no_row(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with live(tmp_path, window=16_384, summaries=(Gate(opened, "## Goal\n- all"),)) as running:
+        for number in range(9):
+            running.llm.script.append(f"Answer {number}.\n\nIn two paragraphs.")
+            await running.ask(f"Question {number}. {'Words to fill the window. ' * 20}")
+        await running.press("pageup")
+        assert not running.app.chat.transcript.follow
+        await running.enter("/compact")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.drawn()
+        before, rails, top = running.transcript_rows(), running.rails(), running.app.chat.transcript.top
+        planned = next(block for block in running.blocks if "◆" in str(getattr(block, "right", "")))
+        assert set(rails) <= {"┃", "┣", " "}
+        opened.set()
+        await running.at_rest()
+        after = running.transcript_rows()
+        assert [row.replace("◆", " ") for row in before] == [row.replace("◆", " ") for row in after]
+        assert running.app.chat.transcript.top == top
+        assert "┊" in running.rails()
+        fold = running.agent.session.projection.folds[-1]
+        assert fold.first_kept_index == planned.key[0]
+        assert [block.key for block in running.blocks][-1] == (fold.index, 0)
+        await running.press("ctrl+end")
+        assert "entries folded · Enter to read" in running.text
+
+
+async def test_compact_with_a_focus_folds_at_once(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384) as running:
+        for _ in range(3):
+            await running.ask(FULL)
+        await running.enter("/compact the payments table")
+        await running.until(lambda: running.agent.session.projection.folds)
+        await running.at_rest()
+        (fold,) = running.agent.session.projection.folds
+        assert fold.focus == "the payments table" and fold.reason == "manual"
+        assert "the payments table" in running.llm.summary_requests[-1].messages[-1].text
+        assert "Folds" in running.text and f"┊ {fold.index} " in running.text
+
+
+async def test_undo_brings_the_rails_back(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384) as running:
+        for _ in range(3):
+            await running.ask(FULL)
+        await running.enter("/compact")
+        await running.until(lambda: running.agent.session.projection.folds)
+        await running.at_rest()
+        assert "┊" in running.rails() + "".join(running.screen)
+        await running.enter("/undo")
+        await running.until(lambda: not running.agent.session.projection.compactions())
+        await running.at_rest()
+        assert "┊" not in running.rails() and "undone" in running.text
+        assert f"fold {running.agent.session.projection.folds[0].index} undone" in running.text
+
+
+async def test_clear_takes_the_rails_away_and_keeps_the_lines(tmp_path: Path) -> None:
+    async with live(tmp_path, "Hello there") as running:
+        await running.ask("hi")
+        await running.enter("/clear")
+        await running.until(lambda: "context cleared" in running.text)
+        await running.at_rest()
+        assert "hi" in running.text and "Hello there" in running.text
+        assert "┃" not in running.rails()
+
+
+async def test_the_cut_is_marked_at_a_tool_call_where_the_answer_has_no_text(tmp_path: Path) -> None:
+    story = history().system("s")
+    for number in range(4):
+        story.user(f"Question {number}").step("read", "text " * 400, path=f"a{number}.py").assistant("Read.")
+    session = Session.from_entries(session_in(tmp_path).header, story.entries)
+    async with live(tmp_path, session=session) as running:
+        transcript = running.app._transcript
+        assert transcript is not None
+        transcript.plan_cut(10)  # the answer that only calls a tool
+        await running.pilot.pause()
+        rows_with_mark = [line for line in running.screen if line.startswith(" ┣")]
+        assert len(rows_with_mark) == 1 and "▸ read  a2.py" in rows_with_mark[0]
+
+
+# --- what is written while it is written --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello",
+        "Hello **there**\n\n- one\n- two\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
+        LONG_ANSWER,
+        "移动端重试仍然会产生两个订单。先找出原因,不要修改任何东西。",
+        "[/nope] list[str] \x1b[2J\x1b]0;title\x07 \x9b2J",
+    ],
+)
+async def test_streamed_blocks_are_the_final_blocks(tmp_path: Path, text: str) -> None:
+    spoken = Spoken()
+    async with live(tmp_path, spoken) as running:
+        await running.enter("go on")
+        await running.llm.silent.wait()
+        for start in range(0, len(text), 7):
+            spoken.say(text[start : start + 7])
+            if start % 70 == 0:
+                await running.drawn()
+        await running.until(lambda: spoken.pieces.empty())
+        await running.drawn()
+        index = running.agent.session.next_index
+        streamed = [part for part in running.shown if part[0][0] == index]
+        on_screen = running.transcript_rows()
+        spoken.end()
+        await running.at_rest()
+        assert [part for part in running.shown if part[0][0] == index] == streamed
+        whole = markdown_blocks(text, index, rows.TEXT_PIECE, indent=rows.INDENT)
+        assert [(block.key, block.gap, block.text()) for block in whole] == streamed
+        assert running.transcript_rows() == on_screen
+        assert "\x1b" not in running.text and "\x9b" not in running.text
+
+
+async def test_an_answer_that_comes_in_one_piece_is_shown_once(tmp_path: Path) -> None:
+    async with live(tmp_path, "Hello there, all at once.") as running:
+        await running.ask("hi")
+        assert sum("Hello there, all at once." in part[2] for part in running.shown) == 1
+
+
+async def test_a_cancelled_step_leaves_no_ghost_text(tmp_path: Path) -> None:
+    spoken = Spoken()
+    async with live(tmp_path, spoken) as running:
+        await running.enter("go on")
+        await running.llm.silent.wait()
+        spoken.think("I wonder what")
+        await running.until(lambda: "I wonder what" in running.text)
+        await running.press("escape")
+        await running.at_rest()
+        assert "I wonder what" not in running.text
+        assert "cancelled here" in running.text
+        kept = {entry.index for entry in running.entries}
+        assert {part[0][0] for part in running.shown} <= kept
+
+
+async def test_an_empty_answer_takes_its_thinking_with_it(tmp_path: Path) -> None:
+    spoken = Spoken()
+    async with live(tmp_path, spoken) as running:
+        await running.enter("go on")
+        await running.llm.silent.wait()
+        spoken.think("half a thought")
+        await running.until(lambda: "half a thought" in running.text)
+        spoken.end()
+        await running.at_rest()
+        assert "half a thought" not in running.text
+
+
+async def test_reading_above_is_not_disturbed_by_what_streams_below(tmp_path: Path) -> None:
+    spoken = Spoken()
+    async with live(tmp_path, LONG_ANSWER, spoken, size=(80, 24)) as running:
+        await running.ask("a long one")
+        await running.enter("more")
+        await running.llm.silent.wait()
+        await running.press("pageup")
+        before = running.transcript_rows()
+        for number in range(30):
+            spoken.say(f"Line {number}\n\n")
+        await running.until(lambda: spoken.pieces.empty())
+        await running.drawn()
+        assert running.transcript_rows() == before
+        assert "new below, End" in running.text
+        spoken.end()
+        await running.at_rest()
+        assert running.transcript_rows() == before
+        await running.press("end")
+        assert "Line 29" in running.text and "new below" not in running.text
+
+
+# --- tools ------------------------------------------------------------------------------------------
+
+
+async def test_the_output_of_a_running_command_is_seen_as_a_terminal_shows_it(tmp_path: Path) -> None:
+    gate = tmp_path / "go"
+    command = (
+        f'printf "\\tone\\n10%%\\r100%%\\n\\033[31mred\\033[0m\\n"; until [ -e {gate} ]; do sleep 0.02; done'
+    )
+    folder = tmp_path / "work"
+    async with live(folder, calling(("bash", {"command": command})), "done") as running:
+        await running.enter("run it")
+        await running.until(lambda: "red" in [row.strip() for row in running.transcript_rows()])
+        await running.drawn()
+        shown = [row.strip() for row in running.transcript_rows()]
+        assert "one" in shown and "100%" in shown and "red" in shown
+        assert "Running · bash printf" in running.text and "Esc cancels" in running.text
+        gate.touch()
+        await running.at_rest()
+        assert "exit 0" in running.text
+        assert "100%" not in [row.strip() for row in running.transcript_rows()], "its row is closed"
+
+
+async def test_enter_opens_a_tool_row_in_place_and_closes_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("alpha\nbeta\n")
+    async with live(tmp_path, calling(("read", {"path": "a.txt"})), "done") as running:
+        await running.ask("read it")
+        closed = running.shown
+        call = next(key for key, _, text in closed if "▸ read" in text)
+        running.app.chat.transcript.focus()
+        running.app.chat.transcript.cursor_to(call)
+        await running.press("enter")
+        assert "▾ read" in running.text and "beta" in running.text
+        await running.press("enter")
+        assert running.shown == closed
+        await running.press("ctrl+o")
+        assert "beta" in running.text
+
+
+async def test_a_question_is_answered_and_the_file_changed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("alpha\nbeta\n")
+    edit = (
+        calling(("read", {"path": "a.txt"})),
+        calling(("edit", {"path": "a.txt", "old": "beta", "new": "gamma"}), stem="d"),
+    )
+    async with live(tmp_path, *edit, "done", approvals="ask") as running:
+        await running.enter("change it")
+        await running.until(lambda: running.app.state.question is not None)
+        await running.drawn()
+        assert "edit asks before it runs" in running.text
+        assert "− beta" in running.text and "+ gamma" in running.text
+        running.app._clock.now += 2  # type: ignore[attr-defined]
+        await running.press("alt+y")
+        await running.at_rest()
+        assert (tmp_path / "a.txt").read_text() == "alpha\ngamma\n"
+        assert "a.txt" in "".join(line[87:] for line in running.screen), "in the side list"
+
+
+# --- other screens ----------------------------------------------------------------------------------
+
+
+async def test_the_inspector_opens_live(tmp_path: Path) -> None:
+    async with live(tmp_path, "Hello there", "And again", size=(160, 44)) as running:
+        await running.ask("hi")
+        await running.press("f2")
+        await running.until(lambda: isinstance(running.app.screen, InspectorScreen))
+        assert "Hello there" in running.text and "LLM view" in running.text
+        assert running.app.runner is not None
+        running.app.runner.send("while you look")
+        await running.until(lambda: "And again" in running.text)
+        await running.press("f2")
+        await running.until(lambda: running.app.screen is running.app.chat)
+        await running.at_rest()
+        assert "And again" in running.text
+
+
+async def test_ctrl_c_cancels_from_any_screen(tmp_path: Path) -> None:
+    async with live(tmp_path, Hang("Half")) as running:
+        await running.enter("one")
+        await running.llm.silent.wait()
+        await running.press("f2")
+        await running.until(lambda: isinstance(running.app.screen, InspectorScreen))
+        await running.press("ctrl+c")
+        await running.until(lambda: not running.agent.executor.busy)
+        assert running.app.is_running
+
+
+async def test_one_key_never_quits(tmp_path: Path) -> None:
+    async with live(tmp_path) as running:
+        await running.press("ctrl+q", "ctrl+c")
+        assert running.app.is_running and "Ctrl+C again quits" in running.text
+        await running.press("ctrl+c")
+        await running.until(lambda: running.app.return_value is None and not running.app.is_running)
+
+
+# --- whole histories --------------------------------------------------------------------------------
+
+
+async def test_a_session_that_is_opened_again_looks_as_it_did(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("alpha\n")
+    folder = tmp_path / "w"
+    script = (calling(("bash", {"command": "echo hi"})), "Said **hi**.", said("More", usage=None))
+    async with live(folder, *script, window=16_384) as running:
+        await running.ask("say hi")
+        await running.ask(FULL)
+        await running.ask(FULL)
+        await running.enter("/compact")
+        await running.until(lambda: running.agent.session.projection.folds)
+        await running.at_rest()
+        await running.enter("/undo")
+        await running.at_rest()
+        shown, path = running.shown, running.agent.session.path
+    assert path is not None
+    async with live(folder, session=Session.open(path), window=16_384) as again:
+        assert again.shown == shown
+
+
+async def test_foreign_markup_and_control_sequences_stay_text(tmp_path: Path) -> None:
+    nasty = "[/nope] [bold]list[str] \x1b[2J\x1b]0;x\x07\u202e"
+    story = history().system("s").user(nasty).assistant(nasty, thinking=nasty)
+    story.step("bash", nasty * 3, command=nasty).user("幂等订单：移动端重试")
+    session = Session.from_entries(session_in(tmp_path).header, story.entries)
+    async with live(tmp_path, session=session) as running:
+        await running.press("ctrl+o")
+        assert "[/nope] [bold]list[str]" in running.text
+        assert "幂等订单" in running.text
+        assert not {sign for sign in running.text if ord(sign) < 32 and sign != "\n"}
+        assert "\u202e" not in running.text
+
+
+async def test_rails_letters_and_cut_of_a_folded_history(tmp_path: Path) -> None:
+    session = Session.from_entries(session_in(tmp_path).header, shop().entries)
+    async with live(tmp_path, session=session, size=(120, 60)) as running:
+        rail_of = {line[2:].strip()[:40]: line[1] for line in running.screen if line[1:2] in "┃╏┊┣ "}
+        assert any("Yes, do that." in text and rail == "┣" for text, rail in rail_of.items())
+        assert any("pytest -q" in text and rail == "╏" for text, rail in rail_of.items())
+        assert any("printenv" in text and rail == " " for text, rail in rail_of.items())
+        assert "C " in running.text and "H " in running.text
+
+
+async def test_only_what_is_seen_is_drawn_of_thousands_of_entries(tmp_path: Path) -> None:
+    story = history().system("s")
+    for number in range(1_500):
+        story.user(f"request {number}").step("read", f"text {number}", path=f"f{number % 50}.py").assistant(
+            "ok"
+        )
+    session = Session.from_entries(session_in(tmp_path).header, story.entries)
+    async with live(tmp_path, session=session, window=1_000_000) as running:
+        view = running.app.chat.transcript
+        assert view.count == 4_500 and view.rendered < 100
+        before = view.rendered
+        await running.press("pageup")
+        assert view.rendered - before < 100
+        await running.press("ctrl+o")
+        assert view.rendered - before < 300, "opened calls are drawn when they are seen"
+
+
+async def test_a_streamed_word_draws_its_block_and_computes_no_figure(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    spoken = Spoken()
+    async with live(tmp_path, spoken) as running:
+        await running.enter("go on")
+        await running.llm.silent.wait()
+        spoken.say("Once upon a time ")
+        await running.until(lambda: "Once upon" in running.text)
+        figures = running.app._figures
+        assert figures is not None
+
+        def counted(*_: object) -> None:
+            raise AssertionError("no figure changes by a streamed word")
+
+        monkeypatch.setattr(figures, "room", counted)
+        monkeypatch.setattr(figures, "sidebar", counted)
+        widgets = len(list(running.app.screen.walk_children()))
+        rendered = running.app.chat.transcript.rendered
+        for number in range(20):
+            spoken.say(f"word{number} ")
+            await running.until(lambda n=number: f"word{n}" in running.text)
+        assert running.app.chat.transcript.rendered - rendered <= 2 * 20
+        assert len(list(running.app.screen.walk_children())) == widgets
+        monkeypatch.undo()
+        spoken.end()
+        await running.at_rest()
+
+
+# --- starting ---------------------------------------------------------------------------------------
+
+
+def test_nothing_slow_is_imported_before_the_first_paint() -> None:
+    script = """
+import sys
+from pathlib import Path
+from foldline.tui.app import FoldlineApp
+
+seen = []
+
+class Probe(FoldlineApp):
+    def _start(self):
+        seen.extend(sys.modules)
+        self.exit()
+
+import asyncio
+async def main():
+    app = Probe(lambda: None, root=Path("."))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.pause()
+asyncio.run(main())
+slow = [name for name in seen if name.split(".")[0] in ("pydantic", "openai", "httpx", "aiofiles")]
+slow += [name for name in seen if name.startswith(("foldline.agent", "foldline.protocol", "foldline.llm"))]
+assert seen and not slow, slow
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
