@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foldline.data import config_dir
+
 if TYPE_CHECKING:
     from foldline.protocol import FoldlineError
 
@@ -30,16 +32,6 @@ class Given:
     """The file, environment variable or option it was set by: for people."""
     by_project: bool = False
     """Whether it came with the project's files, which may be somebody else's."""
-
-
-def config_dir(environ: Mapping[str, str]) -> Path:
-    """The user's own folder of settings, prompts and themes: `FOLDLINE_HOME`, else that of this platform."""
-    home = environ.get("FOLDLINE_HOME")
-    if home:
-        return Path(home).expanduser()
-    from platformdirs import user_config_path
-
-    return user_config_path("foldline", appauthor=False)
 
 
 def config_file(environ: Mapping[str, str]) -> Path:

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foldline.agent.layers import config_dir, theme_name
+from foldline.agent.layers import theme_name
+from foldline.data import config_dir
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp

@@ -1,12 +1,11 @@
 """Loads prompts: the user's own file first, then ours; the conversation's language before English."""
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
-from platformdirs import user_config_path
-
 from foldline.context.language import Language
-from foldline.data import data_dir
+from foldline.data import config_dir, data_dir
 from foldline.protocol import FoldlineError
 
 
@@ -17,7 +16,7 @@ def load_prompt(name: str, language: Language = "en") -> str:
     Raises:
         FoldlineError: there is no such prompt, or it cannot be read.
     """
-    folders = [user_config_path("foldline") / "prompts", data_dir("prompts")]
+    folders = [config_dir(os.environ) / "prompts", data_dir("prompts")]
     languages = [folder / language for folder in folders] if language != "en" else []
     for folder in [*languages, *folders]:
         text = _read(folder / f"{name}.md")

@@ -138,9 +138,7 @@ class FoldlineApp(App[None]):
         """The agent and what its session looks like. In a thread: both may take long."""
         agent = self._load()
         # Imported here, not on the event loop, also where they are used later.
-        import foldline.tui.figures
-        import foldline.tui.machine
-        import foldline.tui.runner
+        from foldline.tui import figures, inspector, machine, runner  # noqa: F401
         from foldline.tui.transcript import Transcript
 
         transcript = Transcript(self.chat.transcript, agent.session.projection)

@@ -1,0 +1,147 @@
+"""The real program in a real pseudo-terminal: its raw bytes, and the screen they make."""
+
+import os
+import re
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pexpect
+import pyte
+
+PATIENCE = 30.0
+"""Seconds after which a test that waits for something on the screen fails."""
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+CLEARS = (b"\x1b[2J", b"\x1b[3J", b"\x1b[J", b"\x1b[0J", b"\x1bc", b"\x1b[!p")
+"""What would empty the screen or its scroll-back: erase display, full reset, soft reset."""
+# Sequences pyte takes for others: keyboard protocol (`CSI > 25 u`, `CSI < u`) and queries (`CSI ? n $ p`).
+_UNKNOWN_TO_PYTE = re.compile(rb"\x1b\[[<>=][0-9;]*u|\x1b\[\?[0-9;]*\$p|\x1b\]22;[^\x07]*\x07")
+
+
+class Terminal:
+    """A program and the terminal it runs in."""
+
+    def __init__(self, child: pexpect.spawn, columns: int, rows: int) -> None:
+        self.child = child
+        self.raw = b""
+        self.modes = termios.tcgetattr(child.child_fd)
+        """The line discipline before the program touched it."""
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        self._held = b""
+
+    @property
+    def rows(self) -> list[str]:
+        return list(self._screen.display)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self.rows)
+
+    def read(self) -> bool:
+        """Take what the program has written; whether it still lives."""
+        try:
+            chunk = self.child.read_nonblocking(65_536, timeout=0.05)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.raw += chunk
+        # A sequence may be cut in two by the read: the rest of it comes with the next one.
+        chunk = self._held + chunk
+        cut = chunk.rfind(b"\x1b", max(0, len(chunk) - 24))
+        self._held = b"" if cut < 0 else chunk[cut:]
+        self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", chunk if cut < 0 else chunk[:cut]))
+        return True
+
+    def _flush(self) -> None:
+        self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", self._held))
+        self._held = b""
+
+    def until(self, wanted: str | Callable[["Terminal"], object]) -> None:
+        """Until this text, or this condition, is on the screen."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            alive = self.read()
+            if wanted in self.text if isinstance(wanted, str) else wanted(self):
+                return
+            if self._held and b"\x1b[" in self._held:
+                self._flush()
+                continue
+            if not alive:
+                break
+        raise AssertionError(f"{wanted!r} did not come to the screen:\n{self.text}")
+
+    def send(self, keys: str) -> None:
+        self.child.send(keys)
+
+    def ask(self, text: str) -> None:
+        """Type a prompt and send it, once it is seen in the editor."""
+        self.send(text)
+        self.until(text[-30:])
+        self.send("\r")
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._screen.resize(rows, columns)
+        self.child.setwinsize(rows, columns)
+
+    def ended(self) -> int | None:
+        """Wait for the end; the exit status, or minus the signal that ended it."""
+        deadline = time.monotonic() + PATIENCE
+        while self.read():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the program does not end:\n{self.text}")
+        self.child.wait()
+        return self.child.exitstatus if self.child.signalstatus is None else -self.child.signalstatus
+
+    @property
+    def between(self) -> bytes:
+        """All bytes from the start of the full screen to its end, or to now."""
+        start = self.raw.index(ENTER)
+        end = self.raw.find(LEAVE, start)
+        return self.raw[start : end if end >= 0 else len(self.raw)]
+
+    def not_restored(self) -> list[str]:
+        """What of the terminal is not as it was before the program."""
+        wrong = []
+        for what, on, off in (
+            ("alternate screen", ENTER, LEAVE),
+            ("hidden cursor", b"\x1b[?25l", b"\x1b[?25h"),
+            ("mouse", b"\x1b[?1000h", b"\x1b[?1000l"),
+            ("mouse movement", b"\x1b[?1003h", b"\x1b[?1003l"),
+            ("bracketed paste", b"\x1b[?2004h", b"\x1b[?2004l"),
+            ("no line wrap", b"\x1b[?7l", b"\x1b[?7h"),
+            ("focus reports", b"\x1b[?1004h", b"\x1b[?1004l"),
+            ("keyboard protocol", b"\x1b[>", b"\x1b[<u"),
+        ):
+            if self.raw.rfind(on) > self.raw.rfind(off):
+                wrong.append(what)
+        return wrong
+
+
+@contextmanager
+def terminal(
+    folder: Path, *arguments: str, columns: int = 80, rows: int = 24, **env: str
+) -> Iterator[Terminal]:
+    """`foldline ARGUMENTS` in this folder, with a data home of its own and no key."""
+    folder.mkdir(exist_ok=True, parents=True)
+    home = folder.parent / f"{folder.name}-home"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE", "OPENAI"))}
+    kept |= {"FOLDLINE_HOME": str(home), "TERM": "xterm-256color", "HOME": str(home), "LC_ALL": "C.UTF-8"}
+    kept.pop("NO_COLOR", None)
+    child = pexpect.spawn(
+        str(Path(sys.executable).with_name("foldline")),  # `python -m` would import modules of the folder
+        list(arguments),
+        env={**kept, **env},  # type: ignore[arg-type]  # os._Environ in the stubs
+        cwd=str(folder),
+        dimensions=(rows, columns),
+        timeout=PATIENCE,
+    )
+    # The pseudo-terminal outlives the program, so that its modes can be looked at afterwards.
+    try:
+        yield Terminal(child, columns, rows)
+    finally:
+        child.close(force=True)
