@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 
 from foldline.agent import Agent
 from foldline.history import Session
-from foldline.llm import Chunk, Request, TextChunk, ThinkingChunk
-from foldline.protocol import Entry
+from foldline.llm import Chunk, Request, RetryChunk, TextChunk, ThinkingChunk
+from foldline.protocol import AssistantMessage, Entry
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks import Block
 from support.agents import PATIENCE, PlayedLLM, said
@@ -26,9 +26,10 @@ FULL = "All there is to know about it, again and again. " * 160
 
 @dataclass(frozen=True)
 class Spoken:
-    """An answer the test speaks itself: words as it puts them, `end()` when it has said all."""
+    """An answer the test speaks itself: words as it puts them, `end()` when it has said all, or with
+    another message than its words."""
 
-    pieces: asyncio.Queue[TextChunk | ThinkingChunk | None] = field(default_factory=asyncio.Queue)
+    pieces: asyncio.Queue[Chunk | AssistantMessage | None] = field(default_factory=asyncio.Queue)
 
     def say(self, text: str) -> None:
         self.pieces.put_nowait(TextChunk(text))
@@ -36,24 +37,34 @@ class Spoken:
     def think(self, text: str) -> None:
         self.pieces.put_nowait(ThinkingChunk(text))
 
-    def end(self) -> None:
-        self.pieces.put_nowait(None)
+    def again(self, sentence: str) -> None:
+        """The request failed, and is sent once more in a second."""
+        self.pieces.put_nowait(RetryChunk(sentence, 1.0, 1))
+
+    def end(self, message: AssistantMessage | None = None) -> None:
+        self.pieces.put_nowait(message)
 
 
 class SpeakingLLM(PlayedLLM):
     """Plays `Spoken` answers, too."""
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        if not (request.tools and self.script and isinstance(self.script[0], Spoken)):
+        plays = self.script if request.tools else self._summaries
+        if not plays or not isinstance(plays[0], Spoken):
             async for chunk in super().stream(request):
                 yield chunk
             return
-        self.requests.append(request)
-        spoken, text = self.script.popleft(), ""
+        (self.requests if request.tools else self.summary_requests).append(request)
+        spoken, text = plays.popleft(), ""
         self.silent.set()
         while (piece := await spoken.pieces.get()) is not None:
+            if isinstance(piece, AssistantMessage):
+                yield self._answer(request, piece)
+                return
             if isinstance(piece, TextChunk):
                 text += piece.text
+            elif isinstance(piece, RetryChunk):
+                text = ""
             yield piece
         yield self._answer(request, said(text))
 

@@ -78,11 +78,14 @@ class Terminal:
     def send(self, keys: str) -> None:
         self.child.send(keys)
 
-    def ask(self, text: str) -> None:
-        """Type a prompt and send it, once it is seen in the editor."""
+    def ask(self, text: str, *, wait: bool = True) -> None:
+        """Type a prompt and send it, once it is seen in the editor; wait until it has been answered."""
         self.send(text)
-        self.until(text[-30:])
+        self.until(f"┃ ❯ {text}"[:40])
         self.send("\r")
+        if wait:
+            self.until(f"\n ┃ ❯ {text}"[:40])
+            self.until("Enter sends")
 
     def resize(self, columns: int, rows: int) -> None:
         self._screen.resize(rows, columns)
@@ -131,7 +134,8 @@ def terminal(
     home = folder.parent / f"{folder.name}-home"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE", "OPENAI"))}
     kept |= {"FOLDLINE_HOME": str(home), "TERM": "xterm-256color", "HOME": str(home), "LC_ALL": "C.UTF-8"}
-    kept.pop("NO_COLOR", None)
+    for name in ("NO_COLOR", "COLUMNS", "LINES"):
+        kept.pop(name, None)
     child = pexpect.spawn(
         str(Path(sys.executable).with_name("foldline")),  # `python -m` would import modules of the folder
         list(arguments),

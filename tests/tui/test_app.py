@@ -323,6 +323,23 @@ async def test_an_empty_answer_takes_its_thinking_with_it(tmp_path: Path) -> Non
         assert "half a thought" not in running.text
 
 
+async def test_a_request_that_is_sent_again_takes_back_what_it_had_said(tmp_path: Path) -> None:
+    spoken = Spoken()
+    async with live(tmp_path, spoken) as running:
+        await running.enter("go on")
+        await running.llm.silent.wait()
+        spoken.say("Half of the first")
+        await running.until(lambda: "Half of the first" in running.text)
+        spoken.again("The server broke off.")
+        await running.until(lambda: "Half of the first" not in running.text)
+        spoken.say("The second")
+        await running.until(lambda: "The second" in running.text)
+        assert "The server broke off. Trying again in 1 s" in running.text
+        spoken.end()
+        await running.at_rest()
+        assert [part[2] for part in running.shown][-1] == "The second"
+
+
 async def test_reading_above_is_not_disturbed_by_what_streams_below(tmp_path: Path) -> None:
     spoken = Spoken()
     async with live(tmp_path, LONG_ANSWER, spoken, size=(80, 24)) as running:

@@ -32,6 +32,8 @@ class Calls:
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._under_way: str | None = None
         """Id of the call whose tool has been started."""
+        self._began = 0.0
+        """When that was: the time a call takes is not the time the user took to allow it."""
 
     def answer(self, call_id: str, answer: str) -> None:
         """The user's word on a call that waits for it; ignored where none does."""
@@ -45,9 +47,9 @@ class Calls:
         left = deque(calls)
         try:
             while left:
-                began = time.monotonic()
+                self._began = time.monotonic()
                 outcome = await self._outcome(left[0], room)
-                seconds = None if outcome in _NEVER_RAN else time.monotonic() - began
+                seconds = None if outcome in _NEVER_RAN else time.monotonic() - self._began
                 result = _result(left.popleft(), outcome, seconds)
                 room -= message_tokens(result)
                 await self._finish(result)
@@ -89,6 +91,7 @@ class Calls:
             if answer == "always":
                 desk.policy = allow_always(desk.policy, call.name, title, inside_cwd=inside)
         self._under_way = call.call_id
+        self._began = time.monotonic()
         return await tool.run(arguments, context)
 
     async def _ask(self, call: ToolCallPart, title: str, diff: str | None) -> str:

@@ -201,6 +201,8 @@ class _Heard:
                         pass
                     case RetryChunk():
                         self._text.clear()
+                        # It leaves once more: what was heard of it so far is void, on the screen, too.
+                        emit(events.StepStarted(model=self._desk.llm.info.id, tokens=self._desk.size()))
                         wait = f"{chunk.sentence} Trying again in {chunk.seconds:.0f} s ({chunk.attempt})."
                         emit(events.Notice(level="warning", text=wait))
                     case Answer():

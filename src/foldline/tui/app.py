@@ -49,6 +49,7 @@ Load = Callable[[], "Agent"]
 class FoldlineApp(App[None]):
     """Foldline's chat. `load` is called once the screen is there; prompts typed before it ends are kept."""
 
+    TITLE = "Foldline"
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
     CSS: ClassVar[str] = "Screen { background: ansi_default; }"
@@ -259,6 +260,8 @@ class FoldlineApp(App[None]):
         title = self._runner.agent.session.meta().title
         self._show(replace(self.state, room=self._figures.room(), title=title))
         self.chat.sidebar.show(self._figures.sidebar())
+        if self._transcript is not None:
+            self._draw_in_slices(self._transcript.reweigh(), "weights")
         self._refresh_inspector()
 
     def _refresh_inspector(self) -> None:
@@ -351,9 +354,12 @@ class FoldlineApp(App[None]):
 
     def _open_tools(self) -> None:
         if self._transcript is not None:
-            slices = self._transcript.toggle_all_calls()
-            next(slices, None)
-            self.run_worker(_in_slices(slices), group="slices", exclusive=True)
+            self._draw_in_slices(self._transcript.toggle_all_calls(), "opening")
+
+    def _draw_in_slices(self, slices: "Iterator[None]", group: str) -> None:
+        """Do the first part of something long now, the rest with keys and frames in between."""
+        if next(slices, self) is None:
+            self.run_worker(_in_slices(slices), group=group, exclusive=True)
 
     def _inspect(self, runner: "Runner") -> None:
         from foldline.tui.inspector import InspectorScreen
@@ -405,7 +411,6 @@ class FoldlineApp(App[None]):
 
 
 async def _in_slices(slices: "Iterator[None]") -> None:
-    """Do the rest of something long, and let keys and frames in between."""
     for _ in slices:
         await asyncio.sleep(0)
 

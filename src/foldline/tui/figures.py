@@ -24,13 +24,11 @@ class _Fold:
 
     index: int | None
     """Index of the entry where it cuts."""
-    place: int | None
-    """Where that is in the view, in tokens from its start."""
-    gone: int
-    """Tokens that it takes away."""
+    tail: int
+    """Estimate of what it keeps from there on, before calibration, in tokens."""
 
 
-_NO_FOLD = _Fold(None, None, 0)
+_NO_FOLD = _Fold(None, 0)
 
 
 def _fold(desk: Desk, budget: Budget, reason: Reason) -> _Fold:
@@ -38,12 +36,9 @@ def _fold(desk: Desk, budget: Budget, reason: Reason) -> _Fold:
     if planned is None or planned.cut is None:
         return _NO_FOLD
     cut = planned.cut
-    scale = desk.projection.calibration.scale(desk.projection.model)
-    gone = round(scale * sum(message_tokens(message) for message in cut.folded))
-    tail = round(scale * sum(message_tokens(message) for message in cut.tail))
     # A request that is kept, with nothing folded behind it, stays with its turn.
     index = cut.request.index if cut.request and not cut.prefix else cut.first_kept_index
-    return _Fold(index, max(0, desk.size() - tail), gone)
+    return _Fold(index, sum(message_tokens(message) for message in cut.tail))
 
 
 class Figures:
@@ -70,9 +65,14 @@ class Figures:
         if not self.folding and not room.past_soft:
             return room
         fold = self._planned(budget)
-        gone = min(fold.gone, shares.verbatim) if self.folding else 0
-        weights = replace(weights, folding=gone, verbatim=shares.verbatim - gone)
-        return replace(room, cut=fold.place, weights=weights)
+        if fold.index is None:
+            return room
+        total = desk.projection.tokens + desk.overhead
+        place = max(0, size - round(fold.tail * size / total))
+        gone = min(max(0, place - weights.system - weights.summaries), weights.verbatim)
+        if self.folding:
+            weights = replace(weights, folding=gone, verbatim=weights.verbatim - gone)
+        return replace(room, cut=place, weights=weights)
 
     def cut_index(self) -> int | None:
         """Index of the entry where a fold would cut now."""

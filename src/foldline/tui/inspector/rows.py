@@ -355,7 +355,7 @@ def _result_row(
         brief = f"{brief}, clipped" if brief else "clipped"
     failed = result.is_error or (brief.startswith("exit ") and not brief.startswith("exit 0"))
     if failed and fate != "hidden":
-        brief = f"{brief or 'failed'} ✗"
+        brief = brief if brief.endswith("✗") else f"{brief or 'failed'} ✗"
     room = width - cell_len(lead[0][0]) - cell_len(lead[1][0]) - _TOKENS - 1
     gap = 3 if room - cell_len(brief) - 3 >= _LEAST_TITLE else 1
     room -= cell_len(brief) + gap if brief else 0

@@ -37,6 +37,8 @@ _OUTPUT_KEPT = 8_000
 
 _SLICE = 64
 """Calls that are drawn anew at a time: about 10 ms."""
+_WORTH_IT = 0.02
+"""Change of the calibration from which on weights that are shown look wrong."""
 
 
 class Transcript:
@@ -57,6 +59,7 @@ class Transcript:
         self._writing: Writing | None = None
         self._planned: int | None = None
         self._cut: Key | None = None
+        self._scale = self._scale_now
 
     # --- whole entries -----------------------------------------------------------------------------
 
@@ -170,10 +173,25 @@ class Transcript:
         calls = set(self._calls)
         changed = self._opened & calls or calls
         self._opened = self._opened - calls if self._opened & calls else self._opened | calls
+        yield from self._redrawn(changed)
+
+    def reweigh(self) -> Iterator[None]:
+        """The weights of calls, in slices, where the model's reports have changed what a token is worth."""
+        scale = self._scale_now
+        if abs(scale / self._scale - 1) > _WORTH_IT:
+            self._scale = scale
+            yield from self._redrawn(self._result_of)
+
+    @property
+    def _scale_now(self) -> float:
+        return self._projection.calibration.scale(self._projection.model)
+
+    def _redrawn(self, keys: Iterable[Key]) -> Iterator[None]:
+        """Draw these calls anew, a slice at a time, from the top line on and then what is above it."""
         top = self._view.top
-        from_top = sorted(changed, key=lambda key: (top is not None and key < top[0], key))
-        for start in range(0, len(from_top), _SLICE):
-            for key in from_top[start : start + _SLICE]:
+        ordered = sorted(keys, key=lambda key: (top is not None and key < top[0], key))
+        for start in range(0, len(ordered), _SLICE):
+            for key in ordered[start : start + _SLICE]:
                 self._redraw_call(key, follow=False)
             yield
 
@@ -182,7 +200,7 @@ class Transcript:
     def begin_step(self) -> None:
         """A request leaves; its answer will be the next entry. What an earlier one said in vain goes."""
         self.drop_stream()
-        self._writing = Writing(self._projection.last_index + 1, gap=_gap_below(self._last()))
+        self._writing = Writing(self._projection.last_index + 1, gap=_gap_below(self._last(), None))
 
     def think(self, text: str) -> None:
         if self._writing is not None:
@@ -283,12 +301,14 @@ class Transcript:
         return ((" ", ""), (rail, style), (" ", ""))
 
 
-def _gap_below(above: Block | None) -> int:
-    """Blank lines before an entry: none at the very top, nor below a rule, which sets off enough."""
-    return 0 if above is None or isinstance(above, RuleBlock) else 1
+def _gap_below(above: Block | None, block: Block | None) -> int:
+    """Blank lines before a block: none at the very top, below a rule, and between one call and the next."""
+    if above is None or isinstance(above, RuleBlock):
+        return 0
+    return 0 if block is not None and rows.is_call(block) and rows.is_call(above) else 1
 
 
 def _spaced(blocks: Sequence[Block], above: Block | None) -> list[Block]:
-    if blocks and blocks[0].gap > _gap_below(above):
+    if blocks and blocks[0].gap > _gap_below(above, blocks[0]):
         return [replace(blocks[0], gap=0), *blocks[1:]]
     return list(blocks)

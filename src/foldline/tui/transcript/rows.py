@@ -99,6 +99,10 @@ def call_key(message: AssistantMessage, number: int) -> Key:
     return (message.index, CALL_PIECE + number)
 
 
+def is_call(block: Block) -> bool:
+    return block.key[1] >= CALL_PIECE
+
+
 def thinking_block(index: int, text: str, *, opened: bool) -> RowBlock:
     """Reasoning, on one line until it is opened."""
     body = TextBlock((index, 0), clean(text.strip()), "muted") if opened else None

@@ -67,6 +67,8 @@ def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
         return [_news(news)]
     if question is not None:
         return _question(question, beside, now)
+    if news is not None and news.level == "warning" and fresh:
+        return [_news(news)]  # such as a request that is tried again: what runs can wait to be shown
     if state.busy:
         return _running(state, now)
     return [_news(news)] if news is not None and fresh else []

@@ -1,0 +1,344 @@
+"""The screens of the pictures: the real program on a made-up web shop, at a moment that stands still."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from textual.pilot import Pilot
+
+from foldline.agent import Agent
+from foldline.agent.tools import ToolContext, ToolOutcome, default_tools
+from foldline.context.tokens import estimate_tokens
+from foldline.history import Session
+from foldline.llm import ModelInfo
+from foldline.protocol import Entry, RequestRecord, Title, Usage
+from foldline.tui.app import FoldlineApp
+from support.agents import PATIENCE, calling
+from support.chat_app import Clock
+from support.history import modified, read
+from support.live import SpeakingLLM, Spoken, session_in
+from support.stories import SUMMARY, Story
+
+WINDOW = 131_072
+SERVICE, ROUTES, DEPS = "src/shop/orders/service.py", "src/shop/api/orders.py", "src/shop/api/deps.py"
+REPOSITORY, MIGRATION = "src/shop/orders/repository.py", "migrations/versions/0042_idempotency.py"
+TESTS, LOG = "tests/test_orders.py", "logs/staging-0611.log"
+DIFF = """--- a/src/shop/orders/service.py
++++ b/src/shop/orders/service.py
+@@ -118,2 +118,2 @@
+-existing = await self.orders.by_key(key)
+-if existing: return existing
++order = await self.orders.insert_or_get(draft, key=key)
++replayed = order.id != draft.id
+"""
+
+
+class DatedStory(Story):
+    """A story whose entries were written one after the other, from a given time of the day."""
+
+    def __init__(self, hour: int, minute: int) -> None:
+        super().__init__()
+        self._at = datetime(2026, 3, 14, hour, minute, tzinfo=UTC)
+
+    def add(self, entry: Entry) -> Self:
+        self._at += timedelta(seconds=4)
+        return super().add(entry.model_copy(update={"at": self._at}))
+
+    def wait(self, minutes: float) -> Self:
+        self._at += timedelta(minutes=minutes)
+        return self
+
+    def tool(
+        self, name: str, text: str = "ok", *, seconds: float = 0.0, error: bool = False, **rest: Any
+    ) -> Self:  # type: ignore[override]
+        """As a story's, with the time it took and whether it failed."""
+        super().tool(name, text, **rest)
+        result = self.entries[-1]
+        details = result.details.model_copy(update={"seconds": seconds})  # type: ignore[attr-defined]
+        self.entries[-1] = result.model_copy(update={"details": details, "is_error": error})
+        return self
+
+
+def filler(
+    tokens: int, line: str = "    order = await self.orders.insert_or_get(draft, key=key)  # {n}"
+) -> str:
+    """Text of about so many tokens."""
+    lines = [line.format(n=number) for number in range(tokens // 8 + 1)]
+    every = max(1, estimate_tokens("\n".join(lines)))
+    return "\n".join(lines[: max(1, len(lines) * tokens // every)])
+
+
+def shop_api() -> DatedStory:
+    """The session of the pictures up to the moment before its second fold: about 115k tokens."""
+    story = DatedStory(12, 40)
+    story.system(filler(2_000, "Rule {n}: read before you write, and say what you did."))
+    story.instructions(filler(1_500, "The shop's rule {n}: money is counted in cents."))
+    story.add(Title(title="Idempotent orders"))
+    story.user("Contract with the mobile team: the key is a UUID, kept for 24 hours")
+    story.edit("pin", story.last)
+    for path, tokens in (
+        ("docs/api/orders.md", 9_000),
+        ("pyproject.toml", 2_000),
+        ("alembic.ini", 1_500),
+        ("src/shop/payments/ledger.py", 9_000),
+        ("src/shop/api/schemas.py", 8_000),
+    ):
+        story.user(f"What does {path} say about orders?")
+        story.tool(
+            "read", filler(tokens), brief="312 lines", path=path, files=[read(path)], said="I read it."
+        )
+        story.assistant("Nothing about retries.")
+    kept = story.last + 1
+    story.wait(12).user("Why does the proxy drop the key?")
+    story.fold(kept, SUMMARY, first=6, pins=[3], before=101_300, after=26_100)
+    for question, path, tokens in (
+        ("Move key parsing into a dependency", DEPS, 17_000),
+        ("Measure the endpoint under load", ROUTES, 21_000),
+        ("Where do the double orders come from?", LOG, 22_000),
+        ("Try the migration on staging", REPOSITORY, 21_000),
+    ):
+        story.wait(4).user(question)
+        story.tool(
+            "read", filler(tokens), brief="1,204 lines", path=path, files=[read(path)], said="I read it."
+        )
+        story.assistant("Done.")
+    story.wait(22)
+    story.add(RequestRecord(digest="0" * 64, model="kimi-k2", estimated=90_000, usage=Usage(input=90_000)))
+    story.user("The retry from the mobile app still makes two orders. Find out why before changing anything.")
+    story.tool(
+        "grep", filler(400), brief="14 matches", seconds=0.1, pattern="idempotency_key", path="src tests"
+    )
+    story.tool(
+        "bash",
+        filler(2_200),
+        brief="exit 1 ✗",
+        seconds=6.8,
+        error=True,
+        command="pytest tests/test_orders.py -k retry -x",
+    )
+    story.tool("read", filler(3_100), brief="312 lines", path=SERVICE, files=[read(SERVICE)])
+    story.assistant(
+        "The key is looked up in one transaction and the order inserted in another, so two retries both "
+        "pass. Proposal: unique index per customer, insert first."
+    )
+    story.wait(2)
+    story.user("Yes, do that. Never touch the payments table. Keep the public schema.")
+    story.tool("edit", filler(500), brief="+9 −6", path=SERVICE, files=[modified(SERVICE, 9, 6)], diff=DIFF)
+    story.tool("write", filler(600), brief="24 lines", path=MIGRATION, files=[modified(MIGRATION, 24)])
+    story.tool("bash", filler(5_100), brief="exit 0", seconds=1.4, command="alembic upgrade head --sql")
+    story.tool("read", filler(4_700), brief="401 lines", path=TESTS, files=[read(TESTS)])
+    story.tool("edit", filler(200), brief="+58 −3", path=TESTS, files=[modified(TESTS, 58, 3)])
+    story.tool("bash", filler(4_800), brief="31 passed", seconds=9.3, command="pytest -q")
+    story.assistant(
+        "Done. A retry now gets the first order back; 31 tests pass, 4 of them new. The index is per "
+        "customer and the public schema is unchanged.",
+        usage=Usage(input=115_300, cached=113_000, output=300),
+        model="kimi-k2",
+    )
+    return story
+
+
+def chinese_shop() -> DatedStory:
+    """A session in Chinese: wide characters, emoji and combining marks in every place."""
+    story = DatedStory(9, 12).system("你是一个编程助手。")
+    story.user("移动端重试仍然会产生两个订单。先找出原因,不要修改任何东西,也不要碰支付表。")
+    path = "源代码/订单/服务模块.py"
+    story.tool(
+        "read",
+        filler(900, "订单服务 {n}"),
+        brief="五十行",
+        path=path,
+        files=[read(path)],
+        said="先读取服务模块 👩‍💻。",
+    )
+    story.tool(
+        "bash", filler(90, "通过 {n}"), brief="通过 31 个", seconds=2.5, command="运行 全部 测试 --详细"
+    )
+    return story.assistant(
+        "键在一个事务中查询,订单在另一个事务中插入,所以两次重试都会通过。\n\n"
+        "- 每个客户一个唯一索引\n- 先插入,再读取\n\n"
+        "```python\n订单 = await 仓库.插入或获取(草稿, 键=键)\n```\n\n"
+        "| 文件 | 行 |\n|---|---|\n| 服务模块.py | 31 |\n| 测试订单.py | 58 |"
+    )
+
+
+class SceneApp(FoldlineApp):
+    """The program, with a branch that does not change."""
+
+    branch = ""
+
+    def _look_at_git(self) -> None:  # type: ignore[override]
+        self._git_known(self.branch)
+
+
+class _Waits:
+    """A tool that runs until it is cancelled, under the name of another."""
+
+    def __init__(self, tool: Any) -> None:
+        self._tool = tool
+        self.spec, self.level = tool.spec, tool.level
+        self.title, self.inside, self.preview = tool.title, tool.inside, tool.preview
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        await asyncio.Event().wait()
+        raise AssertionError("never")
+
+
+@dataclass
+class Scene:
+    """A program and what a reader does before the picture is taken."""
+
+    app: SceneApp
+    agent: Agent
+    llm: SpeakingLLM
+    clock: Clock
+    play: Callable[["Scene", Pilot[None]], Any] = field(default=lambda scene, pilot: scene.ready(pilot))
+
+    async def __call__(self, pilot: Pilot[None]) -> None:
+        await self.ready(pilot)
+        await self.play(self, pilot)
+        await self.until(pilot, lambda: self.app._frame is None)
+
+    async def ready(self, pilot: Pilot[None]) -> None:
+        await self.until(pilot, lambda: self.app.runner is not None and self.app._frame is None)
+
+    async def until(self, pilot: Pilot[None], condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                await asyncio.sleep(0.005)
+        await pilot.pause()
+
+    async def enter(self, pilot: Pilot[None], text: str) -> None:
+        self.app.chat.prompt.editor.insert(text)
+        await pilot.pause()
+        await pilot.press("enter")
+
+    async def ask(self, pilot: Pilot[None], text: str) -> None:
+        """Send a prompt and wait for the end of its turn."""
+        count = len(self.agent.session.entries)
+        await self.enter(pilot, text)
+        await self.until(
+            pilot, lambda: len(self.agent.session.entries) > count and not self.agent.executor.busy
+        )
+
+
+def scene(
+    folder: Path,
+    story: DatedStory | None = None,
+    *script: Any,
+    play: Callable[[Scene, Pilot[None]], Any] | None = None,
+    branch: str = "",
+    model: str = "kimi-k2",
+    window: int = WINDOW,
+    summaries: Sequence[Any] = (),
+    approvals: str = "ask",
+    waits: str = "",
+) -> Scene:
+    """The program on this story, in a folder whose name the header shows."""
+    session = _kept(folder, story) if story is not None else session_in(folder)
+    llm = SpeakingLLM(*script, window=window, summaries=tuple(summaries))
+    llm.info = ModelInfo(id=model, window=window)
+    tools = [_Waits(tool) if tool.spec.name == waits else tool for tool in default_tools()]
+    agent = Agent(session, llm=llm, approvals=approvals, tools=tools)  # type: ignore[arg-type]
+    clock = Clock()
+    app = SceneApp(lambda: agent, root=folder, clock=clock)
+    app.branch = branch
+    made = Scene(app, agent, llm, clock)
+    if play is not None:
+        made.play = play
+    return made
+
+
+def _kept(folder: Path, story: DatedStory) -> Session:
+    """A session with the story's entries, on disk, that goes on two minutes after the last of them."""
+    source = Session.from_entries(session_in(folder).header, story.entries)
+    last = story.entries[-1].at
+    assert last is not None
+    home = folder.parent / f"{folder.name}-home"
+    goes_on = last + timedelta(minutes=24)
+    return asyncio.run(
+        source.copy(home=home, cwd=folder, now=lambda: goes_on, session_id="20260314-120000-abcd")
+    )
+
+
+# --- what the reader does -----------------------------------------------------------------------------
+
+
+async def fold_with_a_queue(scene: Scene, pilot: Pilot[None]) -> None:
+    """Picture (a): a threshold fold is drafted, one prompt is held, two wait, a third is being written."""
+    await scene.enter(
+        pilot,
+        "Now the same for POST /orders/{id}/cancel (@src/shop/api/cancel.py), with a test that fires 20 "
+        "requests at once.",
+    )
+    await scene.until(
+        pilot, lambda: scene.app.state.compacting is not None and scene.app.state.compacting.drafted
+    )
+    await scene.enter(pilot, "Then update docs/api/orders.md and the changelog.")
+    await scene.enter(pilot, "When everything is green, make one commit. Do not push.")
+    scene.clock.now += 14.2
+    scene.app.chat.prompt.editor.insert(
+        "Also: a key longer than 64 characters must be a 422, not a 500,\nand say so in the docs"
+    )
+    call_key = next(
+        key
+        for key, made in scene.app._transcript._calls.items()
+        if made.parsed().get("path") == SERVICE and made.name == "edit"  # type: ignore[union-attr]
+    )
+    scene.app._transcript.toggle(call_key)  # type: ignore[union-attr]
+    scene.app.chat.transcript.follow_end()
+    scene.app.chat._show_status()
+
+
+async def fold_and_run(scene: Scene, pilot: Pilot[None]) -> None:
+    """After the fold of picture (a) the held prompt is sent."""
+    count = len(scene.agent.session.projection.folds)
+    await scene.enter(pilot, "Now the same for POST /orders/{id}/cancel, with a test of 20 requests at once.")
+    await scene.until(pilot, lambda: len(scene.agent.session.projection.folds) > count)
+
+
+async def scroll_up(scene: Scene, pilot: Pilot[None]) -> None:
+    """Picture (d): after the fold a test runs, two prompts wait, and the reader has scrolled up."""
+    spoken = scene.llm.script[0]
+    await fold_and_run(scene, pilot)
+    await scene.until(pilot, lambda: scene.llm.silent.is_set())
+    await scene.enter(pilot, "Then update docs/api/orders.md and the changelog.")
+    await scene.enter(pilot, "When everything is green, make one commit. Do not push.")
+    scene.app.chat.prompt.editor.insert("Also: a key longer than 64 characters must be a 422")
+    scene.app.chat.transcript.scroll_lines(-1)
+    spoken.end(calling(("bash", {"command": "pytest -k cancel"}), text="I run the cancel tests first."))
+    await scene.until(pilot, lambda: scene.app.state.tools and scene.app._frame is None)
+    scene.clock.now += 4.0
+    scene.app.chat._show_status()
+
+
+async def ask_for_an_edit(scene: Scene, pilot: Pilot[None]) -> None:
+    """A call waits for the reader's word."""
+    await scene.enter(pilot, "Make cancel idempotent, too")
+    await scene.until(pilot, lambda: scene.app.state.question is not None)
+
+
+async def inspect_after_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
+    """Picture (b): the Inspector, its cursor on an entry that the fold has summarised."""
+    await fold_and_run(scene, pilot)
+    await scene.until(pilot, lambda: not scene.agent.executor.busy)
+    await pilot.press("f2")
+    await scene.until(pilot, lambda: scene.app._inspector is not None and scene.app._inspector.is_current)
+    fold = scene.agent.session.projection.folds[-1]
+    history = scene.app._inspector.panels.history.view  # type: ignore[union-attr]
+    history.cursor_to((fold.first_kept_index - 2, 0))
+
+
+def held_fold() -> tuple[Spoken]:
+    """A summary of which 2,000 tokens are written, and no more."""
+    summary = Spoken()
+    summary.say(filler(2_100))
+    return (summary,)
+
+
+def written_fold() -> tuple[str]:
+    """A summary as a model writes it."""
+    return (SUMMARY,)

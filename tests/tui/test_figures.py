@@ -1,0 +1,80 @@
+"""The figures of meter and side list: what they say of a history, and that they are not made anew in vain."""
+
+from pathlib import Path
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.history import Session
+from foldline.tui import figures
+from foldline.tui.figures import Figures
+from support.agents import PlayedLLM
+from support.history import history, modified, read
+from support.live import session_in
+from support.stories import Story
+
+
+def figures_of(folder: Path, story: Story, window: int = 32_768) -> Figures:
+    session = Session.from_entries(session_in(folder).header, story.entries)
+    return Figures(Agent(session, llm=PlayedLLM(window=window)).desk)
+
+
+def long_story(turns: int) -> Story:
+    story = Story().system("prompt")
+    for number in range(turns):
+        story.user(f"question {number}").assistant("All there is to know about it. " * 120)
+    return story
+
+
+def test_the_categories_add_up_to_the_size(tmp_path: Path) -> None:
+    made = figures_of(tmp_path, long_story(40))
+    for reason in (None, "threshold", "manual"):
+        made.folding = reason  # type: ignore[assignment]
+        room = made.room()
+        assert room.weights.total == room.size
+
+
+def test_what_a_fold_takes_away_ends_at_the_cut(tmp_path: Path) -> None:
+    made = figures_of(tmp_path, long_story(40))
+    assert made.room().weights.folding == 0
+    made.folding = "threshold"
+    room = made.room()
+    weights = room.weights
+    assert room.cut == weights.system + weights.summaries + weights.folding
+    assert weights.folding > 0 and weights.verbatim > 0
+
+
+def test_below_the_soft_mark_no_cut_is_shown(tmp_path: Path) -> None:
+    assert figures_of(tmp_path, long_story(3)).room().cut is None
+
+
+def test_a_plan_is_made_once_for_a_view_that_hardly_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = figures_of(tmp_path, long_story(40))
+    made.room()
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("planned again")
+
+    monkeypatch.setattr(figures, "plan", never)
+    made.room()
+    assert made.cut_index() is not None
+    made.folding = "manual"
+    with pytest.raises(AssertionError, match="planned again"):
+        made.room()
+
+
+def test_a_window_too_small_to_work_in_is_shown_all_the_same(tmp_path: Path) -> None:
+    room = figures_of(tmp_path, long_story(3), window=1_000).room()
+    assert (room.window, room.threshold, room.cut) == (1_000, None, None)
+
+
+def test_paths_in_the_folder_are_shown_from_there(tmp_path: Path) -> None:
+    inside, outside = str(tmp_path / "src" / "a.py"), "/etc/hosts"
+    story = history().system("s").user("look")
+    story.step("read", "text", files=[read(outside)]).step("edit", "ok", files=[modified(inside, 3, 1)])
+    session = Session.from_entries(session_in(tmp_path).header, story.entries)
+    data = Figures(Agent(session, llm=PlayedLLM()).desk).sidebar()
+    assert [file.path for file in data.modified] == ["src/a.py"]
+    assert [file.path for file in data.read] == ["/etc/hosts"]

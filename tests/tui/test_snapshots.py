@@ -1,0 +1,123 @@
+"""Every screen as a picture. Look at it before accepting it: `pytest … --snapshot-update`, then svg2png."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from support import scenes
+from support.agents import calling
+from support.live import Spoken
+from support.scenes import Scene, scene
+
+Compare = Callable[..., bool]
+
+
+@pytest.fixture(autouse=True)
+def pinned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Time zone and colours as they were when the pictures were taken."""
+    monkeypatch.setenv("TZ", "UTC")
+    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Callable[..., Scene]:
+    """A scene in the folder of the pictures."""
+
+    def build(*args: Any, **options: Any) -> Scene:
+        options = {"branch": "orders-idempotent ±3", **options}
+        return scene(tmp_path / "shop-api", *args, **options)
+
+    return build
+
+
+def taken(compare: Compare, made: Scene, size: tuple[int, int]) -> bool:
+    return compare(made.app, terminal_size=size, run_before=made)
+
+
+def keys(*pressed: str) -> Callable[[Scene, Pilot[None]], Any]:
+    async def press(_: Scene, pilot: Pilot[None]) -> None:
+        await pilot.press(*pressed)
+
+    return press
+
+
+def test_chat_idle(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    assert taken(snap_compare, shop(), (120, 36))
+
+
+def test_chat_folding(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(scenes.shop_api(), play=scenes.fold_with_a_queue, summaries=scenes.held_fold())
+    assert taken(snap_compare, made, (120, 36))
+
+
+def test_chat_scrolled_in_a_small_terminal(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(
+        scenes.shop_api(),
+        Spoken(),
+        play=scenes.scroll_up,
+        summaries=scenes.written_fold(),
+        waits="bash",
+        approvals="all",
+    )
+    assert taken(snap_compare, made, (80, 24))
+
+
+def test_chat_with_a_question(snap_compare: Compare, shop: Callable[..., Scene], tmp_path: Path) -> None:
+    folder = tmp_path / "shop-api"
+    folder.mkdir()
+    (folder / "cancel.py").write_text(
+        "async def cancel(id):\n    order = await by_id(id)\n    return order\n"
+    )
+    script = (
+        calling(("read", {"path": "cancel.py"}), text="I look at it first."),
+        calling(
+            (
+                "edit",
+                {"path": "cancel.py", "old": "await by_id(id)", "new": "await cancel_once(id, key=key)"},
+            ),
+            text="One line has to change.",
+            stem="d",
+        ),
+    )
+    assert taken(snap_compare, shop(None, *script, play=scenes.ask_for_an_edit), (100, 30))
+
+
+def test_help(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    assert taken(snap_compare, shop(play=keys("f1")), (120, 36))
+
+
+def test_palette(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    assert taken(snap_compare, shop(play=keys("ctrl+p")), (120, 36))
+
+
+def test_inspector(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(scenes.shop_api(), play=scenes.inspect_after_the_fold, summaries=scenes.written_fold())
+    assert taken(snap_compare, made, (160, 44))
+
+
+def test_inspector_in_a_small_terminal(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(scenes.shop_api(), play=scenes.inspect_after_the_fold, summaries=scenes.written_fold())
+    assert taken(snap_compare, made, (80, 24))
+
+
+def test_chinese_chat(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(scenes.chinese_shop(), play=keys("ctrl+o", "ctrl+end"), branch="主分支 ±2")
+    assert taken(snap_compare, made, (100, 40))
+
+
+def test_chat_without_colour(
+    snap_compare: Compare, shop: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "NO_COLOR", "1")
+    made = shop(scenes.shop_api(), play=scenes.fold_with_a_queue, summaries=scenes.held_fold())
+    assert taken(snap_compare, made, (120, 36))
