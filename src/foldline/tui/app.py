@@ -266,23 +266,7 @@ class FoldlineApp(App[None]):
 
     def _refresh_inspector(self) -> None:
         if self._inspector is not None and self._inspector.is_mounted and self._runner is not None:
-            self._inspector.refresh_from(self._runner.agent.session.projection, activity=self._activity())
-
-    def _activity(self) -> str:
-        """What the agent does just now, for the Inspector's header."""
-        from foldline.tui.state import Idle, RunningTool, Stepping
-
-        if self.state.compacting is not None:
-            return "compacting"
-        match self.state.activity:
-            case Idle():
-                return ""
-            case Stepping():
-                return "request in flight"
-            case RunningTool() as tool:
-                return f"running {tool.name}"
-            case _:
-                return "working"
+            self._inspector.refresh_from(self._runner.agent.session.projection, activity=self.state.doing)
 
     def _show(self, state: ChatState) -> None:
         self.state = state

@@ -170,6 +170,21 @@ class ChatState:
         return self.compacting is not None or not isinstance(self.activity, Idle)
 
     @property
+    def doing(self) -> str:
+        """What the agent does just now, in a few words; empty where nothing runs."""
+        if self.compacting is not None:
+            return "compacting"
+        match self.activity:
+            case Idle():
+                return ""
+            case Working():
+                return "working"
+            case Stepping():
+                return "request in flight"
+            case RunningTool():
+                return f"running {self.activity.name}"
+
+    @property
     def question(self) -> Question | None:
         return self.questions[0] if self.questions else None
 
