@@ -114,10 +114,6 @@ class Projection(ViewState):
         undo = Undo(index=self.last_index + 1, target=target)
         return undo_refusal(undo, self._undos, self._markers, self._checkpoints)
 
-    def view_is_prefix_of(self, later: Sequence[ViewItem]) -> bool:
-        """Whether `later` only adds items to the present view."""
-        return [item.key for item in later[: len(self.view)]] == [item.key for item in self.view]
-
     # --- folding in one more entry ---------------------------------------------------------------
 
     def append(self, entry: Entry) -> None:

@@ -29,7 +29,7 @@ from foldline.protocol import (
 from .stubs import hidden_stub, with_text
 from .tokens import message_tokens
 from .undoing import ViewMarker
-from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, is_preamble
+from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, is_preamble, total_tokens
 
 Key = tuple[int, int]
 
@@ -157,7 +157,7 @@ class ViewState:
 
     def _set_view(self, view: list[ViewItem]) -> None:
         self.view = view
-        self.tokens = sum(item.tokens for item in view)
+        self.tokens = total_tokens(view)
 
     def _set_fate(self, key: Key, fate: Fate) -> None:
         if self._recorded is not None:

@@ -283,20 +283,10 @@ class ChatScreen(Screen[None]):
         event.stop()
         self.remark(event.sentence)
 
-    @on(Prompt.QueueEdited)
-    def _queue_edited(self, event: Prompt.QueueEdited) -> None:
-        event.stop()
-        self.post_message(QueueEdited(event.before, event.after, event.paused))
-
     @on(Prompt.EndWanted)
     def _end_wanted(self, event: Prompt.EndWanted) -> None:
         event.stop()
         self.transcript.follow_end()
-
-    @on(QuestionDock.Answered)
-    def _answered(self, event: QuestionDock.Answered) -> None:
-        event.stop()
-        self.post_message(QuestionAnswered(event.call_id, event.answer))
 
     @on(QuestionDock.TooSoon)
     def _too_soon(self, event: QuestionDock.TooSoon) -> None:

@@ -13,9 +13,9 @@ Remark = Callable[[str], None]
 
 def open_help(app: App[Any]) -> None:
     """All keys and commands."""
-    from foldline.tui.help import HelpScreen
+    from foldline.tui.help import HelpScreen, help_blocks
 
-    app.push_screen(HelpScreen())
+    app.push_screen(HelpScreen("Help: keys and commands", help_blocks()))
 
 
 def open_palette(app: App[Any], state: ChatState, chosen: Callable[[str | None], None]) -> None:

@@ -1,6 +1,6 @@
-"""The help screen: every key and command, from the registry."""
+"""The help screen, and what it says of the chat: every key and command, from the registry."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -30,17 +30,18 @@ def help_blocks() -> Iterator[Block]:
 
 
 class _Edge(Lines):
-    def __init__(self, top: bool) -> None:
+    def __init__(self, top: bool, words: str) -> None:
         super().__init__()
         self._top = top
+        self._words = words
 
     def lines(self, width: int) -> list[list[tuple[str, str]]]:
-        words = "Help: keys and commands" if self._top else "Esc closes · ↑↓ PgUp PgDn scroll"
-        return [edge(HEAVY, self._top, ((words, "text bold" if self._top else "muted"),), (), width)]
+        style = "text bold" if self._top else "muted"
+        return [edge(HEAVY, self._top, ((self._words, style),), (), width)]
 
 
 class HelpScreen(ModalScreen[None]):
-    """Over the chat; closing it gives everything back as it was."""
+    """Keys and what they do, over any screen; closing it gives everything back as it was."""
 
     DEFAULT_CSS: ClassVar[str] = """
     HelpScreen { align: center middle; background: transparent; }
@@ -55,10 +56,15 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,f1,question_mark,q", "close", "Close", show=False, priority=True)
     ]
 
+    def __init__(self, title: str, blocks: Iterable[Block]) -> None:
+        super().__init__()
+        self._heading = title
+        self._blocks = blocks
+
     def compose(self) -> ComposeResult:
-        yield _Edge(True)
-        yield BlockView(help_blocks(), gutter_width=1, cursor=False, follow=False)
-        yield _Edge(False)
+        yield _Edge(True, self._heading)
+        yield BlockView(self._blocks, gutter_width=1, cursor=False, follow=False)
+        yield _Edge(False, "Esc closes · ↑↓ PgUp PgDn scroll")
 
     def on_mount(self) -> None:
         self._fit()

@@ -1,8 +1,11 @@
-"""What the chat screen tells the program."""
+"""What the chat screen and its widgets tell the program."""
+
+from typing import Literal
 
 from textual.message import Message
 
-from foldline.tui.widgets.approval import Answer
+Answer = Literal["once", "always", "deny"]
+"""The reader's word on a tool call."""
 
 
 class PromptSubmitted(Message):

@@ -4,16 +4,15 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.tui import numbers
-from foldline.tui.blocks import BlockView, clean_line
+from foldline.tui.blocks import clean_line
 from foldline.tui.blocks.cells import Span
+from foldline.tui.help import HelpScreen
 from foldline.tui.inspector.keys import help_blocks
-from foldline.tui.inspector.panel import Edge
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.rows import Piece, piece, row
@@ -45,45 +44,6 @@ class InspectorHeader(Lines):
         right.append(piece(f"· {self._share}", "text", rank=1, gap=1))
         right.append(Piece(((" · ", "muted"), ("F1", "accent"), (" help", "muted")), rank=3, gap=0))
         return [row([where], right, width)]
-
-
-class InspectorHelp(ModalScreen[None]):
-    """Over the Inspector; closing it gives everything back as it was."""
-
-    DEFAULT_CSS: ClassVar[str] = """
-    InspectorHelp { align: center middle; background: transparent; }
-    InspectorHelp > BlockView {
-        width: 84; max-width: 100%;
-        border-left: heavy $role-accent; border-right: heavy $role-accent; background: ansi_default;
-    }
-    InspectorHelp > Edge { width: 84; max-width: 100%; background: ansi_default; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1,question_mark,q", "close", "Close", show=False, priority=True)
-    ]
-
-    def compose(self) -> ComposeResult:
-        upper, lower = Edge(top=True), Edge(top=False)
-        upper.show((("Inspector: keys", "bold"),), ())
-        lower.show((("Esc closes · ↑↓ PgUp PgDn scroll", "muted"),), ())
-        upper.focus_is_inside(True)
-        lower.focus_is_inside(True)
-        yield upper
-        yield BlockView(help_blocks(), gutter_width=1, cursor=False, follow=False)
-        yield lower
-
-    def on_mount(self) -> None:
-        self._fit()
-        self.query_one(BlockView).focus()
-
-    def on_resize(self) -> None:
-        self._fit()
-
-    def _fit(self) -> None:
-        self.query_one(BlockView).styles.height = max(self.size.height - 4, 3)
-
-    def action_close(self) -> None:
-        self.dismiss()
 
 
 class InspectorScreen(Screen[None]):
@@ -137,4 +97,4 @@ class InspectorScreen(Screen[None]):
     @on(InspectorPanels.HelpRequested)
     def _help(self, event: InspectorPanels.HelpRequested) -> None:
         event.stop()
-        self.app.push_screen(InspectorHelp())
+        self.app.push_screen(HelpScreen("Inspector: keys", help_blocks()))

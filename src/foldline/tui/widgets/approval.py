@@ -1,7 +1,7 @@
 """The question of a tool call, docked above the prompt. It waits; only the reader brings the focus to it."""
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from textual import events
 from textual.message import Message
@@ -11,11 +11,10 @@ from foldline.tui.blocks.cells import Span, Spans, chop_spans, wrap_spans
 from foldline.tui.blocks.clean import clean, clean_line
 from foldline.tui.blocks.diffs import lines_of_diff
 from foldline.tui.commands import BY_ID, key_name
+from foldline.tui.messages import Answer, QuestionAnswered
 from foldline.tui.state import Question
 from foldline.tui.widgets.frames import edge, frame, sides
 from foldline.tui.widgets.lines import Lines
-
-Answer = Literal["once", "always", "deny"]
 
 DEAF_SECONDS = 1.0
 """A question that has just appeared takes no answer: the key was meant for what was there before."""
@@ -44,14 +43,6 @@ class QuestionDock(Lines, can_focus=True):
     DEFAULT_CSS: ClassVar[str] = """
     QuestionDock { display: none; }
     """
-
-    class Answered(Message):
-        """The reader's word on a call."""
-
-        def __init__(self, call_id: str, answer: Answer) -> None:
-            super().__init__()
-            self.call_id = call_id
-            self.answer = answer
 
     class TooSoon(Message):
         """An answer in the first second, not taken."""
@@ -87,7 +78,7 @@ class QuestionDock(Lines, can_focus=True):
         if self._clock() - self._shown_at < DEAF_SECONDS:
             self.post_message(self.TooSoon())
             return
-        self.post_message(self.Answered(self._question.call_id, answer))
+        self.post_message(QuestionAnswered(self._question.call_id, answer))
 
     def on_key(self, event: events.Key) -> None:
         if answer := ANSWERS.get(event.key):

@@ -19,6 +19,7 @@ from foldline.tui.inputs import (
     completing,
     parse_input,
 )
+from foldline.tui.messages import QueueEdited
 from foldline.tui.recall import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.completion import Candidate, CompletionList
@@ -67,15 +68,6 @@ class Prompt(Lines):
         def __init__(self, sentence: str) -> None:
             super().__init__()
             self.sentence = sentence
-
-    class QueueEdited(Message):
-        """The reader changed the queue from `before` to `after`, or paused or resumed it."""
-
-        def __init__(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
-            super().__init__()
-            self.before = before
-            self.after = after
-            self.paused = paused
 
     class FactsChanged(Message):
         """What Esc would do may be another thing now."""
@@ -223,7 +215,7 @@ class Prompt(Lines):
             case Nothing():
                 waiting = self._state.waiting
                 if waiting.paused and waiting.count:
-                    self.post_message(self.QueueEdited(waiting.queued, waiting.queued, paused=False))
+                    self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=False))
             case PromptText(text=prompt):
                 self._sent(text)
                 self.post_message(self.Submitted(prompt))
@@ -252,7 +244,7 @@ class Prompt(Lines):
         after = (*waiting.queued[:number], *put, *waiting.queued[number + 1 :])
         self.editor.put(waiting.queued[number])
         self.leave_queue()
-        self.post_message(self.QueueEdited(waiting.queued, after, waiting.paused))
+        self.post_message(QueueEdited(waiting.queued, after, waiting.paused))
 
     def _older(self) -> bool:
         if not self.editor.on_first_line:
