@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from foldline.agent.settings import settings_table
+from foldline.agent.settings import model_settings_table, settings_table
 from foldline.tui.commands import commands_table
 
 HERE = Path(__file__).parent
@@ -19,7 +19,15 @@ def pages() -> dict[str, str]:
             "that is set), `.foldline.toml` of the project, the environment (`FOLDLINE_MODEL`, "
             "`FOLDLINE_CONTEXT_WINDOW`, any key as `FOLDLINE_SECTION__KEY`), the command line. "
             "`foldline config` shows what is in force, and who set it.\n\n"
-            f"{settings_table()}"
+            f"{settings_table()}\n"
+            "## For one model\n\n"
+            "A table for a model, by the name the server knows it by, upper and lower case alike. What it "
+            "sets wins over what is set for all in any file; what the environment or the command line sets "
+            "for all speaks for this run, and wins over both. The environment's name for such a key is "
+            "`FOLDLINE_MODELS__NAME__KEY`.\n\n"
+            '```toml\n[models."moonshotai/kimi-k2"]\nwindow = "128k"\nthreshold = "60%"\n\n'
+            '[models."qwen2.5:14b"]\nwindow = 16384\nkeep_recent_tokens = "20%"\n```\n\n'
+            f"{model_settings_table()}"
         ),
     }
 

@@ -60,15 +60,15 @@ async def compact(
     """Fold a session now and commit the fold; None where there was nothing to fold.
 
     Without `strategy` and `llm`, those of the settings in force in the session's folder. An `llm` that was
-    handed in stays open.
+    handed in writes the summary, too, and stays open.
 
     Raises:
         FoldlineError: it failed, or the session is read-only; nothing has changed.
     """
     import os
-    from contextlib import aclosing, nullcontext
+    from contextlib import AsyncExitStack, aclosing
 
-    from foldline.agent.settings import connect_llm, known_window, load_settings
+    from foldline.agent.settings import connect_llm, connect_summariser, known_window, load_settings
     from foldline.compaction import plan, propose
     from foldline.context.budget import budget_for
     from foldline.protocol import FoldlineError
@@ -76,16 +76,22 @@ async def compact(
     if session.read_only:
         raise FoldlineError(session.read_only)
     settings = load_settings(session.cwd, os.environ)
-    async with aclosing(connect_llm(settings, os.environ)) if llm is None else nullcontext(llm) as model:
+    async with AsyncExitStack() as opened:
+        if llm is not None:
+            model = writer = llm
+        else:
+            model = await opened.enter_async_context(aclosing(connect_llm(settings, os.environ)))
+            own = connect_summariser(settings, os.environ)
+            writer = await opened.enter_async_context(aclosing(own)) if own else model
         window = await known_window(model)
-        budget = budget_for(window, model.info.max_output, settings.budget_settings(window))
+        budget = budget_for(window, model.info.max_output, settings.budget_settings(window, model.info.id))
         if plan(session.projection, budget, "manual") is None:
             return None
         session.claim()  # before the model is asked
         proposal = await propose(
             session.projection,
             strategy=strategy or settings.strategy(),
-            llm=model,
+            llm=writer,
             budget=budget,
             reason="manual",
             focus=focus,

@@ -229,16 +229,14 @@ async def test_a_mistake_in_a_tool_is_raised_and_reported_and_hangs_nothing(tmp_
     await agent.aclose()
 
 
-async def test_a_mistake_in_a_strategy_changes_nothing_and_is_reported(tmp_path: Path) -> None:
+async def test_a_mistake_in_a_strategy_is_reported_and_the_ladder_goes_on(tmp_path: Path) -> None:
     agent, watch = agent_in(tmp_path, PlayedLLM(), compaction=BuggyStrategy())
     for n in range(4):
         await agent.prompt(long(n))
-    view = list(agent.session.projection.view)
-    with pytest.raises(ZeroDivisionError):
-        await agent.compact()
-    assert agent.session.projection.view == view
-    assert watch.ends[-1] == ("compact_session", "failed")
-    assert watch.of(events.CompactionEnd)[-1].aborted
+    await agent.compact()
+    assert agent.session.projection.folds[-1].rung == "digest"
+    [told] = [text for text in watch.notices if "BuggyStrategy failed (ZeroDivisionError: a mistake)" in text]
+    assert told.endswith("Folded by a digest without a model.")
     assert (await agent.prompt("and now?")).text == "done"
     await agent.aclose()
 

@@ -16,6 +16,7 @@ from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import Compaction, FoldlineError, RequestRecord, UserMessage, events
 from support.agents import Watch, agent_in, reloaded
 from support.invariants import broken
+from support.job_reader import is_summary_request
 from support.server import RunningServer, Seen, running_server
 
 WINDOW = 32_768
@@ -85,11 +86,11 @@ class Job:
 
 
 def ordinary(requests: list[Seen]) -> list[Seen]:
-    return [seen for seen in requests if "tools" in seen.body]
+    return [seen for seen in requests if not is_summary_request(seen.body)]
 
 
 def summaries(requests: list[Seen]) -> list[Seen]:
-    return [seen for seen in requests if "tools" not in seen.body]
+    return [seen for seen in requests if is_summary_request(seen.body)]
 
 
 def contents(seen: Seen) -> str:
@@ -135,8 +136,10 @@ def test_the_job_completes_and_every_file_is_seen_whole(done: Done) -> None:
     assert refused == []
     assert list(unseen(done.files, done.requests)) == []
     assert len(done.folds) >= 2
-    assert {(fold.rung, fold.reason) for fold in done.folds} == {("strategy", "threshold")}
-    assert all(fold.tokens_after < fold.tokens_before / 2 for fold in done.folds)
+    assert {fold.rung for fold in done.folds} == {"strategy"}
+    assert {fold.reason for fold in done.folds} <= {"threshold", "phase"}
+    # What is left is mostly the newest file, which no request had carried yet.
+    assert all(fold.tokens_after < 0.7 * fold.tokens_before for fold in done.folds)
 
 
 def test_the_view_after_the_job_is_sound_and_the_same_when_loaded_again(done: Done) -> None:
@@ -148,7 +151,7 @@ def test_between_folds_each_request_is_served_from_the_cache_of_the_one_before(d
     before: Seen | None = None
     compared = 0
     for seen in done.requests:
-        if "tools" not in seen.body:
+        if is_summary_request(seen.body):
             before = None  # a fold: the next request begins a new prefix
             continue
         if before is not None:

@@ -1,13 +1,21 @@
 """`history_search` and `history_read`: what was folded can be fetched again, exactly."""
 
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from foldline.agent import Agent
 from foldline.agent.tools import ToolContext, ToolOutcome
 from foldline.agent.tools.recall import recall_tools
-from foldline.history import Session
-from foldline.protocol import Compaction, SessionHeader, ToolResultMessage, UserMessage
+from foldline.context.tokens import estimate_tokens
+from foldline.history import Found, SearchIndex, Session
+from foldline.protocol import Compaction, SessionHeader, ToolCallPart, ToolResultMessage, UserMessage
 from support.agents import PlayedLLM, agent_in, calling, write_lines
 from support.history import IMAGE, History, call, history
 
@@ -41,7 +49,8 @@ async def folded(tmp_path: Path) -> tuple[Agent, ToolResultMessage]:
 async def test_a_folded_result_is_found_and_read_back_exactly(tmp_path: Path) -> None:
     agent, result = await folded(tmp_path)
     found = await recall(agent.session, "history_search", tmp_path, query="ROW 150 的内容")
-    assert found.text.startswith(f"{result.index} (tool_result): ")
+    fold = agent.session.projection.fate(result.index).by
+    assert found.text.startswith(f"{result.index} (tool_result of read, line 151, summarised by {fold}): ")
     assert "row 150 的内容 has" in found.text
     assert found.brief == "1 match"
     again = await recall(agent.session, "history_read", tmp_path, room=10_000, index=result.index)
@@ -79,7 +88,7 @@ async def test_an_answer_is_shown_with_its_calls_and_images_come_back(tmp_path: 
     )
     session = session_of(built)
     answer = await recall(session, "history_read", tmp_path, index=1)
-    assert answer.text == 'I look.\nread({"path": "a.py"})'
+    assert answer.text == "I look.\n[call read]\npath: a.py"
     request = await recall(session, "history_read", tmp_path, index=0)
     assert (request.text, request.images) == ("look", (IMAGE,))
 
@@ -87,28 +96,141 @@ async def test_an_answer_is_shown_with_its_calls_and_images_come_back(tmp_path: 
 async def test_searching_does_not_find_earlier_searches(tmp_path: Path) -> None:
     built = history().user("remember the needle").step("history_search", "0 (user): needle", query="needle")
     found = await recall(session_of(built), "history_search", tmp_path, query="needle")
-    assert found.brief == "1 match"
-    assert found.text.startswith("0 (user)")
+    assert found.text == "0 (user, in view): remember the needle"
 
 
-async def test_a_search_matches_signs_as_they_are_and_shows_the_newest_hits(tmp_path: Path) -> None:
+async def test_a_search_matches_signs_as_they_are_and_says_how_many_hits_it_does_not_show(
+    tmp_path: Path,
+) -> None:
     built = history()
     for n in range(40):
         built.turn(f"call f({n}) [x*]", "ok")
     session = session_of(built)
-    found = await recall(session, "history_search", tmp_path, query="[x*]")
+    found = await recall(session, "history_search", tmp_path, query="[x*]", limit=30)
     assert found.brief == "40 matches"
-    assert found.text.startswith("(10 older hits not shown)")
-    assert "f(39)" in found.text
+    assert len(found.text.splitlines()) == 31
+    assert found.text.splitlines()[0].endswith("call f(39) [x*]")
+    assert found.text.endswith("[10 more entries match: add a word or a kind to narrow it down.]")
     nothing = await recall(session, "history_search", tmp_path, query="f.39")
     assert (nothing.text, nothing.is_error) == ("No entry contains this.", False)
 
 
+async def test_a_search_lists_what_fits_and_at_least_one(tmp_path: Path) -> None:
+    built = history()
+    for n in range(40):
+        built.user(f"第{n}次：" + "数据库的连接又断开了" * 30)
+    session = session_of(built)
+    for room in (250, 600, 2_000):
+        found = await recall(session, "history_search", tmp_path, query="连接", limit=100, room=room)
+        assert estimate_tokens(found.text) <= room
+        shown = [line for line in found.text.splitlines() if "(user, in view): …" in line or "次：" in line]
+        assert shown
+        assert f"[{40 - len(shown)} more entries match" in found.text
+        assert found.full_output is None
+
+
+async def test_what_left_the_view_is_listed_before_what_is_in_it(tmp_path: Path) -> None:
+    agent, result = await folded(tmp_path)
+    await agent.prompt("where was row 150 again?")
+    found = await recall(agent.session, "history_search", tmp_path, query="row 150")
+    first, second = found.text.splitlines()
+    assert first.startswith(f"{result.index} (tool_result of read, ")
+    assert second.endswith("(user, in view): where was row 150 again?")
+    await agent.aclose()
+
+
+async def test_a_search_can_be_for_what_the_user_said_alone(tmp_path: Path) -> None:
+    built = history().user("use port 5433").assistant("port 5433 it is").step("bash", "port 5433")
+    found = await recall(session_of(built), "history_search", tmp_path, query="5433", kind="user")
+    assert found.text == "0 (user, in view): use port 5433"
+
+
+async def test_words_that_never_meet_are_counted_by_themselves(tmp_path: Path) -> None:
+    built = history().user("the staging host").user("the port").user("端口")
+    found = await recall(session_of(built), "history_search", tmp_path, query="staging 端口 db")
+    assert found.text == (
+        "No entry contains all of these words. Each by itself: staging in 1, 端口 in 1, db in 0."
+    )
+
+
+async def test_a_search_runs_in_a_thread_that_learns_of_a_cancel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    begun, given_up = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def find(*_: object, stopped: Callable[[], bool], **__: object) -> Found:
+        threads.append(threading.current_thread())
+        loop.call_soon_threadsafe(begun.set)
+        while not stopped():
+            pass
+        loop.call_soon_threadsafe(given_up.set)
+        return Found((), 0)
+
+    monkeypatch.setattr(SearchIndex, "find", find)
+    session = session_of(history().user("needle"))
+    searching = asyncio.ensure_future(recall(session, "history_search", tmp_path, query="needle"))
+    await begun.wait()
+    searching.cancel()
+    await given_up.wait()
+    assert threads[0] is not threading.main_thread()
+    with pytest.raises(asyncio.CancelledError):
+        await searching
+
+
+async def test_some_lines_of_an_entry_are_shown_exactly(tmp_path: Path) -> None:
+    built = history().user("go").step("bash", "".join(f"line {n}\n" for n in range(1, 901)))
+    session = session_of(built)
+    part = await recall(session, "history_read", tmp_path, index=2, offset=212, limit=2)
+    assert part.text == "line 212\nline 213\n[lines 212–213 of 900]"
+    rest = await recall(session, "history_read", tmp_path, index=2, offset=899)
+    assert rest.text == "line 899\nline 900\n[lines 899–900 of 900]"
+    beyond = await recall(session, "history_read", tmp_path, index=2, offset=901)
+    assert beyond.is_error
+    assert beyond.text == "Entry 2 has only 900 lines; line 901 is beyond its end."
+
+
+async def test_an_entry_of_40_kb_can_be_read_whole_in_pieces_through_a_small_room(tmp_path: Path) -> None:
+    lines = [f"{n}: " + "value " * 6 + "值\n" for n in range(1, 1_001)]
+    session = session_of(history().user("go").step("bash", "".join(lines)))
+    clipped = await recall(session, "history_read", tmp_path, room=600, index=2)
+    pointer = re.search(r"`history_read` 2 with offset (\d+) and limit (\d+) ", clipped.text)
+    assert pointer is not None
+    assert lines[int(pointer[1]) - 2] in clipped.text
+    assert lines[int(pointer[1]) - 1] not in clipped.text
+    pieces = []
+    for offset in range(1, 1_001, 20):
+        piece = await recall(session, "history_read", tmp_path, room=600, index=2, offset=offset, limit=20)
+        pieces.append(piece.text.removesuffix(f"[lines {offset}–{offset + 19} of 1000]"))
+    assert "".join(pieces) == "".join(lines)
+
+
+async def test_a_call_is_found_and_shown_as_it_was_run_whatever_json_made_of_it(tmp_path: Path) -> None:
+    command = 'printf "%s\\t" \'a "b" c\' | grep -c "数据库"'
+    escaped = ToolCallPart(call_id="c", name="bash", arguments=json.dumps({"command": command}))
+    session = session_of(history().user("go").assistant(calls=[escaped]).result("1"))
+    found = await recall(session, "history_search", tmp_path, query=command)
+    assert found.text.startswith("1 (assistant, line 2, in view): ")
+    shown = await recall(session, "history_read", tmp_path, index=1)
+    assert shown.text == f"[call bash]\ncommand: {command}"
+
+
+async def test_the_message_of_a_rewind_is_found_and_read(tmp_path: Path) -> None:
+    built = history().user("go").checkpoint(1).turn("a", "b").revert(1, message="the cache is cold: skip it")
+    session = session_of(built)
+    found = await recall(session, "history_search", tmp_path, query="cache cold")
+    assert found.text.startswith(f"{built.last} (revert, in view): the cache is cold")
+    shown = await recall(session, "history_read", tmp_path, index=built.last)
+    assert shown.text == "the cache is cold: skip it"
+
+
 async def test_a_number_that_is_no_message_is_said_to_be_none(tmp_path: Path) -> None:
-    session = session_of(history().turn("a", "b"))
-    outcome = await recall(session, "history_read", tmp_path, index=99)
-    assert outcome.is_error
-    assert outcome.text == "There is no message with the number 99."
+    session = session_of(history().turn("a", "b").checkpoint(1))
+    for index in (99, 2):
+        outcome = await recall(session, "history_read", tmp_path, index=index)
+        assert outcome.is_error
+        assert outcome.text.startswith(f"There is no message with the number {index}.")
 
 
 async def test_a_summary_can_be_read_after_a_later_fold_absorbed_it(tmp_path: Path) -> None:

@@ -5,8 +5,19 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.amounts import Amount, parse_amount, parse_tokens
-from foldline.agent.settings import KEYS, Settings, connect_llm, known_window, load_settings, settings_table
+from foldline.agent.settings import (
+    KEYS,
+    MODEL_KEYS,
+    Settings,
+    connect_llm,
+    connect_summariser,
+    known_window,
+    load_settings,
+    model_settings_table,
+    settings_table,
+)
 from foldline.protocol import FoldlineError
+from support.server import running_server
 
 
 @pytest.fixture
@@ -84,6 +95,96 @@ def test_sizes_are_tokens_or_a_share_of_the_window(house: dict[str, str]) -> Non
     assert load(house).values()["compaction.keep_recent_tokens"] == "20%"
 
 
+def test_a_threshold_is_tokens_or_a_share_of_the_window(house: dict[str, str]) -> None:
+    assert load(house).budget_settings(100_000).threshold is None
+    own(house, '[compaction]\nthreshold = "60%"\n')
+    assert load(house).budget_settings(100_000).threshold == 60_000
+    assert load(house, FOLDLINE_COMPACTION__THRESHOLD="50k").budget_settings(100_000).threshold == 50_000
+
+
+TABLES = """
+[context]
+window = "64k"
+[compaction]
+threshold = "80%"
+reserve_tokens = 4000
+soft_ratio = 0.5
+[models."gpt-4.1"]
+window = "1M"
+threshold = "40%"
+[models."moonshotai/Kimi-K2"]
+keep_recent_tokens = "10%"
+soft_ratio = 0.9
+[models."qwen2.5:14b"]
+window = 16384
+"""
+
+
+def test_what_is_set_for_a_model_wins_over_what_is_set_for_all(house: dict[str, str]) -> None:
+    own(house, TABLES)
+    settings = load(house)
+    wide, kimi = (
+        settings.budget_settings(100_000, "gpt-4.1"),
+        settings.budget_settings(100_000, "moonshotai/kimi-k2"),
+    )
+    assert (wide.threshold, wide.reserve_tokens, wide.soft_ratio) == (40_000, 4_000, 0.5)
+    assert (kimi.threshold, kimi.keep_recent_tokens, kimi.soft_ratio) == (80_000, 10_000, 0.9)
+    assert settings.budget_settings(100_000, "qwen2.5:14b") == settings.budget_settings(100_000)
+
+
+def test_the_window_of_a_model_is_its_own_or_that_for_all(house: dict[str, str]) -> None:
+    own(house, TABLES)
+    settings = load(house)
+    windows = [settings.window_of(model) for model in ("gpt-4.1", "QWEN2.5:14b", "gpt-4.1-mini", "")]
+    assert windows == [1_000_000, 16_384, 64_000, 64_000]
+    assert load({"FOLDLINE_HOME": house["FOLDLINE_HOME"] + "/none"}).window_of("gpt-4.1") is None
+
+
+def test_names_of_models_keep_their_dots_slashes_and_colons_in_keys(house: dict[str, str]) -> None:
+    file = own(house, TABLES)
+    settings = load(house)
+    shown = {key: value for key, value in settings.values().items() if key.startswith("models")}
+    assert shown == {
+        'models."gpt-4.1".window': 1_000_000,
+        'models."gpt-4.1".threshold': "40%",
+        'models."moonshotai/kimi-k2".keep_recent_tokens': "10%",
+        'models."moonshotai/kimi-k2".soft_ratio': 0.9,
+        'models."qwen2.5:14b".window': 16_384,
+    }
+    assert all(settings.origin(key) == str(file) for key in shown)
+
+
+def test_later_layers_add_to_the_table_of_a_model(house: dict[str, str], tmp_path: Path) -> None:
+    own(house, TABLES)
+    project = tmp_path / "work" / ".foldline.toml"
+    project.write_text('[models."GPT-4.1"]\nthreshold = "30%"\n')
+    variable = "FOLDLINE_MODELS__moonshotai/Kimi-K2__THRESHOLD"
+    settings = load(house, **{variable: "20%"})
+    assert settings.budget_settings(100_000, "gpt-4.1").threshold == 30_000
+    assert settings.window_of("gpt-4.1") == 1_000_000
+    assert settings.budget_settings(100_000, "moonshotai/kimi-k2").threshold == 20_000
+    assert settings.origin('models."gpt-4.1".threshold') == str(project)
+    assert settings.origin('models."moonshotai/kimi-k2".threshold') == variable
+
+
+def test_what_is_set_for_this_run_wins_over_a_file_that_speaks_of_one_model(
+    house: dict[str, str], tmp_path: Path
+) -> None:
+    own(house, TABLES)
+    assert load(house, FOLDLINE_CONTEXT_WINDOW="9k").window_of("gpt-4.1") == 9_000
+    by_option = load_settings(tmp_path / "work", house, {"compaction.threshold": "70%"})
+    assert by_option.budget_settings(100_000, "gpt-4.1").threshold == 70_000
+    assert by_option.window_of("gpt-4.1") == 1_000_000
+    assert 'models."gpt-4.1".threshold' not in by_option.values()
+
+
+def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -> None:
+    mixed = {"FOLDLINE_COMPACTION__THRESHOLD": "50%", "FOLDLINE_MODELS__A__B__THRESHOLD": "60%"}
+    settings = load(house, **mixed)
+    assert settings.budget_settings(100, "a__b").threshold == 60
+    assert settings.budget_settings(100, "other").threshold == 50
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -105,6 +206,21 @@ def test_sizes_are_tokens_or_a_share_of_the_window(house: dict[str, str]) -> Non
         ("theme = 3\n", ["theme", "a name"]),
         ("[approvals]\nmode = 'never'\n", ["approvals.mode", "ask, edits or all"]),
         ("model = \n", ["not valid TOML", "line 1"]),
+        ("[compaction]\nmode = 'maybe'\n", ["allowed: auto, ask or off"]),
+        ("[compaction]\nthreshold = '120%'\n", ["compaction.threshold", "'120%'", "32k", "(20%)"]),
+        ("[compaction]\nmodel = 5\n", ["compaction.model", "5", "a name"]),
+        (
+            "[models.'gpt-4.1']\ntreshold = 5\n",
+            ['models."gpt-4.1".treshold', "did you mean threshold?", 'models."NAME"', "and soft_ratio"],
+        ),
+        ("[models.'a/b:c']\nwindow = '20%'\n", ['models."a/b:c".window', "'20%'", "from 2,048"]),
+        ("[models.offline]\nreserve_tokens = 'lots'\n", ["models.offline.reserve_tokens", "share"]),
+        ("[models.gpt-4.1]\nwindow = 5000\n", ["goes in quotes", '[models."gpt-4.1"]']),
+        ("[models]\nwindow = 5000\n", ["models.window", 'table of its own: [models."NAME"]']),
+        ("models = 3\n", ["no setting models;", "table of its own"]),
+        ("[models.'']\nwindow = 5000\n", ['models."".window']),
+        ("[models.a.window]\nb = 1\n", ["models.a.window.b", "soft_ratio"]),
+        ("'compaction.mode' = 'off'\n", ["did you mean compaction.mode?"]),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_file_key_and_what_is_allowed(
@@ -119,6 +235,9 @@ def test_what_is_wrong_in_a_file_is_named_with_file_key_and_what_is_allowed(
 def test_what_is_wrong_in_the_environment_is_named_by_its_variable(house: dict[str, str]) -> None:
     assert refusal(house, FOLDLINE_CONTEXT_WINDOW="big").startswith("FOLDLINE_CONTEXT_WINDOW: context.window")
     assert "no setting foo.bar" in refusal(house, FOLDLINE_FOO__BAR="1")
+    named = refusal(house, **{"FOLDLINE_MODELS__gpt-4.1__WINDOW": "big"})
+    assert named.startswith('FOLDLINE_MODELS__gpt-4.1__WINDOW: models."gpt-4.1".window cannot be')
+    assert "table of its own" in refusal(house, FOLDLINE_MODELS__WINDOW="5k")
 
 
 def test_other_variables_of_ours_are_no_settings(house: dict[str, str]) -> None:
@@ -188,6 +307,52 @@ def test_the_window_of_the_settings_overrides_what_is_known(house: dict[str, str
     assert connect_llm(load(house, FOLDLINE_CONTEXT_WINDOW="50k"), {}).info.window == 50_000
 
 
+def test_the_window_of_a_model_reaches_its_client(house: dict[str, str]) -> None:
+    own(house, TABLES + "[models.offline]\nwindow = 5000\n[models.gpt-5-mini]\nwindow = 7000\n")
+    key = {"OPENAI_API_KEY": "sk-x"}
+    assert connect_llm(load(house, FOLDLINE_MODEL="GPT-4.1"), key).info.window == 1_000_000
+    assert connect_llm(load(house, FOLDLINE_MODEL="gpt-4o"), key).info.window == 64_000
+    assert (
+        connect_llm(load(house), key).info.window == 7_000
+    )  # of the model that is asked where none is named
+    assert connect_llm(load(house), {}).info.window == 5_000
+
+
+async def test_the_window_of_a_model_holds_where_the_server_chooses_the_model(house: dict[str, str]) -> None:
+    own(house, "[models.'their/model:1']\nwindow = 7000\n")
+    with running_server(window=12_345, model="their/model:1") as server:
+        client = connect_llm(load(house), {"OPENAI_BASE_URL": server.base_url})
+        assert await known_window(client) == 7_000
+        await client.aclose()
+
+
+def test_without_a_model_of_their_own_summaries_have_no_client(house: dict[str, str]) -> None:
+    key = {"OPENAI_API_KEY": "sk-x"}
+    assert connect_summariser(load(house), key) is None
+    own(house, "model = 'gpt-4.1'\n[compaction]\nmodel = 'gpt-4.1'\n")
+    assert connect_summariser(load(house), key) is None
+
+
+def test_the_client_of_the_summaries_has_a_window_of_its_own(house: dict[str, str]) -> None:
+    own(house, "model = 'gpt-5'\n[context]\nwindow = 9000\n[compaction]\nmodel = 'gpt-4.1-mini'\n")
+    summariser = connect_summariser(load(house), {"OPENAI_API_KEY": "sk-x"})
+    assert summariser is not None
+    assert (summariser.info.id, summariser.info.window) == ("gpt-4.1-mini", 1_047_576)
+    offline = connect_summariser(
+        load(house, FOLDLINE_COMPACTION__MODEL="offline"), {"OPENAI_API_KEY": "sk-x"}
+    )
+    assert offline is not None
+    assert (offline.info.id, offline.info.window) == ("offline", 16_384)
+
+
+def test_a_model_for_summaries_that_cannot_be_reached_is_named_by_its_key(house: dict[str, str]) -> None:
+    own(house, "model = 'offline'\n[compaction]\nmodel = 'gpt-4.1-mini'\n")
+    with pytest.raises(
+        FoldlineError, match=r"^compaction.model, gpt-4.1-mini, cannot be used: No model server"
+    ):
+        connect_summariser(load(house), {})
+
+
 async def test_the_window_of_the_embedded_model_is_known_without_asking(house: dict[str, str]) -> None:
     assert await known_window(connect_llm(load(house), {})) == 16_384
 
@@ -195,4 +360,7 @@ async def test_the_window_of_the_embedded_model_is_known_without_asking(house: d
 def test_the_table_for_the_docs_has_every_key_with_its_meaning() -> None:
     rows = settings_table().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == list(KEYS)
+    models = model_settings_table().splitlines()[2:]
+    assert [row.split("`")[1] for row in models] == [f'models."NAME".{key}' for key in MODEL_KEYS]
+    rows += models
     assert all(row.rstrip("| ").rpartition("| ")[2] for row in rows)

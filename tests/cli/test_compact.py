@@ -5,6 +5,7 @@ import pytest
 from foldline.history import Session
 from support.front_door import FrontDoor
 from support.history import History, history, read
+from support.server import running_server
 
 PI = """\
 {"type":"session","id":"abc","timestamp":"2025-12-01T10:00:00.000Z","cwd":"/work/shop","provider":"x","modelId":"y"}
@@ -171,6 +172,16 @@ def test_a_session_that_another_process_writes_to_is_left_alone(door: FrontDoor)
         other.close()
     assert said.code == 1
     assert "is being written by" in said.err
+
+
+def test_the_model_of_the_settings_writes_the_summary(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_server(model="their/writer:1") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("FOLDLINE_COMPACTION__MODEL", "their/writer:1")
+        said = door("compact", door.keep(long().entries), "-m", "offline", "--json").json
+    assert (said["model"], said["committed"], said["rung"]) == ("their/writer:1", True, "strategy")
 
 
 def test_a_model_without_a_server_is_one_sentence(door: FrontDoor) -> None:

@@ -58,7 +58,7 @@ def test_help_names_every_command(door: FrontDoor, capsys: pytest.CaptureFixture
         door("--help")
     assert stopped.value.code == 0
     shown = capsys.readouterr().out
-    commands = ("run", "open", "view", "history", "compact", "sessions", "demo", "config")
+    commands = ("run", "open", "view", "history", "verify", "compact", "audit", "sessions", "demo", "config")
     assert all(f"\n  {name} " in shown for name in commands)
 
 
@@ -106,7 +106,7 @@ def test_the_chat_without_a_terminal_says_what_works_there(door: FrontDoor) -> N
         ("chat.jsonl", b'{"role": "user", "content": "hi"}\n', "seems to be an OpenAI chat"),
     ],
 )
-@pytest.mark.parametrize("command", ["view", "history", "compact", "open"])
+@pytest.mark.parametrize("command", ["view", "history", "verify", "compact", "open"])
 def test_what_is_no_session_is_one_sentence_and_exit_code_1(
     door: FrontDoor, command: str, name: str, content: bytes | None, words: str
 ) -> None:

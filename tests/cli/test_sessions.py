@@ -51,6 +51,15 @@ def test_config_shows_each_value_and_who_set_it(door: FrontDoor) -> None:
     assert "compaction.mode" in door("config").out
 
 
+def test_config_shows_what_is_set_for_one_model(door: FrontDoor) -> None:
+    (door.cwd / ".foldline.toml").write_text('[models."vendor/m-4.1:8b"]\nthreshold = "60%"\n')
+    said = door("config", "--json").json["settings"]
+    key = 'models."vendor/m-4.1:8b".threshold'
+    assert said[key] == {"value": "60%", "origin": str(door.cwd / ".foldline.toml")}
+    assert said["compaction.threshold"] == {"value": None, "origin": "default"}
+    assert key in door("config").out
+
+
 def test_a_bad_key_names_file_key_and_what_there_is(door: FrontDoor) -> None:
     (door.cwd / ".foldline.toml").write_text("[compaction]\nmodus = 'auto'\n")
     said = door("config")

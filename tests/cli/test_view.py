@@ -3,6 +3,7 @@
 import pytest
 
 from foldline.compaction.summary_text import framed
+from foldline.context.proof import digest_of
 from foldline.protocol import Compaction, RequestRecord, Title, Usage, Written
 from support.front_door import FrontDoor
 from support.history import History, call, history
@@ -64,6 +65,47 @@ def test_the_view_of_a_request_ends_before_its_answer(door: FrontDoor) -> None:
     assert [item["index"] for item in second["items"]] == [0, 1, 2, 3]
     assert "its requests are 1 to 3" in door("view", folder, "--request", "4").err
     assert door("view", folder, "--request", "0").code == 1
+
+
+def test_without_records_the_view_of_a_request_is_said_to_be_no_more_than_the_history_gives(
+    door: FrontDoor,
+) -> None:
+    said = door("view", door.keep(folded().entries), "--request", "2")
+    assert said.code == 0
+    assert "has no record of its requests" in said.err
+    assert "request 2 ·" in said.out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "roles"),
+    [
+        ("openai", ["system", "system", "user", "assistant", "user"]),
+        ("strict", ["system", "user", "assistant", "user"]),
+        ("offline", ["system", "system", "user", "assistant", "user"]),
+    ],
+)
+def test_a_request_is_rendered_as_its_record_says(door: FrontDoor, dialect: str, roles: list[str]) -> None:
+    story = folded().user("And now?")
+    messages = [item.message for item in story.projection().view]
+    record = RequestRecord(
+        digest=digest_of(messages), model="m", dialect=dialect, after=story.last, view_items=len(messages)
+    )
+    said = door("view", door.keep(story.assistant("Done.").add(record).entries), "--request", "1", "--json")
+    assert said.code == 0
+    assert [message["role"] for message in said.json["messages"]] == roles
+    assert said.json["request"] == {
+        "number": 1, "entry": 10, "model": "m", "dialect": dialect, "digest": record.digest, "proved": True,
+    }  # fmt: skip
+
+
+def test_a_dialect_nobody_here_knows_is_said(door: FrontDoor) -> None:
+    story = history().user("hello")
+    record = RequestRecord(
+        digest=digest_of([item.message for item in story.projection().view]), model="m", dialect="my-own"
+    )
+    said = door("view", door.keep(story.add(record).entries), "--request", "1", "--json")
+    assert said.code == 0
+    assert "'my-own' is not known here" in said.err
 
 
 def test_a_failed_request_counts_and_an_answered_one_counts_once(door: FrontDoor) -> None:

@@ -1,28 +1,88 @@
 """Windows from 2k to 2M: the trigger comes before overflow, and a fold gets below it (invariant 8)."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from foldline.context.budget import SMALLEST_WINDOW, BudgetSettings, budget_for
+from foldline.context.budget import LEAST_ANSWER, SMALLEST_WINDOW, Budget, BudgetSettings, budget_for
 from foldline.protocol import FoldlineError
 
 windows = st.integers(SMALLEST_WINDOW, 2_000_000)
+output_limits = st.none() | st.integers(1, 2_000_000)
 
 
-@given(windows, st.none() | st.integers(1, 200_000))
+@st.composite
+def shares(draw: st.DrawFn, window: int) -> int | None:
+    """A size nobody set, or one of up to the whole window, small ones as likely as large ones."""
+    if draw(st.booleans()):
+        return None
+    return max(1, int(window * draw(st.floats(0, 1.1)) ** draw(st.sampled_from((1, 3)))))
+
+
+@st.composite
+def chosen_budgets(draw: st.DrawFn) -> Budget:
+    """The budget of a window for which some sizes were set; only what is accepted."""
+    window = draw(windows)
+    settings = BudgetSettings(
+        threshold=draw(shares(window)),
+        reserve_tokens=draw(shares(window)),
+        keep_recent_tokens=draw(shares(window)),
+        max_summary_tokens=draw(shares(window)),
+        soft_ratio=draw(st.floats(0, 1, exclude_min=True)),
+    )
+    try:
+        return budget_for(window, draw(output_limits), settings)
+    except FoldlineError as refused:
+        assert any(key in str(refused) for key in ("threshold", "reserve_tokens"))
+        assume(False)
+        raise
+
+
+@given(windows, output_limits)
 def test_every_window_has_room_for_what_a_fold_leaves(window: int, max_output: int | None) -> None:
     budget = budget_for(window, max_output)
     assert 0 < budget.reserve_tokens < window
-    assert 0 < budget.max_summary_tokens < budget.reserve_tokens
+    assert 0 < budget.max_summary_tokens <= budget.reserve_tokens
     left_by_a_fold = budget.keep_recent_tokens + budget.max_summary_tokens
     assert left_by_a_fold < budget.soft_mark < budget.threshold < window
 
 
-@given(windows)
-def test_the_trigger_fits_the_window(window: int) -> None:
+@given(chosen_budgets())
+def test_whatever_is_set_the_trigger_comes_before_overflow_and_one_fold_never_triggers_the_next(
+    budget: Budget,
+) -> None:
+    assert budget.threshold + LEAST_ANSWER <= budget.window
+    assert budget.reserve_tokens >= 1
+    assert budget.keep_recent_tokens >= 1
+    assert budget.max_summary_tokens >= 1
+    left_by_a_fold = budget.keep_recent_tokens + budget.max_summary_tokens
+    assert left_by_a_fold < budget.threshold
+    assert left_by_a_fold <= budget.soft_mark < budget.threshold
+
+
+@given(windows, output_limits)
+def test_the_trigger_fits_the_window(window: int, max_output: int | None) -> None:
     """known-failures: at 32k one triggers at 0 tokens, one at 576, one never; at 1M one triggers at 17 %."""
-    assert 0.7 * window <= budget_for(window).threshold <= 0.99 * window
+    budget = budget_for(window, max_output)
+    assert 0.7 * window <= budget.threshold <= 0.99 * window
+    assert budget.soft_mark >= 0.5 * window
+
+
+@given(windows, st.floats(0.02, 0.98))
+def test_a_threshold_that_was_set_is_the_trigger_and_the_other_sizes_follow(
+    window: int, share: float
+) -> None:
+    threshold = min(max(10, int(window * share)), window - LEAST_ANSWER)
+    budget = budget_for(window, settings=BudgetSettings(threshold=threshold))
+    assert budget.threshold == threshold
+    assert budget.keep_recent_tokens + budget.max_summary_tokens < budget.soft_mark < threshold
+    assert threshold + budget.reserve_tokens <= window
+
+
+def test_a_threshold_goes_before_the_reserve() -> None:
+    both = BudgetSettings(threshold=90_000, reserve_tokens=50_000)
+    assert budget_for(100_000, settings=both).threshold == 90_000
+    assert budget_for(100_000, settings=both).reserve_tokens == 10_000
 
 
 def test_a_small_output_limit_frees_what_the_reserve_does_not_need() -> None:
@@ -39,8 +99,37 @@ def test_settings_win_over_defaults() -> None:
     )
 
 
-def test_a_window_too_small_and_settings_without_room_are_refused_with_what_to_do() -> None:
+def test_a_window_too_small_is_refused_with_what_to_do() -> None:
     with pytest.raises(FoldlineError, match="FOLDLINE_CONTEXT_WINDOW"):
         budget_for(SMALLEST_WINDOW - 1)
-    with pytest.raises(FoldlineError, match="lower one of them"):
-        budget_for(8_192, settings=BudgetSettings(keep_recent_tokens=7_000))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (BudgetSettings(keep_recent_tokens=7_000), "keep_recent_tokens 7,000 .* lower one of them"),
+        (BudgetSettings(reserve_tokens=8_192), "beside reserve_tokens 8,192: lower one of them"),
+        (BudgetSettings(reserve_tokens=100), "reserve_tokens 100 leaves no room .* set at least 128"),
+        (
+            BudgetSettings(threshold=8_192),
+            "threshold 8,192 leaves no room .* 8,192 tokens: set at most 8,064",
+        ),
+        (
+            BudgetSettings(threshold=4_000, keep_recent_tokens=3_500),
+            "keep_recent_tokens 3,500 and max_summary_tokens 1,200 beside threshold 4,000: .* raise the last",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else None,
+)
+def test_settings_without_room_are_refused_by_name_with_what_to_do(
+    settings: BudgetSettings, sentence: str
+) -> None:
+    with pytest.raises(FoldlineError, match=sentence):
+        budget_for(8_192, settings=settings)
+
+
+def test_the_soft_mark_stays_between_what_a_fold_leaves_and_the_threshold() -> None:
+    never, early = BudgetSettings(soft_ratio=1), BudgetSettings(soft_ratio=0.01)
+    assert budget_for(32_768, settings=never).soft_mark == budget_for(32_768).threshold - 1
+    budget = budget_for(32_768, settings=early)
+    assert budget.soft_mark == budget.keep_recent_tokens + budget.max_summary_tokens + 1

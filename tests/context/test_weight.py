@@ -34,6 +34,20 @@ def test_reasoning_that_is_not_sent_back_is_subtracted() -> None:
     assert view_size(used(reasoning=5_000).projection()).tokens == 2_100
 
 
+def test_reasoning_that_a_server_gets_back_counts() -> None:
+    """Kimi and DeepSeek want it: a long thought then fills their window, too."""
+    thought = "let me think about this once more, from the start " * 200
+    usage = Usage(input=2_000, output=2_300, reasoning=2_200)
+    built = history().user(TEXT).assistant("ok", thinking=thought, usage=usage, model="m")
+    plain = built.projection()
+    record = RequestRecord(index=built.last + 1, digest="", model="m", dialect="strict-reasoning")
+    told = built.add(record).projection()
+    assert view_size(plain).tokens == 2_100
+    assert view_size(told).tokens == 2_100 + round(plain.thinking * START * MARGIN)
+    later = built.user("and?").assistant("yes", thinking=thought, usage=usage, model="m").projection()
+    assert view_size(later).tokens == 4_300
+
+
 def test_the_schemas_of_tools_count_where_no_usage_holds_them() -> None:
     unreported = history().user(TEXT).projection()
     assert view_size(unreported, overhead=500).tokens > view_size(unreported).tokens + 500

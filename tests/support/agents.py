@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent import Agent
-from foldline.agent.desk import spec_tokens
 from foldline.context.tokens import message_tokens
 from foldline.history import Session
-from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request, TextChunk
+from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request, TextChunk, spec_tokens
 from foldline.protocol import AssistantMessage, ToolCallPart, Usage, text_parts
 from foldline.protocol.events import Event
 

@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from enum import Enum
 
+import pytest
+
 from foldline.llm import (
     Answer,
     Chunk,
@@ -82,7 +84,7 @@ class ScriptedLLM:
         step = self._script.popleft() if self._script else self._always
         match step:
             case None:
-                raise AssertionError("the model was asked more often than the script says")
+                pytest.fail("the model was asked more often than the script says")
             case LLMError():
                 raise step
             case Silence():

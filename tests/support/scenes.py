@@ -330,6 +330,7 @@ async def inspect_after_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
     fold = scene.agent.session.projection.folds[-1]
     history = scene.app._inspector.panels.history.view  # type: ignore[union-attr]
     history.cursor_to((fold.first_kept_index - 2, 0))
+    await scene.until(pilot, lambda: scene.app._inspector.panels.priced)  # type: ignore[union-attr]
 
 
 def held_fold() -> tuple[Spoken]:

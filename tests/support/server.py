@@ -165,12 +165,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def stream(self, events: Sequence[dict[str, Any]], fault: dict[str, Any]) -> None:
         """Server-sent events in chunked encoding; spoilt where the script says so."""
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
         items: Sequence[Any] = fault.get("raw", events)
         try:
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
             for number, item in enumerate(items):
                 if self.spoil(number, fault):
                     return

@@ -6,7 +6,7 @@ A script is JSON: a list of rules, or `{"rules": [...]}`. The first rule that ma
      "times":  2,                                     matches at most so often, then the next rules are tried
      "answer": {"text": "…", "thinking": "…",
                 "tool_calls": [{"name": "read", "arguments": {"path": "${path}"}, "id": "call_1"}],
-                "builtin": "calls" | "next_call" | "summary" | "last_line",
+                "builtin": "calls" | "next_call" | "summary" | "last_line" | "reader",
                 "finish_reason": "length", "usage": {"prompt_tokens": 9}, "chunk": 12,
                 "fault": {"status": 429, "body": {…} or "…", "headers": {"retry-after": "2"}}
                       or {"cut_after": 2} or {"stall_after": 0} or {"malformed_after": 1}
@@ -27,12 +27,14 @@ from pathlib import PurePosixPath
 from string import Template
 from typing import Any
 
+from support.job_reader import Reader
 from support.server_checks import text_of
 
 _PATH = r"[\w./~-]*\w\.\w+|[\w.~-]*/[\w./-]*\w"
 
 DEFAULT: list[dict[str, Any]] = [
     {"when": {"content": "<conversation>", "tools": False}, "answer": {"builtin": "summary"}},
+    {"when": {"content": "<summary-request>"}, "answer": {"builtin": "summary"}},
     # "Read a.py and b.py one by one" asks for one file a step; without these words for all at once.
     {"when": {"role": "tool", "tools": True}, "answer": {"builtin": "next_call"}},
     {"when": {"role": "user", "tools": True}, "answer": {"builtin": "calls"}},
@@ -53,6 +55,7 @@ class Script:
     used: dict[int, int] = field(default_factory=dict)
     asked: dict[str, set[str]] = field(default_factory=dict)
     """Files already read for a prompt. Kept here, because a fold may remove the calls from the request."""
+    reader: Reader = field(default_factory=Reader)
 
     def answer(self, body: dict[str, Any], nth: int) -> dict[str, Any]:
         """The answer to a request, templates filled in; a plain text where no rule matches."""
@@ -75,9 +78,11 @@ class Script:
         prompt = _typed(body)
         match name:
             case "summary":
-                return {"text": summary(content)}
+                return {"text": summary(content if "<conversation>" in content else told(body) + content)}
             case "last_line":
                 return _last_line_answer(content)
+            case "reader":
+                return self.reader.answer(body)
             case "calls":
                 if not _NOTE.sub("", content).strip():
                     # Images of a result, or another note of the machine: nobody has asked anything new.
@@ -217,6 +222,17 @@ def _first_line(text: str) -> str:
 def _last_line_answer(content: str) -> dict[str, Any]:
     lines = [line.strip() for line in content.splitlines() if line.strip()]
     return {"text": f"The last line of the result is: {lines[-1] if lines else '(nothing)'}"}
+
+
+def told(body: dict[str, Any]) -> str:
+    """The session itself as a transcript, where a summary is asked for at its end."""
+    labels = {"user": "[User]", "assistant": "[Assistant]", "tool": "[Tool result]"}
+    talk = [(labels.get(m["role"], ""), text_of(m.get("content"))) for m in body["messages"][:-1]]
+    lines = "\n\n".join(f"{label}: {text}" for label, text in talk if label)
+    before = "\n".join(_between(text, "summary") for _, text in talk)
+    return (
+        f"<conversation>\n{lines}\n</conversation>\n<previous-summary>\n{before}\n</previous-summary>\n"
+    )
 
 
 def summary(content: str) -> str:

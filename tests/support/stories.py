@@ -196,9 +196,9 @@ class PanelsApp(App[None]):
 
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, projection: Projection, *, overhead: int = 0) -> None:
+    def __init__(self, projection: Projection, *, overhead: int = 0, live: bool = False) -> None:
         super().__init__(ansi_color=True)
-        self.panels = InspectorPanels(projection, overhead=overhead)
+        self.panels = InspectorPanels(projection, overhead=overhead, live=live)
         self.closed = 0
         for theme in load_themes():
             self.register_theme(theme)

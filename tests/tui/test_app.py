@@ -30,7 +30,7 @@ async def fill(running: Live) -> None:
     """Prompts until the next one has to wait for a fold."""
     for _ in range(6):
         await running.ask(FULL)
-    assert running.agent.must_fold(running.agent.session.projection.view[-2].message.parts)
+    assert running.agent.must_make_room(running.agent.session.projection.view[-2].message.parts)
 
 
 # --- prompts ----------------------------------------------------------------------------------------

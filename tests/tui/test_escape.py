@@ -11,6 +11,7 @@ from foldline.tui.escape import EscFacts, InterruptFacts, escape_step, interrupt
 STEPS = [
     ("completion_open", "close-completion"),
     ("in_queue", "leave-queue"),
+    ("choice_focused", "leave-choice"),
     ("question_focused", "decline"),
     ("panel_focused", "to-prompt"),
     ("compacting", "cancel"),

@@ -14,6 +14,7 @@ from foldline.tui.state import ChatState, Idle, Room, RunningTool, Stepping, Wai
 word = st.text(max_size=8)
 call = st.sampled_from(["c1", "c2", "c3"])
 task = st.sampled_from(["t1", "t2"])
+proposal = st.sampled_from(["p1", "p2"])
 count = st.integers(0, 200_000)
 reason = st.sampled_from(["threshold", "overflow", "manual", "phase"])
 operation = st.sampled_from(["run_agent", "compact_session"])
@@ -40,6 +41,8 @@ any_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(
         events.CompactionProgress,
         stage=st.sampled_from(["plan", "draft", "verify", "commit"]),
+        rung=st.sampled_from(["strategy", "chunks", "hide", "digest"]),
+        detail=word,
         drafted_tokens=count,
     ),
     st.builds(
@@ -50,7 +53,26 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         nothing=st.booleans(),
         error=st.none() | word,
         tokens_after=count,
+        index=st.none() | count,
     ),
+    st.builds(
+        events.ProposalReady,
+        proposal=proposal,
+        reason=reason,
+        state=st.sampled_from(["current", "edited", "stale"]),
+        waits=st.booleans(),
+        tokens_before=count,
+        tokens_after=count,
+    ),
+    st.builds(events.ProposalClosed, proposal=proposal, applied=st.booleans()),
+    st.builds(
+        events.ChoiceRequested,
+        choice=call,
+        title=word,
+        detail=word,
+        options=st.lists(st.builds(events.Option, key=word, label=word), max_size=3).map(tuple),
+    ),
+    st.builds(events.ChoiceResolved, choice=call, key=word),
     st.builds(
         events.UsageReported, model=word, usage=st.builds(Usage, input=count, cached=count, output=count)
     ),
@@ -90,14 +112,14 @@ def finished(outcome: str = "done", error: str | None = None) -> events.TaskFini
 
 def test_every_event_is_generated() -> None:
     union = get_args(get_args(Event)[0])
-    assert len(union) == 17, "a new event needs a place in `any_event` and in `reduce`"
+    assert len(union) == 21, "a new event needs a place in `any_event` and in `reduce`"
 
 
 @given(st.lists(any_event, max_size=30))
 def test_any_sequence_of_events_reduces(happened: Sequence[Event]) -> None:
     state = after(*happened)
     assert (state.compacting is not None) <= state.busy
-    assert len({question.call_id for question in state.questions}) == len(state.questions)
+    assert len({(question.kind, question.id) for question in state.questions}) == len(state.questions)
     if isinstance(state.activity, RunningTool):
         assert state.activity == state.tools[-1]
 
@@ -169,7 +191,7 @@ def test_a_cancelled_compaction_leaves_size_and_cut() -> None:
 def test_a_finished_compaction_changes_the_size() -> None:
     state = after(
         FOLDING,
-        events.CompactionEnd(reason="manual", tokens_after=300),
+        events.CompactionEnd(reason="manual", tokens_after=300, index=9),
         state=ChatState(room=Room(900, 1000)),
     )
     assert state.room.size == 300
@@ -183,14 +205,64 @@ def test_the_draft_is_counted_and_never_shrinks() -> None:
     assert state.compacting is not None and state.compacting.drafted == 50
 
 
+def test_a_draft_that_was_not_committed_leaves_size_and_cut() -> None:
+    state = ChatState(room=Room(900, 1000, cut=500))
+    ended = after(FOLDING, events.CompactionEnd(reason="manual", tokens_after=300), state=state)
+    assert (ended.room, ended.compacting) == (state.room, None)
+
+
+def test_a_rung_says_why_as_long_as_it_works() -> None:
+    def progress(rung: str, detail: str = "") -> events.CompactionProgress:
+        return events.CompactionProgress(stage="draft", rung=rung, detail=detail)
+
+    state = after(FOLDING, progress("digest", "The model is not there."), progress("digest"))
+    assert state.compacting is not None
+    assert (state.compacting.rung, state.compacting.detail) == ("digest", "The model is not there.")
+    state = after(progress("hide"), state=state)
+    assert state.compacting is not None
+    assert (state.compacting.rung, state.compacting.detail) == ("hide", "")
+
+
+def test_a_proposal_waits_until_it_is_closed() -> None:
+    ready = events.ProposalReady(proposal="p1", reason="manual", tokens_before=900, tokens_after=300, lost=6)
+    revised = ready.model_copy(update={"proposal": "p2", "state": "edited"})
+    closed = events.ProposalClosed(proposal="p1", applied=False)
+    state = after(ready, revised)
+    assert state.proposal is not None
+    assert (state.proposal.id, state.proposal.state, state.proposal.lost) == ("p2", "edited", 6)
+    assert after(closed, state=state).proposal == state.proposal, "an older one was closed"
+    assert after(events.ProposalClosed(proposal="p2", applied=True), state=state).proposal is None
+
+
+def test_nothing_waits_for_a_proposal_once_the_task_is_over() -> None:
+    ready = events.ProposalReady(proposal="p1", reason="threshold", waits=True)
+    state = after(START, FOLDING, ready)
+    assert state.proposal is not None and state.proposal.waits
+    state = after(finished("cancelled"), state=state)
+    assert state.proposal is not None and not state.proposal.waits
+
+
+def test_a_choice_asks_like_a_call_with_answers_of_its_own() -> None:
+    leave = events.Option(key="s", label="send as it is")
+    choice = events.ChoiceRequested(choice="c1", title="window full", detail="361", options=(leave,))
+    call = events.ApprovalRequested(call_id="c1", name="bash", title="ls")
+    state = after(choice, call)
+    question = state.question
+    assert question is not None
+    assert (question.kind, question.name, question.title) == ("choice", "window full", "361")
+    assert [(option.key, option.label) for option in question.options] == [("s", "send as it is")]
+    state = after(events.ChoiceResolved(choice="c1", key="s"), state=state)
+    assert [question.kind for question in state.questions] == ["call"], "a call may have the same id"
+
+
 def test_questions_wait_in_order_and_go_when_answered() -> None:
     def ask(call_id: str) -> events.ApprovalRequested:
         return events.ApprovalRequested(call_id=call_id, name="bash", title="ls")
 
     state = after(ask("c1"), ask("c2"))
-    assert state.question is not None and state.question.call_id == "c1"
+    assert state.question is not None and state.question.id == "c1"
     state = after(events.ApprovalResolved(call_id="c1", allowed=True), state=state)
-    assert state.question is not None and state.question.call_id == "c2"
+    assert state.question is not None and state.question.id == "c2"
 
 
 def test_a_failed_task_leaves_its_sentence() -> None:

@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foldline.tui.blocks.cells import width_of
+from foldline.tui.rungs import RUNGS, rung_words
 from foldline.tui.state import (
+    Answerable,
     ChatState,
     Compacting,
     FileRow,
     FoldRow,
     News,
     PinRow,
+    Proposed,
     Question,
     Room,
     RunningTool,
@@ -56,10 +59,37 @@ states = st.builds(
     activity=st.builds(RunningTool, st.just(0.0), foreign, foreign, foreign)
     | st.builds(Stepping, st.just(0.0), foreign),
     compacting=st.none()
-    | st.builds(Compacting, st.just(0.0), st.just("manual"), st.just(10), entries=st.integers(0, 9)),
-    questions=st.lists(st.builds(Question, foreign, foreign, foreign, foreign, st.just(0.0)), max_size=2).map(
-        tuple
+    | st.builds(
+        Compacting,
+        st.just(0.0),
+        st.just("manual"),
+        st.just(10),
+        entries=st.integers(0, 9),
+        rung=st.sampled_from(["strategy", *RUNGS]) | foreign,
+        detail=foreign,
     ),
+    proposal=st.none()
+    | st.builds(
+        Proposed,
+        foreign,
+        st.just("manual"),
+        st.sampled_from(["current", "edited", "stale"]),
+        st.booleans(),
+        facts=st.integers(0, 999),
+    ),
+    questions=st.lists(
+        st.builds(
+            Question,
+            foreign,
+            foreign,
+            foreign,
+            foreign,
+            st.just(0.0),
+            st.lists(st.builds(Answerable, foreign, foreign), max_size=4).map(tuple),
+            st.sampled_from(["call", "choice"]),
+        ),
+        max_size=2,
+    ).map(tuple),
     news=st.none() | st.builds(News, foreign, st.sampled_from(["info", "warning", "error"]), st.just(0.0)),
     waiting=st.builds(Waiting, st.none() | foreign, st.lists(foreign, max_size=8).map(tuple), st.booleans()),
     room=st.builds(Room, st.integers(0, 10**6), st.integers(0, 10**6)),
@@ -156,6 +186,56 @@ def test_the_rows_of_picture_d() -> None:
     )
     status = text(status_row(state, Beside(new_below=9, escape="Esc cancels"), 100.4, 80))
     assert status[3:] == "Running · bash pytest -k cancel · 0:04      ▼ 9 new below, End   Esc cancels "
+
+
+@pytest.mark.parametrize("rung", sorted(RUNGS))
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_rung_is_named_while_it_works(rung: str, width: int) -> None:
+    folding = folding_state().compacting
+    assert folding is not None
+    state = replace(folding_state(), compacting=replace(folding, rung=rung, stage="verify"))
+    row = text(status_row(state, Beside(escape="Esc cancels, prompts stay"), 100.2, width))
+    assert f" · 0:14 · {rung_words(rung)}" in row
+    assert row.rstrip().endswith("Esc cancels, prompts stay")
+
+
+def test_a_rung_without_a_model_promises_no_draft_and_says_why_it_works() -> None:
+    folding = folding_state().compacting
+    assert folding is not None
+    layer = replace(folding, rung="digest", drafted=0, detail="The key was refused. Going on with: a digest.")
+    row = text(status_row(replace(folding_state(), compacting=layer), Beside(), 100.2, 160))
+    assert "digest without a model · 123 entries → 1 summary   The key was refused." in row
+    assert "waiting for the draft" not in row
+
+
+def test_the_rungs_named_are_those_of_the_ladder() -> None:
+    from foldline.compaction import WORDS
+
+    assert {"strategy", *RUNGS} == set(WORDS)
+
+
+def test_a_proposal_that_something_waits_for_goes_before_what_runs() -> None:
+    proposal = Proposed("p1", "threshold", "current", True, 116_200, 27_400, 123, 214, 6)
+    row = text(status_row(replace(folding_state(), proposal=proposal), Beside(), 100.2, 120))
+    assert row.startswith(
+        " ◆ proposal 116.2k → 27.4k · waits for you · 6 of 214 facts lost · F3 looks at it "
+    )
+    idle = replace(proposal, waits=False, state="edited", facts=0)
+    assert "Compacting" in text(status_row(replace(folding_state(), proposal=idle), Beside(), 100.2, 120))
+    row = text(status_row(ChatState(proposal=idle), Beside(), 100.2, 120))
+    assert row.startswith(" ◆ proposal 116.2k → 27.4k · edited · waits for you · F3 looks at it ")
+
+
+def test_a_choice_says_how_to_get_to_it_and_then_its_keys() -> None:
+    options = (Answerable("c", "fold now"), Answerable("s", "send as it is"))
+    choice = Question("w1", "window full", "", None, 96.0, options, "choice")
+    state = replace(folding_state(), questions=(choice,))
+    assert text(status_row(state, Beside(), 100.2, 80)).startswith(" ? window full · 0:04   Tab to answer ")
+    focused = text(status_row(state, Beside(question_focused=True), 100.2, 80))
+    assert "c fold now · s send as it is" in focused
+    long = replace(choice, name="Undoing 373 brings the next request from 28,600 to 116,200 tokens, too much")
+    row = text(status_row(replace(state, questions=(long,)), Beside(), 100.2, 60))
+    assert "…" in row and "Tab to answer" in row
 
 
 def test_queue_rows_mark_pause_and_keep_their_note() -> None:

@@ -91,7 +91,7 @@ async def fill(made: Desk) -> None:
         await made.finished(count)
         await made.at_rest()
     assert made.agent.session.projection.folds == []
-    assert made.agent.must_fold(made.agent.session.projection.view[-2].message.parts)
+    assert made.agent.must_make_room(made.agent.session.projection.view[-2].message.parts)
 
 
 # --- in order, once -----------------------------------------------------------------------------------

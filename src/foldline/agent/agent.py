@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Literal
 
-from foldline.compaction import CompactionStrategy, SummaryCompaction, automation_paused, plan
+from foldline.compaction import CompactionStrategy, SummaryCompaction, plan
 from foldline.context.budget import BudgetSettings
+from foldline.context.tokens import message_tokens
 from foldline.history import Session
 from foldline.llm import LLM
 from foldline.protocol import (
@@ -19,9 +19,12 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import TaskFinished
 
-from .approvals import Mode, Policy
-from .desk import Desk
+from .approvals import Mode as ApprovalMode
+from .approvals import Policy
+from .choices import Choices
+from .desk import Desk, Mode
 from .executor import Executor
+from .room import must_choose, phase_is_due, why_not_by_itself
 from .tools import Tool, default_tools
 from .tools.recall import recall_tools
 
@@ -35,13 +38,19 @@ class Agent:
         *,
         llm: LLM,
         compaction: CompactionStrategy | None = None,
-        mode: Literal["auto", "off"] = "auto",
-        budget: BudgetSettings | Callable[[int], BudgetSettings] | None = None,
-        approvals: Mode = "ask",
+        mode: Mode = "auto",
+        summariser: LLM | None = None,
+        interactive: bool = False,
+        budget: BudgetSettings | Callable[[int, str], BudgetSettings] | None = None,
+        approvals: ApprovalMode = "ask",
         tools: Sequence[Tool] | None = None,
         connect: Callable[[str], LLM] | None = None,
     ) -> None:
-        """`budget` in tokens, or as a function of the window; `connect` is the way to other models."""
+        """`budget` in tokens, or as a function of window and model; `connect` is the way to other models.
+
+        `summariser` writes the summaries in place of `llm`. `interactive` says that somebody answers
+        proposals and choices; without anybody, the mode `ask` folds like `auto`.
+        """
         self.session = session
         self.desk = Desk(
             session=session,
@@ -49,27 +58,42 @@ class Agent:
             tools=(*default_tools(), *recall_tools(session)) if tools is None else tools,
             emit=lambda _: None,
             strategy=compaction or SummaryCompaction(),
-            mode=mode,
-            budget_settings=budget if callable(budget) else lambda _: budget or BudgetSettings(),
+            summary_llm=summariser,
+            mode="auto" if mode == "ask" and not interactive else mode,
+            choices=Choices(interactive=interactive),
+            budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
             policy=Policy(mode=approvals),
         )
         self.executor = Executor(self.desk, connect or _no_other_model)
 
-    def must_fold(self, parts: Sequence[Part]) -> bool:
-        """Whether this prompt, sent now, would cross the threshold, and a fold can come first."""
+    def must_make_room(self, parts: Sequence[Part]) -> bool:
+        """Whether this prompt, sent now, would cross the threshold, and something can be done before."""
         desk = self.desk
-        if desk.mode == "off" or automation_paused(desk.projection):
-            return False
+        prompt = UserMessage(parts=tuple(parts))
         with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
-            full = desk.is_full([UserMessage(parts=tuple(parts))])
+            if why_not_by_itself(desk) is not None:
+                return must_choose(desk, message_tokens(prompt))
+            full = desk.is_full([prompt])
             return (
                 full and plan(desk.projection, desk.budget, "threshold", overhead=desk.overhead) is not None
             )
         return False
 
+    def at_good_moment(self) -> bool:
+        """Whether a fold between two turns comes in time: the window is nearly full (`phase`)."""
+        desk = self.desk
+        with suppress(FoldlineError):
+            return why_not_by_itself(desk) is None and phase_is_due(desk)
+        return False
+
     def fits(self, parts: Sequence[Part]) -> bool:
         """Whether this prompt fits the window as it is, if only just."""
-        return self.desk.size([UserMessage(parts=tuple(parts))]) < self.desk.budget.window
+        return self.desk.fits([UserMessage(parts=tuple(parts))])
+
+    def room_for(self, parts: Sequence[Part]) -> operations.CompactSession:
+        """The operation that makes room for this prompt."""
+        pending = message_tokens(UserMessage(parts=tuple(parts)))
+        return operations.CompactSession(reason="threshold", pending=pending)
 
     async def prompt(self, text: str) -> AssistantMessage:
         """Send a prompt, folding first where the window is full; the final answer of the turn.
@@ -79,8 +103,10 @@ class Agent:
         """
         parts = text_parts(text)
         await self.desk.llm.prepare()
-        if self.must_fold(parts):
+        if self.must_make_room(parts):
             await self._fold_for(parts)
+        elif self.at_good_moment():
+            await self._run(operations.CompactSession(reason="phase"))
         first = self.session.next_index
         _demand_done(await self._run(operations.RunAgent(parts=parts)))
         said = (entry for entry in reversed(self.session.entries) if isinstance(entry, AssistantMessage))
@@ -91,7 +117,7 @@ class Agent:
 
     async def _fold_for(self, parts: Sequence[Part]) -> None:
         """Make room. A prompt that fits all the same does not fail because the fold did."""
-        finished = await self._run(operations.CompactSession(reason="threshold"))
+        finished = await self._run(self.room_for(parts))
         if finished.outcome == "failed" and self.fits(parts):
             self.executor.emit(sent_unfolded(finished.error))
         else:

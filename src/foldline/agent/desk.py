@@ -2,23 +2,27 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from foldline.compaction import CompactionStrategy, SummaryCompaction
 from foldline.context.budget import Budget, BudgetSettings, budget_for
 from foldline.context.projection import Projection
-from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
-from foldline.llm import LLM, ToolSpec
+from foldline.llm import LLM, LLMError, ToolSpec, spec_tokens
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, UserMessage
 from foldline.protocol.events import Event
 
 from .approvals import Policy
+from .choices import Choices
+from .review import Review
 from .tools import FileMemory, Tool
+
+Mode = Literal["auto", "ask", "off"]
 
 
 @dataclass
@@ -30,14 +34,20 @@ class Desk:
     tools: Sequence[Tool]
     emit: Callable[[Event], None]
     strategy: CompactionStrategy = field(default_factory=SummaryCompaction)
-    mode: Literal["auto", "off"] = "auto"
-    """Whether a full window is folded without being asked."""
-    budget_settings: Callable[[int], BudgetSettings] = lambda _: BudgetSettings()
-    """What was set, in tokens of a window of this size: the window may be learnt, and models switched."""
+    summary_llm: LLM | None = None
+    """Another model that writes the summaries."""
+    mode: Mode = "auto"
+    """Whether a full window is folded by itself, after the reader has seen the proposal, or never unasked."""
+    review: Review = field(default_factory=Review)
+    choices: Choices = field(default_factory=Choices)
+    budget_settings: Callable[[int, str], BudgetSettings] = lambda *_: BudgetSettings()
+    """What was set for a window in tokens and a model: the one may be learnt, the other switched."""
     policy: Policy = field(default_factory=Policy)
     known_files: FileMemory = field(default_factory=FileMemory)
     refused: dict[str, int] = field(default_factory=dict)
     """By model: the smallest request, in tokens, that its server refused as too long."""
+    left_alone: object = None
+    """The newest change of the view when the user last left the question what to do about a full window."""
     doubted: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
 
@@ -55,20 +65,38 @@ class Desk:
 
     @property
     def budget(self) -> Budget:
-        """The limits in force. A window larger than what the server refused is not believed.
+        """The limits in force.
 
         Raises:
             FoldlineError: the window is too small, or the settings leave no room in it.
         """
-        window = self.llm.info.window
-        refused = self.refused.get(self.llm.info.id, window)
+        return self.budget_of(self.llm)
+
+    def budget_of(self, llm: LLM) -> Budget:
+        """The limits with this model. A window larger than what its server refused is not believed.
+
+        Raises:
+            FoldlineError: its window is too small, or the settings leave no room in it.
+        """
+        window = llm.info.window
+        refused = self.refused.get(llm.info.id, window)
         if refused < window:
             with suppress(FoldlineError):  # Too small to work in: then it was something else it refused.
-                return self._budget_of(refused)
-        return self._budget_of(window)
+                # A threshold that was set was meant for the window that was believed.
+                settings = replace(self.budget_settings(refused, llm.info.id), threshold=None)
+                return budget_for(refused, llm.info.max_output, settings)
+        return self._budget_within(window, llm)
 
-    def _budget_of(self, window: int) -> Budget:
-        return budget_for(window, self.llm.info.max_output, self.budget_settings(window))
+    def _budget_within(self, window: int, llm: LLM) -> Budget:
+        return budget_for(window, llm.info.max_output, self.budget_settings(window, llm.info.id))
+
+    async def summariser(self) -> LLM:
+        """The model that writes the summaries. One that cannot be reached says so when it is asked."""
+        if self.summary_llm is None:
+            return self.llm
+        with suppress(LLMError):
+            await self.summary_llm.prepare()
+        return self.summary_llm
 
     def learn_refusal(self, tokens: int) -> None:
         """The server refused a request of this size as too long, whatever window was believed."""
@@ -90,6 +118,15 @@ class Desk:
 
     def is_full(self, pending: Sequence[BaseMessage] = ()) -> bool:
         return self.size(pending) >= self.budget.threshold
+
+    def fits(self, pending: Sequence[BaseMessage] = ()) -> bool:
+        """Whether the next request fits the window as it is, if only just."""
+        return self.size(pending) < self.budget.window
+
+    @property
+    def past_soft_mark(self) -> bool:
+        """Whether a natural boundary is a good moment to fold."""
+        return self.size() >= self.budget.soft_mark
 
     def room_for_results(self) -> int:
         """What the results of the newest tool group may take together, in estimated tokens.
@@ -116,7 +153,7 @@ class Desk:
         """Raises FoldlineError where system prompt, instruction files and tools alone fill the window."""
         scale = self.projection.calibration.scale(self.llm.info.id)
         fixed = round(scale * (sum(message_tokens(message) for message in preamble) + self.overhead))
-        budget = self._budget_of(self.llm.info.window)
+        budget = self._budget_within(self.llm.info.window, self.llm)
         if fixed + budget.max_summary_tokens >= budget.threshold:
             raise FoldlineError(
                 f"The window of {budget.window:,} tokens is too small: system prompt, instruction files and "
@@ -128,7 +165,3 @@ class Desk:
 
 _LEAST_ROOM = 512
 """Estimated tokens that a tool result gets in any case: enough for an error message."""
-
-
-def spec_tokens(spec: ToolSpec) -> int:
-    return estimate_tokens(f"{spec.name} {spec.description} {spec.parameters}")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -24,7 +24,9 @@ from foldline.protocol.operations import Operation
 
 from .calls import Calls
 from .desk import Desk
-from .fold import fold
+from .fold import Wanted, apply, fold
+from .review import Apply, Discard, Redraft
+from .room import confirmed_undo, make_fit, make_room, why_not_by_itself
 from .turn import Turn
 
 Listener = Callable[[Event], None]
@@ -57,7 +59,8 @@ class Executor:
         self._waiting: deque[_Job] = deque()
         self._ends: dict[str, asyncio.Future[TaskFinished]] = {}
         self._ids = count(1)
-        desk.emit = self.emit
+        self._quick: set[asyncio.Task[None]] = set()
+        desk.emit = desk.review.emit = desk.choices.emit = self.emit
         desk.session.on_append.append(self._announce)
 
     # --- what interfaces call --------------------------------------------------------------------
@@ -70,6 +73,14 @@ class Executor:
                 self._cancel(lambda _: True)
             case operations.Approve():
                 self._calls.answer(operation.call_id, operation.answer)
+            case operations.Choose():
+                self.desk.choices.answer(operation.choice, operation.key)
+            case operations.HoldCommit():
+                self.desk.review.held = self._running is not None
+            case operations.ReviseProposal() | operations.DiscardProposal():
+                self._at_once(self._review(operation))
+            case operations.ApplyProposal() | operations.RedraftProposal() if self.desk.review.waits:
+                self._at_once(self._review(operation))
             case _:
                 if isinstance(operation, operations.CompactSession) and operation.reason == "manual":
                     self._cancel(_is_long)
@@ -123,12 +134,44 @@ class Executor:
         """Cancel what runs and what waits, close the model's connections and the session."""
         self._cancel(lambda _: True)
         await self.settle()
+        await asyncio.gather(*self._quick)
         await self.desk.llm.aclose()
+        if self.desk.summary_llm is not None:
+            await self.desk.summary_llm.aclose()
         self.desk.session.close()
 
     def emit(self, event: Event) -> None:
         for listener in tuple(self._listeners):
             listener(event)
+
+    # --- the proposal that waits --------------------------------------------------------------------
+
+    def _at_once(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._quick.add(task)
+        task.add_done_callback(self._quick.discard)
+
+    async def _review(self, operation: Operation) -> None:
+        """What the reader does with the proposal, beside a task that may wait for it. A refusal is told."""
+        review = self.desk.review
+        try:
+            match operation:
+                case operations.ReviseProposal():
+                    await review.revise(operation)
+                case operations.DiscardProposal():
+                    review.demand(operation.proposal)
+                    review.decide(Discard())
+                    review.close(applied=False)
+                case operations.ApplyProposal():
+                    review.demand_current(operation.proposal)
+                    review.decide(Apply())
+                case operations.RedraftProposal():
+                    review.demand(operation.proposal)
+                    review.decide(Redraft(review.wishes(operation.guidance), review.focus))
+                case _:
+                    pass
+        except FoldlineError as refusal:
+            self.emit(events.Notice(level="warning", text=str(refusal)))
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -182,7 +225,11 @@ class Executor:
             case operations.RunAgent():
                 await Turn(desk, self._calls).run(operation.parts)
             case operations.CompactSession():
-                await fold(desk, operation.reason, focus=operation.focus, will_retry=operation.will_retry)
+                await self._compact(operation)
+            case operations.ApplyProposal():
+                await apply(desk, operation.proposal)
+            case operations.RedraftProposal():
+                await self._redraft(operation)
             case operations.UndoCompaction():
                 await self._undo(operation.target)
             case operations.EditView():
@@ -193,28 +240,53 @@ class Executor:
                 await desk.session.append(Clear(), durable=True)
             case operations.SwitchModel():
                 await self._switch(operation.model)
-            case operations.Interrupt() | operations.Approve():
-                pass
+            case (
+                operations.Interrupt()
+                | operations.Approve()
+                | operations.Choose()
+                | operations.HoldCommit()
+                | operations.ReviseProposal()
+                | operations.DiscardProposal()
+            ):
+                pass  # they act at once
             case _:
                 assert_never(operation)
 
+    async def _compact(self, asked: operations.CompactSession) -> None:
+        desk = self.desk
+        if asked.reason == "manual":
+            preview = asked.preview or desk.mode == "ask"
+            await fold(desk, Wanted("manual", focus=asked.focus, preview=preview))
+        elif asked.reason != "phase" or why_not_by_itself(desk) is None:
+            await make_room(desk, asked.reason, pending=asked.pending)
+
+    async def _redraft(self, asked: operations.RedraftProposal) -> None:
+        review = self.desk.review
+        reason = review.demand(asked.proposal).entry.reason
+        wishes = review.wishes(asked.guidance)
+        await fold(self.desk, Wanted(reason, focus=review.focus, preview=True, wishes=wishes))
+
     async def _undo(self, target: int | None) -> None:
-        projection = self.desk.projection
+        """Take back a change of the view. What no longer fits with it is the user's to decide."""
+        desk = self.desk
         if target is None:
-            folds = projection.compactions()
+            folds = desk.projection.compactions()
             if not folds:
                 raise FoldlineError("There is no fold to undo.")
             target = folds[-1].index
-        refusal = projection.undo_refusal(target)
+        refusal = desk.projection.undo_refusal(target)
         if refusal is not None:
             raise FoldlineError(refusal)
-        await self.desk.session.append(Undo(target=target), durable=True)
+        if await confirmed_undo(desk, target):
+            await desk.session.append(Undo(target=target), durable=True)
 
     async def _switch(self, model: str) -> None:
+        """Another model. Where its window is too small for the view, the old one folds it first."""
         desk = self.desk
         unused = llm = self._connect(model)
         try:
             await llm.prepare()
+            await make_fit(desk, llm)
             change = ModelChange(model=llm.info.id, provider=llm.info.provider)
             await desk.session.append(change, durable=True)
             desk.llm, unused = llm, desk.llm

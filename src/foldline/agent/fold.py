@@ -1,12 +1,37 @@
-"""Folding as the agent does it: announce, propose, commit. Cancelled or failed, it leaves the old view."""
+"""Folding as the agent does it: announce, propose, let the reader decide where they want to, commit.
 
-from foldline.compaction import CompactionFailed, Proposal, plan, propose
-from foldline.protocol import Compaction, FoldlineError, Reason, events
+Cancelled or failed, it leaves the old view.
+"""
+
+from dataclasses import dataclass, replace
+
+from foldline.compaction import WORDS, CompactionFailed, CompactionStrategy, Proposal, Wishes, plan, propose
+from foldline.context.budget import Budget
+from foldline.protocol import Edit, FoldlineError, Reason, events
 
 from .desk import Desk
+from .review import Apply, Discard, Redraft
 
 
-async def fold(desk: Desk, reason: Reason, *, focus: str | None = None, will_retry: bool = False) -> bool:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A fold that was asked for."""
+
+    reason: Reason
+    focus: str | None = None
+    will_retry: bool = False
+    pending: int = 0
+    """Estimated tokens, before calibration, of the prompt that waits for it."""
+    preview: bool = False
+    """Whether the proposal is kept for its reader, instead of being committed."""
+    wishes: Wishes | None = None
+    strategy: CompactionStrategy | None = None
+    """Another one than usual, where the reader chose a remedy."""
+    budget: Budget | None = None
+    """That of another model, which is to take over."""
+
+
+async def fold(desk: Desk, wanted: Wanted) -> bool:
     """Fold the view now; whether anything was folded. Reports start, progress and end as events.
 
     With nothing to fold, only who asked for it is told so.
@@ -14,62 +39,152 @@ async def fold(desk: Desk, reason: Reason, *, focus: str | None = None, will_ret
     Raises:
         FoldlineError: it failed, and the view is as it was.
     """
-    planned = plan(desk.projection, desk.budget, reason, overhead=desk.overhead)
-    if planned is None:
-        if reason == "manual":
-            desk.emit(events.CompactionEnd(reason=reason, will_retry=will_retry, nothing=True))
+    budget = wanted.budget or desk.budget
+    planned = plan(desk.projection, budget, wanted.reason, overhead=desk.overhead)
+    if planned is None and wanted.strategy is None and wanted.reason != "overflow":
+        if wanted.reason == "manual":
+            desk.emit(events.CompactionEnd(reason="manual", nothing=True))
         return False
-    before = planned.tokens_before
+    before = desk.size()
     desk.emit(
         events.CompactionStart(
-            reason=reason,
+            reason=wanted.reason,
             tokens_before=before,
-            expected_after=planned.tokens_expected,
-            entries=planned.folded,
+            expected_after=planned.tokens_expected if planned else None,
+            entries=planned.folded if planned else 0,
         )
     )
-    end = events.CompactionEnd(reason=reason, will_retry=will_retry, tokens_before=before, aborted=True)
+    end = events.CompactionEnd(
+        reason=wanted.reason, will_retry=wanted.will_retry, tokens_before=before, aborted=True
+    )
     known = len(desk.projection.folds)
     proposal: Proposal | None = None
     try:
-        proposal = await propose(
-            desk.projection,
-            strategy=desk.strategy,
-            llm=desk.llm,
-            budget=desk.budget,
-            reason=reason,
-            focus=focus,
-            overhead=desk.overhead,
-            progress=desk.emit,
-        )
+        proposal = await _decided(desk, wanted)
         if proposal is None:
-            end = end.model_copy(update={"aborted": False, "nothing": True})
+            kept = desk.review.proposal is not None and wanted.preview
+            end = end.model_copy(update={"aborted": False, "proposed": kept, "nothing": not kept})
             return False
         await commit(desk, proposal)
+    except _ThrownAway:
+        return False
     except FoldlineError as failure:
         end = end.model_copy(update={"error": str(failure)})
         raise
     finally:
-        # A cancel that came during the append was too late: what the history holds is what happened.
-        if proposal is not None and len(desk.projection.folds) > known:
-            end = _ended(end, proposal, desk.projection.folds[-1])
-        desk.emit(end)
+        desk.review.held = False
+        desk.emit(_ended(desk, end, proposal, known))
     return True
 
 
+class _ThrownAway(Exception):
+    """The reader did not want the proposal."""
+
+
+async def _decided(desk: Desk, wanted: Wanted) -> Proposal | None:
+    """The proposal to commit; None where there is nothing to fold, or it is kept for its reader.
+
+    Raises:
+        FoldlineError: it failed.
+        _ThrownAway: its reader did not want it.
+    """
+    review = desk.review
+    proposal = None
+    if wanted.reason != "manual":
+        proposal = review.usable(wanted.reason, lambda kept: kept.fits(desk.projection))
+    proposal = proposal or await _drafted(desk, wanted)
+    while proposal is not None:
+        if wanted.preview:
+            review.keep(proposal, wanted.focus)
+            return None
+        if not review.held and (desk.mode != "ask" or wanted.reason == "manual"):
+            return proposal
+        match await review.decision(proposal, wanted.focus):
+            case Apply():
+                return review.proposal
+            case Discard():
+                raise _ThrownAway
+            case Redraft(wishes=wishes, focus=focus):
+                wanted = replace(wanted, wishes=wishes, focus=focus)
+                proposal = await _drafted(desk, wanted)
+    return None
+
+
+async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
+    return await propose(
+        desk.projection,
+        strategy=wanted.strategy or desk.strategy,
+        llm=await desk.summariser(),
+        budget=wanted.budget or desk.budget,
+        reason=wanted.reason,
+        focus=wanted.focus,
+        pending=wanted.pending,
+        tools=desk.specs,
+        overhead=desk.overhead,
+        wishes=wanted.wishes,
+        alone=wanted.strategy is not None,
+        progress=desk.emit,
+    )
+
+
 async def commit(desk: Desk, proposal: Proposal) -> None:
-    """Append the proposal's entry: one entry, one append.
+    """Append the proposal's entry, and the pins the reader chose with it, in one write.
 
     Raises:
         FoldlineError: the view is no longer the one the proposal was made for, or the disk refused.
     """
     if not proposal.fits(desk.projection):
         raise CompactionFailed("The view has changed since this fold was drafted: draft it again.")
-    desk.emit(events.CompactionProgress(stage="commit"))
-    await desk.session.append(proposal.entry, durable=True)
+    desk.emit(events.CompactionProgress(stage="commit", rung=proposal.entry.rung))
+    callers = sorted({desk.projection.group(index)[0] for index in proposal.pins})
+    pins = [Edit(target=index, action="pin") for index in callers]
+    known = len(desk.projection.folds)
+    try:
+        await desk.session.append(*pins, proposal.entry, durable=True)
+    finally:
+        if len(desk.projection.folds) > known:  # also where a cancel came while it was written
+            desk.review.close(applied=desk.review.proposal is proposal)
+    if proposal.troubles:
+        how = WORDS[proposal.entry.rung]
+        desk.emit(events.Notice(level="warning", text=f"{proposal.troubles[0]} Folded by {how}."))
 
 
-def _ended(end: events.CompactionEnd, proposal: Proposal, entry: Compaction) -> events.CompactionEnd:
+async def apply(desk: Desk, identity: str) -> None:
+    """Commit the proposal that was kept for its reader.
+
+    Raises:
+        FoldlineError: it is not that one any more, or cannot be applied.
+    """
+    proposal = desk.review.demand_current(identity)
+    entry = proposal.entry
+    start = events.CompactionStart(
+        reason=entry.reason,
+        tokens_before=entry.tokens_before,
+        expected_after=entry.tokens_after,
+        entries=proposal.folded,
+    )
+    desk.emit(start)
+    end = events.CompactionEnd(reason=entry.reason, tokens_before=entry.tokens_before, aborted=True)
+    known = len(desk.projection.folds)
+    try:
+        await commit(desk, proposal)
+    except FoldlineError as failure:
+        end = end.model_copy(update={"error": str(failure)})
+        raise
+    finally:
+        desk.emit(_ended(desk, end, proposal, known))
+
+
+def _ended(
+    desk: Desk, end: events.CompactionEnd, proposal: Proposal | None, known: int
+) -> events.CompactionEnd:
+    """How it ended, where `known` folds were in force before: what the history holds is what happened.
+
+    A cancel that comes during the append is too late.
+    """
+    if proposal is None or len(desk.projection.folds) <= known:
+        return end
+    entry = desk.projection.folds[-1]
     return end.model_copy(
         update={
             "aborted": False,
@@ -77,6 +192,7 @@ def _ended(end: events.CompactionEnd, proposal: Proposal, entry: Compaction) -> 
             "kept_from_index": entry.first_kept_index,
             "index": entry.index,
             "folded": proposal.folded,
+            "rung": entry.rung,
             "summary": entry.summary,
         }
     )

@@ -1,10 +1,11 @@
-"""Where settings come from: files and the environment, each a layer of dotted keys with its origin.
+"""Where settings come from: files and the environment, each a layer of keys with its origin.
 
 Imports nothing that takes time: the chat needs its theme before the first paint, and all else after it.
 """
 
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,21 +18,42 @@ if TYPE_CHECKING:
 PROJECT_FILE = ".foldline.toml"
 CONFIG_FILE = "config.toml"
 
-_ALIASES = {"FOLDLINE_CONTEXT_WINDOW": "context.window"}
+MODELS = "models"
+"""The section that holds one table for each model, by its name."""
+
+_ALIASES = {"FOLDLINE_CONTEXT_WINDOW": ("context", "window")}
 _PREFIX = "FOLDLINE_"
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""What TOML takes as a key without quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """One value somebody set, not yet looked at."""
 
-    key: str
-    """Dotted: `compaction.mode`."""
+    names: tuple[str, ...]
+    """Its key, name by name: the name of a model may hold dots."""
     value: object
     origin: str
     """The file, environment variable or option it was set by: for people."""
     by_project: bool = False
     """Whether it came with the project's files, which may be somebody else's."""
+    for_this_run: bool = False
+    """Whether it was set for this run only, by the environment or an option."""
+
+    @property
+    def key(self) -> str:
+        return dotted(self.names)
+
+
+def dotted(names: Sequence[str]) -> str:
+    """A key as TOML writes it: `compaction.mode`, `models."gpt-4.1".window`."""
+    return ".".join(name if _BARE.fullmatch(name) else _quoted(name) for name in names)
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
@@ -64,23 +86,36 @@ def from_file(path: Path, *, by_project: bool = False) -> list[Given]:
         raise _problem(f"The settings in {path} are not UTF-8 text.") from None
     except tomllib.TOMLDecodeError as error:
         raise _problem(f"The settings in {path} are not valid TOML: {_reason(error)}.") from None
-    return [Given(key, value, str(path), by_project) for key, value in _flat(table)]
+    return [Given(names, value, str(path), by_project) for names, value in _flat(table)]
 
 
 def from_environment(environ: Mapping[str, str], top_level: Iterable[str]) -> list[Given]:
-    """What the environment sets: `FOLDLINE_MODEL`, `FOLDLINE_SECTION__KEY`. Empty values count as not set."""
-    keys = {f"{_PREFIX}{key.upper()}": key for key in top_level}
+    """What the environment sets: `FOLDLINE_MODEL`, `FOLDLINE_SECTION__KEY`, `FOLDLINE_MODELS__NAME__KEY`.
+
+    Empty values count as not set. Shells cannot export a name with a dot, but `env` and most launchers can.
+    """
+    known: dict[str, tuple[str, ...]] = {f"{_PREFIX}{key.upper()}": (key,) for key in top_level}
+    known |= _ALIASES
     given = []
-    for name, value in sorted(environ.items()):
-        if name in _ALIASES or name in keys:
-            key = _ALIASES.get(name) or keys[name]
-        elif name.startswith(_PREFIX) and "__" in name:
-            key = name.removeprefix(_PREFIX).lower().replace("__", ".")
+    for variable, value in sorted(environ.items()):
+        if variable in known:
+            names = known[variable]
+        elif variable.startswith(_PREFIX) and "__" in variable:
+            names = _names(variable.removeprefix(_PREFIX).lower())
         else:
             continue
         if value.strip():
-            given.append(Given(key, value.strip(), name))
+            given.append(Given(names, value.strip(), variable, for_this_run=True))
     return given
+
+
+def _names(variable: str) -> tuple[str, ...]:
+    """`section__key` by its names; of `models__NAME__KEY`, the name of the model may itself hold `__`."""
+    section, _, rest = variable.partition("__")
+    if section != MODELS:
+        return (section, *rest.split("__"))
+    model, _, key = rest.rpartition("__")
+    return (section, model, key) if model else (section, key)
 
 
 def theme_name(cwd: Path, environ: Mapping[str, str]) -> str | None:
@@ -93,16 +128,18 @@ def theme_name(cwd: Path, environ: Mapping[str, str]) -> str | None:
     project = project_file(cwd)
     given += from_file(project, by_project=True) if project else []
     given += from_environment(environ, ("theme",))
-    named = [item.value for item in given if item.key == "theme" and isinstance(item.value, str)]
+    named = [item.value for item in given if item.names == ("theme",) and isinstance(item.value, str)]
     return named[-1] if named else None
 
 
-def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
-    for key, value in table.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{before}{key}.")
-        elif not isinstance(value, dict):
-            yield f"{before}{key}", value
+def _flat(
+    table: Mapping[str, object], before: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, (*before, name))
+        else:
+            yield (*before, name), value
 
 
 def _reason(error: tomllib.TOMLDecodeError) -> str:

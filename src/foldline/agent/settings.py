@@ -1,13 +1,12 @@
-"""Settings: what a user may choose, where each choice came from, and the model client they lead to.
+"""Settings: what a user may choose, where each choice came from, and the model clients they lead to.
 
-Files first (the user's, then the project's), then the environment, then options: the last one wins.
+Files first (the user's, then the project's), then the environment, then options: the last one wins. What is
+set for one model wins over what is set for all, in files; the environment and options speak for this run.
 """
 
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -17,19 +16,20 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     PrivateAttr,
-    TypeAdapter,
-    ValidationError,
 )
 from pydantic.fields import FieldInfo
 
 from foldline.context.budget import SMALLEST_WINDOW, BudgetSettings
 from foldline.protocol import FoldlineError
 
-from .amounts import ALLOWED, ALLOWED_TOKENS, Amount, parse_amount, parse_tokens
+from .amounts import ALLOWED, Amount, parse_amount, parse_tokens
 from .approvals import Mode
-from .layers import Given, config_file, from_environment, from_file, project_file
+from .checking import ANY_MODEL, allowed, checked, fields_of
+from .layers import MODELS, Given, config_file, dotted, from_environment, from_file, project_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from foldline.compaction import CompactionStrategy
     from foldline.llm import LLM
 
@@ -54,6 +54,9 @@ TokensOrShare = Annotated[
     Amount, PlainValidator(_amount), PlainSerializer(str, return_type=str), Field(description=ALLOWED)
 ]
 
+Window = Annotated[Tokens, Field(ge=SMALLEST_WINDOW)]
+SoftRatio = Annotated[float, Field(gt=0, le=1)]
+
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -62,25 +65,46 @@ class _Section(BaseModel):
 class ContextSettings(_Section):
     """`[context]`: the model's window."""
 
-    window: Annotated[Tokens, Field(ge=SMALLEST_WINDOW)] | None = None
+    window: Window | None = None
     """The context window in tokens, where what is known of the model is wrong."""
 
 
 class CompactionSettings(_Section):
     """`[compaction]`: when and how the history is folded. Sizes left out scale with the window."""
 
-    mode: Literal["auto", "off"] = "auto"
-    """Whether a full window is folded by itself. Off changes nothing unasked."""
+    mode: Literal["auto", "ask", "off"] = "auto"
+    """auto: a full window is folded by itself; ask: you see the proposal first; off: never unasked."""
     strategy: Literal["summary", "digest"] = "summary"
     """Who writes the summary: the model, or an extract of the history without a model call."""
+    model: str = ""
+    """The model that writes the summaries. Empty: the one the session is held with."""
+    threshold: TokensOrShare | None = None
+    """A request of this size is folded first. Goes before `reserve_tokens`; left out, window less reserve."""
     reserve_tokens: TokensOrShare | None = None
     """Kept free for the answer; the window counts as full where less is left."""
     keep_recent_tokens: TokensOrShare | None = None
     """How much of the newest work stays verbatim."""
     max_summary_tokens: TokensOrShare | None = None
     """The longest a summary may get."""
-    soft_ratio: Annotated[float, Field(gt=0, le=1)] = 0.75
-    """Share of the threshold from which on the meter shows where a fold would cut."""
+    soft_ratio: SoftRatio = 0.75
+    """Share of the threshold from which on the meter shows the cut, and a task done is a moment to fold."""
+
+
+class ModelSettings(_Section):
+    """`[models."NAME"]`: what holds for one model only, whatever the sections above say for all."""
+
+    window: Window | None = None
+    """Its context window in tokens, for `context.window`."""
+    threshold: TokensOrShare | None = None
+    """For `compaction.threshold`."""
+    reserve_tokens: TokensOrShare | None = None
+    """For `compaction.reserve_tokens`."""
+    keep_recent_tokens: TokensOrShare | None = None
+    """For `compaction.keep_recent_tokens`."""
+    max_summary_tokens: TokensOrShare | None = None
+    """For `compaction.max_summary_tokens`."""
+    soft_ratio: SoftRatio | None = None
+    """For `compaction.soft_ratio`."""
 
 
 class ApprovalSettings(_Section):
@@ -93,7 +117,7 @@ class ApprovalSettings(_Section):
 class OfflineSettings(_Section):
     """`[offline]`: the built-in model."""
 
-    window: Annotated[Tokens, Field(ge=SMALLEST_WINDOW)] = 16_384
+    window: Window = 16_384
     """Its context window in tokens: small, so that folding is seen soon."""
     pace: Annotated[float, Field(ge=0, le=10)] = 0.008
     """Seconds between two words of its answers."""
@@ -110,6 +134,8 @@ class Settings(_Section):
     compaction: CompactionSettings = CompactionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     offline: OfflineSettings = OfflineSettings()
+    models: dict[str, ModelSettings] = {}
+    """By the name the server knows, in small letters."""
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def origin(self, key: str) -> str:
@@ -117,24 +143,50 @@ class Settings(_Section):
         return self._origins.get(key, DEFAULT)
 
     def values(self) -> dict[str, object]:
-        """Every setting by its dotted key, as plain JSON values."""
+        """Every setting by its dotted key, as plain JSON values; of models, what was set."""
         sections = self.model_dump(mode="json")
-        return {key: _lookup(sections, key) for key in KEYS}
+        found = {key: _lookup(sections, key) for key in KEYS}
+        for model, table in sections[MODELS].items():
+            found |= {
+                dotted((MODELS, model, key)): value for key, value in table.items() if value is not None
+            }
+        return found
 
-    def budget_settings(self, window: int) -> BudgetSettings:
-        """The sizes that were set, in tokens of this window."""
-        fold = self.compaction
+    def of_model(self, model: str) -> ModelSettings:
+        """What was set for this model alone."""
+        return self.models.get(model.lower(), ModelSettings())
+
+    def window_of(self, model: str) -> int | None:
+        """The window that was set for this model, or for all; in tokens."""
+        return self.of_model(model).window or self.context.window
+
+    def budget_settings(self, window: int, model: str = "") -> BudgetSettings:
+        """The sizes that were set for this model, or for all, in tokens of this window."""
+        own, fold = self.of_model(model), self.compaction
+
+        def tokens(first: Amount | None, second: Amount | None) -> int | None:
+            amount = second if first is None else first
+            return None if amount is None else amount.of(window)
+
         return BudgetSettings(
-            reserve_tokens=fold.reserve_tokens.of(window) if fold.reserve_tokens else None,
-            keep_recent_tokens=fold.keep_recent_tokens.of(window) if fold.keep_recent_tokens else None,
-            max_summary_tokens=fold.max_summary_tokens.of(window) if fold.max_summary_tokens else None,
-            soft_ratio=fold.soft_ratio,
+            threshold=tokens(own.threshold, fold.threshold),
+            reserve_tokens=tokens(own.reserve_tokens, fold.reserve_tokens),
+            keep_recent_tokens=tokens(own.keep_recent_tokens, fold.keep_recent_tokens),
+            max_summary_tokens=tokens(own.max_summary_tokens, fold.max_summary_tokens),
+            soft_ratio=own.soft_ratio or fold.soft_ratio,
         )
 
     def strategy(self) -> "CompactionStrategy":
         from foldline.compaction import DigestCompaction, SummaryCompaction
 
         return DigestCompaction() if self.compaction.strategy == "digest" else SummaryCompaction()
+
+
+KEYS: Mapping[str, FieldInfo] = dict(fields_of(Settings))
+"""Every setting there is, by its dotted key; those of one model apart."""
+
+MODEL_KEYS: Mapping[str, FieldInfo] = dict(fields_of(ModelSettings))
+"""What may be set below `[models."NAME"]`."""
 
 
 def load_settings(
@@ -150,12 +202,21 @@ def load_settings(
     if project is not None:
         given += from_file(project, by_project=True)
     given += from_environment(environ, (key for key in KEYS if "." not in key))
-    given += [Given(key, value, "command line") for key, value in (overrides or {}).items()]
-    values: dict[str, object] = {}
+    given += [
+        Given(tuple(key.split(".")), value, "command line", for_this_run=True)
+        for key, value in (overrides or {}).items()
+    ]
+    values: dict[tuple[str, ...], object] = {}
+    origins: dict[str, str] = {}
     for item in given:
-        values[item.key] = _checked(item)
+        value = checked(item, KEYS, MODEL_KEYS)
+        names = _same_for_all_spellings(item.names)
+        if item.for_this_run:
+            values = {key: kept for key, kept in values.items() if not _for_one_model(key, names)}
+        values[names] = value
+        origins[dotted(names)] = item.origin
     settings = Settings.model_validate(_nested(values))
-    settings._origins.update({item.key: item.origin for item in given})
+    settings._origins.update(origins)
     return settings
 
 
@@ -165,14 +226,35 @@ def connect_llm(settings: Settings, environ: Mapping[str, str]) -> "LLM":
     Raises:
         FoldlineError: the model needs a server or a key, and there is none.
     """
+    return _client(settings.model, settings, environ, settings.window_of)
+
+
+def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM | None":
+    """The client of the model that writes the summaries; None where it is the session's own.
+
+    Raises:
+        FoldlineError: it needs a server or a key, and there is none.
+    """
+    name = settings.compaction.model
+    if not name or name == connect_llm(settings, environ).info.id:
+        return None
+    try:
+        # `context.window` is about the session's model: it says nothing of this one.
+        return _client(name, settings, environ, lambda model: settings.of_model(model).window)
+    except FoldlineError as failure:
+        raise FoldlineError(f"compaction.model, {name}, cannot be used: {failure}") from None
+
+
+def _client(
+    name: str, settings: Settings, environ: Mapping[str, str], window_of: "Callable[[str], int | None]"
+) -> "LLM":
     from foldline.llm.catalog import connect, is_configured
 
-    if settings.model == "offline" or not (settings.model or is_configured(environ)):
-        from foldline.llm.offline import OfflineLLM
+    if name == "offline" or not (name or is_configured(environ)):
+        from foldline.llm.offline import OFFLINE, OfflineLLM
 
-        window = settings.context.window or settings.offline.window
-        return OfflineLLM(window, pace=settings.offline.pace)
-    return connect(settings.model or None, environ, settings.context.window)
+        return OfflineLLM(window_of(OFFLINE) or settings.offline.window, pace=settings.offline.pace)
+    return connect(name or None, environ, window_of)
 
 
 async def known_window(llm: "LLM") -> int:
@@ -188,108 +270,42 @@ async def known_window(llm: "LLM") -> int:
 
 
 def settings_table() -> str:
-    """All settings as a Markdown table, for the documentation."""
+    """The settings as a Markdown table, for the documentation; those of one model apart."""
+    return _table(KEYS, "by window")
+
+
+def model_settings_table() -> str:
+    """What may be set for one model, as a Markdown table."""
+    return _table({f"{ANY_MODEL}.{key}": field for key, field in MODEL_KEYS.items()}, "as for all")
+
+
+def _table(keys: Mapping[str, FieldInfo], left_out: str) -> str:
     rows = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
-    for key, field in KEYS.items():
-        default = "by window" if field.default is None else f"`{field.default}`" if field.default else "empty"
+    for key, field in keys.items():
+        default = left_out if field.default is None else f"`{field.default}`" if field.default else "empty"
         meaning = (field.description or "").replace("\n", " ")
-        rows.append(f"| `{key}` | {default} | {_allowed(field)} | {meaning} |")
+        rows.append(f"| `{key}` | {default} | {allowed(field)} | {meaning} |")
     return "\n".join(rows) + "\n"
 
 
-# --- keys and values ------------------------------------------------------------------------------
+def _same_for_all_spellings(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Servers do not tell models apart by upper and lower case; variables of the environment cannot."""
+    return (MODELS, names[1].lower(), *names[2:]) if names[0] == MODELS else names
 
 
-def _fields(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in model.model_fields.items():
-        section = field.annotation
-        if isinstance(section, type) and issubclass(section, BaseModel):
-            yield from _fields(section, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", field
+def _for_one_model(names: tuple[str, ...], shared: tuple[str, ...]) -> bool:
+    """Whether the one key sets for one model what the other sets for all."""
+    section = "context" if names[-1] in ContextSettings.model_fields else "compaction"
+    return names[0] == MODELS and shared == (section, names[-1])
 
 
-KEYS: Mapping[str, FieldInfo] = dict(_fields(Settings))
-"""Every setting there is, by its dotted key."""
-
-
-def _checked(given: Given) -> object:
-    """The value, if its key exists and it is one of those allowed."""
-    field = KEYS.get(given.key)
-    if field is None:
-        raise FoldlineError(f"{given.origin}: {_unknown(given.key)}.")
-    kind: Any = Annotated[field.annotation, field]
-    try:
-        value: object = TypeAdapter(kind).validate_python(given.value)
-    except ValidationError:
-        raise FoldlineError(
-            f"{given.origin}: {given.key} cannot be {given.value!r}; allowed: {_allowed(field)}."
-        ) from None
-    if given.by_project and given.key == "approvals.mode" and value != "ask":
-        # Whoever clones a project must not thereby agree to what its authors want run unasked.
-        raise FoldlineError(
-            f"{given.origin}: a project may set approvals.mode only to 'ask'; "
-            "what runs unasked is set in your own settings, FOLDLINE_APPROVALS__MODE or --yes."
-        )
-    return value
-
-
-def _unknown(key: str) -> str:
-    section, dot, _ = key.rpartition(".")
-    beside = [name for name in KEYS if name.rpartition(".")[0] == section] if dot else []
-    close = get_close_matches(key, KEYS, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    where = f"[{section}] has" if beside else "there are"
-    names = [name.rpartition(".")[2] for name in beside] if beside else list(KEYS)
-    return f"there is no setting {key}; {hint}{where} {_listed(names, 'and')}"
-
-
-def _allowed(field: FieldInfo) -> str:
-    """What a setting may be, in words."""
-    kinds = [field.annotation]
-    if get_origin(field.annotation) in (UnionType, Union):
-        kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
-    kind = kinds[0]
-    limits = [*field.metadata]
-    if get_origin(kind) is Annotated:
-        kind, *inner = get_args(kind)
-        for item in inner:
-            limits += item.metadata if isinstance(item, FieldInfo) else [item]
-    if get_origin(kind) is Literal:
-        return _listed([str(value) for value in get_args(kind)], "or")
-    if kind is Amount:
-        return ALLOWED
-    if kind is str:
-        return "a name"
-    what = ALLOWED_TOKENS if kind is int else "a number"
-    return f"{what}{_limits(limits)}"
-
-
-def _limits(limits: list[object]) -> str:
-    least = next((limit.ge for limit in limits if hasattr(limit, "ge")), None)
-    above = next((limit.gt for limit in limits if hasattr(limit, "gt")), None)
-    most = next((limit.le for limit in limits if hasattr(limit, "le")), None)
-    words = [
-        f"from {least:,}" if least is not None else f"above {above:,}" if above is not None else "",
-        f"to {most:,}" if most is not None else "",
-    ]
-    return "".join(f" {word}" for word in words if word)
-
-
-def _listed(names: list[str], joint: str) -> str:
-    return f"{', '.join(names[:-1])} {joint} {names[-1]}" if len(names) > 1 else names[0]
-
-
-def _nested(values: Mapping[str, object]) -> dict[str, object]:
-    nested: dict[str, object] = {}
-    for key, value in values.items():
-        section, dot, name = key.partition(".")
-        if dot:
-            inner = nested.setdefault(section, {})
-            assert isinstance(inner, dict)
-            inner[name] = value
-        else:
-            nested[section] = value
+def _nested(values: Mapping[tuple[str, ...], object]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for names, value in values.items():
+        table = nested
+        for name in names[:-1]:
+            table = table.setdefault(name, {})
+        table[names[-1]] = value
     return nested
 
 

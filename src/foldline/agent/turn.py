@@ -1,12 +1,13 @@
 """A turn: the user's request, then steps until the model answers without calling a tool."""
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
 from foldline.compaction import CompactionFailed, automation_paused, largest_items
 from foldline.context.pairing import paired
+from foldline.context.proof import digest_of
+from foldline.context.todos import newly_completed
 from foldline.context.view import is_preamble
 from foldline.llm import (
     Answer,
@@ -23,17 +24,18 @@ from foldline.protocol import (
     BaseMessage,
     FoldlineError,
     Part,
+    Reason,
     RequestRecord,
     UserMessage,
-    dump_entry,
     events,
     text_parts,
 )
 
 from .calls import Calls
 from .desk import Desk
-from .fold import fold
+from .doubts import doubt
 from .instructions import opening
+from .room import make_room, must_choose, phase_is_due, why_not_by_itself
 
 _BYTES = 413
 """The status of a request too large in bytes, which says nothing about the window."""
@@ -50,7 +52,8 @@ class Turn:
 
     async def run(self, parts: Sequence[Part]) -> AssistantMessage:
         await self.begin(parts)
-        self._folds = not self._automation_stopped()
+        if self._desk.is_full() and not must_choose(self._desk):
+            self._say_stopped()
         answer = await self.step()
         while answer.calls:
             await self._calls.run(answer.calls)
@@ -67,31 +70,41 @@ class Turn:
         await desk.session.append(*first, UserMessage(parts=tuple(parts)), durable=True)
 
     async def make_room(self) -> None:
-        """Between two steps of a turn: fold where the window is full. Where that fails, the turn goes on."""
+        """Between two steps: fold where the window is full, or a task is done and it soon will be.
+
+        Where that fails, the turn goes on.
+        """
         desk = self._desk
-        if desk.mode == "off" or not self._folds or not desk.is_full():
+        if desk.is_full():
+            await self._fold("threshold")
+        elif newly_completed(desk.session.entries) and phase_is_due(desk):
+            await self._fold("phase")
+
+    async def _fold(self, reason: Reason) -> None:
+        desk = self._desk
+        if not self._folds or (reason == "phase" and why_not_by_itself(desk) is not None):
             return
-        self._folds = not self._automation_stopped()
-        if not self._folds:
+        if why_not_by_itself(desk) is not None and not must_choose(desk):
+            self._say_stopped()
             return
         try:
-            await fold(desk, "threshold")
+            await make_room(desk, reason)
         except (CompactionFailed, LLMError) as failure:
             self._folds = False
             desk.emit(events.Notice(level="warning", text=f"{failure} The turn goes on without a fold."))
 
-    def _automation_stopped(self) -> bool:
-        """Whether folding has stopped until the user acts, and says so where a fold would be due."""
+    def _say_stopped(self) -> None:
+        """Once a turn, where folding by itself has stopped although a fold is due."""
         desk = self._desk
-        if desk.mode == "off" or not automation_paused(desk.projection) or not desk.is_full():
-            return False
+        if desk.mode == "off" or not automation_paused(desk.projection):
+            return
+        self._folds = False
         text = "Two folds in a row freed little: not folding again by itself. "
         text += f"Largest: {largest_items(desk.projection)}. /compact folds at your word."
         desk.emit(events.Notice(level="warning", text=text))
-        return True
 
     async def step(self) -> AssistantMessage:
-        """One request; refused as too long, it is folded and sent again, each time strictly smaller."""
+        """One request; refused as too long, room is made and it is sent again, each time strictly smaller."""
         desk = self._desk
         while True:
             size = desk.size()
@@ -100,31 +113,29 @@ class Turn:
             except ContextOverflow as overflow:
                 if overflow.status != _BYTES:
                     desk.learn_refusal(size)
-                if desk.mode == "off":
-                    raise _given_up(overflow, "Automatic folding is off.", desk) from overflow
-                if automation_paused(desk.projection):
-                    raise _given_up(overflow, "Two folds in a row freed little.", desk) from overflow
                 if not await self._shrunk():
-                    desk.forget_refusal()
-                    raise _given_up(overflow, "Nothing more can be folded.", desk) from overflow
+                    why = why_not_by_itself(desk)
+                    if why is None:
+                        desk.forget_refusal()
+                    raise _given_up(overflow, why or "Nothing more can be folded.", desk) from overflow
 
     async def _shrunk(self) -> bool:
-        """Whether a fold made the refused request smaller."""
-        desk = self._desk
-        before = desk.projection.tokens
+        """Whether a fold, or what the user chose, made the refused request smaller."""
+        before = self._desk.projection.tokens
         with suppress(CompactionFailed, ContextOverflow):  # The fold has reported it as an event.
-            await fold(desk, "overflow", will_retry=True)
-        return desk.projection.tokens < before
+            await make_room(self._desk, "overflow")
+        return self._desk.projection.tokens < before
 
     async def _ask(self) -> AssistantMessage:
         desk = self._desk
         messages = paired(item.message for item in desk.projection.view)
-        estimated = desk.projection.tokens + desk.overhead
+        estimated = desk.projection.sent + desk.overhead
         desk.emit(events.StepStarted(model=desk.llm.info.id, tokens=desk.size()))
         record = RequestRecord(
             digest=digest_of(messages),
             model=desk.llm.info.id,
             dialect=desk.llm.dialect,
+            after=desk.projection.last_index,
             view_items=len(messages),
             estimated=estimated,
         )
@@ -136,7 +147,9 @@ class Turn:
             await self._close(record.model_copy(update={"stop_reason": "cancelled"}), partial)
             raise
         except ContextOverflow as overflow:
-            await self._close(record.model_copy(update={"error": str(overflow)}), None)
+            said = (overflow.partial or heard.partial("error") or AssistantMessage()).text
+            refused = {"error": str(overflow), "said": said or None}
+            await self._close(record.model_copy(update=refused), None)
             raise
         except LLMError as failure:
             partial = failure.partial or heard.partial("error")
@@ -144,7 +157,7 @@ class Turn:
             raise
         usage = answer.usage
         if usage is not None:
-            self._doubt(usage.input, estimated)
+            doubt(desk, usage.input, estimated)
         record = record.model_copy(update={"usage": usage, "stop_reason": answer.stop_reason})
         await self._close(record, answer)
         if usage is not None:
@@ -156,17 +169,6 @@ class Turn:
         elif not answer.text and not answer.calls:
             desk.emit(events.Notice(level="warning", text="The model gave an empty answer. Ask again."))
         return answer
-
-    def _doubt(self, reported: int, estimated: int) -> None:
-        """Say so, once, where the server seems to have cut a request without a word."""
-        desk, model = self._desk, self._desk.llm.info.id
-        if not reported or model in desk.doubted:
-            return
-        if not desk.projection.calibration.plausible(model, reported, estimated):
-            desk.doubted.add(model)
-            text = f"The server counted only {reported:,} tokens in a request of about {estimated:,}: it may "
-            text += "have cut it without a word. Set FOLDLINE_CONTEXT_WINDOW to the window it runs with."
-            desk.emit(events.Notice(level="warning", text=text))
 
     async def _close(self, record: RequestRecord, answer: AssistantMessage | None) -> None:
         said = [answer] if answer is not None and answer.parts else []
@@ -216,12 +218,3 @@ class _Heard:
         return AssistantMessage.model_validate(
             {"model": self._desk.llm.info.id, "stop_reason": reason, "parts": text_parts(text)}
         )
-
-
-def digest_of(messages: Sequence[BaseMessage]) -> str:
-    """SHA-256 of messages as they are sent, one canonical JSON line each."""
-    digest = hashlib.sha256()
-    for message in messages:
-        digest.update(dump_entry(message))
-        digest.update(b"\n")
-    return digest.hexdigest()

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from foldline.agent import Agent
-from foldline.agent.settings import Settings, connect_llm, load_settings
+from foldline.agent.settings import Settings, connect_llm, connect_summariser, load_settings
 from foldline.history import Session, data_home, find_session, latest
 from foldline.llm import LLM
 from foldline.protocol import FoldlineError
@@ -32,8 +32,15 @@ def _claimed(path: Path) -> Session:
     return session
 
 
-def agent_for(session: Session, settings: Settings, llm: LLM, *, yes: bool = False) -> Agent:
-    """An agent as the settings want it. `yes` runs every tool call unasked."""
+def agent_for(
+    session: Session, settings: Settings, llm: LLM, *, yes: bool = False, interactive: bool = False
+) -> Agent:
+    """An agent as the settings want it. `yes` runs every tool call unasked; `interactive`: somebody is there
+    to answer proposals and choices.
+
+    Raises:
+        FoldlineError: the model that is to write the summaries needs a server or a key, and there is none.
+    """
 
     def connect(model: str) -> LLM:
         return connect_llm(load_settings(Path.cwd(), os.environ, {"model": model}), os.environ)
@@ -43,7 +50,9 @@ def agent_for(session: Session, settings: Settings, llm: LLM, *, yes: bool = Fal
         llm=llm,
         compaction=settings.strategy(),
         mode=settings.compaction.mode,
+        summariser=connect_summariser(settings, os.environ),
         budget=settings.budget_settings,
         approvals="all" if yes else settings.approvals.mode,
         connect=connect,
+        interactive=interactive,
     )

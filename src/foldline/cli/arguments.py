@@ -144,6 +144,11 @@ def _history(parser: argparse.ArgumentParser) -> None:
     _json(parser, "one JSON object a line, one line an entry")
 
 
+def _verify(parser: argparse.ArgumentParser) -> None:
+    _source(parser)
+    _json(parser)
+
+
 def _compact(parser: argparse.ArgumentParser) -> None:
     _source(parser)
     parser.add_argument("--strategy", metavar="NAME", help="summary (asks the model) or digest (no model)")
@@ -155,6 +160,11 @@ def _compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only the plan; nothing is written")
     parser.add_argument("--out", metavar="FILE", help="write the folded session to this new file")
     _model(parser)
+    _json(parser)
+
+
+def _audit(parser: argparse.ArgumentParser) -> None:
+    _source(parser)
     _json(parser)
 
 
@@ -174,7 +184,9 @@ COMMANDS = (
     Command("open", "FILE|ID", "look at any session in the inspector, read-only", "foldline.cli.open", _open),
     Command("view", "FILE|ID", "what the model sees: the messages of a request", "foldline.cli.view", _view),
     Command("history", "FILE|ID", "every entry of a session, and its fate", "foldline.cli.history", _history),
+    Command("verify", "FILE|ID", "prove every request from the history", "foldline.cli.verify", _verify),
     Command("compact", "FILE|ID", "fold a session into a summary", "foldline.cli.compact", _compact),
+    Command("audit", "FILE|ID", "the facts each fold took out of the view", "foldline.cli.audit", _audit),
     Command("sessions", "", "the sessions of this folder", "foldline.cli.sessions", _sessions),
     Command("demo", "", "look around in a recorded session with two folds", "foldline.cli.demo", _demo),
     Command("config", "", "the settings in force, and where each was set", "foldline.cli.config", _json),

@@ -57,7 +57,7 @@ def _load(
 
     session = chosen_session(continues, resume)
     settings = settings_here(session.cwd, model=model, context__window=window, theme=theme)
-    return agent_for(session, settings, connect_llm(settings, os.environ))
+    return agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
 
 
 def _failed(sentence: str) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foldline.agent.amounts import Amount
-from foldline.agent.settings import Settings, connect_llm, known_window
+from foldline.agent.settings import Settings, connect_llm, connect_summariser, known_window
 from foldline.compaction import Plan, Proposal, plan, propose
 from foldline.context.budget import Budget, budget_for
 from foldline.context.files import file_lists
@@ -72,6 +72,7 @@ async def _compact(
     source: Source, settings: Settings, focus: str | None, *, by_hand: bool, dry_run: bool, out: Path | None
 ) -> Outcome:
     llm = connect_llm(settings, os.environ)
+    writer = llm
     try:
         session = _session(source, writing=not dry_run and out is None)
         projection = session.projection
@@ -84,14 +85,16 @@ async def _compact(
         outcome = replace(outcome, planned=plan(projection, budget, reason))
         if outcome.planned is None or dry_run:
             return outcome
+        writer = connect_summariser(settings, os.environ) or llm
         writes = session if source.ours and out is None else None
         if writes is not None:
             writes.claim()  # before the model is asked: whoever may not write should not pay
         try:
+            await writer.prepare()
             proposal = await propose(
                 projection,
                 strategy=strategy,
-                llm=llm,
+                llm=writer,
                 budget=budget,
                 reason=reason,
                 focus=focus,
@@ -106,6 +109,8 @@ async def _compact(
             session.close()
     finally:
         await llm.aclose()
+        if writer is not llm:
+            await writer.aclose()
 
 
 def _session(source: Source, *, writing: bool) -> Session:
@@ -132,7 +137,8 @@ async def _budget(projection: Projection, settings: Settings, llm: LLM, dry_run:
     """The limits of the model the session was held with; of the configured one where that is not known."""
     known = session_window(projection, settings)
     window = known or (llm.info.window if dry_run else await known_window(llm))
-    return budget_for(window, llm.info.max_output, settings.budget_settings(window))
+    chosen = settings.budget_settings(window, projection.model or llm.info.id)
+    return budget_for(window, llm.info.max_output, chosen)
 
 
 def _check_room(projection: Projection, budget: Budget) -> None:

@@ -1,14 +1,16 @@
 """`foldline view`: what the model sees, now or at any earlier moment."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeVar
 
 from foldline.context.pairing import paired
 from foldline.context.projection import Projection, project
+from foldline.context.proof import Proof, Sent, proof_of, requests
 from foldline.context.view import ViewItem
 from foldline.context.weight import item_weight, view_size
-from foldline.llm.dialect import OPENAI, to_openai
-from foldline.protocol import AssistantMessage, Entry, FoldlineError, Message, RequestRecord
+from foldline.llm.dialect import OPENAI, Dialect, dialect_named, to_openai
+from foldline.llm.offline import OFFLINE
+from foldline.protocol import AssistantMessage, Entry, FoldlineError
 from foldline.tui.numbers import percent, short_tokens, tokens
 
 from .output import Cell, Column, note, say_heading, say_json, say_legend, say_table
@@ -16,22 +18,63 @@ from .rows import LEGEND, Naming, is_failure, is_last_of_group, kind_label, outc
 from .sources import Source, read_source
 from .windows import window_of
 
+T = TypeVar("T")
+
 
 def run(source: str, at: int | None, request: int | None, as_json: bool, format_name: str | None) -> int:
     found = read_source(source, format_name)
-    projection = project(_until(found, at, request))
-    window = window_of(projection, found.header.cwd)
-    if as_json:
-        say_json(view_json(projection, window))
-        return 0
+    if request is not None and (recorded := requests(found.entries)):
+        return _show_sent(found, _numbered(found, recorded, request), as_json)
+    entries = _until(found, at, request)
     moment = f"request {request}" if request is not None else f"entry {at}" if at is not None else "now"
-    _say_view(found, projection, window, moment)
+    if request is not None:
+        note(f"{found.name} has no record of its requests: this is what the history gives for one.")
+    _show(found, project(entries), moment, as_json)
     return 0
 
 
-def view_json(projection: Projection, window: int) -> dict[str, object]:
+def _show(found: Source, projection: Projection, moment: str, as_json: bool) -> None:
+    window = window_of(projection, found.header.cwd)
+    if as_json:
+        say_json(view_json(projection, window))
+    else:
+        _say_view(found, projection, window, moment)
+
+
+def _show_sent(found: Source, sent: Sent, as_json: bool) -> int:
+    """What request N sent, as its record says it was rendered; 1 where the history does not prove it."""
+    proof, projection = proof_of(sent, found.entries)
+    record = sent.record
+    if as_json:
+        dialect = dialect_named(record.dialect)
+        if dialect is None and record.dialect not in ("", OFFLINE):
+            note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
+        view = view_json(projection, window_of(projection, found.header.cwd), dialect or OPENAI)
+        say_json({**view, "request": _request_json(proof)})
+    else:
+        moment = f"request {sent.number} to {record.model}, {'proved' if proof.holds else 'not proved'}"
+        _show(found, projection, moment, as_json=False)
+    if not proof.holds:
+        note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
+        return 1
+    return 0
+
+
+def _request_json(proof: Proof) -> dict[str, object]:
+    record = proof.sent.record
+    return {
+        "number": proof.sent.number,
+        "entry": record.index,
+        "model": record.model,
+        "dialect": record.dialect,
+        "digest": record.digest,
+        "proved": proof.holds,
+    }
+
+
+def view_json(projection: Projection, window: int, dialect: Dialect = OPENAI) -> dict[str, object]:
     """The view as programs get it: OpenAI messages, and where each item of the view comes from."""
-    messages = cast("list[Message]", paired(item.message for item in projection.view))
+    messages = paired(item.message for item in projection.view)
     items = []
     for item in projection.view:
         weight = item_weight(projection, item)
@@ -47,7 +90,7 @@ def view_json(projection: Projection, window: int) -> dict[str, object]:
         )
     size = view_size(projection)
     return {
-        "messages": to_openai(messages, OPENAI),
+        "messages": to_openai(messages, dialect),
         "items": items,
         "tokens": size.tokens,
         "estimated": size.estimated,
@@ -55,20 +98,12 @@ def view_json(projection: Projection, window: int) -> dict[str, object]:
     }
 
 
-def answers(entries: Sequence[Entry]) -> list[int]:
-    """For each request ever sent, the index of the first entry that came of it: its view ends before that.
-
-    A request's record follows its answer, and stands alone where there was none.
-    """
-    found = []
-    before: Entry | None = None
-    for entry in entries:
-        if isinstance(entry, AssistantMessage) or (
-            isinstance(entry, RequestRecord) and not isinstance(before, AssistantMessage)
-        ):
-            found.append(entry.index)
-        before = entry
-    return found
+def _numbered(source: Source, found: Sequence[T], number: int) -> T:
+    """The request of this number, the first being 1."""
+    if not 1 <= number <= len(found):
+        many = f"its requests are 1 to {len(found)}" if found else "no request was ever sent from it"
+        raise FoldlineError(f"{source.name} has no request {number}: {many}.")
+    return found[number - 1]
 
 
 def _until(source: Source, at: int | None, request: int | None) -> list[Entry]:
@@ -79,11 +114,10 @@ def _until(source: Source, at: int | None, request: int | None) -> list[Entry]:
             raise FoldlineError(f"{source.name} has no entry {at}: its entries are 0 to {last}.")
         return [entry for entry in source.entries if entry.index <= at]
     if request is not None:
-        ends = answers(source.entries)
-        if not 1 <= request <= len(ends):
-            many = f"its requests are 1 to {len(ends)}" if ends else "no request was ever sent from it"
-            raise FoldlineError(f"{source.name} has no request {request}: {many}.")
-        return [entry for entry in source.entries if entry.index < ends[request - 1]]
+        # Other agents record answers only: the view of each ended before it.
+        answers = [entry.index for entry in source.entries if isinstance(entry, AssistantMessage)]
+        end = _numbered(source, answers, request)
+        return [entry for entry in source.entries if entry.index < end]
     return source.entries
 
 

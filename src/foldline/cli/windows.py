@@ -21,8 +21,9 @@ def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
 
 def session_window(projection: Projection, settings: Settings) -> int | None:
     """The window of the model the session was held with, in tokens; None where that model is not known."""
-    if settings.context.window is not None:
-        return settings.context.window
+    window = settings.window_of(projection.model or "")
+    if window is not None:
+        return window
     if projection.model == OFFLINE:
         return settings.offline.window
     if projection.model and is_known(projection.model):

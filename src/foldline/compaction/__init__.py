@@ -1,21 +1,32 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
+from .automation import automation_paused, fold_taken_back, largest_items
 from .digest import DigestCompaction
-from .engine import Plan, Proposal, automation_paused, largest_items, plan, propose
+from .engine import Plan, Wishes, plan, propose
+from .hiding import ToolResultHidingCompaction
+from .ladder import WORDS
+from .lighter import TruncateTurns
 from .prompts import load_prompt
+from .proposal import Outline, Proposal
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, DraftRejected
 from .summary import SummaryCompaction
 
 __all__ = [
+    "WORDS",
     "CompactionContext",
     "CompactionFailed",
     "CompactionStrategy",
     "DigestCompaction",
     "DraftRejected",
+    "Outline",
     "Plan",
     "Proposal",
     "SummaryCompaction",
+    "ToolResultHidingCompaction",
+    "TruncateTurns",
+    "Wishes",
     "automation_paused",
+    "fold_taken_back",
     "largest_items",
     "load_prompt",
     "plan",

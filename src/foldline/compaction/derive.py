@@ -8,11 +8,16 @@ from foldline.context.view import is_preamble, is_summary
 from foldline.protocol import NEW, BaseMessage, Compaction, Kept, Span, Written
 
 
-def derive(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Compaction:
+def derive(
+    before: Sequence[BaseMessage],
+    after: Sequence[BaseMessage],
+    left_out: frozenset[tuple[int, int]] = frozenset(),
+) -> Compaction:
     """The entry that turns the view `before` into the view `after`.
 
     A message that carries its index is kept or replaced; one without is new, and covers the removed
-    messages between it and the next new one. Removed messages with no new one before them are truncated.
+    messages between it and the next new one. Removed messages with no new one before them are truncated,
+    and so are those `left_out`, by key, after the new texts were written.
     The entry still lacks its reason, sizes and details.
     """
     # The preamble opens every view by itself, wherever it stood: an entry does not mention it.
@@ -21,7 +26,7 @@ def derive(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Compa
     originals = {message.key: message for message in before}
     tail_start = _tail_start(before, after)
     head_part, tail_part = after[:tail_start], after[tail_start:]
-    covered = _covered(before, after)
+    covered = _covered([message for message in before if message.key not in left_out], after)
     visible = [message for message in before if not is_summary(message)]
     head = tuple(
         _written(message, covered.get(position, []), visible)

@@ -1,13 +1,13 @@
 """`DigestCompaction`: no model call. What it says is quoted from the history, never invented."""
 
+import asyncio
 from collections.abc import Sequence
 
-from foldline.context.cut import find_cut
 from foldline.context.digest import digest
 from foldline.protocol import BaseMessage
 
 from .strategy import CompactionContext
-from .summary import ERRS_HIGH, assemble
+from .summary import ERRS_HIGH, assemble, cut_for
 from .summary_text import notes_of, unframed, with_appendix
 
 
@@ -15,12 +15,13 @@ class DigestCompaction:
     """Folds like the default, with an extractive digest in place of a model's summary."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        cut = find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
+        cut = cut_for(ctx)
         if cut is None:
             return None
         previous = "\n\n".join(unframed(message) for message in cut.previous)
         request = (cut.request,) if cut.request else ()
-        notes = digest(
+        notes = await asyncio.to_thread(
+            digest,
             (*cut.history, *request, *cut.prefix),
             previous=notes_of(previous) or None,
             focus=ctx.focus,

@@ -3,30 +3,31 @@
 Nothing here changes a session. A `Proposal` is a value: what is previewed is what is applied.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from foldline.context.budget import Budget
-from foldline.context.cut import Cut, find_cut, giant_limit, giant_results
+from foldline.context.audit import audit, taken
+from foldline.context.budget import SMALLEST_WINDOW, Budget
+from foldline.context.cut import Cut, cut_at, find_cut, giant_limit, giant_results
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
-from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import ViewItem
+from foldline.context.tokens import message_tokens
 from foldline.context.weight import view_size
-from foldline.llm import LLM, Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, TextChunk
-from foldline.protocol import BaseMessage, Compaction, Reason, Usage, events
+from foldline.llm import LLM, ToolSpec
+from foldline.protocol import BaseMessage, Reason
 
+from .automation import INEFFECTIVE
 from .derive import derive
-from .digest import DigestCompaction
+from .ladder import Climb, Need
+from .metering import Metered, Progress
+from .proposal import Proposal, size_of, summary_of, with_kept
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy
-from .summary_text import unframed
-from .verify import faults
-
-Progress = Callable[[events.CompactionProgress], None]
 
 _MANUAL_SHARE = 4
 """By hand, at most a quarter of what could be folded is kept: who asks for a fold wants one."""
+_LEAST_SUMMARISER = 4
+"""A summariser's window must hold at least this many times the longest summary: input, prompt and answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +46,41 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """A finished, validated fold that has not been committed."""
+class Wishes:
+    """What the reader of a proposal asked of the next draft."""
 
-    entry: Compaction
-    view: tuple[ViewItem, ...]
-    """The view it was made for: it fits no other."""
-    folded: int
-    kept: int
-    model_calls: int
-
-    def fits(self, projection: Projection) -> bool:
-        """Whether the view is still the one it was made for, pins included, or has only grown since."""
-        return tuple(projection.view[: len(self.view)]) == self.view
+    first_kept_index: int | None = None
+    guidance: str | None = None
+    earlier_draft: str | None = None
+    pins: frozenset[int] = frozenset()
 
 
-def plan(projection: Projection, budget: Budget, reason: Reason, *, overhead: int = 0) -> Plan | None:
+def plan(
+    projection: Projection,
+    budget: Budget,
+    reason: Reason,
+    *,
+    overhead: int = 0,
+    first_kept_index: int | None = None,
+    pins: frozenset[int] = frozenset(),
+) -> Plan | None:
     """What a fold would do now; None where there is nothing to fold. Linear in the view."""
     messages = [item.message for item in projection.view]
+    pins = projection.pins | pins
     scale = projection.calibration.scale(projection.model)
-    keep = int(budget.keep_recent_tokens / scale)
+    keep = _keep(projection, budget)
     foldable = sum(item.tokens for item in projection.view if item.foldable and not item.written)
     if reason == "manual":
         keep = min(keep, foldable // _MANUAL_SHARE)
-    cut = find_cut(messages, keep, pins=projection.pins)
-    if cut is None and not giant_results(messages, giant_limit(keep, budget.window), pins=projection.pins):
+    elif reason == "phase":
+        keep //= 2  # a piece of work is done: less of it is needed word for word
+    if first_kept_index is not None:
+        cut = _chosen_cut(messages, first_kept_index, pins)
+    else:
+        cut = find_cut(messages, keep, pins=pins)
+    if cut is None and not giant_results(messages, giant_limit(keep, budget.window), pins=pins):
         keep = 1  # one long message holds all that was to be kept: what came before it may still go
-        cut = find_cut(messages, keep, pins=projection.pins)
+        cut = find_cut(messages, keep, pins=pins)
         if cut is None:
             return None
     before = view_size(projection, overhead=overhead).tokens
@@ -90,6 +99,16 @@ def plan(projection: Projection, budget: Budget, reason: Reason, *, overhead: in
     )
 
 
+def _keep(projection: Projection, budget: Budget) -> int:
+    """Estimated tokens of the newest work to keep, before calibration."""
+    return max(1, int(budget.keep_recent_tokens / projection.calibration.scale(projection.model)))
+
+
+def _chosen_cut(messages: Sequence[BaseMessage], first_kept: int, pins: frozenset[int]) -> Cut | None:
+    place = next((at for at, message in enumerate(messages) if message.index == first_kept), None)
+    return None if place is None else cut_at(messages, place, pins=pins)
+
+
 async def propose(
     projection: Projection,
     *,
@@ -98,160 +117,132 @@ async def propose(
     budget: Budget,
     reason: Reason,
     focus: str | None = None,
+    pending: int = 0,
+    tools: Sequence[ToolSpec] = (),
     overhead: int = 0,
+    wishes: Wishes | None = None,
+    alone: bool = False,
     progress: Progress = lambda _: None,
 ) -> Proposal | None:
     """Draft and verify a fold of the present view; None where there is nothing to fold.
 
-    Where the configured strategy fails, the digest folds without a model, and the entry's `rung` says so.
+    `pending` is the estimate of the prompt that waits for it, `overhead` that of the tool schemas, both
+    before calibration. `tools` are those of the session's requests. Where the configured strategy fails, the
+    ladder goes on, and the entry's `rung` says how far; not so where it is to do its work `alone`.
 
     Raises:
         CompactionFailed: no rung of the ladder gave a view that may replace this one.
-        LLMError: the provider refuses all requests (a wrong key, say): folding on is no use.
+        LLMError: the model could not be asked, and nothing can be folded without it.
     """
-    planned = plan(projection, budget, reason, overhead=overhead)
-    if planned is None:
-        return None
-    metered = _Metered(llm, progress)
+    wished = wishes or Wishes()
+    planned = plan(
+        projection,
+        budget,
+        reason,
+        overhead=overhead,
+        first_kept_index=wished.first_kept_index,
+        pins=wished.pins,
+    )
+    need = _need(projection, budget, reason, pending, overhead)
+    metered = Metered(llm, progress)
     view = tuple(projection.view)
     ctx = CompactionContext(
         history=tuple(item.message for item in view),
-        token_count=planned.tokens_before,
+        token_count=view_size(projection, overhead=overhead).tokens,
         max_context_size=budget.window,
         reserved_context_size=budget.reserve_tokens,
         llm=metered,
         focus=focus,
-        keep_recent_tokens=planned.keep_recent_tokens,
-        max_summary_tokens=budget.max_summary_tokens,
-        pins=projection.pins,
+        keep_recent_tokens=planned.keep_recent_tokens if planned else _keep(projection, budget),
+        max_summary_tokens=_summary_room(budget, llm),
+        pins=projection.pins | wished.pins,
         details=file_lists(projection),
+        first_kept_index=wished.first_kept_index,
+        guidance=wished.guidance,
+        earlier_draft=wished.earlier_draft,
+        tools=tools,
+        prefix_cached=llm.info.id == projection.model and projection.prefix_cached,
+        may_clip_unseen=need.refused,
     )
+    if llm.info.id != projection.model:
+        ctx = replace(ctx, draft_window=llm.info.window)
+    climb = Climb(ctx, need, metered, alone=alone)
+    after = await climb.run(strategy, refused=_too_small(llm))
+    if after is None:
+        return None
+    return await asyncio.to_thread(_proposed, projection, climb, planned, after, wished, reason, overhead)
+
+
+def _proposed(
+    projection: Projection,
+    climb: Climb,
+    planned: Plan | None,
+    after: Sequence[BaseMessage],
+    wished: Wishes,
+    reason: Reason,
+    overhead: int,
+) -> Proposal:
+    """The entry, the audit and what a reader may still change. In a thread: it reads all that is folded."""
+    ctx, metered = climb.ctx, climb.metered
+    drafted, after = tuple(after), tuple(with_kept(ctx.history, after, wished.pins))
+    found = audit(taken(ctx.history, after), after)
     scale = projection.calibration.scale(projection.model)
-    failure: CompactionFailed | LLMError | None = None
-    for rung, attempt in _ladder(strategy):
-        if failure is not None:
-            progress(events.CompactionProgress(stage="draft", detail=f"{failure} Going on with: {rung}."))
-        try:
-            after = await attempt.compact(ctx)
-        except (CompactionFailed, ContextOverflow, LLMError) as error:
-            failure = error
-            continue
-        if after is None and failure is None:
-            return None
-        if after is None:
-            break
-        progress(events.CompactionProgress(stage="verify", drafted_tokens=metered.drafted))
-        wrong = faults(ctx.history, after, ctx.pins)
-        if wrong:
-            failure = CompactionFailed(f"The fold was rejected: {'; '.join(wrong)}.")
-            continue
-        entry = derive(ctx.history, after).model_copy(
-            update={
-                "summary": _summary_of(after),
-                "strategy": type(attempt).__name__,
-                "rung": rung,
-                "reason": reason,
-                "focus": focus,
-                "model": llm.info.id if metered.calls else None,
-                "usage": metered.usage if metered.calls else None,
-                "tokens_before": planned.tokens_before,
-                "tokens_after": round((sum(message_tokens(m) for m in after) + overhead) * scale),
-                "details": ctx.details,
-            }
-        )
-        gone = {message.key for message in ctx.history} - {message.key for message in after}
-        return Proposal(
-            entry=entry,
-            view=view,
-            folded=len(gone),
-            kept=len(ctx.history) - len(gone),
-            model_calls=metered.calls,
-        )
-    assert failure is not None, "a ladder without rungs"
-    raise failure
-
-
-def _ladder(strategy: CompactionStrategy) -> Sequence[tuple[str, CompactionStrategy]]:
-    if isinstance(strategy, DigestCompaction):
-        return (("strategy", strategy),)
-    return (("strategy", strategy), ("digest", DigestCompaction()))
-
-
-def _summary_of(after: Sequence[BaseMessage]) -> str:
-    return "\n\n".join(unframed(message) for message in after if message.index < 0)
-
-
-@dataclass
-class _Metered:
-    """The strategy's model, its calls counted and its drafts announced as they grow."""
-
-    llm: LLM
-    progress: Progress
-    calls: int = 0
-    drafted: int = 0
-    usage: Usage = field(default_factory=Usage)
-
-    @property
-    def info(self) -> ModelInfo:
-        return self.llm.info
-
-    @property
-    def dialect(self) -> str:
-        return self.llm.dialect
-
-    async def prepare(self) -> ModelInfo:
-        return await self.llm.prepare()
-
-    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        self.calls += 1
-        text = ""
-        self.progress(events.CompactionProgress(stage="draft", drafted_tokens=self.drafted))
-        async with aclosing(self.llm.stream(request)) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, TextChunk):
-                    text += chunk.text
-                    drafted = self.drafted + estimate_tokens(text)
-                    self.progress(events.CompactionProgress(stage="draft", drafted_tokens=drafted))
-                elif isinstance(chunk, Answer):
-                    self.drafted += estimate_tokens(chunk.message.text)
-                    self._count(chunk.message.usage)
-                yield chunk
-
-    def _count(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self.usage = Usage(
-                input=self.usage.input + usage.input,
-                cached=self.usage.cached + usage.cached,
-                output=self.usage.output + usage.output,
-                reasoning=self.usage.reasoning + usage.reasoning,
-            )
-
-    async def aclose(self) -> None:
-        await self.llm.aclose()
-
-
-INEFFECTIVE = 0.9
-"""A fold that leaves more than this share of the view was of no use."""
-
-
-def automation_paused(projection: Projection) -> bool:
-    """Whether the two newest changes of the view are automatic folds of no use: another would loop.
-
-    An edit, a clear, a rewind or a fold by hand since is the user acting (invariant 8).
-    """
-    newest = projection.markers[-2:]
-    return len(newest) == 2 and all(
-        isinstance(marker, Compaction)
-        and marker.reason != "manual"
-        and marker.tokens_after > INEFFECTIVE * marker.tokens_before
-        for marker in newest
+    entry = derive(ctx.history, after, climb.left_out).model_copy(
+        update={
+            "summary": summary_of(after),
+            "strategy": type(climb.made_by).__name__,
+            "rung": climb.rung,
+            "reason": reason,
+            "focus": ctx.focus,
+            "model": metered.info.id if metered.calls else None,
+            "usage": metered.usage if metered.calls else None,
+            "tokens_before": ctx.token_count,
+            "tokens_after": size_of(after, overhead, scale),
+            "facts": found.facts,
+            "lost": len(found.lost),
+            "details": ctx.details,
+        }
+    )
+    return Proposal(
+        entry=entry,
+        view=tuple(projection.view[: len(ctx.history)]),
+        drafted=drafted,
+        after=after,
+        audit=found,
+        model_calls=metered.calls,
+        troubles=tuple(map(str, climb.failures)),
+        groups=tuple({projection.group(message.index) for message in ctx.history if message.index >= 0}),
+        pinned_before=projection.pins,
+        overhead=overhead,
+        scale=scale,
+        cut=planned.cut if planned else None,
+        pins=wished.pins,
     )
 
 
-def largest_items(projection: Projection, count: int = 3) -> str:
-    """The largest items that a fold may not take away, named for a person."""
+def _need(projection: Projection, budget: Budget, reason: Reason, pending: int, overhead: int) -> Need:
     scale = projection.calibration.scale(projection.model)
-    items = sorted(projection.view, key=lambda item: item.tokens, reverse=True)[:count]
-    return ", ".join(
-        f"entry {item.index} ({item.kind}, {round(item.tokens * scale):,} tokens)" for item in items
+    before = projection.tokens
+    full = view_size(projection, overhead=overhead).tokens + round(pending * scale) >= budget.threshold
+    room = int(budget.threshold / scale) - overhead - pending
+    return Need(
+        enough=min(room, int(INEFFECTIVE * before)),
+        must=full or reason == "overflow",
+        refused=reason == "overflow",
+    )
+
+
+def _summary_room(budget: Budget, llm: LLM) -> int:
+    """The longest summary, in tokens, that this model can write."""
+    room = min(budget.max_summary_tokens, llm.info.max_output or budget.max_summary_tokens)
+    return min(room, llm.info.window // _LEAST_SUMMARISER)
+
+
+def _too_small(llm: LLM) -> CompactionFailed | None:
+    """Why this model can write no summaries; None where it can."""
+    if llm.info.window >= SMALLEST_WINDOW:
+        return None
+    return CompactionFailed(
+        f"The model {llm.info.id} cannot write summaries: its window of {llm.info.window:,} tokens is too "
+        "small. Choose another one with compaction.model."
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from foldline.llm import LLM
+from foldline.llm import LLM, ToolSpec
 from foldline.protocol import BaseMessage, FoldDetails, FoldlineError
 
 
@@ -28,6 +28,20 @@ class CompactionContext:
     """Indices of messages that must come back as they are."""
     details: FoldDetails = field(default_factory=FoldDetails)
     """The files read and modified so far."""
+    first_kept_index: int | None = None
+    """Where the reader put the cut; None leaves it to the strategy."""
+    guidance: str | None = None
+    """What the reader wants done better than in `earlier_draft`."""
+    earlier_draft: str | None = None
+    tools: Sequence[ToolSpec] = ()
+    """Those of an ordinary request: what repeats it is served from the provider's cache."""
+    prefix_cached: bool = False
+    """Whether `llm` has just been sent this history, by a provider that caches what requests share."""
+    draft_window: int | None = None
+    """Most tokens one request of a draft may take with its answer; None: the model's window."""
+    may_clip_unseen: bool = False
+    """Whether results that no request has carried yet may be clipped: the request that was to carry them was
+    refused as too long."""
 
 
 class CompactionStrategy(Protocol):

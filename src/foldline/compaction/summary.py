@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 
-from foldline.context.cut import Cut, find_cut, giant_limit, giant_results
+from foldline.context.cut import Cut, cut_at, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, language_of
+from foldline.context.pairing import paired
 from foldline.context.serialise import labelled_blocks
 from foldline.context.stubs import clip, with_text
-from foldline.context.tokens import estimate_tokens
+from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import is_preamble
-from foldline.llm import LLM, Answer, Request
+from foldline.llm import LLM, Answer, LLMError, Request, spec_tokens
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -28,16 +29,18 @@ _PROMPT_ROOM = 1_500
 """Tokens left for instructions and frame beside the conversation in a summary request."""
 ERRS_HIGH = 1.35
 """How far a text may exceed its estimate: unknown models needed up to 1.32 (evaluation.md §7.2)."""
+_REFUSED = frozenset({400, 413, 422})
+"""Statuses of a server that takes ordinary requests, but not one of this form or length."""
 
 
 class SummaryCompaction:
     """Folds everything before the cut into one summary; the request of a split turn stays verbatim."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        cut = find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
+        cut = cut_for(ctx)
         if cut is None:
             return _clipped_only(ctx)
-        notes = await self.summarise(ctx, cut)
+        notes = await _cached_notes(ctx, cut) or await self.summarise(ctx, cut)
         previous = "\n\n".join(unframed(message) for message in cut.previous)
         summary = with_appendix(notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens)
         return assemble(ctx, cut, summary)
@@ -60,6 +63,58 @@ class SummaryCompaction:
             request = (cut.request,) if cut.request else ()
             notes += "\n\n" + await writer.prefix((*request, *cut.prefix))
         return notes
+
+
+def cut_for(ctx: CompactionContext) -> Cut | None:
+    """The cut the reader chose, or the one that keeps the newest work."""
+    if ctx.first_kept_index is None:
+        return find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
+    place = next(
+        (at for at, message in enumerate(ctx.history) if message.index == ctx.first_kept_index), None
+    )
+    return None if place is None else cut_at(ctx.history, place, pins=ctx.pins)
+
+
+async def _cached_notes(ctx: CompactionContext, cut: Cut) -> str | None:
+    """The notes by the cache-preserving form: the ordinary request up to the cut, and one instruction more.
+
+    The provider has that prefix in its cache, so that it costs a fraction of the text form. None where it
+    cannot be used or the model does not play along: the text form then does it.
+    """
+    if not ctx.prefix_cached:
+        return None
+    language = language_of(ctx.history)
+    form = "summary-first" if cut.history or cut.previous else "summary-prefix"
+    form = "summary-update" if cut.previous else form
+    instructions = "\n\n".join([load_prompt(form, language), *_asides(ctx, language)])
+    text = load_prompt("summary-cached", language).replace("{instructions}", instructions)
+    before = paired(ctx.history[: cut.position])
+    messages = (*before, UserMessage(origin="machine", parts=text_parts(text)))
+    schemas = sum(map(spec_tokens, ctx.tools))
+    scale = ctx.token_count / max(1, schemas + sum(map(message_tokens, ctx.history)))  # by reported usage
+    takes = scale * (schemas + sum(map(message_tokens, messages)))
+    if takes + ctx.max_summary_tokens > min(ctx.max_context_size, ctx.llm.info.window):
+        return None
+    request = Request(messages=messages, tools=ctx.tools, max_output=ctx.max_summary_tokens)
+    try:
+        return _accepted(await answer_of(ctx.llm, request))
+    except DraftRejected:
+        return None
+    except LLMError as refusal:
+        if refusal.status not in _REFUSED:
+            raise
+        return None
+
+
+def _asides(ctx: CompactionContext, language: Language) -> list[str]:
+    """What the reader adds to the instructions: a focus, and what to do better than in the last draft."""
+    parts = []
+    if ctx.guidance:
+        text = load_prompt("summary-guidance", language).replace("{guidance}", ctx.guidance)
+        parts.append(text.replace("{draft}", (ctx.earlier_draft or "").replace("</draft>", "[/draft]")))
+    if ctx.focus:
+        parts.append(f"Additional focus: {ctx.focus}")
+    return parts
 
 
 def assemble(ctx: CompactionContext, cut: Cut, summary: str) -> list[BaseMessage]:
@@ -117,8 +172,9 @@ class _Writer:
     def _chunks(self, blocks: Iterable[str]) -> Iterator[str]:
         """The conversation in pieces that fit the summariser's own window, cut between things said."""
         ctx = self._ctx
-        window = min(ctx.max_context_size, ctx.llm.info.window)
-        beside = 2 * ctx.max_summary_tokens + _PROMPT_ROOM + estimate_tokens(ctx.focus or "")
+        window = ctx.draft_window or min(ctx.max_context_size, ctx.llm.info.window)
+        asides = sum(map(estimate_tokens, _asides(ctx, self._language)))
+        beside = 2 * ctx.max_summary_tokens + _PROMPT_ROOM + asides
         room = max(window // 4, int((window - beside) / ERRS_HIGH))
         chunk: list[str] = []
         size = 0
@@ -136,9 +192,7 @@ class _Writer:
         parts = [f"<conversation>\n{conversation}\n</conversation>"]
         if previous:
             parts.append(f"<previous-summary>\n{previous}\n</previous-summary>")
-        parts.append(load_prompt(prompt, self._language))
-        if self._ctx.focus:
-            parts.append(f"Additional focus: {self._ctx.focus}")
+        parts += [load_prompt(prompt, self._language), *_asides(self._ctx, self._language)]
         try:
             return _accepted(await self._send(parts))
         except DraftRejected as rejected:

@@ -40,6 +40,11 @@ def notes_of(summary: str) -> str:
     return _APPENDIX.sub("", summary).strip()
 
 
+def appendix_of(summary: str) -> str:
+    """Those lists, as they stand at the end of a summary; empty or begun by an empty line."""
+    return "".join(f"\n\n{found[0].strip()}" for found in _APPENDIX.finditer(summary))
+
+
 def with_appendix(
     notes: str, folded: Sequence[BaseMessage], previous: str, details: FoldDetails, max_tokens: int
 ) -> str:

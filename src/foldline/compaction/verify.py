@@ -26,6 +26,7 @@ class Rewrite:
     before: Sequence[BaseMessage]
     after: Sequence[BaseMessage]
     pins: frozenset[int]
+    unseen_may_be_clipped: bool = False
 
     def survivors(self) -> dict[tuple[int, int], BaseMessage]:
         return {message.key: message for message in self.after if message.index != NEW}
@@ -78,13 +79,16 @@ def request_survives(rewrite: Rewrite) -> list[str]:
 
 
 def fresh_results_survive(rewrite: Rewrite) -> list[str]:
-    """Results that no request has carried yet must come back whole (invariant 7)."""
+    """Results that no request has carried yet must come back whole, or clipped where the request that was to
+    carry them was refused (invariant 7)."""
     survivors = rewrite.survivors()
     faults = []
     for message in reversed(rewrite.before):
         if isinstance(message, AssistantMessage):
             break
-        if isinstance(message, ToolResultMessage) and survivors.get(message.key) != message:
+        kept = survivors.get(message.key)
+        clipped = kept is not None and rewrite.unseen_may_be_clipped
+        if isinstance(message, ToolResultMessage) and kept != message and not clipped:
             faults.append(f"the result in entry {message.index} was not seen by the model yet")
     return faults
 
@@ -143,7 +147,13 @@ RULES: tuple[Callable[[Rewrite], list[str]], ...] = (
 )
 
 
-def faults(before: Sequence[BaseMessage], after: Sequence[BaseMessage], pins: frozenset[int]) -> list[str]:
+def faults(
+    before: Sequence[BaseMessage],
+    after: Sequence[BaseMessage],
+    pins: frozenset[int],
+    *,
+    unseen_may_be_clipped: bool = False,
+) -> list[str]:
     """Everything that forbids replacing one view by the other; empty where it may be committed."""
-    rewrite = Rewrite(before, after, pins)
+    rewrite = Rewrite(before, after, pins, unseen_may_be_clipped)
     return [fault for rule in RULES for fault in rule(rewrite)]

@@ -5,6 +5,12 @@ from dataclasses import dataclass
 from foldline.protocol import FoldlineError
 
 SMALLEST_WINDOW = 2_048
+LEAST_ANSWER = 128
+"""Always free between threshold and window: enough for a short answer or one tool call.
+No summary is held shorter by default."""
+_LEFT_SHARE = 0.3
+"""Of the threshold, for the verbatim tail and for the summary each, where nobody set them: what a fold leaves
+is then below the default soft mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +25,27 @@ class Budget:
     max_summary_tokens: int
     soft_ratio: float
     """Share of the threshold from which on a natural boundary is a good moment to fold."""
+    set_threshold: int | None = None
+    """The threshold, where somebody set one."""
 
     @property
     def threshold(self) -> int:
         """A request of this size or more is folded first."""
-        return self.window - self.reserve_tokens
+        return self.window - self.reserve_tokens if self.set_threshold is None else self.set_threshold
 
     @property
     def soft_mark(self) -> int:
-        return int(self.threshold * self.soft_ratio)
+        """The soft ratio in tokens: below the threshold, and above what a fold leaves, where there is room
+        for both. So no fold at a natural boundary is due again at the next one."""
+        left_by_a_fold = self.keep_recent_tokens + self.max_summary_tokens
+        return min(max(int(self.threshold * self.soft_ratio), left_by_a_fold + 1), self.threshold - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetSettings:
     """What a user may set; None takes the default for the window."""
 
+    threshold: int | None = None
     reserve_tokens: int | None = None
     keep_recent_tokens: int | None = None
     max_summary_tokens: int | None = None
@@ -45,7 +57,8 @@ def budget_for(window: int, max_output: int | None = None, settings: BudgetSetti
 
     An eighth of the window is reserved, and another eighth kept verbatim; small windows get a larger
     share (a quarter at 8k), large ones no more than 32k and 40k, so that at 1M the fold does not begin
-    at 17 % (known-failures.md). A known output limit below the reserve frees the difference.
+    at 17 % (known-failures.md). A known output limit below the reserve frees the difference. A threshold
+    that was set goes before the reserve; where it is low, the sizes nobody set shrink with it.
 
     Raises:
         FoldlineError: the window is too small to hold anything, or the settings leave no room.
@@ -56,17 +69,51 @@ def budget_for(window: int, max_output: int | None = None, settings: BudgetSetti
             f"A context window of {window:,} tokens is too small to work in: "
             f"set at least {SMALLEST_WINDOW:,} (FOLDLINE_CONTEXT_WINDOW or --window)."
         )
-    reserve = chosen.reserve_tokens or min(32_768, max(window // 8, min(window // 4, 4_096)))
-    if max_output and chosen.reserve_tokens is None:
-        reserve = min(reserve, max(max_output, window // 16))
-    keep = chosen.keep_recent_tokens or min(40_960, max(window // 8, min(window // 5, 4_096)))
-    summary = chosen.max_summary_tokens or int(0.8 * reserve)
-    if reserve + keep + summary >= window:
-        raise FoldlineError(
-            f"The window of {window:,} tokens has no room for reserve_tokens {reserve:,}, "
-            f"keep_recent_tokens {keep:,} and max_summary_tokens {summary:,}: lower one of them."
+    wanted = chosen.reserve_tokens or _default_reserve(window, max_output)
+    reserve = wanted if chosen.threshold is None else max(1, min(wanted, window - chosen.threshold))
+    threshold = window - reserve if chosen.threshold is None else chosen.threshold
+    most = max(1, int(threshold * _LEFT_SHARE))
+    keep = min(most, 40_960, max(window // 8, min(window // 5, 4_096)))
+    summary = min(most, max(LEAST_ANSWER, int(0.8 * wanted)))
+    budget = Budget(
+        window=window,
+        reserve_tokens=reserve,
+        keep_recent_tokens=chosen.keep_recent_tokens or keep,
+        max_summary_tokens=chosen.max_summary_tokens or summary,
+        soft_ratio=chosen.soft_ratio,
+        set_threshold=chosen.threshold,
+    )
+    _check_room(budget)
+    return budget
+
+
+def _default_reserve(window: int, max_output: int | None) -> int:
+    reserve = min(32_768, max(window // 8, min(window // 4, 4_096)))
+    return min(reserve, max(max_output, window // 16)) if max_output else reserve
+
+
+def _check_room(budget: Budget) -> None:
+    """Raises FoldlineError where the threshold leaves too little above it for an answer, or too little below
+    it for what a fold leaves: then the next fold would be due at once."""
+    window, threshold, is_set = budget.window, budget.threshold, budget.set_threshold is not None
+    most = window - LEAST_ANSWER
+    if threshold > most:
+        key, value, limit = (
+            ("threshold", threshold, f"at most {most:,}")
+            if is_set
+            else ("reserve_tokens", budget.reserve_tokens, f"at least {LEAST_ANSWER}")
         )
-    return Budget(window, reserve, keep, summary, chosen.soft_ratio)
+        raise FoldlineError(
+            f"{key} {value:,} leaves no room for an answer in the window of {window:,} tokens: set {limit}."
+        )
+    keep, summary = budget.keep_recent_tokens, budget.max_summary_tokens
+    if keep + summary >= threshold:
+        full = f"threshold {threshold:,}" if is_set else f"reserve_tokens {budget.reserve_tokens:,}"
+        raise FoldlineError(
+            f"The window of {window:,} tokens has no room for keep_recent_tokens {keep:,} and "
+            f"max_summary_tokens {summary:,} beside {full}: "
+            f"{'lower one of the first two or raise the last' if is_set else 'lower one of them'}."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from typing import Literal, NamedTuple
 
 from foldline.protocol import ToolCallPart
 
+from .todos import at_hand, todo_list
+
 _PATHS = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "directory")
 _SEARCHES = ("pattern", "query")
 _WORDS = ("command", "cmd", *_SEARCHES, "url", "prompt", "description", "name")
@@ -17,8 +19,14 @@ class Subject(NamedTuple):
 
 
 def subject_of(call: ToolCallPart) -> Subject:
-    """The path a call acts on, else its command or pattern, else its first text; may be empty."""
+    """The path a call acts on, else its command or pattern, else its first text; may be empty.
+
+    Of a todo list, the item at hand.
+    """
     arguments = call.parsed()
+    todos = todo_list(arguments)
+    if todos is not None:
+        return Subject(at_hand(todos), "words")
     searches = any(isinstance(arguments.get(name), str) for name in _SEARCHES)
     for name in () if searches else _PATHS:
         value = arguments.get(name)

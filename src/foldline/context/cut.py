@@ -136,6 +136,14 @@ def _foldable(messages: Sequence[BaseMessage], pins: frozenset[int]) -> tuple[Ba
     )
 
 
+def seen_up_to(messages: Sequence[BaseMessage]) -> int:
+    """The position before which a request has carried every message: that of the newest answer, or 0."""
+    for position in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[position], AssistantMessage):
+            return position
+    return 0
+
+
 def giant_limit(keep_tokens: int, window: int) -> int:
     """Estimated tokens above which a single result is a giant: more than all that is kept, and no trifle."""
     return max(keep_tokens, window // 16, _LEAST_GIANT)
@@ -145,13 +153,9 @@ def giant_results(
     messages: Sequence[BaseMessage], limit: int, *, pins: frozenset[int] = frozenset()
 ) -> list[ToolResultMessage]:
     """Results of more than `limit` estimated tokens that a request has carried: they may be clipped."""
-    seen_up_to = max(
-        (position for position, message in enumerate(messages) if isinstance(message, AssistantMessage)),
-        default=-1,
-    )
     return [
         message
-        for message in messages[:seen_up_to]
+        for message in messages[: seen_up_to(messages)]
         if isinstance(message, ToolResultMessage)
         and message.index not in pins
         and message_tokens(message) > limit

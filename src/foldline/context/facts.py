@@ -6,10 +6,12 @@ possessive or bounded, and runs are consumed whole.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, UserMessage
+
+from .todos import todo_list
 
 LONGEST = 400
 """Characters of a fact at most: longer "sentences" and "lines" are pasted data."""
@@ -56,9 +58,9 @@ def facts_of(messages: Iterable[BaseMessage]) -> Facts:
                 said.append(text)
                 for call in message.calls:
                     arguments = call.parsed()
-                    everything += _strings(arguments)
-                    calls += _command_argument(arguments)
-                    listed = _todo_list(arguments)
+                    everything += strings(arguments)
+                    calls += command_arguments(arguments)
+                    listed = open_todos(arguments)
                     planned = planned if listed is None else listed
             case UserMessage(origin="typed") | DeveloperMessage():
                 said.append(text)
@@ -284,10 +286,15 @@ _FENCED = re.compile(
 )
 
 
+def prose(text: str) -> str:
+    """The text without its fenced code."""
+    return _FENCED.sub("\n", text) if "```" in text else text
+
+
 def sentences(text: str) -> Iterator[str]:
     """The sentences of prose, list marks and fenced code left out."""
     start = 0
-    text = _FENCED.sub("\n", text)
+    text = prose(text)
     for end in _SENTENCE_END.finditer(text):
         yield from _sentence(text[start : end.start()])
         start = end.end()
@@ -334,7 +341,7 @@ def todos(text: str) -> tuple[str, ...]:
 # -- tool calls ------------------------------------------------------------------------------------
 
 
-def _strings(value: object) -> Iterator[str]:
+def strings(value: object) -> Iterator[str]:
     """All strings within the arguments of a call."""
     pending: list[object] = [value]
     while pending:
@@ -349,7 +356,8 @@ def _strings(value: object) -> Iterator[str]:
                 pass
 
 
-def _command_argument(arguments: dict[str, object]) -> Iterator[str]:
+def command_arguments(arguments: dict[str, object]) -> Iterator[str]:
+    """The command lines a call runs; none where it runs no command."""
     for key in ("command", "cmd"):
         match arguments.get(key):
             case str(command) if command.strip():
@@ -360,18 +368,10 @@ def _command_argument(arguments: dict[str, object]) -> Iterator[str]:
                 pass
 
 
-def _todo_list(arguments: dict[str, object]) -> list[str] | None:
+def open_todos(arguments: dict[str, object]) -> list[str] | None:
     """The open items of a todo tool's call; None where the call is no such thing."""
-    items = arguments.get("todos")
-    if not isinstance(items, Sequence) or isinstance(items, str):
-        return None
-    found = []
-    for item in items:
-        if isinstance(item, dict):
-            text = item.get("content") or item.get("title") or item.get("text")
-            if isinstance(text, str) and item.get("status") not in ("completed", "done", "cancelled"):
-                found.append(text.strip()[:LONGEST])
-    return found
+    listed = todo_list(arguments)
+    return None if listed is None else [todo.text[:LONGEST] for todo in listed if todo.is_open]
 
 
 def _unique(found: Iterable[str]) -> tuple[str, ...]:

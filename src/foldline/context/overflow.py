@@ -15,22 +15,22 @@ _CODES = frozenset(
         "exceed_context_size_error",  # llama.cpp
         "request_too_large",  # Anthropic 413: bytes rather than tokens, cured by sending less all the same
         "contextwindowexceedederror",  # litellm
+        "model_max_prompt_tokens_exceeded",  # GitHub Copilot
         "1261",  # z.ai
     }
 )
 
-_NOT_CODES = frozenset(
-    {
-        "rate_limit_exceeded",
-        "rate_limit_error",
-        "throttlingexception",
-        "insufficient_quota",
-        "max_tokens_exceeded",  # a limit of the answer, not of the request
-    }
-)
+RATE_CODES = frozenset({"rate_limit_exceeded", "rate_limit_error", "throttlingexception"})
+"""Codes of a server that is asked too much at a time. Groq sends one with a 413."""
+
+_NOT_CODES = RATE_CODES | {
+    "insufficient_quota",
+    "max_tokens_exceeded",  # a limit of the answer, not of the request
+}
 
 _REJECT = re.compile(
-    r"per[ _]minute|per[ _]day|throttl|please wait|rate.?limit|too many requests|quota|max_tokens_exceeded",
+    r"per[ _]min(ute)?\b|\b[TR]PM\b|per[ _]day|throttl|please wait|rate.?limit|too many requests|quota"
+    r"|max_tokens_exceeded",
     re.IGNORECASE,
 )
 
@@ -39,6 +39,7 @@ _TEXT = re.compile(
     r"|exceeds? the context window"  # OpenAI Responses
     r"|context window exceeds limit"  # MiniMax
     r"|prompt is too long"  # Anthropic
+    r"|prompt too long"  # z.ai, Ollama where it is told not to truncate
     r"|exceed context limit"  # Anthropic: input and max_tokens together
     r"|input is too long for"  # Bedrock
     r"|input token count.{0,40}exceeds the maximum number of tokens"  # Gemini, Vertex
@@ -47,9 +48,10 @@ _TEXT = re.compile(
     r"|context too long|input too large|couldn'?t fit with truncation"  # Mistral
     r"|exceeded model token limit"  # Kimi, Moonshot
     # The words before "exceeds the limit of" matter: file-size errors share the rest (Copilot).
-    r"|prompt token count of \d+ exceeds the limit of"
+    r"|prompt token count of [\d,]+ exceeds the limit of"
     r"|exceeds the available context size"  # llama.cpp
-    r"|initial prompt is greater than the context length"  # LM Studio
+    r"|initial prompt is greater than the context length|with context length of only \d+"  # LM Studio
+    r"|longer than the maximum model length"  # vLLM
     r"|context_length_exceeded|model_context_exceeded|prompt_too_long|model_context_window_exceeded"
     r"|exceed_context_size_error|request_too_large|ContextWindowExceededError",
     re.IGNORECASE | re.DOTALL,

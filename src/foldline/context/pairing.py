@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage
+from foldline.protocol import NEW, AssistantMessage, BaseMessage, ToolCallPart, ToolResultMessage
 
 from .stubs import interrupted_result
 
@@ -10,27 +10,19 @@ from .stubs import interrupted_result
 def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     """The messages as they are sent: a call without a result gets one that says "interrupted"."""
     sent: list[BaseMessage] = []
-    missing: list[BaseMessage] = []
+    waiting: list[ToolCallPart] = []
+    caller = NEW
     for message in messages:
         if isinstance(message, ToolResultMessage):
-            answered = next((stub for stub in missing if _answers(message, stub)), None)
+            answered = next((call for call in waiting if call.call_id == message.call_id), None)
             if answered is not None:
-                missing.remove(answered)
+                waiting.remove(answered)
         else:
-            sent += missing
-            missing = _stubs(message)
+            sent += [interrupted_result(call, caller) for call in waiting]
+            waiting = list(message.calls) if isinstance(message, AssistantMessage) else []
+            caller = message.index
         sent.append(message)
-    return sent + missing
-
-
-def _stubs(message: BaseMessage) -> list[BaseMessage]:
-    if not isinstance(message, AssistantMessage):
-        return []
-    return [interrupted_result(call, message.index) for call in message.calls]
-
-
-def _answers(result: ToolResultMessage, stub: BaseMessage) -> bool:
-    return isinstance(stub, ToolResultMessage) and stub.call_id == result.call_id
+    return sent + [interrupted_result(call, caller) for call in waiting]
 
 
 def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:

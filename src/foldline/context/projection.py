@@ -7,9 +7,11 @@ change it, linear from its target for an undo or a revert. Each marker that chan
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from foldline.protocol import (
+    NEW,
     AssistantMessage,
     BaseMessage,
     Checkpoint,
@@ -30,6 +32,10 @@ from .calibration import Calibration
 from .undoing import ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, LIVE, Fate, ViewItem
 from .view_state import Key, ViewState, dmail_of, item_of
+
+
+REPLAYS_REASONING = "-reasoning"
+"""Ends the names of the dialects that send reasoning back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,8 @@ class Projection(ViewState):
         self.anchor: Anchor | None = None
         self.folds: list[Compaction] = []
         """Every compaction ever made, undone ones included, in order."""
+        self.newest_change: ViewMarker | Undo | None = None
+        """The newest marker that changed the view, an undo included."""
         self.title: str | None = None
         self.model: str | None = None
         self._changes: list[_Change] = []
@@ -70,6 +78,8 @@ class Projection(ViewState):
         self._undos: list[Undo] = []
         self._annulled: frozenset[int] = frozenset()
         self._checkpoints: dict[int, int] = {}
+        self._caching: set[str] = set()
+        self._replays_reasoning = False
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -91,6 +101,19 @@ class Projection(ViewState):
     def markers(self) -> Sequence[ViewMarker]:
         """The markers in force that change the view, oldest first: those neither undone nor reverted."""
         return self._in_force
+
+    @property
+    def sent(self) -> int:
+        """Estimate of the messages of the next request, before calibration, in tokens.
+
+        With reasoning where the newest request was rendered in a dialect that sends it back.
+        """
+        return self.tokens + (self.thinking if self._replays_reasoning else 0)
+
+    @property
+    def prefix_cached(self) -> bool:
+        """Whether the newest request carried this view to a provider that has served requests from a cache."""
+        return self.anchor is not None and self.model in self._caching
 
     def restored_files(self, index: int) -> bool:
         """Whether the entry is a rewind that put the files back, too."""
@@ -135,6 +158,7 @@ class Projection(ViewState):
                 self._add_message(entry)
             case Compaction() | Clear() | Edit() | Revert():
                 self._markers.append(entry)
+                self.newest_change = entry
                 if entry.index not in self._annulled:
                     self._change(entry, position)
             case Checkpoint():
@@ -149,7 +173,7 @@ class Projection(ViewState):
 
     def _add_message(self, message: BaseMessage) -> None:
         self._note_group(message)
-        sent = self.tokens
+        sent = self.sent
         self._place(message)
         if isinstance(message, AssistantMessage):
             self.model = message.model or self.model
@@ -158,13 +182,39 @@ class Projection(ViewState):
 
     def _anchor_at(self, usage: Usage, model: str, sent: int) -> None:
         """`sent` is the estimate of the view before the answer, which counts where the view holds it."""
-        answer = usage.output - usage.reasoning if self.tokens > sent else 0
+        reasoning = 0 if self._replays_reasoning else usage.reasoning
+        answer = usage.output - reasoning if self.sent > sent else 0
         if usage.input and self.calibration.plausible(model, usage.input, sent):
-            self.anchor = Anchor(reported=usage.input + answer, estimated=self.tokens)
+            self.anchor = Anchor(reported=usage.input + answer, estimated=self.sent)
 
     def _learn(self, request: RequestRecord) -> None:
+        before = self.sent
+        self._replays_reasoning = request.dialect.endswith(REPLAYS_REASONING)
+        if request.usage is not None and request.usage.cached:
+            self._caching.add(request.model)
         if request.usage is not None and request.estimated:
-            self.calibration = self.calibration.learn(request.model, request.estimated, request.usage.input)
+            known, reported = self.calibration, request.usage.input
+            anchored = self.anchor is not None and self.anchor.estimated == before
+            if anchored and not known.plausible(request.model, reported, request.estimated):
+                self.anchor = None  # its answer knew the view only; with the tools, it shows that it was cut
+            self.calibration = known.learn(request.model, request.estimated, reported)
+
+    def foreseen(self, *entries: Entry) -> "Projection":
+        """Another projection with these entries more: what a key would do, before it is pressed.
+
+        Entries without an index get the next ones. Costs a shallow copy, linear in the history.
+        """
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict | set):
+                setattr(other, name, copy(value))
+        if any(isinstance(entry, BaseMessage) for entry in entries):  # only messages change these inside
+            other._results = {caller: list(results) for caller, results in self._results.items()}
+            other._open_calls = {call: list(callers) for call, callers in self._open_calls.items()}
+        for entry in entries:
+            index = other.last_index + 1 if entry.index == NEW else entry.index
+            other.append(entry.model_copy(update={"index": index}))
+        return other
 
     # --- markers ---------------------------------------------------------------------------------
 
@@ -235,6 +285,7 @@ class Projection(ViewState):
         if undo.target >= undo.index or self.undo_refusal(undo.target) is not None:
             return
         self._undos.append(undo)
+        self.newest_change = undo
         was_annulled, self._annulled = self._annulled, annulled(self._undos)
         since = min(self._annulled ^ was_annulled)
         start = bisect_left(self._indices, since)

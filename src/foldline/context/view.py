@@ -40,7 +40,9 @@ class ViewItem:
 
     message: BaseMessage
     tokens: int
-    """Estimate before calibration."""
+    """Estimate before calibration, without reasoning."""
+    thinking: int = 0
+    """Estimate of its reasoning, which only some servers get back."""
     fate: Literal["live", "hidden", "clipped"] = "live"
     pinned: bool = False
     written: bool = False

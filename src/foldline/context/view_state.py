@@ -27,7 +27,7 @@ from foldline.protocol import (
 )
 
 from .stubs import hidden_stub, with_text
-from .tokens import message_tokens
+from .tokens import message_tokens, thinking_tokens
 from .undoing import ViewMarker
 from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, is_preamble, total_tokens
 
@@ -41,7 +41,9 @@ class ViewState:
         self.entries: list[Entry] = []
         self.view: list[ViewItem] = []
         self.tokens = 0
-        """Estimate of the view before calibration, in tokens."""
+        """Estimate of the view before calibration, in tokens, without reasoning."""
+        self.thinking = 0
+        """Estimate of the reasoning in the view."""
         self.touches: list[tuple[int, FileTouch]] = []
         """Every file a tool call touched, with the index of its result, in order."""
         self._indices: list[int] = []
@@ -154,10 +156,12 @@ class ViewState:
     def _insert(self, position: int, item: ViewItem) -> None:
         self.view.insert(position, item)
         self.tokens += item.tokens
+        self.thinking += item.thinking
 
     def _set_view(self, view: list[ViewItem]) -> None:
         self.view = view
         self.tokens = total_tokens(view)
+        self.thinking = sum(item.thinking for item in view)
 
     def _set_fate(self, key: Key, fate: Fate) -> None:
         if self._recorded is not None:
@@ -310,7 +314,7 @@ class ViewState:
 
 
 def item_of(message: BaseMessage) -> ViewItem:
-    return ViewItem(message=message, tokens=message_tokens(message))
+    return ViewItem(message=message, tokens=message_tokens(message), thinking=thinking_tokens(message))
 
 
 def dmail_of(revert: Revert) -> DeveloperMessage | None:

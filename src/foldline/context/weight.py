@@ -21,8 +21,8 @@ def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[Ba
     waiting = sum(message_tokens(message) for message in pending)
     anchor = projection.anchor
     if anchor is None:
-        return Size(round((projection.tokens + overhead + waiting) * scale), estimated=True)
-    after = projection.tokens - anchor.estimated + waiting
+        return Size(round((projection.sent + overhead + waiting) * scale), estimated=True)
+    after = projection.sent - anchor.estimated + waiting
     return Size(anchor.reported + round(max(0, after) * scale), estimated=False)
 
 

@@ -1,4 +1,4 @@
-"""The truth on disk: the event file of a session, the session built on it, the catalogue of all sessions."""
+"""The truth on disk: the event file of a session, the session and its search index, the catalogue of all."""
 
 from .catalog import SessionInfo, find_session, latest, list_sessions
 from .lock import SessionHeld
@@ -14,15 +14,20 @@ from .paths import (
     short_id,
     workdir_key,
 )
+from .search import Found, Hit, MessageKind, SearchIndex
 from .session import Clock, Session, utc_now
 
 __all__ = [
     "EVENTS",
     "Clock",
     "Damage",
+    "Found",
+    "Hit",
     "LoadedLog",
     "Log",
+    "MessageKind",
     "Meta",
+    "SearchIndex",
     "Session",
     "SessionHeld",
     "SessionInfo",

@@ -13,6 +13,7 @@ from .base import (
     ThinkingChunk,
     ToolCallChunk,
     ToolSpec,
+    spec_tokens,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "ThinkingChunk",
     "ToolCallChunk",
     "ToolSpec",
+    "spec_tokens",
 ]

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from foldline.context.tokens import estimate_tokens
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
 
 
@@ -27,6 +28,11 @@ class ToolSpec:
     description: str
     parameters: dict[str, Any]
     """JSON Schema of the arguments."""
+
+
+def spec_tokens(spec: ToolSpec) -> int:
+    """Estimate of one tool schema as it is sent, before calibration, in tokens."""
+    return estimate_tokens(f"{spec.name} {spec.description} {spec.parameters}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """From the environment to a model client: OPENAI_API_KEY and OPENAI_BASE_URL are enough for any server."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from foldline.protocol import FoldlineError
@@ -19,11 +19,13 @@ def is_configured(environ: Mapping[str, str]) -> bool:
     return bool(_value(environ, "OPENAI_BASE_URL") or _value(environ, "OPENAI_API_KEY"))
 
 
-def connect(model: str | None, environ: Mapping[str, str], window: int | None = None) -> OpenAIChat:
+def connect(
+    model: str | None, environ: Mapping[str, str], window: int | Callable[[str], int | None] | None = None
+) -> OpenAIChat:
     """The client the environment describes. Nothing is sent before the first request.
 
     The model is `model`, else FOLDLINE_MODEL, else OPENAI_MODEL, else the first the server lists. `window`,
-    in tokens, overrides what is known of the model.
+    in tokens or by the name of the model, overrides what is known of it.
 
     Raises:
         FoldlineError: no server is named, its URL cannot be used, or it needs a key and there is none.

@@ -70,6 +70,8 @@ STRICT = Dialect(
 STRICT_REASONING = replace(STRICT, name="strict-reasoning", replay_reasoning=True)
 """Kimi and DeepSeek refuse a thinking model's messages when they come back without their reasoning."""
 
+_NAMED = {dialect.name: dialect for dialect in (OPENAI, STRICT, STRICT_REASONING)}
+
 _REASONING_HOSTS = ("moonshot.ai", "moonshot.cn", "kimi.com", "deepseek.com")
 
 
@@ -86,6 +88,11 @@ def dialect_for(base_url: str | None) -> Dialect:
     if any(host == known or host.endswith("." + known) for known in _REASONING_HOSTS):
         return STRICT_REASONING
     return STRICT
+
+
+def dialect_named(name: str) -> Dialect | None:
+    """The dialect a request was recorded with; None for one that is not ours, or for no server at all."""
+    return _NAMED.get(name)
 
 
 def machine_text(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from foldline.context.overflow import is_overflow
+from foldline.context.overflow import RATE_CODES, is_overflow
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 MAX_RETRIES = 3
@@ -75,6 +75,12 @@ def stream_failure(at: Endpoint, error: object) -> Failure:
     return _classify(at, status, code, detail, body, None)
 
 
+def error_in(piece: object) -> object | None:
+    """The error of a `response.failed` event, which some proxies pass on; other errors the SDK raises."""
+    response = piece.get("response") if isinstance(piece, Mapping) else None
+    return response.get("error") if isinstance(response, Mapping) else None
+
+
 def window_failure(at: Endpoint) -> Failure:
     """A finish reason that says the window was full."""
     return Failure(_overflow_sentence(at, ""), overflow=True)
@@ -123,6 +129,9 @@ def _classify(
 
 def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -> str:
     because = _because(at, detail)
+    if status == 429 or code in RATE_CODES:
+        shown = "" if status is None else f" ({status})"
+        return f"{at.shown} limits how often {at.model} may be asked{shown}: wait and send again{because}"
     match status:
         case None:
             return f"{at.shown} broke off with an error{because}"
@@ -139,8 +148,6 @@ def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -
             )
         case 413:
             return f"{at.shown} finds the request too large in bytes (413): leave out images{because}"
-        case 429:
-            return f"{at.shown} limits how often {at.model} may be asked (429): wait and send again{because}"
         case 408 | 409 | 500 | 502 | 503 | 504 | 529:
             return f"{at.shown} has trouble of its own ({status}): send again later{because}"
         case _ if code == "model_not_found":

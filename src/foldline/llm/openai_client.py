@@ -47,6 +47,10 @@ def is_local(base_url: str) -> bool:
         return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
 
 
+def _always(window: int | None) -> Callable[[str], int | None]:
+    return lambda _: window
+
+
 class OpenAIChat:
     """A model behind `/chat/completions`. Retries, time-outs and errors are handled here, not by the SDK."""
 
@@ -56,20 +60,22 @@ class OpenAIChat:
         model: str | None = None,
         base_url: str = OPENAI_URL,
         api_key: str = "",
-        window: int | None = None,
+        window: int | Callable[[str], int | None] | None = None,
         dialect: Dialect | None = None,
         idle_seconds: float | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Without `model`, the first one the server lists is used. `window`, in tokens, overrides all."""
+        """Without `model`, the first one the server lists is used. `window`, in tokens or by the name of the
+        model, overrides all."""
         self._base_url = base_url
         self._key = api_key
-        self._window = window
+        self._window_of = window if callable(window) else _always(window)
         self._dialect = dialect or dialect_for(base_url)
         self._idle = idle_seconds or (LOCAL_IDLE_SECONDS if is_local(base_url) else IDLE_SECONDS)
         self._sleep = sleep
-        self._info = model_info(model or _UNNAMED, base_url, window)
-        self._settled = model is not None and (window is not None or is_known(model))
+        known = self._window_of(model or _UNNAMED)
+        self._info = model_info(model or _UNNAMED, base_url, known)
+        self._settled = model is not None and (known is not None or is_known(model))
         """Whether nothing has to be asked of the server before the first request."""
         self._named = model is not None
         self._asks_usage = True
@@ -102,9 +108,10 @@ class OpenAIChat:
         if not self._named:
             if not listed:
                 raise LLMError(failures.unlisted_failure(self._endpoint).sentence)
-            self._info = model_info(str(listed[0]["id"]), self._base_url, self._window)
+            name = str(listed[0]["id"])
+            self._info = model_info(name, self._base_url, self._window_of(name))
             self._named = True
-        if self._window is None:
+        if self._window_of(self._info.id) is None:
             stated = next((listed_window(model) for model in listed if model["id"] == self._info.id), None)
             self._info = model_info(self._info.id, self._base_url, stated)
         self._settled = True
@@ -159,6 +166,8 @@ class OpenAIChat:
             )
             async with stream:
                 async for piece in stream:
+                    if (error := failures.error_in(piece)) is not None:
+                        raise _Failed(failures.stream_failure(self._endpoint, error))
                     for chunk in assembly.feed(piece):
                         yield chunk
         except openai.APIError as error:

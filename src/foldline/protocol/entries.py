@@ -65,6 +65,10 @@ class Compaction(Entry):
     usage: Usage | None = None
     tokens_before: int = 0
     tokens_after: int = 0
+    facts: int = 0
+    """Facts the audit found in what was folded; 0 in sessions of other agents."""
+    lost: int = 0
+    """Those of them that the view no longer held."""
     details: FoldDetails = FoldDetails()
 
 
@@ -110,12 +114,16 @@ class RequestRecord(Entry):
     """SHA-256 of the messages sent, as canonical JSON: proves the view."""
     model: str
     dialect: str = ""
+    after: int | None = None
+    """Index of the newest entry when the request left: the fold up to it is what was sent."""
     view_items: int = 0
     estimated: int = 0
     """Tokens, before calibration, of messages and tools."""
     usage: Usage | None = None
     stop_reason: str | None = None
     error: str | None = None
+    said: str | None = None
+    """Text of an answer that was given up with the request, because the window ended in it. Nowhere else."""
 
 
 class Title(Entry):

@@ -95,7 +95,12 @@ class CompactionStart(Record):
 class CompactionProgress(Record):
     type: Literal["compaction_progress"] = "compaction_progress"
     stage: Literal["plan", "draft", "verify", "commit"]
+    rung: str = "strategy"
+    """Which rung of the failure ladder works: `strategy` until it fails."""
     detail: str = ""
+    """Why the rung before it gave up, as a sentence."""
+    delta: str = ""
+    """The next piece of the draft as the model writes it."""
     drafted_tokens: int = 0
 
 
@@ -110,10 +115,68 @@ class CompactionEnd(Record):
     index: int | None = None
     """Index of the compaction entry; none where nothing was committed."""
     folded: int = 0
+    rung: str = "strategy"
     summary: str = ""
     error: str | None = None
     nothing: bool = False
     """There was nothing to fold."""
+    proposed: bool = False
+    """It was drafted, and waits as a proposal: nothing has changed yet."""
+
+
+class ProposalReady(Record):
+    """A fold is drafted and waits, or the one that waits was revised. Nothing has changed yet."""
+
+    type: Literal["proposal_ready"] = "proposal_ready"
+    proposal: str
+    """Its identity: `ApplyProposal` names it, and applies exactly this one."""
+    reason: Reason
+    state: Literal["current", "edited", "stale"] = "current"
+    """`stale`: the cut was moved since it was drafted. It cannot be applied before it is drafted again."""
+    waits: bool = False
+    """Whether something that runs waits for the decision."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    folded: int = 0
+    kept: int = 0
+    summary: str = ""
+    facts: int = 0
+    """Facts found in what would be folded."""
+    lost: int = 0
+    """Those of them that the view would no longer hold."""
+
+
+class ProposalClosed(Record):
+    type: Literal["proposal_closed"] = "proposal_closed"
+    proposal: str
+    applied: bool
+
+
+class Option(Record):
+    """One answer to a choice."""
+
+    key: str
+    """One letter."""
+    label: str
+
+
+class ChoiceRequested(Record):
+    """Something only the user can decide. Answered by the operation `Choose`."""
+
+    type: Literal["choice_requested"] = "choice_requested"
+    choice: str
+    """Its identity."""
+    title: str
+    detail: str = ""
+    """More lines for who wants to know, such as the largest items."""
+    options: tuple[Option, ...]
+
+
+class ChoiceResolved(Record):
+    type: Literal["choice_resolved"] = "choice_resolved"
+    choice: str
+    key: str
+    """The option taken; empty where the question went away unanswered."""
 
 
 class UsageReported(Record):
@@ -156,6 +219,10 @@ Event = Annotated[
     | CompactionStart
     | CompactionProgress
     | CompactionEnd
+    | ProposalReady
+    | ProposalClosed
+    | ChoiceRequested
+    | ChoiceResolved
     | UsageReported
     | EntryAppended
     | QueueChanged

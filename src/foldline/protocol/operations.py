@@ -17,10 +17,66 @@ class RunAgent(Record):
 
 
 class CompactSession(Record):
+    """Fold now. With `preview` the finished proposal waits in `Desk.proposal` instead of being committed."""
+
     type: Literal["compact_session"] = "compact_session"
     reason: Reason
     focus: str | None = None
     will_retry: bool = False
+    preview: bool = False
+    pending: int = 0
+    """Estimated tokens, before calibration, of the prompt that waits for this fold."""
+
+
+class HoldCommit(Record):
+    """The user looks at the fold that is being drafted: its commit waits for the decision. Acts at once."""
+
+    type: Literal["hold_commit"] = "hold_commit"
+
+
+class ReviseProposal(Record):
+    """Change the proposal that waits, without a model call. What is None stays. Acts at once."""
+
+    type: Literal["revise_proposal"] = "revise_proposal"
+    proposal: str
+    notes: str | None = None
+    """The text of the summary, without the lists that are appended from the history."""
+    pins: tuple[int, ...] | None = None
+    """All entries to pin with it; a tool group counts as one."""
+    first_kept_index: int | None = None
+    """Where to cut instead. The draft is stale until it is drafted again."""
+    focus: str | None = None
+    """What the next draft should dwell on; makes this one stale."""
+
+
+class RedraftProposal(Record):
+    """Draft the waiting proposal again, for its cut and focus, with a word on what to do better."""
+
+    type: Literal["redraft_proposal"] = "redraft_proposal"
+    proposal: str
+    guidance: str | None = None
+
+
+class ApplyProposal(Record):
+    """Commit exactly the proposal of this identity."""
+
+    type: Literal["apply_proposal"] = "apply_proposal"
+    proposal: str
+
+
+class DiscardProposal(Record):
+    """Throw the proposal away. Acts at once."""
+
+    type: Literal["discard_proposal"] = "discard_proposal"
+    proposal: str
+
+
+class Choose(Record):
+    """The answer to a `ChoiceRequested`."""
+
+    type: Literal["choose"] = "choose"
+    choice: str
+    key: str
 
 
 class UndoCompaction(Record):
@@ -60,6 +116,19 @@ class Approve(Record):
 
 
 Operation = Annotated[
-    RunAgent | CompactSession | UndoCompaction | EditView | ClearView | SwitchModel | Interrupt | Approve,
+    RunAgent
+    | CompactSession
+    | HoldCommit
+    | ReviseProposal
+    | RedraftProposal
+    | ApplyProposal
+    | DiscardProposal
+    | UndoCompaction
+    | EditView
+    | ClearView
+    | SwitchModel
+    | Interrupt
+    | Approve
+    | Choose,
     Field(discriminator="type"),
 ]

@@ -333,7 +333,8 @@ class ChatScreen(Screen[None]):
             EscFacts(
                 completion_open=self.completion.open,
                 in_queue=self.prompt.in_queue,
-                question_focused=self.dock.has_focus,
+                choice_focused=self.dock.has_focus and state.asks_choice,
+                question_focused=self.dock.has_focus and not state.asks_choice,
                 panel_focused=self.focused is not None and self.focused is not self.prompt.editor,
                 compacting=state.compacting is not None,
                 running=state.busy,
@@ -351,6 +352,8 @@ class ChatScreen(Screen[None]):
                 self.prompt.close_completion()
             case "leave-queue":
                 self.prompt.leave_queue()
+            case "leave-choice":
+                self.dock.choose("")
             case "decline":
                 self.dock.answer("deny")
             case "to-prompt":

@@ -23,7 +23,7 @@ def _idle(state: ChatState) -> bool:
 
 
 def _asked(state: ChatState) -> bool:
-    return state.question is not None
+    return state.question is not None and not state.asks_choice
 
 
 @dataclass(frozen=True, slots=True)

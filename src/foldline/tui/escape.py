@@ -7,6 +7,7 @@ from typing import Literal
 EscAction = Literal[
     "close-completion",
     "leave-queue",
+    "leave-choice",
     "decline",
     "to-prompt",
     "cancel",
@@ -24,7 +25,9 @@ class EscFacts:
     completion_open: bool = False
     in_queue: bool = False
     """A queued prompt is marked, or was taken into the editor."""
+    choice_focused: bool = False
     question_focused: bool = False
+    """The question of a tool call has the focus."""
     panel_focused: bool = False
     """Something other than prompt and question has the focus."""
     compacting: bool = False
@@ -48,6 +51,7 @@ class EscStep:
 _TABLE: tuple[tuple[Callable[[EscFacts], bool], EscStep], ...] = (
     (lambda f: f.completion_open, EscStep("close-completion", "Esc closes the list")),
     (lambda f: f.in_queue, EscStep("leave-queue", "Esc leaves it, keeps the text")),
+    (lambda f: f.choice_focused, EscStep("leave-choice", "Esc leaves it undecided")),
     (lambda f: f.question_focused, EscStep("decline", "Esc declines this call")),
     (lambda f: f.panel_focused, EscStep("to-prompt", "Esc to the prompt")),
     (lambda f: f.compacting and not f.cancelling, EscStep("cancel", "Esc cancels, prompts stay")),

@@ -1,17 +1,19 @@
 """The state machine of the chat: a pure fold of the executor's events into `ChatState`."""
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Literal, assert_never
 
 from foldline.protocol import ModelChange, Title, events
 from foldline.protocol.events import Event
 from foldline.tui.state import (
     Activity,
+    Answerable,
     ChatState,
     Compacting,
     Idle,
     Level,
     News,
+    Proposed,
     Question,
     RunningTool,
     Stepping,
@@ -51,24 +53,30 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
         case events.ToolOutput():
             return state
         case events.ToolFinished():
-            return _running(_answered(state, event.call_id), _without(state, event.call_id), now)
+            return _running(_answered(state, "call", event.call_id), _without(state, event.call_id), now)
         case events.ApprovalRequested():
-            question = Question(event.call_id, event.name, event.title, event.diff, now)
-            others = _answered(state, event.call_id).questions
-            return replace(state, questions=(*others, question))
+            return _asked(state, Question(event.call_id, event.name, event.title, event.diff, now))
         case events.ApprovalResolved():
-            return _answered(state, event.call_id)
+            return _answered(state, "call", event.call_id)
+        case events.ChoiceRequested():
+            options = tuple(Answerable(option.key, option.label) for option in event.options)
+            choice = Question(event.choice, event.title, event.detail, None, now, options, "choice")
+            return _asked(state, choice)
+        case events.ChoiceResolved():
+            return _answered(state, "choice", event.choice)
         case events.CompactionStart():
-            layer = Compacting(now, event.reason, event.tokens_before, event.expected_after, event.entries)
-            return replace(state, compacting=layer)
+            begun = Compacting(now, event.reason, event.tokens_before, event.expected_after, event.entries)
+            return replace(state, compacting=begun)
         case events.CompactionProgress():
-            if state.compacting is None:
-                return state
-            drafted = max(event.drafted_tokens, state.compacting.drafted if event.stage == "draft" else 0)
-            layer = replace(state.compacting, stage=event.stage, detail=event.detail, drafted=drafted)
-            return replace(state, compacting=layer)
+            layer = state.compacting
+            return state if layer is None else replace(state, compacting=_further(layer, event))
         case events.CompactionEnd():
             return _folded(state, event, now)
+        case events.ProposalReady():
+            return replace(state, proposal=_proposed(event))
+        case events.ProposalClosed():
+            is_shown = state.proposal is not None and state.proposal.id == event.proposal
+            return replace(state, proposal=None) if is_shown else state
         case events.UsageReported():
             # 0 cached is news too: it says that the provider's cache missed.
             size = event.usage.total or state.room.size
@@ -97,6 +105,7 @@ def _finished(state: ChatState, event: events.TaskFinished, now: float) -> ChatS
         compacting=None,
         cancelling=False,
         questions=(),
+        proposal=None if state.proposal is None else replace(state.proposal, waits=False),
     )
     if event.outcome == "failed":
         return _with_news(rest, event.error or f"{event.operation} failed", "error", now)
@@ -115,7 +124,30 @@ def _folded(state: ChatState, event: events.CompactionEnd, now: float) -> ChatSt
         return _with_news(rest, "Compaction cancelled: nothing was folded", "info", now)
     if event.nothing:
         return _with_news(rest, "Nothing to fold", "info", now)
+    if event.index is None:
+        return rest  # drafted, and not committed: the proposal says the rest
     return replace(rest, room=replace(rest.room, size=event.tokens_after or rest.room.size, cut=None))
+
+
+def _further(layer: Compacting, event: events.CompactionProgress) -> Compacting:
+    """The sentence about a rung stays while it works: its drafting says nothing of it."""
+    drafted = max(event.drafted_tokens, layer.drafted if event.stage == "draft" else 0)
+    detail = event.detail or (layer.detail if event.rung == layer.rung else "")
+    return replace(layer, stage=event.stage, rung=event.rung, detail=detail, drafted=drafted)
+
+
+def _proposed(event: events.ProposalReady) -> Proposed:
+    return Proposed(
+        id=event.proposal,
+        reason=event.reason,
+        state=event.state,
+        waits=event.waits,
+        tokens_before=event.tokens_before,
+        tokens_after=event.tokens_after,
+        folded=event.folded,
+        facts=event.facts,
+        lost=event.lost,
+    )
 
 
 def _appended(state: ChatState, event: events.EntryAppended) -> ChatState:
@@ -152,8 +184,14 @@ def _without(state: ChatState, call_id: str) -> tuple[RunningTool, ...]:
     return tuple(tool for tool in state.tools if tool.call_id != call_id)
 
 
-def _answered(state: ChatState, call_id: str) -> ChatState:
-    left = tuple(question for question in state.questions if question.call_id != call_id)
+def _asked(state: ChatState, question: Question) -> ChatState:
+    """Asked again, it goes to the end: what it would do may have changed."""
+    others = _answered(state, question.kind, question.id).questions
+    return replace(state, questions=(*others, question))
+
+
+def _answered(state: ChatState, kind: Literal["call", "choice"], id: str) -> ChatState:
+    left = tuple(question for question in state.questions if (question.kind, question.id) != (kind, id))
     return state if len(left) == len(state.questions) else replace(state, questions=left)
 
 

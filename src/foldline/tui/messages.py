@@ -1,8 +1,11 @@
 """What the chat screen and its widgets tell the program."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
+
+if TYPE_CHECKING:
+    from foldline.protocol.entries import EditAction
 
 Answer = Literal["once", "always", "deny"]
 """The reader's word on a tool call."""
@@ -46,3 +49,29 @@ class QuestionAnswered(Message):
         super().__init__()
         self.call_id = call_id
         self.answer = answer
+
+
+class ChoiceAnswered(Message):
+    """The reader's word on a choice. An empty key: they left it, none of the answers is taken."""
+
+    def __init__(self, choice: str, key: str) -> None:
+        super().__init__()
+        self.choice = choice
+        self.key = key
+
+
+class EditWanted(Message):
+    """The reader wants an edit of the view, of an entry and the tool group it belongs to."""
+
+    def __init__(self, target: int, action: "EditAction") -> None:
+        super().__init__()
+        self.target = target
+        self.action = action
+
+
+class UndoWanted(Message):
+    """The reader wants this change of the view taken back: an edit, a fold, a clear or a rewind."""
+
+    def __init__(self, target: int) -> None:
+        super().__init__()
+        self.target = target

@@ -30,6 +30,8 @@ class Runner:
         """Whether the next prompt goes without a fold if it fits: the user cancelled the one for it."""
         self._came_back = False
         """Whether the editor got a prompt back: what is sent from there next goes before the queue."""
+        self._declined: object = False
+        """The newest change of the view when the user cancelled a fold between two turns."""
         self._delivery: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -102,7 +104,18 @@ class Runner:
                     await self._run_turn(text)
             finally:
                 self._announce()
+            await self._fold_at_the_end()
             await self._idle()
+
+    async def _fold_at_the_end(self) -> None:
+        """A turn has ended: a good moment to fold what is nearly full, while the user reads."""
+        await self._idle()
+        tried = self.agent.session.projection.newest_change
+        if self._closed or tried is self._declined or not self.agent.at_good_moment():
+            return
+        finished = await self._done(operations.CompactSession(reason="phase"))
+        if finished.outcome != "done":
+            self._declined = tried  # not again before the view has changed otherwise
 
     async def _learn_window(self) -> None:
         """Some windows only the server knows. Where it does not answer, the request itself will say why."""
@@ -118,18 +131,18 @@ class Runner:
         """Fold first where this prompt would cross the threshold. False: it was given back."""
         parts = text_parts(text)
         unfolded, self._unfolded = self._unfolded, False
-        if not self.agent.must_fold(parts) or (unfolded and self.agent.fits(parts)):
+        if not self.agent.must_make_room(parts) or (unfolded and self.agent.fits(parts)):
             return True
         self._held = text
         self._announce()
         try:
-            finished = await self._done(operations.CompactSession(reason="threshold"))
+            finished = await self._done(self.agent.room_for(parts))
         except BaseException:
             self._held = None
             self._return(text)
             raise
         self._held = None
-        if finished.outcome == "done":
+        if finished.outcome == "done" and self.agent.fits(parts):
             return True
         if finished.outcome == "failed" and self.agent.fits(parts):
             self._emit(sent_unfolded(finished.error))

@@ -56,19 +56,58 @@ class Compacting:
     entries: int = 0
     stage: Literal["plan", "draft", "verify", "commit"] = "plan"
     detail: str = ""
+    """Why the rung before this one gave up, as a sentence."""
     drafted: int = 0
     """Tokens of the draft so far."""
+    rung: str = "strategy"
+    """The rung of the failure ladder that works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A fold that is drafted and waits for the user. Sizes in tokens."""
+
+    id: str
+    reason: FoldReason
+    state: Literal["current", "edited", "stale"] = "current"
+    waits: bool = False
+    """Whether something that runs waits for the decision."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    folded: int = 0
+    """Entries."""
+    facts: int = 0
+    """Facts found in what would be folded."""
+    lost: int = 0
+    """Those of them that the view would no longer hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answerable:
+    """One answer to a question: the letter that gives it, and what it means."""
+
+    key: str
+    label: str
+
+
+APPROVAL = (Answerable("y", "once"), Answerable("a", "always"), Answerable("n", "no"))
+"""The answers to a tool call that asks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A tool call that waits for the user's word."""
+    """Something that waits for the user's word: a tool call, or a choice that only they can make."""
 
-    call_id: str
+    id: str
+    """The call's, or the choice's."""
     name: str
+    """The tool; of a choice what it is about."""
     title: str
+    """What the call would do, in one line; of a choice what one should know, in any number of them."""
     diff: str | None
     since: float
+    options: tuple[Answerable, ...] = APPROVAL
+    kind: Literal["call", "choice"] = "call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +193,7 @@ class ChatState:
     """Tool calls that run, oldest first."""
     compacting: Compacting | None = None
     cancelling: bool = False
+    proposal: Proposed | None = None
     questions: tuple[Question, ...] = ()
     waiting: Waiting = Waiting()
     news: News | None = None
@@ -187,6 +227,11 @@ class ChatState:
     @property
     def question(self) -> Question | None:
         return self.questions[0] if self.questions else None
+
+    @property
+    def asks_choice(self) -> bool:
+        """Whether the open question is a choice and no tool call."""
+        return self.question is not None and self.question.kind == "choice"
 
 
 @dataclass(frozen=True, slots=True)

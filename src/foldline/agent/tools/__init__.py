@@ -8,6 +8,7 @@ from .grep import GrepTool
 from .ls import LsTool
 from .memory import FileMemory
 from .read import ReadTool
+from .todo import TodoTool
 from .write import WriteTool
 
 __all__ = [
@@ -24,4 +25,4 @@ __all__ = [
 
 def default_tools() -> tuple[Tool, ...]:
     """The tools every session has, in the order the model is told about them."""
-    return (ReadTool(), WriteTool(), EditTool(), BashTool(), GrepTool(), GlobTool(), LsTool())
+    return (ReadTool(), WriteTool(), EditTool(), BashTool(), GrepTool(), GlobTool(), LsTool(), TodoTool())

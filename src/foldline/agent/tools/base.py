@@ -188,21 +188,30 @@ class BaseTool(ABC, Generic[A]):
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of an argument model in the plainest form, which every server understands: no titles,
-    no `anyOf` with null for what may be left out."""
+    no references, no `anyOf` with null for what may be left out."""
     full = model.model_json_schema()
+    return _plain_object(full, full.get("$defs", {}))
+
+
+def _plain_object(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": {name: _plain(prop) for name, prop in full.get("properties", {}).items()},
-        "required": full.get("required", []),
+        "properties": {name: _plain(prop, parts) for name, prop in schema.get("properties", {}).items()},
+        "required": schema.get("required", []),
         "additionalProperties": False,
     }
 
 
-def _plain(prop: dict[str, Any]) -> dict[str, Any]:
+def _plain(prop: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """`parts` are the schemas that references name."""
+    if "$ref" in prop:
+        return _plain_object(parts[prop["$ref"].rpartition("/")[2]], parts)
     kept = {key: value for key, value in prop.items() if key not in ("title", "anyOf")}
     for choice in prop.get("anyOf", ()):
         if choice != {"type": "null"}:
             kept.update(choice)
     if "default" in kept and kept["default"] is None:
         del kept["default"]
+    if "items" in kept:
+        kept["items"] = _plain(kept["items"], parts)
     return kept

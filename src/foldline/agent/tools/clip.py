@@ -31,6 +31,8 @@ class Whole:
     """As `read` takes it."""
     first_line: int = 1
     """The line of that file at which the text starts."""
+    by: str = ""
+    """The call that shows lines of it, where that is not `read` with the path."""
 
 
 def fits(text: str, room: int) -> bool:
@@ -94,7 +96,7 @@ def _pointer(text: str, head_end: int, tail_start: int, whole: Whole) -> str:
     lines = last - first + 1
     return (
         f"[… {counted(lines, 'line')} ({size}) left out, {first}–{last}. "
-        f"To see them: `read` {whole.path} with offset {first} and limit {lines} …]"
+        f"To see them: {whole.by or f'`read` {whole.path}'} with offset {first} and limit {lines} …]"
     )
 
 

@@ -13,7 +13,7 @@ from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
 from .clip import Whole, clipped, with_notes
 from .files import contents
 from .paths import is_inside, located, named
-from .text import counted, decoded, is_binary, line_count, sized
+from .text import counted, decoded, is_binary, line_count, lines_from, sized
 
 _LARGEST_IMAGE = 5_000_000
 """Bytes; what the large providers take."""
@@ -74,7 +74,7 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
     first = arguments.offset or 1
     if first > max(total, 1):
         raise ToolFailure(f"{shown} has only {counted(total, 'line')}; line {first} is beyond its end.")
-    part = _lines(text, first, arguments.limit)
+    part = lines_from(text, first, arguments.limit)
     count = line_count(part)
     if not part:
         return ToolOutcome(f"[{shown} is empty]", brief="0 lines", files=(touch,))
@@ -87,23 +87,6 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
 def _readable(path: Path, shown: str, context: ToolContext) -> str:
     """The path for the pointer: as it was named, unless its name had to be escaped."""
     return shown if located(shown, context) == path else str(path)
-
-
-def _lines(text: str, first: int, limit: int | None) -> str:
-    """`limit` lines from line `first` on, their line ends as they are."""
-    if first == 1 and limit is None:
-        return text
-    start = _line_start(text, 0, first - 1)
-    return text[start:] if limit is None else text[start : _line_start(text, start, limit)]
-
-
-def _line_start(text: str, start: int, lines: int) -> int:
-    """Where the line begins that is this many lines after `start`; the end where there are fewer."""
-    for _ in range(lines):
-        start = text.find("\n", start) + 1
-        if not start:
-            return len(text)
-    return start
 
 
 def _image_type(content: bytes) -> str | None:

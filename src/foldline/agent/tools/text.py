@@ -73,6 +73,23 @@ def line_count(text: str) -> int:
     return text.count("\n") + (0 if not text or text.endswith("\n") else 1)
 
 
+def lines_from(text: str, first: int, limit: int | None) -> str:
+    """`limit` lines, or all, from line `first` on, counted from 1; their line ends as they are."""
+    if first == 1 and limit is None:
+        return text
+    start = _line_start(text, 0, first - 1)
+    return text[start:] if limit is None else text[start : _line_start(text, start, limit)]
+
+
+def _line_start(text: str, start: int, lines: int) -> int:
+    """Where the line begins that is this many lines after `start`; the end where there are fewer."""
+    for _ in range(lines):
+        start = text.find("\n", start) + 1
+        if not start:
+            return len(text)
+    return start
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 line`, `312 lines`."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -45,7 +45,7 @@ def reply_to(request: Request, room: int) -> Reply:
         return Reply(_summary(asked.text, conversation, min(limit, request.max_output or SUMMARY_TOKENS)))
     if asked is not None and not _is_typed(asked) and _SUMMARY_WANTED.search(asked.text):
         before = request.messages[: _position(request.messages, asked)]
-        return Reply(digest(before, previous=None, focus=None, max_tokens=min(limit, SUMMARY_TOKENS)))
+        return Reply(_summary_of(before, asked.text, min(limit, request.max_output or SUMMARY_TOKENS)))
     return _Conversation(request, limit).reply()
 
 
@@ -70,6 +70,13 @@ def _summary(text: str, conversation: re.Match[str], max_tokens: int) -> str:
         focus[1].strip() if focus else None,
         max_tokens,
     )
+    return _as_prefix(notes) if _PREFIX in instructions else notes
+
+
+def _summary_of(messages: Sequence[BaseMessage], instructions: str, max_tokens: int) -> str:
+    """The same where the conversation stands in the request as it was held."""
+    focus = _FOCUS.search(instructions)
+    notes = digest(messages, previous=None, focus=focus and focus[1].strip(), max_tokens=max_tokens)
     return _as_prefix(notes) if _PREFIX in instructions else notes
 
 

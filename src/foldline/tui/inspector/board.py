@@ -11,8 +11,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from foldline.context.projection import Projection
-from foldline.tui.blocks import BlockView, Key, Spans
+from foldline.tui.blocks import BlockView, Key, Span, Spans
 from foldline.tui.inspector import describe
+from foldline.tui.inspector.edits import Limits, Offers
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.filelist import (
     FileBlock,
@@ -24,8 +25,10 @@ from foldline.tui.inspector.filelist import (
     touch_lines,
 )
 from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks
+from foldline.tui.inspector.offering import priced_row
 from foldline.tui.inspector.panel import Columns, Panel, Text
 from foldline.tui.inspector.places import in_view, is_gone, row_key, row_of
+from foldline.tui.inspector.prices import Prices
 from foldline.tui.inspector.rows import (
     SummaryPreview,
     summary_preview,
@@ -72,11 +75,17 @@ class Board(Widget):
         overhead: int = 0,
         cwd: str = "",
         rows: bool = True,
+        live: bool = False,
+        threshold: int | None = None,
+        activity: str = "",
         id: str | None = None,
     ) -> None:
         """`overhead` is the estimate of the tool schemas in tokens; paths below `cwd` are shown relative to
-        it; without `rows` there is no row of hints below the panels."""
+        it; without `rows` there is no row of hints below the panels. `live`: the view can be edited here.
+        `threshold` is the size in tokens from which on a request is folded first."""
         super().__init__(id=id)
+        self._activity = activity
+        self._prices = Prices(self, Limits(overhead, threshold), self._describe) if live else None
         self._projection = projection
         self._overhead = overhead
         self._cwd = cwd
@@ -137,6 +146,16 @@ class Board(Widget):
         return self._link
 
     @property
+    def live(self) -> bool:
+        """Whether the view can be edited here."""
+        return self._prices is not None
+
+    @property
+    def priced(self) -> bool:
+        """Whether the status row says by now what the edit keys would do."""
+        return self._prices is not None and self._prices.known
+
+    @property
     def active_view(self) -> EntryView:
         """The list of the panel that has, or last had, the focus."""
         return self._panels[self._active].view
@@ -144,6 +163,12 @@ class Board(Widget):
     def focus_panels(self) -> None:
         """Give the focus to the panel that had it last."""
         self.active_view.focus()
+
+    def set_moment(self, activity: str, threshold: int | None) -> None:
+        """What the agent does just now, and the threshold where it is known; shown by `refresh_from`."""
+        self._activity = activity
+        if self._prices is not None and threshold is not None:
+            self._prices.limits = Limits(self._overhead, threshold)
 
     def refresh_from(self, projection: Projection) -> None:
         """Show what has come since: growth touches only the tails, a fold repaints rails in place."""
@@ -381,21 +406,18 @@ class Board(Widget):
         files.foot("Enter jumps to latest" if self._active == FILES else "")
         linked = self._link.index if self._link is not None else None
         self._show_touches(linked)
-        self._status.show(
-            [
-                describe.status(
-                    projection,
-                    self._link,
-                    key,
-                    self._file,
-                    self._active == FILES,
-                    self._news,
-                    self.size.width,
-                )
-            ]
-        )
+        self._status.show([self._status_row(key)])
         if self._with_hints:
-            self._hints.show([describe.hints_row(self.size.width, self._find.display or bool(self._needle))])
+            searching = self._find.display or bool(self._needle)
+            self._hints.show([describe.hints_row(self.size.width, searching, self.live)])
+
+    def _status_row(self, cursor: Key | None) -> list[Span]:
+        width, link, in_files = self.size.width, self._link, self._active == FILES
+        if self._prices is None or in_files or self._news:
+            return describe.status(self._projection, link, cursor, self._file, in_files, self._news, width)
+        index = None if link is None else link.index
+        found = self._prices.at(self._projection, index) or Offers(index)
+        return priced_row(self._projection, found, later=bool(self._activity), width=width)
 
     def _show_touches(self, linked: int | None) -> None:
         width, height = self._touches.size

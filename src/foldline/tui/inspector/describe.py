@@ -1,6 +1,7 @@
 """The Inspector's words: frame titles and feet, the status row, the hints. Pure."""
 
 from collections.abc import Container
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from foldline.context.projection import Projection
@@ -114,12 +115,12 @@ def status(
     return row(parts, right, width)
 
 
-def hints_row(width: int, searching: bool) -> list[Span]:
+def hints_row(width: int, searching: bool, live: bool) -> list[Span]:
     """The keys that work now."""
-    pairs = keys.hints("ends the search" if searching else "close")
-    parts = [
-        Piece(((name, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
+    pairs = keys.hints("ends the search" if searching else "close", live=live)
+    parts = {
+        word: Piece(((name, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
         for rank, (name, word) in enumerate(pairs)
-    ]
-    last = parts.pop()
-    return row(parts, [Piece(last.spans, gap=2)], width)
+    }
+    *left, help_, close = parts.values()
+    return row(left, [replace(help_, rank=1), replace(close, rank=0)], width)  # help stays: it names what had no room

@@ -8,6 +8,9 @@ from textual.binding import Binding, BindingType
 from foldline.tui.blocks import Block, RuleBlock, TextBlock
 from foldline.tui.commands import Command, key_name
 
+EDIT: Final = "Edit"
+"""The group of the keys that change the view: only a session that is open for work has them."""
+
 KEYS: Final[tuple[Command, ...]] = (
     Command("move", "Move", "Moves the cursor by an entry.", "Move", ("up", "down", "k", "j"), hint="move"),
     Command(
@@ -63,6 +66,39 @@ KEYS: Final[tuple[Command, ...]] = (
     ),
     Command("next-match", "Next match", "The next entry that holds it.", "Search", ("n",)),
     Command("previous-match", "Previous match", "The entry before that holds it.", "Search", ("N",)),
+    Command(
+        "pin",
+        "Pin",
+        "Brings an entry and its tool group back verbatim and keeps them in every later fold; again, unpins.",
+        EDIT,
+        ("p",),
+        hint="pin",
+    ),
+    Command(
+        "hide",
+        "Hide",
+        "Puts a stub in the place of a tool result; again, shows it.",
+        EDIT,
+        ("z",),
+        hint="hide",
+    ),
+    Command("drop", "Drop", "Takes an entry and its tool group out of the view.", EDIT, ("x",), hint="drop"),
+    Command(
+        "restore",
+        "Restore",
+        "Brings an entry and its tool group back verbatim.",
+        EDIT,
+        ("r",),
+        hint="restore",
+    ),
+    Command(
+        "undo",
+        "Undo",
+        "Takes back the newest change of the view: an edit, a fold, a clear, a rewind; then the one before.",
+        EDIT,
+        ("u",),
+        hint="undo",
+    ),
     Command("help", "Help", "This list.", "Program", ("?", "f1"), hint="keys"),
     Command(
         "close", "Close", "Closes the search, then the Inspector.", "Program", ("escape", "f2"), hint="close"
@@ -92,9 +128,13 @@ _SHORT: Final = {
 }
 
 
-def hints(closes: str) -> tuple[tuple[str, str], ...]:
+def _keys(live: bool) -> list[Command]:
+    return [command for command in KEYS if live or command.group != EDIT]
+
+
+def hints(closes: str, *, live: bool = False) -> tuple[tuple[str, str], ...]:
     """(keys, word) pairs for the row of hints, the last one for its right end."""
-    words = dict.fromkeys(command.hint for command in KEYS if command.hint)
+    words = dict.fromkeys(command.hint for command in _keys(live) if command.hint)
     keys = {command.hint: key_name(command.keys[0]) for command in reversed(KEYS) if command.hint}
     return tuple(
         (
@@ -110,10 +150,10 @@ def _name(key: str) -> str:
     return key if len(key) == 1 else {"home": "Home"}.get(key, key_name(key))
 
 
-def help_blocks() -> Iterator[Block]:
+def help_blocks(*, live: bool = False) -> Iterator[Block]:
     """A rule for each group, a paragraph for each key."""
     group = ""
-    for number, command in enumerate(KEYS):
+    for number, command in enumerate(_keys(live)):
         if command.group != group:
             yield RuleBlock((number, 0), command.group, "muted", gap=int(bool(group)), stop=False, wide=False)
             group = command.group

@@ -10,16 +10,20 @@ from textual.widgets import Input
 
 from foldline.tui.blocks import Block, BlockView, clean_line
 from foldline.tui.inspector.board import FILES, HISTORY, Board, Link
+from foldline.tui.inspector.edits import EditKey, action_of, entries_words, undo_target, undo_words
 from foldline.tui.inspector.filelist import FileBlock
 from foldline.tui.inspector.keys import bindings
+from foldline.tui.inspector.offering import nothing_to
 from foldline.tui.inspector.places import fold_of, row_key, row_of
 from foldline.tui.inspector.rows import is_fold, is_prompt
 from foldline.tui.inspector.search import find
+from foldline.tui.messages import EditWanted, UndoWanted
 
 
 class InspectorPanels(Board):
     """History, LLM view and Files, docked beside the chat or on a screen of their own. The owner calls
-    `refresh_from` after events; nothing here changes the history."""
+    `refresh_from` after events; nothing here changes the history: what the reader wants of it is posted as
+    `EditWanted` and `UndoWanted`."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings()
 
@@ -75,11 +79,49 @@ class InspectorPanels(Board):
                 self._open_search()
             case "next-match" | "previous-match":
                 self._search(1 if command.startswith("next") else -1)
+            case "pin" | "hide" | "drop" | "restore":
+                self._edit(command)
+            case "undo":
+                self._undo()
             case "help":
                 self.post_message(self.HelpRequested())
             case "close":
                 self._close()
         self._describe()
+
+    def _edit(self, key: EditKey) -> None:
+        """Ask for an edit of the entry under the cursor, or say why there is none."""
+        if not self.live:
+            return
+        if self._active == FILES:
+            self._news = "Edits are of entries: 1 goes to History, 2 to the LLM view."
+            return
+        index = -1 if self._link is None else self._link.index
+        action = action_of(self._projection, index, key) if index >= 0 else None
+        if action is None:
+            self._news = nothing_to(self._projection, index, key)
+            return
+        self._news = self._later(f"{action} {entries_words(self._projection.group(index))}")
+        self.post_message(EditWanted(index, action))
+
+    def _undo(self) -> None:
+        """Ask for the newest change of the view to be taken back, or say why it cannot be."""
+        if not self.live:
+            return
+        marker = undo_target(self._projection)
+        if marker is None:
+            self._news = "Nothing to undo: no fold, edit, clear or rewind is in force."
+            return
+        refusal = self._projection.undo_refusal(marker.index)
+        if refusal is not None:
+            self._news = refusal
+            return
+        self._news = self._later(f"undo {undo_words(self._projection, marker)}")
+        self.post_message(UndoWanted(marker.index))
+
+    def _later(self, what: str) -> str:
+        """A key that acts at once needs no words: the panels show it."""
+        return f"{what}: after this turn" if self._activity else ""
 
     def _to_next(self, step: int, wanted: Callable[[Block], bool], what: str) -> None:
         if self._active == FILES:

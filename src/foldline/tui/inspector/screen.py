@@ -63,14 +63,20 @@ class InspectorScreen(Screen[None]):
         *,
         cwd: str = "",
         window: int = 0,
+        threshold: int | None = None,
+        activity: str = "",
     ) -> None:
-        """`title` stands before `▸ Inspector`. `window` is the model's, 0 where it is not known."""
+        """`title` stands before `▸ Inspector`. `window` is the model's, 0 where it is not known; `threshold`
+        is the size from which on a request is folded first. Edits are offered where it is `live`."""
         super().__init__()
+        self._live = live
         self._overhead = overhead
         self._window = window
-        self._activity = ""
+        self._activity = activity
         self._header = InspectorHeader(title, live)
-        self.panels = InspectorPanels(projection, overhead=overhead, cwd=cwd)
+        self.panels = InspectorPanels(
+            projection, overhead=overhead, cwd=cwd, live=live, threshold=threshold, activity=activity
+        )
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -80,9 +86,13 @@ class InspectorScreen(Screen[None]):
         self._show_header()
         self.panels.focus_panels()
 
-    def refresh_from(self, projection: Projection, *, activity: str = "") -> None:
-        """Show what has come since. `activity` says what the agent does just now."""
+    def refresh_from(
+        self, projection: Projection, *, activity: str = "", threshold: int | None = None
+    ) -> None:
+        """Show what has come since. `activity` says what the agent does just now, nothing where it does
+        nothing: edits then act at once. Without a `threshold` the one before stays."""
         self._activity = activity
+        self.panels.set_moment(activity, threshold)
         self.panels.refresh_from(projection)
         self._show_header()
 
@@ -97,4 +107,4 @@ class InspectorScreen(Screen[None]):
     @on(InspectorPanels.HelpRequested)
     def _help(self, event: InspectorPanels.HelpRequested) -> None:
         event.stop()
-        self.app.push_screen(HelpScreen("Inspector: keys", help_blocks()))
+        self.app.push_screen(HelpScreen("Inspector: keys", help_blocks(live=self._live)))

@@ -40,6 +40,7 @@ from foldline.tui.blocks import (
     lines_of_diff,
     markdown_blocks,
 )
+from foldline.tui.rungs import rung_words
 
 from .output import OutputBlock
 
@@ -160,8 +161,15 @@ def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> Rul
     if not fold.tokens_after:
         sizes = f"{numbers.tokens(fold.tokens_before)} tokens before"
     count = folded_count(projection, fold)
-    label = f"{sizes} · {count} {'entry' if count == 1 else 'entries'} folded"
-    key = (fold.index, 0)
+    how = clean_line(rung_words(fold.rung))
+    parts = [sizes]
+    if count or not how:
+        parts.append(f"{count} {'entry' if count == 1 else 'entries'} folded")
+    if fold.facts:
+        parts.append(f"{fold.lost} of {fold.facts} facts lost")
+    if how:
+        parts.append(how)
+    label, key = " · ".join(parts), (fold.index, 0)
     return RuleBlock(
         key,
         label if opened else f"{label} · Enter to read",
@@ -211,6 +219,7 @@ def _failure(request: RequestRecord, projection: Projection) -> Iterator[Block]:
     key = (request.index, 0)
     if request.error:
         yield _aside(key, f"✗ {request.error}", "alert")
+        yield from markdown_blocks(request.said or "", request.index, TEXT_PIECE, indent=INDENT)
     elif request.stop_reason == "cancelled":
         partial = projection.entry(request.index - 1)
         if not isinstance(partial, AssistantMessage):

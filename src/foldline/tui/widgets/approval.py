@@ -1,17 +1,21 @@
-"""The question of a tool call, docked above the prompt. It waits; only the reader brings the focus to it."""
+"""What waits for the reader's word, docked above the prompt: the question of a tool call, or a choice.
 
-from collections.abc import Callable, Iterator
+Only the reader brings the focus to it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
 from foldline.tui.blocks.block import SIGNS
-from foldline.tui.blocks.cells import Span, Spans, chop_spans, wrap_spans
+from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
 from foldline.tui.blocks.clean import clean, clean_line
 from foldline.tui.blocks.diffs import lines_of_diff
 from foldline.tui.commands import BY_ID, key_name
-from foldline.tui.messages import Answer, QuestionAnswered
+from foldline.tui.messages import Answer, ChoiceAnswered, QuestionAnswered
 from foldline.tui.state import Question
 from foldline.tui.widgets.frames import edge, frame, sides
 from foldline.tui.widgets.lines import Lines
@@ -20,12 +24,14 @@ DEAF_SECONDS = 1.0
 """A question that has just appeared takes no answer: the key was meant for what was there before."""
 
 ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "n": "deny"}
-"""Letters while the question has the focus; Enter is none of them."""
+"""What the letters of a tool call's question mean; Enter is none of them."""
+_COMMANDS = {"y": "allow-once", "a": "allow-always", "n": "decline"}
+"""The commands that give the same answers from the prompt."""
 
 
 def question_body(question: Question, width: int) -> list[list[Span]]:
-    """What is asked, wrapped to `width`: the call, then its diff."""
-    lines = list(wrap_spans([(clean(question.title), "text")], width))
+    """What is asked, wrapped to `width`: the call, then its diff; or what a choice should be made by."""
+    lines = list(wrap_spans([(clean(question.title), "text")], width)) if question.title else []
     if question.diff:
         for line in lines_of_diff(question.diff):
             sign, style = SIGNS[line.kind]
@@ -60,7 +66,7 @@ class QuestionDock(Lines, can_focus=True):
         """The first of these, and how many wait behind it; none hides the dock."""
         question = questions[0] if questions else None
         self._others = max(len(questions) - 1, 0)
-        if (question and question.call_id) != (self._question and self._question.call_id):
+        if _identity(question) != _identity(self._question):
             self._shown_at, self._top = self._clock(), 0
         self._question = question
         self.display = question is not None
@@ -72,17 +78,34 @@ class QuestionDock(Lines, can_focus=True):
         self._fit()
 
     def answer(self, answer: Answer) -> None:
-        """Pass on the reader's word, unless the question has only just appeared."""
-        if self._question is None:
-            return
-        if self._clock() - self._shown_at < DEAF_SECONDS:
+        """Pass on the reader's word on a call, unless the question has only just appeared."""
+        question = self._question
+        if question is not None and question.kind == "call" and self._hears():
+            self.post_message(QuestionAnswered(question.id, answer))
+
+    def choose(self, key: str) -> None:
+        """Pass on the reader's choice, or with an empty key that they leave it, unless it has only just
+        appeared."""
+        question = self._question
+        if question is not None and question.kind == "choice" and self._hears():
+            self.post_message(ChoiceAnswered(question.id, key))
+
+    def _hears(self) -> bool:
+        hears = self._clock() - self._shown_at >= DEAF_SECONDS
+        if not hears:
             self.post_message(self.TooSoon())
-            return
-        self.post_message(QuestionAnswered(self._question.call_id, answer))
+        return hears
+
+    def _take(self, key: str) -> None:
+        if self._question is not None and self._question.kind == "choice":
+            self.choose(key)
+        else:
+            self.answer(ANSWERS[key])
 
     def on_key(self, event: events.Key) -> None:
-        if answer := ANSWERS.get(event.key):
-            self.answer(answer)
+        options = self._question.options if self._question is not None else ()
+        if any(option.key == event.key for option in options):
+            self._take(event.key)
         elif event.key in ("up", "k"):
             self._scroll(-1)
         elif event.key in ("down", "j"):
@@ -94,41 +117,52 @@ class QuestionDock(Lines, can_focus=True):
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
-        self.update()
+        self._fit()  # its keys may take another line
 
     def on_resize(self) -> None:
         self._fit()
 
     def _scroll(self, lines: int) -> None:
-        self._top = min(max(self._top + lines, 0), max(len(self._body()) - self._rows(), 0))
+        width = self.size.width
+        self._top = min(max(self._top + lines, 0), max(len(self._body(width)) - self._rows(width), 0))
         self.update()
 
-    def _body(self, width: int | None = None) -> list[list[Span]]:
-        width = self.size.width if width is None else width
-        return question_body(self._question, max(width - 4, 8)) if self._question else []
+    def _body(self, width: int) -> list[list[Span]]:
+        question, inside = self._question, max(width - 4, 8)
+        if question is None:
+            return []
+        title = (
+            [] if self._title_fits(width) else wrap_spans([(clean_line(question.name), "text bold")], inside)
+        )
+        return [*title, *question_body(question, inside)]
 
-    def _rows(self) -> int:
-        return max(min(len(self._body()), self._most), 1)
+    def _title_fits(self, width: int) -> bool:
+        return self._question is None or cell_len(clean_line(self._question.name)) <= width - 9
+
+    def _rows(self, width: int) -> int:
+        """Lines of what is asked that are shown at once."""
+        return max(min(len(self._body(width)), self._most - len(self._keys_inside(width))), 1)
 
     def _fit(self) -> None:
-        if self._question is not None and self.size.width:
-            self.styles.height = self._rows() + 2
+        width = self.size.width
+        if self._question is not None and width:
+            self.styles.height = self._rows(width) + len(self._keys_inside(width)) + 2
         self.update()
 
     def lines(self, width: int) -> list[list[Span]]:
-        if self._question is None:
+        question = self._question
+        if question is None:
             return []
         look = frame(self.has_focus)
         body = self._body(width)
-        rows = max(min(len(body), self._most), 1)
-        shown = body[self._top : self._top + rows]
-        title: Spans = (
-            ("? ", "altered"),
-            (f"{clean_line(self._question.name)} asks before it runs", "text bold"),
-        )
+        rows = self._rows(width)
+        shown = body[self._top : self._top + rows] or [[]]
+        asks = " asks before it runs" if question.kind == "call" else ""
+        title: Spans = (("? ", "altered"), (f"{clean_line(question.name)}{asks}", "text bold"))
+        inside = self._keys_inside(width)
         lines = [edge(look, True, title, tuple(self._remark(len(body), rows)), width)]
-        lines += [sides(look, [(" ", ""), *line], width) for line in shown]
-        lines.append(edge(look, False, tuple(self._keys()), (), width))
+        lines += [sides(look, [(" ", ""), *line], width) for line in (*shown, *inside)]
+        lines.append(edge(look, False, () if inside else tuple(_joined(self._keys())), (), width))
         return lines
 
     def _remark(self, total: int, rows: int) -> Iterator[Span]:
@@ -137,18 +171,52 @@ class QuestionDock(Lines, can_focus=True):
         if self._others:
             yield f"{' · ' if total > rows else ''}1 of {self._others + 1} questions", "muted"
 
-    def _keys(self) -> Iterator[Span]:
-        if self.has_focus:
-            pairs = [("y", "once"), ("a", "always"), ("n", "no")]
-        else:
-            commands = (("allow-once", "once"), ("allow-always", "always"), ("decline", "no"))
-            pairs = [(key_name(BY_ID[command].keys[0]), word) for command, word in commands]
-        for at, (key, word) in enumerate(pairs):
-            if at:
-                yield " · ", "muted"
-            yield key, "accent"
-            yield f" {word}", "text"
-        if not self.has_focus:
+    def _keys_inside(self, width: int) -> list[list[Span]]:
+        """The keys on lines of their own, where the frame is too narrow for them and there is the height."""
+        keys = list(self._keys())
+        if width_of(_joined(keys)) <= width - 6:
+            return []
+        lines: list[list[Spans]] = [[]]
+        for key in keys:
+            if lines[-1] and width_of(_joined([*lines[-1], key])) > width - 4:
+                lines.append([])
+            lines[-1].append(key)
+        return [list(_joined(line)) for line in lines] if len(lines) < self._most else []
+
+    def _keys(self) -> Iterator[Spans]:
+        """What may be pressed now, each with its word."""
+        question = self._question
+        options = question.options if question is not None else ()
+        tab = (key_name(BY_ID["complete"].keys[0]), "accent")
+        match question and question.kind, self.has_focus:
+            case "call", True:
+                yield from (_key(option.key, option.label) for option in options)
+            case "call", False:
+                yield from (_key(_anywhere(option.key), option.label) for option in options)
+                yield tab, (" reads it", "muted")
+            case "choice", True:
+                yield from (_key(option.key, option.label) for option in options)
+                yield _key("Esc", "leave it")
+            case "choice", False:
+                yield tab, (" to answer", "text")
+                yield from (_key(option.key, option.label, "muted") for option in options)
+
+
+def _key(key: str, word: str, style: str = "accent") -> Spans:
+    return (clean_line(key), style), (f" {clean_line(word)}", "text")
+
+
+def _identity(question: Question | None) -> tuple[str, str] | None:
+    return None if question is None else (question.kind, question.id)
+
+
+def _anywhere(letter: str) -> str:
+    """The key that gives an answer while the prompt has the focus."""
+    return key_name(BY_ID[_COMMANDS[letter]].keys[0])
+
+
+def _joined(keys: Iterable[Spans]) -> Iterator[Span]:
+    for at, key in enumerate(keys):
+        if at:
             yield " · ", "muted"
-            yield key_name(BY_ID["complete"].keys[0]), "accent"
-            yield " reads it", "muted"
+        yield from key

@@ -8,7 +8,7 @@ from foldline.tui.state import ChatState, Room
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.rows import Piece, piece, row
 
-_STYLES: dict[Part, str] = {
+PART_STYLES: dict[Part, str] = {
     "system": "muted",
     "summaries": "folded",
     "folding": "folded",
@@ -49,7 +49,7 @@ def _bar(room: Room, cells: int) -> Spans:
     past = False
     for glyph, part in bar(room, cells):
         past = past or part == "threshold"
-        style = "alert" if past and part == "verbatim" else _STYLES[part]
+        style = "alert" if past and part == "verbatim" else PART_STYLES[part]
         if spans[-1][1] == style:
             spans[-1] = (spans[-1][0] + glyph, style)
         else:

@@ -6,11 +6,13 @@ from typing import assert_never
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span
 from foldline.tui.blocks.clean import clean_line
+from foldline.tui.rungs import rung_words
 from foldline.tui.state import (
     ChatState,
     Compacting,
     Idle,
     News,
+    Proposed,
     Question,
     RunningTool,
     Stepping,
@@ -69,9 +71,13 @@ def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
         return _question(question, beside, now)
     if news is not None and news.level == "warning" and fresh:
         return [_news(news)]  # such as a request that is tried again: what runs can wait to be shown
+    if state.proposal is not None and state.proposal.waits and not state.cancelling:
+        return _proposal(state.proposal)
     if state.busy:
         return _running(state, now)
-    return [_news(news)] if news is not None and fresh else []
+    if news is not None and fresh:
+        return [_news(news)]
+    return [] if state.proposal is None else _proposal(state.proposal)
 
 
 def _news(news: News) -> Piece:
@@ -86,9 +92,31 @@ def _news(news: News) -> Piece:
 
 
 def _question(question: Question, beside: Beside, now: float) -> list[Piece]:
-    keys = "y once · a always · n no" if beside.question_focused else "Tab to answer"
-    asks = f"? {clean_line(question.name)} asks · {numbers.elapsed(now - question.since)}"
-    return [piece(asks, "altered"), piece(keys, "text", rank=2)]
+    waited = numbers.elapsed(now - question.since)
+    if question.kind == "choice":
+        answers = " · ".join(f"{clean_line(each.key)} {clean_line(each.label)}" for each in question.options)
+        asks = Piece(((f"? {clean_line(question.name)}", "altered"),), cut="right", least=20)
+        first = [asks, piece(f" · {waited}", "altered", gap=0, rank=3)]
+    else:
+        answers = "y once · a always · n no"
+        first = [piece(f"? {clean_line(question.name)} asks · {waited}", "altered")]
+    return [*first, piece(answers if beside.question_focused else "Tab to answer", "text", rank=2)]
+
+
+def _proposal(proposal: Proposed) -> list[Piece]:
+    """A fold that is drafted: what it would do, and that it is the reader's turn."""
+    sizes = f"{numbers.tokens(proposal.tokens_before)} → {numbers.tokens(proposal.tokens_after)}"
+    edited = "" if proposal.state == "current" else f" · {proposal.state}"
+    parts = [Piece((("◆ ", "accent"), (f"proposal {sizes}{edited}", "text"))), _then("waits for you", 2)]
+    if proposal.facts:
+        lost = f"{proposal.lost} of {proposal.facts} facts lost"
+        parts.append(_then(lost, 4, "alert" if proposal.lost else "muted"))
+    return [*parts, _then("F3 looks at it", 3)]
+
+
+def _then(text: str, rank: int, style: str = "text") -> Piece:
+    """One more thing in the same sentence."""
+    return Piece(((" · ", "muted"), (text, style)), rank, gap=0)
 
 
 def _running(state: ChatState, now: float) -> list[Piece]:
@@ -132,29 +160,42 @@ def _running(state: ChatState, now: float) -> list[Piece]:
 
 
 def _compacting(layer: Compacting, spin: str, now: float) -> list[Piece]:
-    head = Piece(
-        (
-            (f"{spin} ", "accent"),
-            ("Compacting", "text"),
-            (f" · {layer.reason} · {numbers.elapsed(now - layer.since)}", "muted"),
-        )
-    )
+    """What a fold is doing; where its strategy failed, what is done instead and why."""
+    words = clean_line(rung_words(layer.rung))
+    parts = [
+        Piece(((f"{spin} ", "accent"), ("Compacting", "text"))),
+        piece(f" · {layer.reason}", "muted", rank=2, gap=0),
+        piece(f" · {numbers.elapsed(now - layer.since)}", "muted", gap=0),
+    ]
+    if words:
+        parts.append(Piece(((" · ", "muted"), (words, "altered")), gap=0))
+    if stage := _stage(layer):
+        parts.append(piece(stage, "text", rank=3))
+    if layer.entries and layer.rung in _SUMMARISE:
+        plural = "entry" if layer.entries == 1 else "entries"
+        parts.append(piece(f" · {layer.entries} {plural} → 1 summary", "muted", rank=4, gap=0))
+    if words and layer.detail:
+        parts.append(Piece(((clean_line(layer.detail), "muted"),), rank=5, cut="right", least=24))
+    return parts
+
+
+_BY_MODEL = ("strategy", "chunks")
+_SUMMARISE = (*_BY_MODEL, "digest")
+"""The rungs that write a summary, the first of them by asking the model."""
+
+
+def _stage(layer: Compacting) -> str:
     match layer.stage:
         case "plan":
-            doing = "planning"
+            return "planning"
+        case "draft" if layer.drafted:
+            return f"draft {numbers.tokens(layer.drafted)} tokens"
         case "draft":
-            doing = (
-                f"draft {numbers.tokens(layer.drafted)} tokens" if layer.drafted else "waiting for the draft"
-            )
+            return "waiting for the draft" if layer.rung in _BY_MODEL else ""
         case "verify":
-            doing = "checking the draft"
+            return "checking the draft"
         case "commit":
-            doing = "writing it down"
-    parts = [head, piece(doing, "text", rank=2)]
-    if layer.entries:
-        plural = "entry" if layer.entries == 1 else "entries"
-        parts.append(piece(f" · {layer.entries} {plural} → 1 summary", "muted", rank=3, gap=0))
-    return parts
+            return "writing it down"
 
 
 class Status(Lines):

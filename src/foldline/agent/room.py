@@ -1,0 +1,202 @@
+"""Making room in the window: by a fold where that may happen by itself, else by what the user chooses.
+
+Off is off: with automatic folding off, stopped, or taken back by the user, nothing changes the view unasked
+(invariants 8 and 11). Then the remedies are offered, one key each.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from foldline.compaction import (
+    ToolResultHidingCompaction,
+    TruncateTurns,
+    automation_paused,
+    fold_taken_back,
+    largest_items,
+    plan,
+)
+from foldline.context.tokens import message_tokens
+from foldline.context.view import ViewItem
+from foldline.context.weight import view_size
+from foldline.llm import LLM
+from foldline.protocol import AssistantMessage, Edit, FoldlineError, Reason, Undo, UserMessage
+from foldline.protocol.events import Option
+
+from .desk import Desk
+from .fold import Wanted, fold
+_WORTH_A_CALL = 0.75
+"""A fold before it is needed has to leave no more than this share of the view."""
+
+
+def why_not_by_itself(desk: Desk) -> str | None:
+    """Why a full window is not folded without a word of the user; None where it is."""
+    if desk.mode == "off":
+        return "Automatic folding is off."
+    if automation_paused(desk.projection):
+        return "Two folds in a row freed little."
+    if fold_taken_back(desk.projection):
+        return "You took the last fold back."
+    return None
+
+
+def phase_is_due(desk: Desk) -> bool:
+    """Whether a natural boundary, such as the end of a turn, is a good moment to fold: the window is nearly
+    full, and the fold would free enough to be worth a model call.
+    """
+    if not desk.past_soft_mark:
+        return False
+    planned = plan(desk.projection, desk.budget, "phase", overhead=desk.overhead)
+    return planned is not None and planned.tokens_expected <= _WORTH_A_CALL * planned.tokens_before
+
+
+async def make_room(desk: Desk, reason: Reason, *, pending: int = 0) -> bool:
+    """Fold, or let the user choose; whether the view became smaller.
+
+    `pending` is the estimate of the prompt that waits for it, before calibration, in tokens.
+
+    Raises:
+        FoldlineError: the fold failed.
+    """
+    before = desk.projection.tokens
+    why = why_not_by_itself(desk)
+    if why is None:
+        await fold(desk, Wanted(reason, will_retry=reason == "overflow", pending=pending))
+    else:
+        await offer_remedies(desk, why, reason, pending)
+    return desk.projection.tokens < before
+
+
+def must_choose(desk: Desk, pending: int = 0) -> bool:
+    """Whether only the user can make room now, and is there to be asked."""
+    if not desk.choices.interactive or why_not_by_itself(desk) is None:
+        return False
+    size = desk.size() + round(pending * _scale(desk))
+    stopped = desk.mode != "off" and automation_paused(desk.projection)
+    if stopped and desk.left_alone is not desk.projection.newest_change:
+        return size >= desk.budget.threshold
+    return size >= desk.budget.window
+
+
+@dataclass(frozen=True, slots=True)
+class _Remedy:
+    key: str
+    label: str
+    carry_out: Callable[[], Awaitable[object]]
+
+
+async def offer_remedies(desk: Desk, why: str, reason: Reason, pending: int = 0) -> None:
+    """Name the largest items and ask what is to be done. Nobody there to be asked: nothing is done."""
+    if not desk.choices.interactive:
+        return
+    remedies = _remedies(desk, reason, pending)
+    options = [Option(key=remedy.key, label=remedy.label) for remedy in remedies]
+    size, window = desk.size(), desk.budget.window
+    key = await desk.choices.ask(
+        f"{why} The next request takes about {size:,} of {window:,} tokens.",
+        options,
+        f"Largest: {largest_items(desk.projection)}.",
+    )
+    chosen = next((remedy for remedy in remedies if remedy.key == key), None)
+    if chosen is None:
+        desk.left_alone = desk.projection.newest_change
+    else:
+        await chosen.carry_out()
+
+
+def _remedies(desk: Desk, reason: Reason, pending: int) -> list[_Remedy]:
+    """What would free something now."""
+    projection, budget = desk.projection, desk.budget
+    found = []
+
+    def folds(wanted: Wanted) -> Callable[[], Awaitable[object]]:
+        return lambda: fold(desk, wanted)
+
+    if plan(projection, budget, "manual", overhead=desk.overhead) is not None:
+        found.append(_Remedy("c", "fold now", folds(Wanted("manual", pending=pending))))
+    if _hidable(desk):
+        hiding = Wanted("manual", pending=pending, strategy=ToolResultHidingCompaction())
+        found.append(_Remedy("h", "hide old tool results", folds(hiding)))
+    largest = _largest_to_drop(desk)
+    if largest is not None:
+        edit = Edit(target=largest.index, action="drop")
+        found.append(
+            _Remedy("x", f"drop {_named(desk, largest)}", lambda: desk.session.append(edit, durable=True))
+        )
+    target = int(budget.threshold / _scale(desk)) - desk.overhead - pending
+    truncating = Wanted("manual", pending=pending, strategy=TruncateTurns(max(target, 1)))
+    found.append(_Remedy("t", "leave out the oldest turns", folds(truncating)))
+    return found
+
+
+def _scale(desk: Desk) -> float:
+    return desk.projection.calibration.scale(desk.projection.model)
+
+
+def _hidable(desk: Desk) -> bool:
+    view = [item.message for item in desk.projection.view]
+    return ToolResultHidingCompaction().hidden(view, desk.projection.pins) is not None
+
+
+def _largest_to_drop(desk: Desk) -> ViewItem | None:
+    """The largest item that a person may leave out without losing the request or what is not seen yet."""
+    view = desk.projection.view
+    newest = {
+        next((item.key for item in reversed(view) if isinstance(item.message, kind)), None)
+        for kind in (UserMessage, AssistantMessage)
+    }
+    old = [item for item in view if item.foldable and not item.written and item.key not in newest]
+    return max(old, key=lambda item: item.tokens, default=None)
+
+
+def _named(desk: Desk, item: ViewItem) -> str:
+    group = desk.projection.group(item.index)
+    tokens = sum(
+        message_tokens(other.message) for other in desk.projection.view if other.index in group
+    ) * _scale(desk)
+    name = f"{group[0]}–{group[-1]}" if len(group) > 1 else str(item.index)
+    return f"{name} ({item.kind}), {round(tokens):,} tokens"
+
+
+async def confirmed_undo(desk: Desk, target: int) -> bool:
+    """Whether to take back this change: where the view then exceeds its limit, the user is asked."""
+    after = desk.projection.foreseen(Undo(target=target))
+    size, budget = view_size(after, overhead=desk.overhead).tokens, desk.budget
+    if size < budget.threshold or not desk.choices.interactive:
+        return True
+    over = "more than the window" if size >= budget.window else "past the threshold"
+    key = await desk.choices.ask(
+        f"Undoing {target} brings the next request from {desk.size():,} to {size:,} of {budget.window:,} "
+        f"tokens, {over}.",
+        [Option(key="u", label="undo it all the same")],
+        "It is not folded again by itself. What does not fit is asked about before it is sent.",
+    )
+    return key == "u"
+
+
+async def make_fit(desk: Desk, llm: LLM) -> None:
+    """Before another model takes over: fold what its window cannot hold, with the model that still can.
+
+    Raises:
+        FoldlineError: it cannot be made to fit; nothing has changed, and the old model stays.
+    """
+    budget = desk.budget_of(llm)
+    scale = desk.projection.calibration.scale(llm.info.id)
+    size = round((desk.projection.sent + desk.overhead) * scale)
+    if size < budget.threshold:
+        return
+    if desk.mode == "off":
+        if size >= budget.window:
+            raise FoldlineError(
+                f"The next request takes about {size:,} tokens, more than the {budget.window:,} of "
+                f"{llm.info.id}, and automatic folding is off. Fold first with /compact."
+            )
+        return
+    more = max(0.0, scale / _scale(desk) - 1)  # the new model may need more tokens for the same text
+    pending = round((desk.projection.sent + desk.overhead) * more)
+    await fold(desk, Wanted("threshold", budget=budget, pending=pending))
+    size = round((desk.projection.sent + desk.overhead) * scale)
+    if size >= budget.window:
+        raise FoldlineError(
+            f"Even folded, the next request takes about {size:,} tokens, more than the {budget.window:,} of "
+            f"{llm.info.id}. Largest: {largest_items(desk.projection)}."
+        )

@@ -1,0 +1,36 @@
+"""When folding by itself stops until the user acts, and what is named then. Pure."""
+
+from foldline.context.projection import Projection
+from foldline.protocol import Compaction, Undo
+
+INEFFECTIVE = 0.9
+"""A fold that leaves more than this share of the view was of no use."""
+
+
+def automation_paused(projection: Projection) -> bool:
+    """Whether the two newest changes of the view are automatic folds of no use: another would loop.
+
+    An edit, a clear, a rewind or a fold by hand since is the user acting (invariant 8).
+    """
+    newest = projection.markers[-2:]
+    return len(newest) == 2 and all(
+        isinstance(marker, Compaction)
+        and marker.reason != "manual"
+        and marker.tokens_after > INEFFECTIVE * marker.tokens_before
+        for marker in newest
+    )
+
+
+def fold_taken_back(projection: Projection) -> bool:
+    """Whether the newest change of the view is a fold the user took back: it is not made again unasked."""
+    newest = projection.newest_change
+    return isinstance(newest, Undo) and isinstance(projection.entry(newest.target), Compaction)
+
+
+def largest_items(projection: Projection, count: int = 3) -> str:
+    """The largest items of the view, named for a person."""
+    scale = projection.calibration.scale(projection.model)
+    items = sorted(projection.view, key=lambda item: item.tokens, reverse=True)[:count]
+    return ", ".join(
+        f"entry {item.index} ({item.kind}, {round(item.tokens * scale):,} tokens)" for item in items
+    )

@@ -1,0 +1,189 @@
+"""The failure ladder: what is tried, in order, until a view comes out that will do.
+
+Configured strategy, the same in chunks, hide old results, clip giant ones, digest, truncate whole turns
+(DESIGN §7). Each rung goes on from the best view so far, or starts over where it writes a summary.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from foldline.context.tokens import message_tokens
+from foldline.llm import ContextOverflow
+from foldline.protocol import BaseMessage, FoldlineError, events
+
+from .digest import DigestCompaction
+from .hiding import ToolResultHidingCompaction
+from .lighter import ClipGiants, TruncateTurns
+from .metering import Metered
+from .strategy import CompactionContext, CompactionFailed, CompactionStrategy
+from .summary import SummaryCompaction
+from .verify import faults
+
+CHUNK_SHARE = 4
+"""The rung "chunks" gives the model a quarter of what the refused request was allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What the view has to come down to, in estimated tokens before calibration."""
+
+    enough: int
+    """A view of this size or less will do."""
+    must: bool
+    """Whether the next request depends on it. Where it does not, nothing is hidden or left out instead of a
+    summary that failed."""
+    refused: bool = False
+    """Whether the provider refused the request: then every bit helps."""
+
+
+Kind = Literal["draft", "lighten", "truncate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    name: str
+    strategy: CompactionStrategy
+    kind: Kind
+
+
+@dataclass
+class Climb:
+    """One run of the ladder. `run` gives the new view; the rest says how it came about."""
+
+    ctx: CompactionContext
+    need: Need
+    metered: Metered
+    rung: str = "strategy"
+    made_by: CompactionStrategy | None = None
+    alone: bool = False
+    """Whether nothing but the strategy is tried: the reader chose this one."""
+    left_out: frozenset[tuple[int, int]] = frozenset()
+    """Keys of what was truncated after a summary had been written: it covers none of them."""
+    _best: Sequence[BaseMessage] | None = None
+    _summarised: bool = False
+    failures: list[FoldlineError] = field(default_factory=list)
+
+    async def run(
+        self, strategy: CompactionStrategy, refused: FoldlineError | None = None
+    ) -> Sequence[BaseMessage] | None:
+        """The view to propose; None where there is nothing to do.
+
+        `refused` says why the model cannot be asked at all: the strategy is then left out.
+
+        Raises:
+            FoldlineError: no rung gave a view that may replace this one.
+        """
+        if refused is not None:
+            self.failures.append(refused)
+        for rung in _ladder(strategy, self.need) if not self.alone else (Rung("strategy", strategy, "draft"),):
+            if self._is_wanted(rung) and await self._holds(rung):
+                break
+        if self._best is None and self.failures:
+            raise self.failures[-1]
+        return self._best
+
+    def _is_wanted(self, rung: Rung) -> bool:
+        if rung.kind != "draft":
+            return self.need.must
+        if rung.name == "strategy":
+            return not self.failures
+        if self._summarised or not self.failures:
+            return False
+        return rung.name == "digest" or isinstance(self.failures[-1], ContextOverflow)
+
+    async def _holds(self, rung: Rung) -> bool:
+        """Try one rung; whether what is there now is enough."""
+        self.metered.rung = rung.name
+        if rung.kind == "draft" and rung.name != "strategy":
+            self._announce(rung)
+        base = self.ctx.history if rung.kind == "draft" or self._best is None else self._best
+        try:
+            after = await self._attempt(rung, base)
+        except FoldlineError as failure:
+            self.failures.append(failure)
+            return False
+        if after is None:
+            return rung.name == "strategy" and not self.need.must
+        if rung.kind != "draft":
+            self._announce(rung)
+        return self._take(rung, base, after)
+
+    async def _attempt(self, rung: Rung, base: Sequence[BaseMessage]) -> Sequence[BaseMessage] | None:
+        """A view that may replace this one, or None where the rung has nothing to do.
+
+        Raises:
+            FoldlineError: there is none. A strategy may be anybody's: whatever it raises is told.
+        """
+        ctx = replace(self.ctx, history=base)
+        if rung.name == "chunks":
+            window = ctx.draft_window or min(ctx.max_context_size, self.metered.info.window)
+            ctx = replace(ctx, draft_window=window // CHUNK_SHARE, prefix_cached=False)
+        try:
+            after = await rung.strategy.compact(ctx)
+            if after is None:
+                return None
+            drafted = self.metered.drafted
+            self.metered.progress(
+                events.CompactionProgress(stage="verify", rung=rung.name, drafted_tokens=drafted)
+            )
+            unseen = self.ctx.may_clip_unseen
+            wrong = faults(self.ctx.history, after, self.ctx.pins, unseen_may_be_clipped=unseen)
+        except FoldlineError:
+            raise
+        except Exception as error:
+            name = type(rung.strategy).__name__
+            raise CompactionFailed(
+                f"The strategy {name} failed ({type(error).__name__}: {error})."
+            ) from error
+        if wrong:
+            raise CompactionFailed(f"The fold was rejected: {'; '.join(wrong)}.")
+        return after
+
+    def _take(self, rung: Rung, base: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bool:
+        size = sum(map(message_tokens, after))
+        enough = size <= self.need.enough or not self.need.must
+        if rung.kind == "truncate" and not (enough or self.need.refused):
+            return False  # turns are not given up for nothing
+        best = self._best
+        if best is None or size < sum(map(message_tokens, best)):
+            if rung.kind == "truncate" and best is not None:
+                self.left_out = frozenset(
+                    {message.key for message in base} - {message.key for message in after}
+                )
+            elif rung.kind == "draft":
+                self.left_out = frozenset()
+            self._best, self.rung, self.made_by = after, rung.name, rung.strategy
+        self._summarised = self._summarised or rung.kind == "draft"
+        return enough
+
+    def _announce(self, rung: Rung) -> None:
+        self.metered.rung = rung.name
+        why = f"{self.failures[-1]} " if self.failures else ""
+        detail = f"{why}Going on with: {WORDS[rung.name]}."
+        self.metered.progress(events.CompactionProgress(stage="draft", rung=rung.name, detail=detail))
+
+
+WORDS = {
+    "strategy": "the strategy",
+    "chunks": "the same in chunks",
+    "hide": "hiding old results",
+    "clip": "clipping large results",
+    "digest": "a digest without a model",
+    "truncate": "leaving out the oldest turns",
+}
+"""The rungs as people read them."""
+
+
+def _ladder(strategy: CompactionStrategy, need: Need) -> Iterator[Rung]:
+    hide = Rung("hide", ToolResultHidingCompaction(), "lighten")
+    clip = Rung("clip", ClipGiants(), "lighten")
+    yield Rung("strategy", strategy, "draft")
+    if not isinstance(strategy, DigestCompaction):
+        yield Rung("chunks", SummaryCompaction(), "draft")
+        yield hide
+        yield clip
+        yield Rung("digest", DigestCompaction(), "draft")
+    yield hide
+    yield clip
+    yield Rung("truncate", TruncateTurns(need.enough), "truncate")

@@ -1,0 +1,68 @@
+"""Counts a strategy's model calls and announces its drafts as they grow."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from foldline.context.tokens import estimate_tokens
+from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, TextChunk
+from foldline.protocol import Usage, events
+
+Progress = Callable[[events.CompactionProgress], None]
+
+
+@dataclass
+class Metered:
+    """A strategy's model, watched."""
+
+    llm: LLM
+    progress: Progress
+    rung: str = "strategy"
+    calls: int = 0
+    drafted: int = 0
+    """Estimated tokens of the drafts that ended."""
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.llm.info
+
+    @property
+    def dialect(self) -> str:
+        return self.llm.dialect
+
+    async def prepare(self) -> ModelInfo:
+        return await self.llm.prepare()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        self.calls += 1
+        growing = 0
+        self._tell("", 0)
+        async with aclosing(self.llm.stream(request)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, TextChunk):
+                    growing += estimate_tokens(chunk.text)
+                    self._tell(chunk.text, growing)
+                elif isinstance(chunk, Answer):
+                    self.drafted += estimate_tokens(chunk.message.text)
+                    self._count(chunk.message.usage)
+                yield chunk
+
+    def _tell(self, delta: str, growing: int) -> None:
+        self.progress(
+            events.CompactionProgress(
+                stage="draft", rung=self.rung, delta=delta, drafted_tokens=self.drafted + growing
+            )
+        )
+
+    def _count(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = Usage(
+                input=self.usage.input + usage.input,
+                cached=self.usage.cached + usage.cached,
+                output=self.usage.output + usage.output,
+                reasoning=self.usage.reasoning + usage.reasoning,
+            )
+
+    async def aclose(self) -> None:
+        await self.llm.aclose()

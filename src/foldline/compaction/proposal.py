@@ -1,0 +1,223 @@
+"""A proposal: a finished, validated fold, not committed. It can be looked at, revised, applied."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+from typing import Literal
+
+from foldline.context.audit import Audit, audit, taken
+from foldline.context.cut import Cut, cut_at
+from foldline.context.projection import Projection
+from foldline.context.tokens import message_tokens
+from foldline.context.view import ViewItem, is_summary
+from foldline.protocol import NEW, BaseMessage, Compaction
+
+from .derive import derive
+from .strategy import CompactionFailed, DraftRejected
+from .summary_text import appendix_of, framed, notes_of, unframed
+from .verify import faults
+
+_ids = count(1)
+
+State = Literal["current", "edited", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a fold at the present cut folds and keeps, in tokens as decisions use them."""
+
+    folded: int
+    """Entries."""
+    folded_tokens: int
+    kept_tokens: int
+    """Of what stays verbatim, preamble and pins included."""
+    tokens_after: int
+    """Of the next request; for a stale draft as if its summary stayed as long as it is."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What is previewed is what is applied. Sizes in tokens, as decisions use them."""
+
+    entry: Compaction
+    """What would be appended. Its `tokens_after` is the size of the view with it."""
+    view: tuple[ViewItem, ...]
+    """The view it was made for: it fits no other."""
+    drafted: tuple[BaseMessage, ...]
+    """The new view as it was drafted, before the reader's own pins."""
+    after: tuple[BaseMessage, ...]
+    """The new view."""
+    audit: Audit
+    model_calls: int
+    troubles: tuple[str, ...]
+    """Why the rungs before the one that made it gave up, as sentences."""
+    groups: tuple[tuple[int, ...], ...]
+    """The tool groups of the view, each pinned as one."""
+    pinned_before: frozenset[int] = frozenset()
+    overhead: int = 0
+    """Estimate of the tool schemas, before calibration."""
+    scale: float = 1.0
+    cut: Cut | None = None
+    """Where the reader may move it from; None where the strategy knows no cut."""
+    pins: frozenset[int] = frozenset()
+    """Entries to pin with it."""
+    state: State = "current"
+    id: str = field(default_factory=lambda: f"p{next(_ids)}")
+
+    @property
+    def folded(self) -> int:
+        """How many items leave the view."""
+        return len(self.view) - self.kept
+
+    @cached_property
+    def kept(self) -> int:
+        survivors = {message.key for message in self.after}
+        return sum(item.key in survivors for item in self.view)
+
+    @property
+    def notes(self) -> str:
+        """The text of the summary that a person may edit: without the lists appended from the history."""
+        return notes_of(self.entry.summary)
+
+    @property
+    def editable(self) -> bool:
+        """Whether there is one new text to edit."""
+        return len([message for message in self.drafted if message.index == NEW]) == 1
+
+    @property
+    def outline(self) -> Outline:
+        """Follows the cut and the pins at once, also where the draft does not."""
+        stays = self._stays()
+        written = sum(message_tokens(message) for message in self.after if message.index == NEW)
+        if self.state == "stale":
+            kept = sum(item.tokens for item in self.view if item.key in stays)
+        else:
+            kept = sum(message_tokens(message) for message in self.after if message.index != NEW)
+        folded = sum(item.tokens for item in self.view if item.key not in stays)
+        return Outline(
+            folded=len(self.view) - len(stays),
+            folded_tokens=round(folded * self.scale),
+            kept_tokens=round(kept * self.scale),
+            tokens_after=round((kept + written + self.overhead) * self.scale),
+        )
+
+    def _stays(self) -> set[tuple[int, int]]:
+        """Keys of the items that stay in the view, as the cut is now."""
+        if self.state == "stale" and self.cut is not None:
+            leaves = {message.key for message in (*self.cut.folded, *self.cut.previous)}
+            return {item.key for item in self.view} - leaves
+        return {message.key for message in self.after if message.index != NEW}
+
+    def fits(self, projection: Projection) -> bool:
+        """Whether the view is still the one it was made for, pins included, or has only grown since."""
+        return tuple(projection.view[: len(self.view)]) == self.view
+
+    def revised(self, *, notes: str | None = None, pins: frozenset[int] | None = None) -> "Proposal":
+        """Another proposal with this text or these pins, checked like a draft. No model call.
+
+        Raises:
+            CompactionFailed: what comes out may not replace the view; the sentence says why.
+        """
+        drafted, state = self.drafted, self.state
+        if notes is not None and notes.strip() != self.notes:
+            drafted, state = self._with_notes(notes.strip()), "edited" if state == "current" else state
+        chosen = self._whole_groups(self.pins if pins is None else pins) - self.pinned_before
+        return self._made(drafted, chosen, state)
+
+    def moved(self, first_kept_index: int) -> "Proposal":
+        """With the cut at another legal place: stale, since the draft was made for this one.
+
+        Raises:
+            CompactionFailed: no cut can be there.
+        """
+        if self.cut is None:
+            raise CompactionFailed("This strategy decides itself what it keeps: there is no cut to move.")
+        messages = [item.message for item in self.view]
+        place = next((at for at, message in enumerate(messages) if message.index == first_kept_index), None)
+        cut = None if place is None else cut_at(messages, place, pins=self.pinned_before | self.pins)
+        if cut is None:
+            raise CompactionFailed(f"Nothing can be cut at entry {first_kept_index}.")
+        stale = replace(self, cut=cut, state="stale", id=f"p{next(_ids)}")
+        stays = stale._stays()
+        after = [message for message in messages if message.key in stays]
+        after += [message for message in self.after if message.index == NEW]
+        return replace(stale, audit=audit(taken(messages, after), after))
+
+    def outdated(self) -> "Proposal":
+        """The same draft, to be made again before it can be applied."""
+        return replace(self, state="stale", id=f"p{next(_ids)}")
+
+    def _with_notes(self, notes: str) -> tuple[BaseMessage, ...]:
+        if not notes:
+            raise DraftRejected("The text of the summary is empty.")
+        if not self.editable:
+            raise DraftRejected("This fold has not one new text: it cannot be edited.")
+        return tuple(
+            framed(notes + appendix_of(unframed(message))) if message.index == NEW else message
+            for message in self.drafted
+        )
+
+    def _whole_groups(self, indices: frozenset[int]) -> frozenset[int]:
+        whole = {index for group in self.groups if indices & {*group} for index in group}
+        return frozenset(whole | indices)
+
+    def _made(self, drafted: Sequence[BaseMessage], pins: frozenset[int], state: State) -> "Proposal":
+        before = [item.message for item in self.view]
+        after = with_kept(before, drafted, pins)
+        wrong = faults(before, after, self.pinned_before | pins)
+        if wrong:
+            raise CompactionFailed(f"The fold was rejected: {'; '.join(wrong)}.")
+        found = audit(taken(before, after), after)
+        entry = derive(before, after).model_copy(
+            update={
+                **{name: getattr(self.entry, name) for name in _CARRIED},
+                "summary": summary_of(after),
+                "tokens_after": size_of(after, self.overhead, self.scale),
+                "facts": found.facts,
+                "lost": len(found.lost),
+            }
+        )
+        return replace(
+            self,
+            entry=entry,
+            drafted=tuple(drafted),
+            after=tuple(after),
+            audit=found,
+            pins=pins,
+            state=state,
+            id=f"p{next(_ids)}",
+        )
+
+
+_CARRIED = ("strategy", "rung", "reason", "focus", "model", "usage", "tokens_before", "details")
+"""What of an entry does not depend on the text and the pins."""
+
+
+def summary_of(after: Sequence[BaseMessage]) -> str:
+    return "\n\n".join(unframed(message) for message in after if message.index == NEW)
+
+
+def size_of(after: Sequence[BaseMessage], overhead: int, scale: float) -> int:
+    """Tokens of a view as decisions use them."""
+    return round((sum(map(message_tokens, after)) + overhead) * scale)
+
+
+def with_kept(
+    before: Sequence[BaseMessage], after: Sequence[BaseMessage], wanted: frozenset[int]
+) -> list[BaseMessage]:
+    """`after` with these entries of `before` verbatim: in their order, behind the summaries."""
+    originals = {m.key: m for m in before if m.index in wanted and not is_summary(m)}
+    missing = [m for m in originals.values() if all(m.key != kept.key for kept in after)]
+    made = [originals.get(message.key, message) for message in after]
+    places = {message.key: place for place, message in enumerate(before)}
+    new = [place for place, message in enumerate(made) if message.index == NEW]
+    head = new[-1] + 1 if new else 0
+    for message in missing:
+        later = (
+            at
+            for at in range(head, len(made))
+            if made[at].index != NEW and places[made[at].key] > places[message.key]
+        )
+        made.insert(next(later, len(made)), message)
+    return made

@@ -1,0 +1,203 @@
+"""What must hold of every history and its fold (DESIGN §5), as sentences on what does not.
+
+`broken` looks at the view and the fates, `dangling` at what the markers refer to; both are empty when all is
+well.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import get_args
+
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Clear,
+    Compaction,
+    Edit,
+    Entry,
+    Kept,
+    Revert,
+    Span,
+    ToolResultMessage,
+    Undo,
+    Unknown,
+    Written,
+)
+from foldline.protocol.entries import Marker
+from foldline.protocol.messages import MESSAGE_TYPES
+
+from .pairing import paired, pairing_faults
+from .projection import Projection
+from .view import IN_VIEW, ViewItem, is_preamble, total_tokens
+
+_CAUSES = {
+    "hidden": Edit | Compaction,
+    "clipped": Compaction,
+    "summarised": Compaction,
+    "truncated": Compaction,
+    "reverted": Revert,
+    "cleared": Clear,
+    "dropped": Edit,
+}
+_KNOWN_TYPES = frozenset(kind.model_fields["type"].default for kind in (*MESSAGE_TYPES, *get_args(Marker)))
+
+
+# --- the view and the fates -------------------------------------------------------------------------
+
+
+def broken(projection: Projection) -> list[str]:
+    """Every promise of the fold that is not kept: coverage, whole groups, sums, calls paired with results."""
+    return [
+        *_coverage(projection),
+        *_groups(projection),
+        *_sums(projection),
+        *pairing_faults(paired(item.message for item in projection.view)),
+    ]
+
+
+def _coverage(projection: Projection) -> Iterator[str]:
+    """Every entry has one fate, and is where its fate says."""
+    places: dict[tuple[int, int], ViewItem] = {item.key: item for item in projection.view}
+    stands_for: dict[tuple[int, int], list[Span]] = {}
+    if len(places) < len(projection.view):
+        yield "the view holds an item twice"
+    for entry in projection.entries:
+        fate = projection.fate(entry.index)
+        where = f"entry {entry.index} ({entry.type}, {fate.kind})"
+        item = places.get((entry.index, 0))
+        if (item is not None) != (fate.kind in IN_VIEW) and not isinstance(entry, Compaction | Revert):
+            yield f"{where} is {'in' if item else 'not in'} the view"
+        if item is not None and item.fate != fate.kind:
+            yield f"{where} is marked {item.fate} in the view"
+        if (
+            item is not None
+            and item.fate == "live"
+            and isinstance(entry, BaseMessage)
+            and item.message != entry
+        ):
+            yield f"{where} is not in the view word for word"
+        opens = isinstance(entry, BaseMessage) and is_preamble(entry) and entry.parts
+        if opens and fate.kind not in ("live", "reverted"):
+            yield f"{where} opens every view, but is gone"
+        if fate.kind in _CAUSES:
+            cause = None if fate.by is None else projection.entry(fate.by)
+            if not isinstance(cause, _CAUSES[fate.kind]):
+                yield f"{where} is so because of a {cause.type if cause else 'missing entry'}"
+        if fate.kind == "summarised" and isinstance(entry, BaseMessage):
+            if fate.by is None or (fate.by, fate.nth) not in places:
+                yield f"{where}: its summary is not in the view"
+                continue
+            summary = (fate.by, fate.nth)
+            if summary not in stands_for:
+                stands_for[summary] = _covered(projection, *summary)
+            if not _within(entry.index, stands_for[summary]):
+                yield f"{where}: no chain of summaries leads to it"
+
+
+def _covered(projection: Projection, fold: int, nth: int) -> list[Span]:
+    """What a summary of this fold stands for, itself or through those it absorbed: spans in order, apart."""
+    waiting = [piece for place, piece in enumerate(_written(projection, fold)) if place == nth]
+    spans: list[Span] = []
+    seen: set[int] = set()
+    while waiting:
+        piece = waiting.pop()
+        spans += piece.covers
+        for absorbed in set(piece.inputs) - seen:
+            seen.add(absorbed)
+            waiting += _written(projection, absorbed)
+    apart: list[Span] = []
+    for first, last in sorted(spans):
+        if apart and first <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(last, apart[-1][1]))
+        else:
+            apart.append((first, last))
+    return apart
+
+
+def _within(index: int, spans: Sequence[Span]) -> bool:
+    """Whether one of these spans, in order and apart, holds the index."""
+    place = bisect_right(spans, index, key=lambda span: span[0]) - 1
+    return place >= 0 and index <= spans[place][1]
+
+
+def _written(projection: Projection, fold: int) -> list[Written]:
+    marker = projection.entry(fold)
+    return (
+        [piece for piece in marker.head if isinstance(piece, Written)]
+        if isinstance(marker, Compaction)
+        else []
+    )
+
+
+def _groups(projection: Projection) -> Iterator[str]:
+    """Groups stay together, but for results that came after a checkpoint gone back to."""
+    positions = {item.index: place for place, item in enumerate(projection.view) if not item.written}
+    for entry in projection.entries:
+        if not isinstance(entry, AssistantMessage):
+            continue
+        group = [i for i in projection.group(entry.index) if projection.fate(i).kind != "reverted"]
+        here = sorted(positions[index] for index in group if index in positions)
+        if here and here != list(range(here[0], here[0] + len(group))):
+            yield f"the tool group of entry {entry.index} is torn: {here}"
+    for place, item in enumerate(projection.view):
+        if isinstance(item.message, ToolResultMessage) and projection.group(item.index)[0] == item.index:
+            yield f"entry {item.index} at {place} is a result without a call"
+
+
+def _sums(projection: Projection) -> Iterator[str]:
+    if projection.thinking != sum(item.thinking for item in projection.view):
+        yield f"{projection.thinking} tokens of reasoning noted, others are in the view"
+    if projection.tokens != total_tokens(projection.view):
+        yield f"{projection.tokens} tokens noted, {total_tokens(projection.view)} in the view"
+    for item in projection.view:
+        if item.pinned != (item.index in projection.pins):
+            yield f"entry {item.index} is marked {'' if item.pinned else 'not '}pinned"
+
+
+# --- what markers refer to --------------------------------------------------------------------------
+
+
+def dangling(projection: Projection) -> list[str]:
+    """Every reference of a marker that leads nowhere, and every entry whose shape says nothing to us."""
+    return [fault for entry in projection.entries for fault in _dangling(entry, projection)]
+
+
+def _dangling(entry: Entry, projection: Projection) -> Iterator[str]:
+    def missing(index: int) -> bool:
+        return index >= entry.index or projection.entry(index) is None
+
+    where = f"entry {entry.index} ({entry.type})"
+    match entry:
+        case Compaction():
+            yield from (f"{where} {fault}" for fault in _fold_references(entry, projection))
+        case Undo() | Edit() if missing(entry.target):
+            yield f"{where} is about entry {entry.target}, which is not there"
+        case Revert():
+            back_to = projection.checkpoint(entry.checkpoint)
+            if back_to is None or back_to > entry.index:
+                yield f"{where} goes back to checkpoint {entry.checkpoint}, which is not there"
+            if entry.kept is not None and missing(entry.kept):
+                yield f"{where} keeps entry {entry.kept}, which is not there"
+        case Unknown() if entry.type in _KNOWN_TYPES:
+            yield f"{where} has not the shape of its type, and counts for nothing"
+
+
+def _fold_references(fold: Compaction, projection: Projection) -> Iterator[str]:
+    def missing(index: int) -> bool:
+        return index >= fold.index or projection.entry(index) is None
+
+    first = fold.first_kept_index
+    # A fold that keeps nothing of the tail names the index after the newest message, used or not.
+    if first > fold.index or (missing(first) and projection.messages_within(first, fold.index)):
+        yield f"keeps the view from entry {first}, which is not there"
+    for piece in (*fold.head, *fold.replaced):
+        if isinstance(piece, Kept):
+            if missing(piece.ref):
+                yield f"keeps entry {piece.ref}, which is not there"
+            continue
+        for low, high in piece.covers:
+            if low > high or missing(low) or missing(high):
+                yield f"has a summary of {low}–{high}, which are not all there"
+        for absorbed in piece.inputs:
+            if absorbed >= fold.index or not isinstance(projection.entry(absorbed), Compaction):
+                yield f"has absorbed the summary of fold {absorbed}, which is not there"

@@ -1,0 +1,89 @@
+"""Text as searches see it, what a query asks for, and where in a text it is.
+
+Every character is folded by itself, so that any piece of a text, folded, is a piece of the folded text:
+what one can see can be found. Upper and lower case, full and half width, composed and decomposed accents
+are alike.
+"""
+
+import re
+from typing import NamedTuple
+from unicodedata import normalize
+
+_BEFORE, _AFTER = 60, 120
+"""Characters shown before a hit, and from its beginning on: two lines of a terminal, under 200 tokens."""
+
+
+class _Folded(dict[int, str]):
+    """The folded form of each character met so far, for `str.translate`. Never empty."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        # What ends a text for SQLite, and what no UTF-8 can hold.
+        stands_for = "\ufffd" if code == 0 or 0xD800 <= code < 0xE000 else char
+        self[code] = normalize("NFKD", normalize("NFKD", stands_for).casefold())
+        return self[code]
+
+
+_FOLDED = _Folded()
+
+
+def fold(text: str) -> str:
+    if text.isascii():
+        return text.lower().replace("\0", "\ufffd")
+    return text.translate(_FOLDED)
+
+
+_TERM = re.compile(r'(?<!\S)"([^"]+)"(?!\S)|\S+')
+
+
+class Query(NamedTuple):
+    terms: tuple[str, ...]
+    """Folded; each must occur. Empty for an empty query."""
+    whole: str
+    """The whole query, folded: a text that holds it as it is matches best."""
+
+    def matches(self, folded: str) -> bool:
+        return bool(self.terms) and all(term in folded for term in self.terms)
+
+    def place_in(self, folded: str) -> int:
+        """Where a text that matches is best looked at: at the whole query, else at its rarest term there."""
+        at = folded.find(self.whole)
+        if at >= 0:
+            return at
+        return folded.find(min(self.terms, key=lambda term: (folded.count(term), -len(term))))
+
+
+def parse_query(query: str) -> Query:
+    """Words, and "quoted phrases" taken as they are. Every other sign is text; no query is an error."""
+    terms = [phrase[1] or phrase[0] for phrase in _TERM.finditer(query)]
+    if not terms and query:
+        terms = [query]  # only spaces: then it is these that are looked for
+    return Query(tuple(dict.fromkeys(map(fold, terms))), fold(query.strip() or query))
+
+
+class Excerpt(NamedTuple):
+    text: str
+    """On one line."""
+    line: int
+    """The line of the hit, counted from 1."""
+
+
+def excerpt(text: str, folded: str, place: int) -> Excerpt:
+    """What is around a place of the folded text, in the words of the text itself."""
+    at = _unfolded(text, folded, place)
+    start, end = max(0, at - _BEFORE), at + _AFTER
+    around = " ".join(text[start:end].split())
+    shown = ("…" if start else "") + around + ("…" if end < len(text) else "")
+    return Excerpt(shown, text.count("\n", 0, at) + 1)
+
+
+def _unfolded(text: str, folded: str, place: int) -> int:
+    """Which character of the text a place of its folded form comes from."""
+    if len(text) == len(folded):
+        return place  # none became longer
+    length = 0
+    for at, char in enumerate(text):
+        length += len(fold(char))
+        if length > place:
+            return at
+    return len(text)

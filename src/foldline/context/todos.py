@@ -1,0 +1,115 @@
+"""Todo lists that a model keeps with a tool: what is open, what is done, and what has just been done.
+
+A call with an argument `todos` keeps one, whatever its tool is called: ours, TodoWrite, todowrite and others.
+Each call replaces the whole list. Pure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from foldline.protocol import AssistantMessage, BaseMessage, Entry, ToolCallPart, ToolResultMessage
+
+History = Sequence[Entry | BaseMessage]
+"""Entries or messages, oldest first."""
+
+_DONE = frozenset({"completed", "complete", "done"})
+_GIVEN_UP = frozenset({"cancelled", "canceled"})
+_TEXTS = ("content", "title", "text")
+
+
+class Todo(NamedTuple):
+    text: str
+    status: str
+    """In small letters, as the tool calls it."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.status in _DONE
+
+    @property
+    def is_begun(self) -> bool:
+        return self.status.replace(" ", "_") == "in_progress"
+
+    @property
+    def is_open(self) -> bool:
+        return self.status not in _DONE | _GIVEN_UP
+
+
+def todo_list(arguments: Mapping[str, object]) -> tuple[Todo, ...] | None:
+    """The list a call leaves; None where the call keeps no such list."""
+    items = arguments.get("todos")
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        return None
+    return tuple(todo for item in items if isinstance(item, Mapping) for todo in _todo(item))
+
+
+def at_hand(todos: Sequence[Todo]) -> str:
+    """The item that is being done, else the next one; empty where nothing is open."""
+    first = sorted((todo for todo in todos if todo.is_open), key=lambda todo: not todo.is_begun)
+    return first[0].text if first else ""
+
+
+def completed(history: History) -> frozenset[str]:
+    """What the newest todo call says is done."""
+    return frozenset(todo.text for todo in _newest(history) if todo.is_done)
+
+
+def open_todos(history: History) -> tuple[str, ...]:
+    """What the newest todo call leaves to do, in its order."""
+    return tuple(todo.text for todo in _newest(history) if todo.is_open)
+
+
+def newly_completed(history: History) -> bool:
+    """Whether the newest step ticked off an item that the todo call before had open.
+
+    Give it the entries of the session: they hold what was folded, too. Stops at once where the newest step
+    has no todo call.
+    """
+    step = next((entry for entry in reversed(history) if isinstance(entry, AssistantMessage)), None)
+    if step is None or all(_listed(call) is None for call in step.calls):
+        return False
+    lists = _newest_first(history)
+    newest, before = next(lists, None), next(lists, None)
+    if newest is None or newest.entry is not step or before is None:
+        return False
+    was_open = {todo.text for todo in before.todos if todo.is_open}
+    return any(todo.is_done and todo.text in was_open for todo in newest.todos)
+
+
+class _Call(NamedTuple):
+    entry: AssistantMessage
+    todos: tuple[Todo, ...]
+
+
+def _newest(history: History) -> tuple[Todo, ...]:
+    call = next(_newest_first(history), None)
+    return call.todos if call else ()
+
+
+def _newest_first(history: History) -> Iterator[_Call]:
+    """All todo calls that were not refused, the newest first."""
+    refused: set[str] = set()
+    for entry in reversed(history):
+        match entry:
+            case ToolResultMessage(is_error=True):
+                refused.add(entry.call_id)
+            case AssistantMessage():
+                for call in reversed(entry.calls):
+                    todos = _listed(call)
+                    if todos is not None and call.call_id not in refused:
+                        yield _Call(entry, todos)
+                refused.clear()
+            case _:
+                pass
+
+
+def _listed(call: ToolCallPart) -> tuple[Todo, ...] | None:
+    return todo_list(call.parsed())
+
+
+def _todo(item: Mapping[str, object]) -> Iterator[Todo]:
+    text = next(
+        (value for name in _TEXTS if isinstance(value := item.get(name), str) and value.strip()), None
+    )
+    if text is not None:
+        yield Todo(text.strip(), str(item.get("status", "")).strip().lower())

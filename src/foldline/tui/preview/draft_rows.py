@@ -1,0 +1,91 @@
+"""The lines of the Draft panel: the notes, what is appended from the history, the difference. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from textual.strip import Strip
+
+from foldline.compaction import Proposal
+from foldline.compaction.summary_text import appendix_of, notes_of, unframed
+from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
+from foldline.tui.blocks.cells import to_strip
+from foldline.tui.widgets.rows import crop
+
+NOTES: Final = 0
+HISTORY: Final = 1
+"""Key numbers: lines of the notes, lines from the history."""
+
+_ITEM: Final = re.compile(r"(\s*(?:[-*+•]|\d+[.)])\s+)(?=\S)")
+_APPENDED: Final = re.compile(r"<([a-z-]+)>\n(.*?)\n</\1>", re.DOTALL)
+_WORDS: Final = {"standing-constraints": "quoted constraints"}
+_DASHES: Final = "┄┄"
+
+
+class HistoryRule(TextBlock):
+    """`┄┄ from the history, not from the model: ┄┄┄┄`."""
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        line: list[Span] = crop([(f"{_DASHES} {self.body} ", "muted")], width)
+        return [to_strip([*line[:-1], ("┄" * len(line[-1][0]), "muted")], styles)]
+
+
+def note_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
+    """A block for each line of clean text, numbered from `first`; list items hang."""
+    return [_line((NOTES, number), line) for number, line in enumerate(lines, first)]
+
+
+def note_lines(text: str) -> list[str]:
+    """The lines of foreign text, made harmless."""
+    return clean(text).split("\n")
+
+
+def _line(key: Key, line: str) -> Block:
+    if line.lstrip().startswith("#"):
+        return TextBlock(key, line, "text bold")
+    item = _ITEM.match(line)
+    if item is None:
+        return TextBlock(key, line)
+    return TextBlock(key, line[item.end() :], lead=((item[1], "text"),))
+
+
+def history_blocks(proposal: Proposal) -> list[Block]:
+    """What is appended to the notes whoever wrote them: the counts, then the lists themselves."""
+    lists = appended(proposal.entry.summary)
+    if not lists:
+        return []
+    counts = " · ".join(f"{_WORDS.get(tag, tag)} {len(lines)}" for tag, lines in lists)
+    blocks: list[Block] = [
+        HistoryRule((HISTORY, 0), "from the history, not from the model:", stop=False),
+        TextBlock((HISTORY, 1), counts, "text"),
+    ]
+    for tag, lines in lists:
+        blocks.append(TextBlock((HISTORY, len(blocks)), _WORDS.get(tag, tag), "muted", gap=1))
+        blocks += [
+            TextBlock((HISTORY, len(blocks) + at), clean_line(line), "muted", lead=(("  ", ""),))
+            for at, line in enumerate(lines)
+        ]
+    return blocks
+
+
+def appended(summary: str) -> list[tuple[str, list[str]]]:
+    """The lists at the end of a summary: files first, as they are counted."""
+    found = [(tag, body.splitlines()) for tag, body in _APPENDED.findall(appendix_of(summary))]
+    return sorted(found, key=lambda each: each[0] in _WORDS)
+
+
+def earlier_notes(proposal: Proposal) -> tuple[int, str] | None:
+    """Index and text of the summary that goes into this one; None where there is none."""
+    previous = proposal.cut.previous if proposal.cut else ()
+    if not previous:
+        return None
+    return previous[-1].index, "\n\n".join(notes_of(unframed(message)) for message in previous)
+
+
+def diff_blocks(earlier: str, notes: str) -> Iterator[Block]:
+    """What the draft changes in the earlier summary."""
+    lines = diff_lines(note_lines(earlier), note_lines(notes), context=1)
+    if lines:
+        yield DiffBlock((NOTES, 0), lines)
+    else:
+        yield TextBlock((NOTES, 0), "The draft says what the earlier summary said.", "muted")

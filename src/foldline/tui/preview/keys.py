@@ -1,0 +1,238 @@
+"""The preview's keys: one table that bindings, hints and the help list come from."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from textual.binding import Binding, BindingType
+
+from foldline.tui.blocks import Block, RuleBlock, TextBlock
+from foldline.tui.commands import key_name
+
+Mode = Literal["panels", "editing", "finding", "guiding", "asking"]
+"""What has the keys: the panels, the text of the draft, the search, the guidance, or the question what is to
+become of the reader's own text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides which keys work."""
+
+    mode: Mode = "panels"
+    panel: int = 0
+    """0 Cut, 1 Draft, 2 Audit."""
+    drafting: bool = False
+    proposal: bool = False
+    stale: bool = False
+    editable: bool = False
+    has_cut: bool = False
+    has_earlier: bool = False
+    """Whether an earlier summary goes into the draft."""
+    differing: bool = False
+    """Whether the Draft panel shows what it changes in that."""
+    facts: bool = False
+    """Whether anything is lost."""
+    searching: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewKey:
+    """One key and what it does here."""
+
+    id: str
+    keys: tuple[str, ...]
+    help: str
+    group: str
+    hint: str = ""
+    """Its word in the row of hints."""
+    shown: str = ""
+    """How the hint calls the keys, where not by the first of them."""
+    works: Callable[[Facts], bool] = lambda facts: facts.mode == "panels"
+    own: bool = False
+    """Carried out by the panel's own component."""
+
+
+def _decidable(facts: Facts) -> bool:
+    return facts.mode == "panels" and facts.proposal and not facts.drafting
+
+
+def _in_cut(facts: Facts) -> bool:
+    return _decidable(facts) and facts.panel == 0
+
+
+def _in_audit(facts: Facts) -> bool:
+    return _decidable(facts) and facts.panel == 2 and facts.facts
+
+
+KEYS: Final[tuple[PreviewKey, ...]] = (
+    PreviewKey(
+        "apply",
+        ("ctrl+s",),
+        "Applies the fold exactly as it is shown. A stale draft has to be drafted again first.",
+        "Decide",
+        "apply",
+        works=lambda f: _decidable(f) and not f.stale,
+    ),
+    PreviewKey(
+        "redraft",
+        ("R",),
+        "Drafts again, for the cut and the focus as they are now; asks what to do better, if anything.",
+        "Decide",
+        "new draft",
+        works=_decidable,
+    ),
+    PreviewKey(
+        "discard",
+        ("x",),
+        "Throws the proposal away, at the second press. The session stays as it is.",
+        "Decide",
+        "throw away",
+        works=_decidable,
+    ),
+    PreviewKey(
+        "edit",
+        ("e",),
+        "Edits the text of the draft, as Enter does in its panel. Esc keeps the text and leaves.",
+        "Draft",
+        "edit",
+        works=lambda f: _decidable(f) and f.editable,
+    ),
+    PreviewKey(
+        "difference",
+        ("d",),
+        "Shows what the draft changes in the earlier summary; again: the draft.",
+        "Draft",
+        works=lambda f: _decidable(f) and f.has_earlier,
+    ),
+    PreviewKey(
+        "keep-more",
+        ("+", "="),
+        "Moves the cut to the legal place before: more stays verbatim.",
+        "Cut",
+        "cut",
+        "+ -",
+        works=lambda f: _decidable(f) and f.has_cut,
+    ),
+    PreviewKey(
+        "keep-less",
+        ("-",),
+        "Moves the cut to the next legal place: more is folded.",
+        "Cut",
+        works=lambda f: _decidable(f) and f.has_cut,
+    ),
+    PreviewKey(
+        "enter",
+        ("enter",),
+        "In Cut: cuts at the nearest legal place at or before the cursor. In Draft: edits. In Audit: pins "
+        "what holds the fact, or all marked ones.",
+        "Panels",
+        works=_decidable,
+        own=True,
+    ),
+    PreviewKey(
+        "pin",
+        ("p",),
+        "Pins: it stays verbatim, in this fold and in later ones. In Cut a second press takes that back.",
+        "Panels",
+        "pin",
+        works=lambda f: _in_cut(f) or _in_audit(f),
+    ),
+    PreviewKey(
+        "focus",
+        ("f",),
+        "Adds the fact, or all marked ones, to the focus: what the next draft dwells on.",
+        "Audit",
+        "to the focus",
+        works=_in_audit,
+    ),
+    PreviewKey(
+        "mark", ("space",), "Marks a fact, or takes the mark away.", "Audit", "mark", "Space", works=_in_audit
+    ),
+    PreviewKey(
+        "entry",
+        ("o",),
+        "Opens the entry under the cursor.",
+        "Panels",
+        works=lambda f: f.mode == "panels" and f.panel != 1,
+    ),
+    PreviewKey("move", ("up", "down", "k", "j"), "Moves the cursor.", "Panels", own=True),
+    PreviewKey(
+        "page",
+        ("pageup", "pagedown", "home", "end"),
+        "A screen up or down, the first row, the last one.",
+        "Panels",
+        own=True,
+    ),
+    PreviewKey("older-prompt", ("[",), "In Cut: to the prompt before.", "Panels"),
+    PreviewKey("newer-prompt", ("]",), "In Cut: to the next prompt.", "Panels"),
+    PreviewKey("next-panel", ("tab",), "To the next panel, on the row marked ▷.", "Panels", "panel", "Tab"),
+    PreviewKey("previous-panel", ("shift+tab",), "To the panel before.", "Panels"),
+    PreviewKey("panel-1", ("1",), "To Cut: what is folded and what is kept.", "Panels"),
+    PreviewKey("panel-2", ("2",), "To Draft: the text that stands for what is folded.", "Panels"),
+    PreviewKey("panel-3", ("3",), "To Audit: what would be lost.", "Panels"),
+    PreviewKey("search", ("/",), "Finds text in this panel.", "Search", "search", "/"),
+    PreviewKey("next-match", ("n",), "The next row that holds it.", "Search"),
+    PreviewKey("previous-match", ("N",), "The row before that holds it.", "Search"),
+    PreviewKey("help", ("?", "f1"), "This list.", "Program", "keys", "?"),
+    PreviewKey(
+        "close",
+        ("escape", "f3"),
+        "Ends the search, stops drafting, else closes the preview; the proposal is kept.",
+        "Program",
+        "close",
+        "Esc",
+        works=lambda _: True,
+    ),
+)
+
+
+def bindings() -> list[BindingType]:
+    """A binding for each key that is the preview's own."""
+    return [
+        Binding(",".join(key.keys), f"preview('{key.id}')", key.help, show=False)
+        for key in KEYS
+        if not key.own
+    ]
+
+
+def works(command: str, facts: Facts) -> bool:
+    """Whether a key does anything now."""
+    return next(key for key in KEYS if key.id == command).works(facts)
+
+
+_IN_A_MODE: Final[dict[Mode, tuple[tuple[str, str], ...]]] = {
+    "editing": (("Ctrl+S", "takes the text"), ("Esc", "keeps the text and leaves")),
+    "finding": (("Enter", "finds"), ("Esc", "leaves")),
+    "guiding": (("Enter", "drafts"), ("Esc", "leaves, nothing is drafted")),
+    "asking": (
+        ("Enter", "my text as guidance"),
+        ("R", "start afresh"),
+        ("Esc", "leaves, nothing is drafted"),
+    ),
+}
+
+
+def hints(facts: Facts, closes: str) -> tuple[tuple[str, str], ...]:
+    """(keys, word) of what works now; the last one belongs at the right end. `closes` is what Esc does."""
+    if facts.mode != "panels":
+        return _IN_A_MODE[facts.mode]
+    return tuple(
+        (key.shown or _name(key.keys[0]), closes if key.id == "close" else key.hint)
+        for key in KEYS
+        if key.hint and key.works(facts)
+    )
+
+
+def _name(key: str) -> str:
+    """A key as people know it; letters as they are typed."""
+    return key if len(key) == 1 else {"home": "Home", "space": "Space"}.get(key, key_name(key))
+
+
+def help_blocks() -> Iterator[Block]:
+    """A rule for each group, a paragraph for each key."""
+    groups = dict.fromkeys(key.group for key in KEYS)
+    for number, group in enumerate(groups):
+        yield RuleBlock((number, 0), group, "muted", gap=int(bool(number)), stop=False, wide=False)
+        for at, key in enumerate((key for key in KEYS if key.group == group), 1):
+            keys = " ".join(map(_name, key.keys))
+            yield TextBlock((number, at), key.help, lead=((f"{keys:<18} ", "accent"),))

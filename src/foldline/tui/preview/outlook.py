@@ -1,0 +1,265 @@
+"""The view as it would be after the fold: what stays, what goes, where a cut may be. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from foldline.compaction import Plan, Proposal
+from foldline.context.cut import Cut, cut_at, legal_positions
+from foldline.context.projection import Projection
+from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.context.view import ViewItem, is_preamble
+from foldline.protocol import NEW, AssistantMessage, BaseMessage, Kept, Span, UserMessage, Written
+from foldline.tui.preview.state import PreviewState
+from foldline.tui.state import Weights
+
+Key = tuple[int, int]
+Would = Literal["live", "clipped", "hidden", "summarised", "truncated"]
+"""The fate an item would have."""
+
+_GONE: Final = frozenset({"summarised", "truncated"})
+_HELD_OVERHEAD: Final = 4
+"""Tokens a prompt costs beyond its text, as in `context.tokens`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An item of the view now, and what the fold would make of it."""
+
+    item: ViewItem
+    position: int
+    fate: Would
+    tokens: int
+    """Estimate before calibration: of what the new view holds of it, or of the item where that goes."""
+    pinned: bool
+
+    @property
+    def index(self) -> int:
+        return self.item.index
+
+    @property
+    def gone(self) -> bool:
+        return self.fate in _GONE
+
+    @property
+    def preamble(self) -> bool:
+        return is_preamble(self.item.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A fold as it would be now. Sizes in tokens as decisions use them, unless said otherwise."""
+
+    parts: tuple[Part, ...]
+    cut: int | None
+    """Position in the view where what is kept begins; None where the strategy knows no cut."""
+    legal: tuple[int, ...]
+    """Positions where the cut may be, in order."""
+    groups: Mapping[int, tuple[int, ...]]
+    """The tool group of an entry that belongs to one of several."""
+    pins: frozenset[int]
+    before: int
+    after: int
+    scale: float = 1.0
+    overhead: int = 0
+    """Estimate of the tool schemas, before calibration."""
+    written: int = 0
+    """Estimate of the new text, before calibration."""
+
+    def size(self, parts: Iterable[Part]) -> int:
+        return self.calibrated(sum(part.tokens for part in parts))
+
+    def calibrated(self, tokens: int) -> int:
+        return round(tokens * self.scale)
+
+    @property
+    def folded(self) -> int:
+        """What leaves the view."""
+        return self.size(part for part in self.parts if part.gone)
+
+    @property
+    def kept_below(self) -> int:
+        """What stays behind the cut."""
+        behind = self.parts[self.cut or 0 :]
+        return self.size(part for part in behind if not (part.gone or part.pinned or part.preamble))
+
+    @property
+    def kept(self) -> int:
+        """What stays, preamble and pins included."""
+        return self.size(part for part in self.parts if not part.gone)
+
+    def group_of(self, index: int) -> tuple[int, ...]:
+        return self.groups.get(index, (index,))
+
+    def cost_of_pinning(self, indices: Iterable[int]) -> int:
+        """What the view grows by where these entries stay, in tokens as decisions use them."""
+        wanted = {each for index in indices for each in self.group_of(index)}
+        return self.size(part for part in self.parts if part.gone and part.index in wanted)
+
+    def legal_before(self, position: int) -> int | None:
+        """The nearest legal position at or before this one."""
+        return next((place for place in reversed(self.legal) if place <= position), None)
+
+    def legal_beside(self, position: int, step: int) -> int | None:
+        """The next legal position in a direction."""
+        if step > 0:
+            return next((place for place in self.legal if place > position), None)
+        return next((place for place in reversed(self.legal) if place < position), None)
+
+    def index_at(self, position: int) -> int:
+        return self.parts[position].index
+
+    def position_of(self, index: int) -> int | None:
+        """Where in the view an entry stands."""
+        return next((part.position for part in self.parts if part.index == index), None)
+
+    def size_folded_at(self, position: int) -> int:
+        """What a cut at this legal position would fold."""
+        messages = [part.item.message for part in self.parts]
+        cut = cut_at(messages, position, pins=self.pins)
+        if cut is None:
+            return 0
+        leaves = {message.key for message in (*cut.folded, *cut.previous)}
+        return self.calibrated(sum(part.item.tokens for part in self.parts if part.item.key in leaves))
+
+    def weights_now(self) -> Weights:
+        return Weights(
+            system=self._system(),
+            summaries=self.size(
+                p for p in self.parts if not p.preamble and (p.item.written or p.item.pinned)
+            ),
+            folding=self.size(p for p in self.parts if p.gone and not p.item.written),
+            verbatim=self.size(
+                p for p in self.parts if not (p.gone or p.preamble or p.item.written or p.item.pinned)
+            ),
+        )
+
+    def weights_after(self) -> Weights:
+        stay = [part for part in self.parts if not part.gone and not part.preamble]
+        marked = [part for part in stay if part.pinned or part.item.written]
+        return Weights(
+            system=self._system(),
+            summaries=self.size(marked) + self.calibrated(self.written),
+            verbatim=self.size(part for part in stay if not (part.pinned or part.item.written)),
+        )
+
+    def _system(self) -> int:
+        return self.size(part for part in self.parts if part.preamble) + self.calibrated(self.overhead)
+
+
+def outlook_of(state: PreviewState) -> Outlook | None:
+    """What the proposal says, or before there is one the plan; None where nothing is planned either."""
+    if state.proposal is not None:
+        return _proposed(state.proposal)
+    if state.plan is not None and state.projection is not None:
+        return _planned(state.plan, state.projection, state.overhead)
+    return None
+
+
+def held_tokens(outlook: Outlook, held: str) -> int:
+    """What the held prompt will weigh."""
+    return outlook.calibrated(estimate_tokens(held) + _HELD_OVERHEAD)
+
+
+def _proposed(proposal: Proposal) -> Outlook:
+    pins = proposal.pinned_before | proposal.pins
+    stale = proposal.state == "stale" and proposal.cut is not None
+    fates = _moved(proposal.cut, pins) if stale and proposal.cut else _drafted(proposal)
+    after = {message.key: message for message in proposal.after if message.index != NEW}
+    sizes = {} if stale else {key: message_tokens(after[key]) for key in fates if key in after}
+    return Outlook(
+        parts=_parts(proposal.view, fates, sizes, pins),
+        cut=_place(proposal.cut) if proposal.cut else None,
+        legal=_legal(proposal.view, pins) if proposal.cut else (),
+        groups={index: group for group in proposal.groups if len(group) > 1 for index in group},
+        pins=pins,
+        before=proposal.entry.tokens_before,
+        after=proposal.outline.tokens_after,
+        scale=proposal.scale,
+        overhead=proposal.overhead,
+        written=sum(message_tokens(message) for message in proposal.after if message.index == NEW),
+    )
+
+
+def _planned(plan: Plan, projection: Projection, overhead: int) -> Outlook:
+    view, pins = tuple(projection.view), projection.pins
+    groups = {projection.group(item.index) for item in view if item.index >= 0}
+    return Outlook(
+        parts=_parts(view, _moved(plan.cut, pins) if plan.cut else {}, {}, pins),
+        cut=_place(plan.cut) if plan.cut else None,
+        legal=_legal(view, pins) if plan.cut else (),
+        groups={index: group for group in groups if len(group) > 1 for index in group},
+        pins=pins,
+        before=plan.tokens_before,
+        after=plan.tokens_expected,
+        scale=projection.calibration.scale(projection.model),
+        overhead=overhead,
+    )
+
+
+def _parts(
+    view: Sequence[ViewItem], fates: Mapping[Key, Would], sizes: Mapping[Key, int], pins: frozenset[int]
+) -> tuple[Part, ...]:
+    return tuple(
+        Part(
+            item=item,
+            position=position,
+            fate=fates.get(item.key, item.fate),
+            tokens=sizes.get(item.key, item.tokens),
+            pinned=item.index in pins,
+        )
+        for position, item in enumerate(view)
+    )
+
+
+def _moved(cut: Cut, pins: frozenset[int]) -> dict[Key, Would]:
+    """What a cut takes away, whatever the draft says."""
+    leaves = (message for message in (*cut.folded, *cut.previous) if message.index not in pins)
+    return {message.key: "summarised" for message in leaves}
+
+
+def _drafted(proposal: Proposal) -> dict[Key, Would]:
+    """What the draft takes away or changes."""
+    entry = proposal.entry
+    stays = {message.key for message in proposal.after}
+    covers = [span for kept in entry.head if isinstance(kept, Written) for span in kept.covers]
+    inputs = {index for kept in entry.head if isinstance(kept, Written) for index in kept.inputs}
+    fates: dict[Key, Would] = {
+        (kept.ref, kept.nth): kept.fate
+        for kept in (*entry.head, *entry.replaced)
+        if isinstance(kept, Kept) and kept.fate is not None
+    }
+    for item in proposal.view:
+        if item.key not in stays:
+            covered = item.index in inputs or _within(item.index, covers)
+            fates[item.key] = "summarised" if covered else "truncated"
+    return fates
+
+
+def _within(index: int, spans: Iterable[Span]) -> bool:
+    return any(first <= index <= last for first, last in spans)
+
+
+def _place(cut: Cut) -> int:
+    """Where what is kept begins: a request that stays, with nothing folded behind it, stays with its turn."""
+    return cut.position - 1 if cut.request is not None and not cut.prefix else cut.position
+
+
+def _legal(view: Sequence[ViewItem], pins: frozenset[int]) -> tuple[int, ...]:
+    """Legal places, each of which folds something else: behind a request it would be the same as before it.
+    The first ones of a view may have nothing but a request before them, and that is kept."""
+    messages = [item.message for item in view]
+    places = [place for place in legal_positions(messages, pins) if not _begins_answer(messages, place, pins)]
+    while places and cut_at(messages, places[0], pins=pins) is None:
+        places.pop(0)
+    return tuple(places)
+
+
+def _begins_answer(messages: Sequence[BaseMessage], place: int, pins: frozenset[int]) -> bool:
+    """Whether the message answers the request right before it."""
+    asked = messages[place - 1]
+    return (
+        isinstance(messages[place], AssistantMessage)
+        and isinstance(asked, UserMessage)
+        and asked.index not in pins
+    )

@@ -1,0 +1,312 @@
+"""Making room: what happens by itself, and what the user is asked, one key for each remedy."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.compaction import automation_paused
+from foldline.llm import ContextOverflow, ModelInfo
+from foldline.protocol import Compaction, Edit, FoldlineError, Undo, events, operations
+from support.agents import PlayedLLM, Watch, agent_in, calling, reloaded, said, write_lines
+from support.invariants import broken
+
+WORDS = "all there is to know about it, again and again, "
+
+
+def long(number: int, times: int = 120) -> str:
+    return f"prompt {number}: " + WORDS * times
+
+
+async def filled(tmp_path: Path, *, prompts: int = 4, **options: Any) -> tuple[Agent, Watch, PlayedLLM]:
+    """A session of about 1.5k tokens a prompt."""
+    llm = PlayedLLM(window=options.pop("window", 32_768))
+    agent, watch = agent_in(tmp_path, llm, **options)
+    for number in range(prompts):
+        await agent.prompt(long(number))
+    return agent, watch, llm
+
+
+async def answered(watch: Watch, agent: Agent, key: str, count: int = 1) -> events.ChoiceRequested:
+    """Wait for the question and answer it."""
+    choice = await watch.first(events.ChoiceRequested, count)
+    agent.executor.submit(operations.Choose(choice=choice.choice, key=key))
+    return choice  # type: ignore[no-any-return]
+
+
+def too_long() -> ContextOverflow:
+    return ContextOverflow("The server refused the request as too long.", status=400)
+
+
+# --- off is off ---------------------------------------------------------------------------------------
+
+
+async def test_with_folding_off_an_overflow_asks_and_each_key_is_a_remedy(tmp_path: Path) -> None:
+    agent, watch, llm = await filled(tmp_path, mode="off", interactive=True)
+    for number in range(6):
+        write_lines(tmp_path / f"f{number}.txt", 40)
+    llm.script.extend([calling(*[("read", {"path": f"f{n}.txt"})], stem=f"s{n}") for n in range(6)])
+    llm.script.extend([said("read"), too_long(), said("it went through")])
+    await agent.prompt("read them")
+    asked = asyncio.create_task(agent.prompt("and now?"))
+    choice = await answered(watch, agent, "h")
+    assert (await asked).text == "it went through"
+    assert choice.title.startswith("Automatic folding is off. The next request takes about")
+    assert choice.detail.startswith("Largest: entry ")
+    assert [option.key for option in choice.options] == ["c", "h", "x", "t"]
+    assert all(len(option.label) > 5 for option in choice.options)
+    [fold] = agent.session.projection.folds
+    assert (fold.reason, fold.strategy) == ("manual", "ToolResultHidingCompaction")
+    assert broken(agent.session.projection) == []
+    await agent.aclose()
+
+
+@pytest.mark.parametrize(("key", "does"), [("c", Compaction), ("x", Edit), ("t", Compaction)])
+async def test_each_remedy_makes_the_refused_request_smaller_and_sends_it_again(
+    tmp_path: Path, key: str, does: type
+) -> None:
+    agent, watch, llm = await filled(tmp_path, mode="off", interactive=True)
+    llm.script.extend([too_long(), said("it went through")])
+    asked = asyncio.create_task(agent.prompt("and now?"))
+    await answered(watch, agent, key)
+    assert (await asked).text == "it went through"
+    changes = agent.session.projection.markers
+    assert [type(change) for change in changes] == [does]
+    assert len(llm.requests[-1].messages) < len(llm.requests[-2].messages)
+    assert llm.requests[-1].messages[-1].text == "and now?"
+    await agent.aclose()
+
+
+async def test_a_question_left_changes_nothing_and_says_what_can_be_done(tmp_path: Path) -> None:
+    agent, watch, llm = await filled(tmp_path, mode="off", interactive=True)
+    view = list(agent.session.projection.view)
+    llm.script.append(too_long())
+    asked = asyncio.create_task(agent.prompt("and now?"))
+    await answered(watch, agent, "")
+    with pytest.raises(FoldlineError, match=r"Automatic folding is off\. Largest: entry .*/compact"):
+        await asked
+    assert agent.session.projection.view[: len(view)] == view
+    assert agent.session.projection.markers == []
+    await agent.aclose()
+
+
+async def test_with_nobody_to_answer_nothing_is_asked(tmp_path: Path) -> None:
+    agent, watch, llm = await filled(tmp_path, mode="off")
+    llm.script.append(too_long())
+    with pytest.raises(FoldlineError, match="Automatic folding is off"):
+        await agent.prompt("and now?")
+    assert watch.of(events.ChoiceRequested) == []
+    await agent.aclose()
+
+
+async def test_esc_on_the_question_ends_the_turn_and_leaves_nobody_waiting(tmp_path: Path) -> None:
+    agent, watch, llm = await filled(tmp_path, mode="off", interactive=True)
+    llm.script.append(too_long())
+    asked = asyncio.create_task(agent.prompt("and now?"))
+    choice = await watch.first(events.ChoiceRequested)
+    agent.executor.submit(operations.Interrupt())
+    with pytest.raises(FoldlineError, match="Cancelled"):
+        await asked
+    assert watch.of(events.ChoiceResolved)[-1].key == ""
+    agent.executor.submit(operations.Choose(choice=choice.choice, key="c"))  # too late: no harm
+    again = asyncio.create_task(agent.prompt("still there?"))  # what was refused does not fit now, either
+    await answered(watch, agent, "c", count=2)
+    assert (await again).text == "done"
+    await agent.aclose()
+
+
+# --- automation that has stopped ----------------------------------------------------------------------
+
+
+async def stopped(tmp_path: Path, **options: Any) -> tuple[Agent, Watch, PlayedLLM]:
+    """A request that fills the window by itself: two folds of no use."""
+    for n in range(7):
+        write_lines(tmp_path / f"f{n}.txt", 10)
+    steps = [calling(("read", {"path": f"f{n}.txt"}), stem=f"s{n}") for n in range(7)]
+    llm = PlayedLLM(*steps, "all read", window=16_384)
+    agent, watch = agent_in(tmp_path, llm, **options)
+    return agent, watch, llm
+
+
+async def test_two_folds_of_no_use_ask_what_to_do_and_name_the_largest(tmp_path: Path) -> None:
+    agent, watch, _ = await stopped(tmp_path, interactive=True)
+    turn = asyncio.create_task(agent.prompt("read them all " + WORDS * 1_050))
+    choice = await answered(watch, agent, "")
+    await turn
+    assert automation_paused(agent.session.projection)
+    assert choice.title.startswith("Two folds in a row freed little.")
+    assert "(user, " in choice.detail
+    assert len(watch.of(events.ChoiceRequested)) == 1  # left once, not asked again at each step
+    assert len(agent.session.projection.folds) == 2
+    await agent.aclose()
+
+
+# --- a fold the user took back --------------------------------------------------------------------------
+
+
+async def test_a_fold_taken_back_is_not_made_again_by_itself(tmp_path: Path) -> None:
+    agent, watch, llm = await filled(tmp_path, prompts=10, window=16_384)
+    folds = len(agent.session.projection.folds)
+    assert folds >= 1
+    await agent.executor.wait_for(agent.executor.submit(operations.UndoCompaction()))
+    before = [message.key for message in llm.requests[-1].messages]
+    agent.desk.llm.info = ModelInfo(id="played", window=17_500)  # type: ignore[misc]
+    await agent.prompt("and now?")
+    assert len(agent.session.projection.folds) == folds
+    assert [message.key for message in llm.requests[-1].messages][: len(before)] != []
+    await agent.compact()
+    assert len(agent.session.projection.folds) == folds + 1
+    await agent.aclose()
+
+
+async def test_undo_brings_the_earlier_request_back_as_an_exact_prefix_also_after_ten_turns(
+    tmp_path: Path,
+) -> None:
+    agent, _, llm = await filled(tmp_path, prompts=5)
+    earlier = llm.requests[-1].messages
+    await agent.compact()
+    for number in range(10):
+        await agent.prompt(f"small {number}")
+    assert llm.requests[-1].messages[: len(earlier)] != earlier
+    await agent.executor.wait_for(agent.executor.submit(operations.UndoCompaction()))
+    await agent.prompt("and now?")
+    assert llm.requests[-1].messages[: len(earlier)] == earlier
+    said_since = [message.text for message in llm.requests[-1].messages[len(earlier) :]]
+    assert [text for text in said_since if text.startswith("small")] == [f"small {n}" for n in range(10)]
+    assert reloaded(agent).projection.view == agent.session.projection.view
+    await agent.aclose()
+
+
+async def test_an_undo_past_the_threshold_is_the_users_to_confirm_with_both_sizes_shown(
+    tmp_path: Path,
+) -> None:
+    agent, watch, _ = await filled(tmp_path, prompts=5, interactive=True)
+    await agent.compact()
+    agent.desk.llm.info = ModelInfo(id="played", window=8_000)  # type: ignore[misc]
+    small = agent.desk.size()
+    left = agent.executor.submit(operations.UndoCompaction())
+    choice = await answered(watch, agent, "")
+    await agent.executor.wait_for(left)
+    assert f"from {small:,} to " in choice.title
+    assert "8,000" in choice.title
+    assert not any(isinstance(entry, Undo) for entry in agent.session.entries)
+    taken = agent.executor.submit(operations.UndoCompaction())
+    await answered(watch, agent, "u", count=2)
+    await agent.executor.wait_for(taken)
+    assert isinstance(agent.session.projection.newest_change, Undo)
+    await agent.aclose()
+
+
+# --- another model ----------------------------------------------------------------------------------
+
+
+async def test_switching_to_a_smaller_window_folds_first_with_the_model_that_still_can(
+    tmp_path: Path,
+) -> None:
+    other = PlayedLLM("from the small one", window=10_240)
+    other.info = ModelInfo(id="small", window=10_240)
+    agent, watch, llm = await filled(tmp_path, prompts=6, connect=lambda _: other)
+    finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="small")))
+    assert finished.outcome == "done"
+    types = [entry.type for entry in agent.session.entries[-2:]]
+    assert types == ["compaction", "model"]
+    assert len(llm.summary_requests) >= 1
+    assert (other.requests, other.summary_requests) == ([], [])
+    assert agent.desk.size() < agent.desk.budget.threshold
+    assert (await agent.prompt("hello")).text == "from the small one"
+    assert len(watch.of(events.CompactionEnd)) == 1
+    await agent.aclose()
+
+
+async def test_switching_to_a_window_that_nothing_fits_keeps_the_old_model(tmp_path: Path) -> None:
+    other = PlayedLLM(window=4_096)
+    other.info = ModelInfo(id="tiny", window=4_096)
+    agent, _, llm = await filled(tmp_path, prompts=1, connect=lambda _: other)
+    agent.executor.submit(operations.EditView(target=agent.session.entries[-3].index, action="pin"))
+    await agent.prompt(long(9, 500))
+    finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="tiny")))
+    assert finished.outcome == "failed"
+    assert finished.error is not None
+    assert "4,096" in finished.error
+    assert agent.desk.llm is llm
+    assert other.closed == 1
+    await agent.aclose()
+
+
+async def test_with_folding_off_a_switch_that_does_not_fit_is_refused_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    other = PlayedLLM(window=5_000)
+    agent, _, llm = await filled(tmp_path, prompts=6, mode="off", connect=lambda _: other)
+    finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="small")))
+    assert finished.error is not None
+    assert "automatic folding is off" in finished.error
+    assert (agent.desk.llm, agent.session.projection.folds) == (llm, [])
+    await agent.aclose()
+
+
+async def test_another_model_writes_the_summaries_where_one_is_set(tmp_path: Path) -> None:
+    writer = PlayedLLM(window=8_192)
+    writer.info = ModelInfo(id="writer", window=8_192)
+    agent, _, llm = await filled(tmp_path, summariser=writer)
+    await agent.compact()
+    [fold] = agent.session.projection.folds
+    assert (fold.model, fold.rung) == ("writer", "strategy")
+    assert len(writer.summary_requests) > 1  # its window is small: in chunks
+    assert llm.summary_requests == []
+    await agent.aclose()
+    assert (llm.closed, writer.closed) == (1, 1)
+
+
+# --- phase ----------------------------------------------------------------------------------------
+
+
+async def test_a_completed_todo_above_the_soft_mark_folds_between_two_steps(tmp_path: Path) -> None:
+    plan = [{"content": "read", "status": "pending"}, {"content": "write", "status": "pending"}]
+    done = [{"content": "read", "status": "completed"}, {"content": "write", "status": "pending"}]
+    write_lines(tmp_path / "f.txt", 130)
+    llm = PlayedLLM(window=16_384)
+    agent, _ = agent_in(tmp_path, llm)
+    while agent.desk.budget.soft_mark - agent.desk.size() > 1_600:
+        await agent.prompt(long(1, 60))
+    llm.script.extend(
+        [
+            calling(("todo", {"todos": plan}), ("read", {"path": "f.txt"}), stem="a"),
+            calling(("todo", {"todos": done}), stem="b"),
+            said("both steps done"),
+        ]
+    )
+    assert not agent.desk.past_soft_mark
+    await agent.prompt("go on")
+    reasons = [fold.reason for fold in agent.session.projection.folds]
+    assert reasons == ["phase"]
+    fold = agent.session.projection.folds[0]
+    before = [entry for entry in agent.session.entries if entry.index < fold.index]
+    assert before[-1].type == "tool_result"
+    await agent.aclose()
+
+
+async def test_below_the_soft_mark_a_completed_todo_folds_nothing(tmp_path: Path) -> None:
+    plan = [{"content": "read", "status": "pending"}]
+    done = [{"content": "read", "status": "completed"}]
+    llm = PlayedLLM(
+        calling(("todo", {"todos": plan}), stem="a"), calling(("todo", {"todos": done}), stem="b"), "ok"
+    )
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("small")
+    assert agent.session.projection.folds == []
+    await agent.aclose()
+
+
+async def test_a_new_prompt_above_the_soft_mark_is_a_good_moment(tmp_path: Path) -> None:
+    agent, _, _ = await filled(tmp_path, prompts=1, window=16_384)
+    number = 1
+    while not agent.desk.past_soft_mark:
+        await agent.prompt(long(number, 60))
+        number += 1
+    assert agent.session.projection.folds == []
+    await agent.prompt("small")
+    assert [fold.reason for fold in agent.session.projection.folds] == ["phase"]
+    await agent.aclose()

@@ -1,0 +1,147 @@
+"""How far the token estimate is off: against what providers reported, and against a real vocabulary.
+
+The vocabulary is that of `bpe-openai`, which needs no network once installed: `pip install -e '.[bench]'`. It
+is no dependency of the product or its tests: real usage corrects the estimate, a vocabulary would not
+(evaluation.md §7.2).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from bench.tables import table
+from bench.texts import texts
+from foldline.context.calibration import MARGIN, START, Calibration
+from foldline.context.projection import Projection
+from foldline.context.tokens import estimate_text_tokens, estimate_tokens
+from foldline.formats.reader import read_foreign
+from foldline.protocol import AssistantMessage, Entry
+from support.recorded import SHARED, recorded
+
+Benchmark = Callable[..., object]
+
+RECORDED = recorded("pi")
+"""The recordings that carry the usage of each step and that there is a reader for."""
+MOST_OFF = 0.3
+"""Of the estimate of one kind of text, before calibration."""
+FAR_TOO_LOW = {"emoji in a chat": -0.65}
+"""What is known to be far off, and how far: an emoji is 1 to 11 tokens, and each of its code points counts as
+half a one. Rare enough in what agents read that the ratio learnt from the rest covers it."""
+
+
+@dataclass
+class Errors:
+    """Signed errors of one way to estimate, as shares of the context: below 0 is an estimate too low."""
+
+    shares: list[float] = field(default_factory=list)
+
+    def add(self, estimated: float, reported: int) -> None:
+        self.shares.append((estimated - reported) / reported)
+
+    @property
+    def mean(self) -> float:
+        return mean(map(abs, self.shares))
+
+    @property
+    def worst(self) -> float:
+        return max(self.shares, key=abs)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2%} ({self.worst:+.1%})"
+
+
+@dataclass
+class Replay:
+    """A recorded session, step by step: what would have been estimated, and what was reported."""
+
+    model: str = ""
+    raw: Errors = field(default_factory=Errors)
+    """The estimate of all that was sent."""
+    calibrated: Errors = field(default_factory=Errors)
+    """Times the ratio learnt from the steps before: what counts right after a fold."""
+    anchored: Errors = field(default_factory=Errors)
+    """The last reported usage and the calibrated estimate of what came after: what counts at other steps."""
+
+
+def replay(entries: list[Entry]) -> Replay:
+    """What the recordings lack, system prompt and tools, the first step tells: it is not judged."""
+    found = Replay()
+    projection, calibration = Projection(), Calibration()
+    beside: int | None = None
+    for entry in entries:
+        usage = entry.usage if isinstance(entry, AssistantMessage) else None
+        if isinstance(entry, AssistantMessage) and usage is not None and usage.input:
+            model = found.model = entry.model or ""
+            if beside is None:
+                beside = usage.input - projection.tokens
+            else:
+                whole = projection.tokens + beside
+                ratio = calibration.ratio(model)
+                found.raw.add(whole, usage.input)
+                found.calibrated.add(whole * ratio, usage.input)
+                if projection.anchor is not None:
+                    after = max(0, projection.tokens - projection.anchor.estimated)
+                    found.anchored.add(projection.anchor.reported + after * ratio, usage.input)
+                calibration = calibration.learn(model, whole, usage.input)
+        projection.append(entry)
+    return found
+
+
+@pytest.mark.parametrize("path", RECORDED or [None], ids=lambda path: path.stem if path else "none")
+def test_the_estimate_of_a_recorded_session_is_off_by_little_of_the_context(
+    benchmark: Benchmark, path: Path | None
+) -> None:
+    shown = table(
+        "Estimate against reported usage (error in % of the context: mean, and worst in brackets)",
+        *("recorded session", "model", "steps", "raw", "calibrated", "after the last usage"),
+    )
+    if path is None:
+        reason = f"skipped: the recorded sessions are not here ({SHARED})"
+        shown.note(reason)
+        pytest.skip(reason)
+    entries = read_foreign(path).entries
+    found: Replay = benchmark.pedantic(replay, args=(entries,), rounds=1)  # type: ignore[attr-defined]
+    steps = len(found.raw.shares)
+    shown.row(path.stem, found.model, steps, found.raw, found.calibrated, found.anchored)
+    assert found.anchored.mean <= 0.01
+    assert found.anchored.mean <= found.calibrated.mean <= found.raw.mean
+
+
+def test_the_estimate_of_a_text_is_near_the_count_of_a_real_vocabulary(benchmark: Benchmark) -> None:
+    shown = table(
+        "Estimate of a text against the vocabulary o200k_base (signed error of the total)",
+        *("text", "tokens", "characters a token", "published rule", "estimate", "estimate × start ratio"),
+    )
+    try:
+        import bpe_openai  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        reason = "skipped: no vocabulary installed (pip install -e '.[bench]')"
+        shown.note(reason)
+        pytest.skip(reason)
+    vocabulary = bpe_openai.get_encoding("o200k_base")
+    samples = texts()
+    estimates: dict[str, int] = benchmark.pedantic(  # type: ignore[attr-defined]
+        lambda: {kind: estimate_tokens(text) for kind, text in samples.items()}, rounds=3
+    )
+    errors = {}
+    for kind, text in samples.items():
+        tokens = len(vocabulary.encode_ordinary(text))
+        errors[kind] = estimates[kind] / tokens - 1
+        rule = estimate_text_tokens(text) / tokens - 1
+        careful = estimates[kind] * START * MARGIN / tokens - 1
+        shown.row(
+            kind,
+            f"{tokens:,}",
+            f"{len(text) / tokens:.2f}",
+            *(f"{error:+.0%}" for error in (rule, errors[kind], careful)),
+        )
+    shown.note(f"start ratio: {START} × {MARGIN}, before anything is learnt of a model; errs high on purpose")
+    for kind, error in errors.items():
+        if kind in FAR_TOO_LOW:
+            assert FAR_TOO_LOW[kind] <= error <= MOST_OFF, kind
+        else:
+            assert abs(error) <= MOST_OFF, kind
+            assert (1 + error) * START * MARGIN >= 1, f"{kind} is too low even before anything is learnt"

@@ -1,0 +1,100 @@
+"""The instruments of the benchmarks measure what they say: part of `make test`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.tables import Table
+from support.job_files import Coverage, make_files
+from support.job_reader import ONE_BY_ONE, TOGETHER, Reader, notes
+from support.server_checks import count
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    return make_files(tmp_path, 6)
+
+
+def test_the_files_are_the_same_in_every_run_and_of_the_size_they_claim(
+    files: list[Path], tmp_path: Path
+) -> None:
+    again = make_files(tmp_path / "again", 6)
+    assert [path.read_bytes() for path in files] == [path.read_bytes() for path in again]
+    assert all(20_000 <= path.stat().st_size <= 40_000 for path in files)
+
+
+def test_coverage_is_whole_only_where_every_line_was_sent(files: list[Path]) -> None:
+    coverage = Coverage(files)
+    for path in files[1:]:
+        coverage.add(path.read_text(encoding="utf-8"))
+    assert 0.7 < coverage.share < 1
+    assert [gap.partition(":")[0] for gap in coverage.missing()] == [files[0].name]
+    text = files[0].read_text(encoding="utf-8")
+    half = text.index("\n\n", len(text) // 2) + 1  # just before an empty line
+    coverage.add(f"a note\n{text[:half]}another note\n")
+    assert coverage.missing()
+    coverage.add(text[half:])
+    assert coverage.missing() == []
+    assert coverage.share == 1
+
+
+def test_half_a_line_does_not_count_as_seen(files: list[Path]) -> None:
+    coverage = Coverage(files[:1])
+    lines = files[0].read_text(encoding="utf-8").splitlines()
+    coverage.add("\n".join([*lines[:-1], lines[-1][:10]]))
+    assert coverage.missing() == [f"{files[0].name}: 1 of {len(lines)} lines, from {len(lines)}"]
+
+
+def asked(text: str) -> dict[str, object]:
+    return {"messages": [{"role": "user", "content": text}], "tools": [{}]}
+
+
+def answered(calls: list[dict[str, object]], results: list[str]) -> dict[str, object]:
+    made = [
+        {"id": f"c{n}", "function": {"name": "read", "arguments": json.dumps(call["arguments"])}}
+        for n, call in enumerate(calls)
+    ]
+    tools = [{"role": "tool", "tool_call_id": f"c{n}", "content": text} for n, text in enumerate(results)]
+    return {"messages": [{"role": "assistant", "tool_calls": made}, *tools], "tools": [{}]}
+
+
+def test_the_reader_calls_again_what_was_not_run_and_reads_on_where_a_result_was_clipped() -> None:
+    reader = Reader()
+    calls = reader.answer(asked(f"Read part00.py, part01.log {TOGETHER}"))["tool_calls"]
+    assert [call["arguments"] for call in calls] == [{"path": "part00.py"}, {"path": "part01.log"}]
+    clipped = "a\n[… 9 lines (90 characters) left out, 2–10. To see them: `read` part00.py with offset 2 and "
+    results = [f"{clipped}limit 9 …]\nz\n", "Not run: window full, call again."]
+    calls = reader.answer(answered(calls, results))["tool_calls"]
+    assert [call["arguments"] for call in calls] == [
+        {"path": "part00.py", "offset": 2, "limit": 9},
+        {"path": "part01.log"},
+    ]
+    assert "are read" in reader.answer(answered(calls, ["b\n", "c\n"]))["text"]
+
+
+def test_the_reader_answers_a_summary_request_of_either_form_and_goes_on_where_it_was() -> None:
+    reader = Reader()
+    first = reader.answer(asked(f"Read part00.py, part01.log {ONE_BY_ONE}"))["tool_calls"]
+    for request in ("<summary-request>\nWrite notes.\n</summary-request>", "<conversation>\n</conversation>"):
+        body = asked(request)
+        if "<conversation>" in request:
+            del body["tools"]
+        assert reader.answer(body)["text"] == notes(1)
+    assert 200 < count(notes(1)) < 400
+    second = reader.answer(answered(first, ["a\n"]))["tool_calls"]
+    assert [call["arguments"] for call in second] == [{"path": "part01.log"}]
+
+
+def test_a_table_lines_up_wide_characters() -> None:
+    shown = Table("Title", ("text", "tokens"))
+    shown.row("日本語", 5)
+    shown.row("emoji", 1_000)
+    shown.note("a note")
+    assert shown.lines() == [
+        "Title",
+        "  text     tokens",
+        "  日本語        5",
+        "  emoji      1000",
+        "  a note",
+    ]

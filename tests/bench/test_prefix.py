@@ -1,0 +1,84 @@
+"""Whether the provider's cache is kept: every pair of requests of the reading jobs, by the server's log."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import pytest
+
+from bench.tables import Table, table
+from bench.test_reading_job import JOBS
+from support.job import Job, Report, extends, served, uncached
+from support.job_reader import is_summary_request
+from support.server_process import Seen
+
+LARGE = 20_000
+"""Tokens of a view from which on losing the cache hurts."""
+LEAST_CACHED = 0.95
+"""Of the view that a summary is asked for."""
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_a_request_loses_its_prefix_only_right_after_a_change_of_the_view(
+    benchmark: Callable[..., object], report_of: Callable[[Job], Report], job: Job
+) -> None:
+    report = report_of(job)
+    lost: list[str] = benchmark.pedantic(  # type: ignore[attr-defined]
+        lambda: list(_lost(report)), rounds=1
+    )
+    pairs = list(pairwise(report.ordinary))
+    changes = sum(not extends(*pair) for pair in pairs)
+    _table().row(job.name, "steps", len(pairs), changes, len(lost), "")
+    assert lost == []
+    assert changes <= len(report.session.projection.folds)
+    assert len(pairs) - changes >= job.prompts, "hardly a request went on from the one before"
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_a_summary_of_a_large_view_is_asked_for_with_the_prefix_the_cache_holds(
+    benchmark: Callable[..., object], report_of: Callable[[Job], Report], job: Job
+) -> None:
+    report = report_of(job)
+    pairs: list[tuple[Seen, Seen]] = benchmark.pedantic(  # type: ignore[attr-defined]
+        lambda: list(_large_summaries(report)), rounds=1
+    )
+    shares = [1 - uncached(summary) / view.prompt_tokens for view, summary in pairs]
+    lost = [round(share, 3) for share in shares if share < LEAST_CACHED]
+    as_text = len(report.summaries) - sum("tools" in seen.body for seen in report.summaries)
+    worst = f"{min(shares):.1%}" if shares else "none this large"
+    _table().row(job.name, f"summaries of ≥ {LARGE // 1000}k", len(shares), "", len(lost), worst)
+    _table().row(job.name, "summaries in text form", as_text, "", "", "")
+    assert shares, "no summary was asked for by going on from a large view"
+    assert lost == [], "cached shares of large views that a summary was asked for"
+
+
+def _large_summaries(report: Report) -> Iterator[tuple[Seen, Seen]]:
+    """Large views as last sent, and the request that went on from them for a summary."""
+    view: Seen | None = None
+    for seen in report.requests:
+        if not is_summary_request(seen.body):
+            view = seen
+        elif view is not None and view.prompt_tokens >= LARGE and "tools" in seen.body:
+            yield view, seen
+
+
+def _lost(report: Report) -> Iterator[str]:
+    """Requests that paid for a prefix an earlier one had paid for, where the view had not changed."""
+    before: Seen | None = None
+    summary_since = False
+    for seen in report.requests:
+        if is_summary_request(seen.body):
+            summary_since = True
+            continue
+        if before is not None:
+            if extends(before, seen) and not served(before, seen):
+                yield f"request {seen.nth}: {seen.cached_tokens:,} cached of {before.prompt_tokens:,} before"
+            elif not extends(before, seen) and not summary_since:
+                yield f"request {seen.nth} does not go on from request {before.nth}, and nothing was folded"
+        before, summary_since = seen, False
+
+
+def _table() -> Table:
+    return table(
+        "The prefix cache (every pair of requests of the reading jobs)",
+        *("job", "requests", "pairs", "view changes", "prefix lost", "worst cached"),
+    )

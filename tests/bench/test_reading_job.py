@@ -1,0 +1,70 @@
+"""What a fold costs: a job that reads ten times its window, every number taken from the server's log.
+
+A token that is read has to be sent uncached once: the ratio cannot fall below 1. What lies above it is what
+folding costs: summaries, and what is sent a second time after a fold.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from bench.tables import table
+from support.job import Job, Report
+
+MOST_UNCACHED = 1.25
+"""Input that no cache served, summaries included, for each token of the files."""
+
+JOBS = [
+    Job(window=32_768, prompts=6, reads=4, together=False),
+    Job(window=32_768, prompts=6, reads=4, together=True),
+    Job(window=131_072, prompts=10, reads=6, together=False),
+    Job(window=131_072, prompts=10, reads=6, together=True),
+]
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_a_job_many_times_the_window_is_read_whole_at_little_more_than_its_own_price(
+    benchmark: Callable[..., object], report_of: Callable[[Job], Report], job: Job
+) -> None:
+    report: Report = benchmark.pedantic(report_of, args=(job,), rounds=1)  # type: ignore[attr-defined]
+    _note(report)
+    assert report.refused == []
+    assert [seen.violations for seen in report.requests if seen.violations] == []
+    assert report.coverage.missing() == []
+    assert not any("give up" in answer for answer in report.answers)
+    assert len(report.session.projection.folds) >= job.prompts // 2
+    assert {fold.rung for fold in report.session.projection.folds} == {"strategy"}
+    assert report.rule_survives, "the rule of the first prompt is not in the last request"
+    assert report.ratio <= MOST_UNCACHED, f"{report.ratio:.3f} for each token read: {report.bill}"
+
+
+def _note(report: Report) -> None:
+    shown = table(
+        "The reading job (tokens by the server's own counter and log)",
+        *("job", "requests", "folds", "input", "uncached", "read", "ratio", "seen", "overflows", "rule"),
+    )
+    overflows = report.refused.count("too long")
+    shown.row(
+        report.job.name,
+        len(report.requests),
+        len(report.session.projection.folds),
+        f"{report.input:,}",
+        f"{report.uncached:,}",
+        f"{report.tokens_read:,}",
+        f"{report.ratio:.3f}",
+        f"{report.coverage.share:.2%}",
+        overflows,
+        "kept" if report.rule_survives else "LOST",
+    )
+    shown.note(f"ratio: uncached input for each token read, summaries included; at most {MOST_UNCACHED}")
+    bill = report.bill
+    paid = table(
+        "Who pays for the uncached input of the reading job",
+        *("job", "results", "system and tools", "talk", "sent again", "summaries"),
+    )
+    paid.row(
+        report.job.name,
+        *(f"{part / report.tokens_read:.3f}" for part in (bill.results, bill.heads, bill.talk)),
+        *(f"{part / report.tokens_read:.3f}" for part in (bill.again, bill.summaries)),
+    )
+    paid.note("for each token read; `sent again`: the kept tail after a fold")

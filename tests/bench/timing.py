@@ -1,0 +1,52 @@
+"""Times of many single calls: their middle, and their slow end. Seconds."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Times:
+    seconds: tuple[float, ...]
+    """Sorted."""
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> "Times":
+        return cls(tuple(sorted(seconds)))
+
+    @property
+    def median(self) -> float:
+        return self.seconds[len(self.seconds) // 2]
+
+    @property
+    def p99(self) -> float:
+        return self.seconds[min(len(self.seconds) - 1, len(self.seconds) * 99 // 100)]
+
+    @property
+    def worst(self) -> float:
+        return self.seconds[-1]
+
+
+def times_of(work: Callable[[], object], rounds: int) -> Times:
+    """Each round timed by itself."""
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return Times.of(seconds)
+
+
+async def times_of_async(work: Callable[[], Awaitable[object]], rounds: int) -> Times:
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        await work()
+        seconds.append(time.perf_counter() - began)
+    return Times.of(seconds)
+
+
+def ms(seconds: float) -> str:
+    """As people read it: `0.012 ms`, `4.1 ms`, `310 ms`."""
+    value = seconds * 1000
+    return f"{value:.3f} ms" if value < 1 else f"{value:.1f} ms" if value < 100 else f"{value:,.0f} ms"

@@ -1,0 +1,322 @@
+"""The failure ladder: rung after rung until the view will do, every rung visible, nothing given up for nothing."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from foldline.compaction import (
+    WORDS,
+    CompactionContext,
+    CompactionFailed,
+    CompactionStrategy,
+    Proposal,
+    SummaryCompaction,
+    propose,
+)
+from foldline.context.budget import Budget
+from foldline.llm import LLMError
+from foldline.protocol import BaseMessage, Compaction, Kept, Reason, RequestRecord, Usage, events
+from support.history import History, call, history
+from support.invariants import broken
+from support.llm import ScriptedLLM, Step, overflow, refusal
+
+LINE = "what the command said, line after line: all is well\n"
+BUDGET = Budget(
+    window=16_384, reserve_tokens=2_048, keep_recent_tokens=700, max_summary_tokens=1_600, soft_ratio=0.75
+)
+
+
+def steps(count: int, lines: int, request: str = "read it all") -> History:
+    """One long turn: `count` reads of `lines` lines, each seen, then an answer."""
+    built = history().system("s").user(request)
+    for nth in range(count):
+        built.step("read", LINE * lines, path=f"{nth}.py")
+    return built
+
+
+async def climb(
+    built: History,
+    *script: Step,
+    reason: Reason = "threshold",
+    strategy: CompactionStrategy | None = None,
+    budget: Budget = BUDGET,
+    heard: list[events.CompactionProgress] | None = None,
+) -> Proposal | None:
+    return await propose(
+        built.projection(),
+        strategy=strategy or SummaryCompaction(),
+        llm=ScriptedLLM(*script),
+        budget=budget,
+        reason=reason,
+        progress=(lambda _: None) if heard is None else heard.append,
+    )
+
+
+async def committed(built: History, proposal: Proposal | None) -> Compaction:
+    """The fold in the history, every invariant checked; sizes as it said."""
+    assert proposal is not None
+    before = built.projection()
+    after = built.add(proposal.entry).projection()
+    assert broken(after) == []
+    assert after.tokens < before.tokens
+    assert proposal.after == tuple(
+        item.message if item.index != after.last_index else item.message.model_copy(update={"index": -1})
+        for item in after.view
+    )
+    return proposal.entry
+
+
+async def test_a_summariser_refused_as_too_long_is_asked_again_in_chunks() -> None:
+    built = steps(12, 60)
+    fold = await committed(built, await climb(built, overflow(), *(f"notes {n}" for n in range(9))))
+    assert fold.rung == "chunks"
+    assert fold.summary.startswith("notes")
+
+
+async def test_without_a_model_old_results_are_hidden_first() -> None:
+    built = steps(20, 60)
+    fold = await committed(built, await climb(built, refusal()))
+    assert (fold.rung, fold.strategy) == ("hide", "ToolResultHidingCompaction")
+    assert fold.summary == ""
+    fates = [built.projection().fate(index).kind for index in range(3, 43, 2)]
+    assert fates == ["hidden"] * 15 + ["live"] * 5
+
+
+async def test_where_hiding_is_not_enough_giants_are_clipped() -> None:
+    built = steps(5, 220)
+    fold = await committed(built, await climb(built, refusal()))
+    assert fold.rung == "clip"
+    assert {built.projection().fate(index).kind for index in (3, 5, 7, 9)} == {"clipped"}
+    assert built.projection().fate(11).kind == "live"  # no request has carried it yet
+
+
+async def test_where_nothing_is_left_to_clip_the_digest_folds() -> None:
+    built = history().system("s")
+    for turn in range(16):
+        built.turn(f"request {turn}", LINE * 60)
+    fold = await committed(built, await climb(built, refusal()))
+    assert (fold.rung, fold.strategy) == ("digest", "DigestCompaction")
+    assert "request 0" in fold.summary
+
+
+class KeepsAll:
+    """Writes a summary of the first turn and keeps everything else."""
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
+        return [ctx.history[0], *ctx.history[3:]]
+
+
+async def test_what_a_strategy_leaves_too_large_is_made_lighter_without_a_summary_of_a_summary() -> None:
+    built = history().system("s").turn("first", "one")
+    built.user("go on")
+    for nth in range(20):
+        built.step("read", LINE * 60, path=f"{nth}.py")
+    proposal = await climb(built, strategy=KeepsAll())
+    fold = await committed(built, proposal)
+    assert fold.rung == "hide"
+    assert built.projection().fate(1).kind == "truncated"
+
+
+async def test_no_turn_is_given_up_where_that_would_not_be_enough_either() -> None:
+    """Pinned results fill the window: neither hidden, clipped, digested nor left out."""
+    small = Budget(8_192, 1_024, 300, 800, 0.75)
+    built = history().system("s")
+    for turn in range(4):
+        built.user(f"pinned {turn}").step("read", LINE * 115, path=f"{turn}.py").assistant("kept")
+        built.edit("pin", built.last - 1)
+    for turn in range(4):
+        built.turn(f"request {turn}", LINE * 60)
+    built.user("and now?")
+    fold = await committed(built, await climb(built, "short notes", budget=small))
+    projection = built.projection()
+    assert fold.rung == "strategy"
+    assert "truncated" not in {projection.fate(entry.index).kind for entry in built.entries}
+    assert projection.view[-1].message.text == "and now?"
+
+
+async def test_truncated_turns_are_not_told_as_summarised() -> None:
+    class SummaryOfTheFirst:
+        async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
+            from foldline.compaction.summary_text import framed
+
+            return [ctx.history[0], framed("the first turn"), *ctx.history[3:]]
+
+    built = history().system("s").turn("first", LINE * 20)
+    for turn in range(16):
+        built.turn(f"request {turn}", LINE * 60)
+    built.user("and now?")
+    fold = await committed(built, await climb(built, strategy=SummaryOfTheFirst()))
+    projection = built.projection()
+    assert fold.rung == "truncate"
+    assert projection.fate(1).kind == "summarised"
+    assert projection.fate(3).kind == "truncated"
+    assert [item.kind for item in projection.view][:2] == ["system", "summary"]
+    assert projection.view[-1].message.text == "and now?"
+
+
+async def test_a_small_session_folded_by_hand_loses_no_result_to_a_failed_summary() -> None:
+    built = steps(6, 20).assistant("read")
+    fold = await committed(built, await climb(built, refusal(), reason="manual"))
+    assert fold.rung == "digest"
+    assert not any(isinstance(piece, Kept) and piece.fate for piece in fold.head)
+
+
+async def test_an_overflow_with_one_giant_result_that_nobody_saw_clips_it() -> None:
+    """The request that was to carry it was refused: clipped with a handle it still reaches the model."""
+    built = history().system("s").user("read it").step("read", LINE * 2_000, path="giant.log")
+    assert await climb(built, reason="threshold") is None
+    fold = await committed(built, await climb(built, reason="overflow"))
+    assert fold.rung == "clip"
+    assert built.projection().fate(3).kind == "clipped"
+    assert "history_read(3)" in built.projection().view[-1].message.text
+
+
+async def test_an_overflow_that_no_rung_cures_gives_nothing() -> None:
+    built = history().system("s").user(LINE * 2_000)
+    assert await climb(built, reason="overflow") is None
+
+
+async def test_every_rung_is_announced_with_the_reason_of_the_one_before() -> None:
+    built = history().system("s")
+    for turn in range(16):
+        built.turn(f"request {turn}", LINE * 60)
+    heard: list[events.CompactionProgress] = []
+    proposal = await climb(built, refusal(), heard=heard)
+    assert proposal is not None
+    assert proposal.troubles == ("The key was refused: check OPENAI_API_KEY.",)
+    told = [event for event in heard if event.detail]
+    assert [event.rung for event in told] == ["digest"]
+    assert told[0].detail == f"The key was refused: check OPENAI_API_KEY. Going on with: {WORDS['digest']}."
+
+
+async def test_a_strategy_of_somebody_else_may_raise_anything_and_is_named() -> None:
+    class Buggy:
+        async def compact(self, ctx: CompactionContext) -> None:
+            raise KeyError("oops")
+
+    class Rubbish:
+        async def compact(self, ctx: CompactionContext) -> list[str]:
+            return ["not a message"]
+
+    for strategy, said in ((Buggy(), "KeyError: 'oops'"), (Rubbish(), "Rubbish failed")):
+        built = history().system("s").turn("a", LINE * 60).turn("b", LINE * 60).user("and?")
+        proposal = await climb(built, strategy=strategy, reason="manual")  # type: ignore[arg-type]
+        assert proposal is not None
+        assert (proposal.entry.rung, said in proposal.troubles[0]) == ("digest", True)
+
+
+async def test_a_model_whose_window_holds_no_summary_is_not_asked() -> None:
+    built = history().system("s")
+    for turn in range(4):
+        built.turn(f"request {turn}", LINE * 30)
+    llm = ScriptedLLM(window=1_024)
+    proposal = await propose(
+        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+    )
+    assert proposal is not None
+    assert (proposal.entry.rung, llm.requests) == ("digest", [])
+    assert "compaction.model" in proposal.troubles[0]
+
+
+# --- the cache-preserving form ----------------------------------------------------------------------------
+
+
+def warm(cached: int = 900) -> History:
+    """A session whose provider has just served a request of it from its cache."""
+    built = history().system("s").user("earlier")
+    for nth in range(5):
+        built.step("read", LINE * 60, path=f"{nth}.py")
+    answer_usage = Usage(input=built.projection().tokens, output=20)
+    built.assistant("read", usage=answer_usage, model="scripted")
+    reported = Usage(input=1_000, cached=cached, output=20)
+    built.add(RequestRecord(index=built.last + 1, digest="", model="scripted", usage=reported))
+    return built.turn("small", "turn").user("and now?")
+
+
+async def test_a_warm_cache_is_used_the_view_up_to_the_cut_and_one_instruction_more() -> None:
+    built = warm()
+    llm = ScriptedLLM("notes from the cache")
+    proposal = await propose(
+        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+    )
+    fold = await committed(built, proposal)
+    [request] = llm.requests
+    view = [item.message for item in built.projection().view]
+    assert fold.summary.startswith("notes from the cache")
+    *prefix, instruction = request.messages
+    assert [message.index for message in prefix] == list(range(len(prefix)))
+    assert instruction.text.startswith("<summary-request>")
+    assert fold.first_kept_index > prefix[-1].index
+    assert view[0] == prefix[0]
+
+
+@pytest.mark.parametrize("cold", ["no cache reported", "another model", "the view has changed"])
+async def test_a_cold_cache_gets_the_text_form(cold: str) -> None:
+    built = warm(cached=0 if cold == "no cache reported" else 900)
+    llm = ScriptedLLM("notes")
+    if cold == "another model":
+        llm.info = type(llm.info)(id="another", window=100_000)
+    if cold == "the view has changed":
+        built.edit("hide", 3)
+    await propose(built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual")
+    assert ["<conversation>" in prompt for prompt in llm.prompts] == [True]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        LLMError("Unknown role.", status=400),
+        overflow(),
+        history().assistant("let me look", calls=[call("read", "c1", path="x")]).entries[0],
+    ],
+    ids=["refused", "too long", "a tool call"],
+)
+async def test_where_the_model_does_not_play_along_the_text_form_does_it(refused: Step) -> None:
+    built = warm()
+    llm = ScriptedLLM(refused, "notes")
+    proposal = await propose(
+        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+    )
+    assert proposal is not None
+    assert (proposal.entry.rung, proposal.entry.summary.split("\n")[0]) == ("strategy", "notes")
+    assert "<conversation>" in llm.prompts[1]
+
+
+async def test_a_failure_that_no_other_form_cures_is_not_tried_twice() -> None:
+    llm = ScriptedLLM(refusal())
+    built = warm()
+    proposal = await propose(
+        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+    )
+    assert proposal is not None
+    assert (proposal.entry.rung, len(llm.requests)) == ("digest", 1)
+
+
+async def test_focus_and_guidance_go_with_either_form() -> None:
+    from foldline.compaction import Wishes
+
+    for built in (warm(), warm(cached=0)):
+        llm = ScriptedLLM("notes")
+        await propose(
+            built.projection(),
+            strategy=SummaryCompaction(),
+            llm=llm,
+            budget=BUDGET,
+            reason="manual",
+            focus="the parser",
+            wishes=Wishes(guidance="name the tests", earlier_draft="the old draft"),
+        )
+        [prompt] = llm.prompts
+        assert "Additional focus: the parser" in prompt
+        assert "name the tests" in prompt
+        assert "<draft>\nthe old draft\n</draft>" in prompt
+
+
+async def test_a_fold_that_fails_on_every_rung_says_why() -> None:
+    class Refuses:
+        async def compact(self, ctx: CompactionContext) -> None:
+            raise CompactionFailed("my own reason")
+
+    built = history().system("s").user("only this")
+    with pytest.raises(CompactionFailed, match="my own reason"):
+        await climb(built, strategy=Refuses(), reason="manual")

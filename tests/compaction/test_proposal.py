@@ -1,0 +1,176 @@
+"""A proposal can be revised without a model call; what is previewed is what is applied."""
+
+import pytest
+
+from foldline.compaction import (
+    CompactionFailed,
+    DigestCompaction,
+    Proposal,
+    SummaryCompaction,
+    Wishes,
+    propose,
+)
+from foldline.compaction.summary_text import appendix_of
+from foldline.context.budget import Budget
+from foldline.context.cut import legal_positions
+from foldline.protocol import Edit
+from support.history import History, history, modified
+from support.invariants import broken
+from support.llm import ScriptedLLM
+
+LINE = "what the command said, line after line: all is well\n"
+BUDGET = Budget(
+    window=16_384, reserve_tokens=2_048, keep_recent_tokens=700, max_summary_tokens=1_600, soft_ratio=0.75
+)
+
+
+def session() -> History:
+    built = history().system("s")
+    for turn in range(3):
+        built.user(f"request {turn}: never touch table_{turn}")
+        built.step("edit", LINE * 60, path=f"src/part_{turn}.py", files=[modified(f"src/part_{turn}.py")])
+        built.assistant(f"Changed part {turn}, 3{turn} tests pass.")
+    return built.turn("almost there", LINE * 20).user("and now?")
+
+
+async def drafted(built: History, text: str = "## Goal\n- notes", wishes: Wishes | None = None) -> Proposal:
+    proposal = await propose(
+        built.projection(),
+        strategy=SummaryCompaction(),
+        llm=ScriptedLLM(always=text),
+        budget=BUDGET,
+        reason="manual",
+        wishes=wishes,
+    )
+    assert proposal is not None
+    return proposal
+
+
+def applied(built: History, proposal: Proposal) -> History:
+    """As the agent commits it: the pins first, then the entry."""
+    before = built.projection()
+    for caller in sorted({before.group(index)[0] for index in proposal.pins}):
+        built.add(Edit(target=caller, action="pin"))
+    built.add(proposal.entry)
+    after = built.projection()
+    assert broken(after) == []
+    shown = [message.text for message in proposal.after]
+    assert [item.message.text for item in after.view] == shown
+    return built
+
+
+async def test_the_text_can_be_edited_and_the_lists_from_the_history_stay() -> None:
+    built = session()
+    proposal = await drafted(built)
+    edited = proposal.revised(notes="## Goal\n- in my own words")
+    assert (edited.state, edited.notes) == ("edited", "## Goal\n- in my own words")
+    assert "<modified-files>\nsrc/part_0.py" in edited.entry.summary
+    assert edited.entry.summary.endswith(appendix_of(proposal.entry.summary))
+    assert edited.id != proposal.id
+    assert "in my own words" in applied(built, edited).projection().view[1].message.text
+
+
+async def test_an_edit_back_to_the_draft_is_the_draft() -> None:
+    proposal = await drafted(session())
+    assert proposal.revised(notes=proposal.notes).state == "current"
+
+
+@pytest.mark.parametrize("text", ["", "  \n ", LINE * 400])
+async def test_a_text_that_may_replace_nothing_is_refused(text: str) -> None:
+    proposal = await drafted(session())
+    with pytest.raises(CompactionFailed):
+        proposal.revised(notes=text)
+
+
+async def test_a_pin_keeps_the_whole_tool_group_verbatim_and_makes_no_draft_stale() -> None:
+    built = session()
+    proposal = await drafted(built)
+    assert built.projection().group(3) == (2, 3)
+    pinned = proposal.revised(pins=frozenset({3}))
+    assert (pinned.state, pinned.pins) == ("current", frozenset({2, 3}))
+    assert pinned.entry.tokens_after > proposal.entry.tokens_after
+    assert pinned.kept == proposal.kept + 2
+    projection = applied(built, pinned).projection()
+    assert [item.index for item in projection.view if item.pinned] == [2, 3]
+    assert [projection.fate(index).kind for index in (1, 2, 3)] == ["summarised", "live", "live"]
+
+
+async def test_pins_are_kept_in_the_order_of_the_conversation() -> None:
+    built = session()
+    proposal = (await drafted(built)).revised(pins=frozenset({9, 1, 6}))
+    projection = applied(built, proposal).projection()
+    assert [item.index for item in projection.view if item.pinned] == [1, 6, 7, 9]
+
+
+async def test_pinning_everything_that_was_folded_is_no_fold() -> None:
+    proposal = await drafted(session())
+    everything = frozenset(item.index for item in proposal.view)
+    with pytest.raises(CompactionFailed, match="not smaller"):
+        proposal.revised(pins=everything)
+
+
+async def test_a_pin_taken_back_gives_the_same_fold_again() -> None:
+    proposal = await drafted(session())
+    again = proposal.revised(pins=frozenset({3})).revised(pins=frozenset())
+    assert (again.entry, again.after) == (proposal.entry, proposal.after)
+
+
+async def test_a_moved_cut_makes_the_draft_stale_and_moves_the_numbers_at_once() -> None:
+    proposal = await drafted(session())
+    messages = [item.message for item in proposal.view]
+    places = [messages[at].index for at in legal_positions(messages)]
+    assert proposal.cut is not None
+    earlier = places[places.index(proposal.cut.first_kept_index) - 2]
+    moved = proposal.moved(earlier)
+    assert (moved.state, moved.cut and moved.cut.first_kept_index) == ("stale", earlier)
+    assert moved.outline.folded < proposal.outline.folded
+    assert moved.outline.kept_tokens > proposal.outline.kept_tokens
+    assert moved.outline.tokens_after > proposal.outline.tokens_after
+    assert moved.entry.summary == proposal.entry.summary
+
+
+async def test_a_cut_that_is_not_legal_is_refused() -> None:
+    proposal = await drafted(session())
+    for index in (0, 1, 99):
+        with pytest.raises(CompactionFailed, match=f"at entry {index}"):
+            proposal.moved(index)
+
+
+async def test_a_new_draft_keeps_to_the_cut_and_the_pins_the_reader_chose() -> None:
+    built = session()
+    wishes = Wishes(first_kept_index=9, pins=frozenset({2, 3}))
+    proposal = await drafted(built, wishes=wishes)
+    assert proposal.entry.first_kept_index == 9
+    projection = applied(built, proposal).projection()
+    assert [item.index for item in projection.view[1:4]] == [projection.last_index, 2, 3]
+
+
+async def test_the_audit_follows_the_text_and_the_pins() -> None:
+    built = session()
+    bare = await drafted(built, "## Goal\n- go on")
+    lost = {item.text for item in bare.audit.lost}
+    assert any("part_1.py" in text or "31 tests" in text for text in lost)
+    assert (bare.entry.facts, bare.entry.lost) == (bare.audit.facts, len(bare.audit.lost))
+    told = bare.revised(notes="\n".join(["## Goal", *(f"- {text}" for text in lost)]))
+    assert len(told.audit.lost) < len(bare.audit.lost)
+
+
+async def test_outline_and_entry_tell_the_same_size() -> None:
+    proposal = await drafted(session())
+    assert proposal.outline.tokens_after == proposal.entry.tokens_after
+    pinned = proposal.revised(pins=frozenset({3}))
+    assert pinned.outline.tokens_after == pinned.entry.tokens_after
+
+
+async def test_a_fold_without_a_cut_or_a_text_says_what_it_cannot() -> None:
+    built = history().system("s").user("read").step("read", LINE * 400, path="x").assistant("seen")
+    proposal = await propose(
+        built.projection(), strategy=DigestCompaction(), llm=ScriptedLLM(), budget=BUDGET, reason="overflow"
+    )
+    assert proposal is not None
+    if proposal.cut is None:
+        with pytest.raises(CompactionFailed, match="no cut to move"):
+            proposal.moved(1)
+    if not proposal.editable:
+        with pytest.raises(CompactionFailed, match="cannot be edited"):
+            proposal.revised(notes="mine")

@@ -1,0 +1,62 @@
+"""Folding keeps every piece of a text findable; a query is words and phrases, and never an error."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldline.context.matching import excerpt, fold, parse_query
+
+
+@given(st.text(), st.text())
+def test_texts_are_folded_character_by_character(one: str, other: str) -> None:
+    assert fold(one + other) == fold(one) + fold(other)
+    assert len(fold(one)) >= len(one)
+    fold(one).encode()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Port", "pORT"),
+        ("ＡＢＣ（１）", "abc(1)"),
+        ("é", "e\u0301"),
+        ("Straße", "STRASSE"),
+        ("한", "\u1112\u1161\u11ab"),
+    ],
+)
+def test_what_looks_alike_is_alike(one: str, other: str) -> None:
+    assert fold(one) == fold(other)
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("Port  5433", ("port", "5433")),
+        ("a　b", ("a", "b")),  # an ideographic space
+        ("port port", ("port",)),
+        ('the "exit code" 1', ("the", "exit code", "1")),
+        ('"exit code": 1', ('"exit', 'code":', "1")),
+        ('say"hi there"', ('say"hi', 'there"')),
+        ('5" disk', ('5"', "disk")),
+        ('""', ('""',)),
+        ("  ", ("  ",)),
+        ("", ()),
+    ],
+)
+def test_a_query_is_words_and_quoted_phrases(query: str, terms: tuple[str, ...]) -> None:
+    assert parse_query(query).terms == terms
+
+
+def test_a_text_is_looked_at_where_the_whole_query_stands_else_at_its_rarest_word() -> None:
+    text = "row 15 of rows, row 1, row 2, row 1"
+    assert parse_query("row 1,").place_in(text) == text.index("row 1,")
+    assert parse_query("row 2").place_in(text) == text.index("row 2")
+    assert parse_query("rows row").place_in(text) == text.index("rows")
+
+
+@given(st.text(st.sampled_from("aß ﬃ\n端"), min_size=1), st.data())
+def test_an_excerpt_holds_the_character_it_is_about(text: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(text) - 1))
+    shown = excerpt(text, fold(text), len(fold(text[:at])))
+    assert shown.line == text[:at].count("\n") + 1
+    assert text[at] in shown.text or text[at].isspace()

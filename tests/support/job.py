@@ -1,0 +1,197 @@
+"""The reading job: a rule, then prompt after prompt to read large files, through a window far too small.
+
+The real agent, the real read tool and the real client, against the test server in its own process. What it
+came to is read off the server's log alone.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from foldline.history import Session
+from foldline.llm.openai_client import OpenAIChat
+from support.agents import agent_in
+from support.job_files import Coverage, make_files
+from support.job_reader import ONE_BY_ONE, TOGETHER, is_summary_request
+from support.server_checks import CACHE_STEP, count, request_tokens, text_of
+from support.server_process import Seen, running_server
+
+SCRIPT = [{"answer": {"builtin": "reader"}}]
+RULE = (
+    "Never write to the folder vendored/third-party, and always run `make check-all` "
+    "before you say that something works."
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    window: int
+    """Tokens."""
+    prompts: int
+    reads: int
+    """Files that each prompt asks for."""
+    together: bool
+    """All reads of a prompt in one step, or one a step."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.window // 1024}k, {self.prompts} x {self.reads} reads, {self._order}"
+
+    @property
+    def _order(self) -> str:
+        return TOGETHER if self.together else ONE_BY_ONE
+
+    async def run(self, folder: Path) -> "Report":
+        """Runs it in an empty folder, to the end."""
+        files = make_files(folder / "project", self.prompts * self.reads)
+        with running_server(window=self.window, script=SCRIPT, strict=True) as server:
+            llm = OpenAIChat(model=server.model, base_url=server.base_url, window=self.window)
+            agent, _ = agent_in(folder / "project", llm)
+            try:
+                answers = [(await agent.prompt(prompt)).text for prompt in self._asked(files)]
+            finally:
+                await agent.aclose()
+            return Report(self, files, answers, server.requests(), agent.session)
+
+    def _asked(self, files: Sequence[Path]) -> Iterator[str]:
+        for number in range(self.prompts):
+            names = [path.name for path in files[number * self.reads :][: self.reads]]
+            rule = f" {RULE}" if number == 0 else ""
+            yield f"Read {', '.join(names)} {self._order} and say what is out of place.{rule}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a job came to, by the server's log."""
+
+    job: Job
+    files: list[Path]
+    answers: list[str]
+    requests: list[Seen]
+    session: Session
+
+    @cached_property
+    def refused(self) -> list[str]:
+        """Why requests were refused: overflow, or anything else."""
+        return [seen.rejected for seen in self.requests if seen.rejected]
+
+    @cached_property
+    def summaries(self) -> list[Seen]:
+        return [seen for seen in self.requests if is_summary_request(seen.body)]
+
+    @cached_property
+    def ordinary(self) -> list[Seen]:
+        return [seen for seen in self.requests if not is_summary_request(seen.body) and not seen.rejected]
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """What tool results carried to the model in ordinary requests."""
+        seen = Coverage(self.files)
+        sent = dict.fromkeys(
+            text_of(message["content"])
+            for request in self.ordinary
+            for message in request.messages
+            if message["role"] == "tool"
+        )
+        for text in sent:
+            seen.add(text)
+        return seen
+
+    @cached_property
+    def tokens_read(self) -> int:
+        """Tokens of all files, by the server's own counter."""
+        return sum(count(path.read_text(encoding="utf-8")) for path in self.files)
+
+    @property
+    def input(self) -> int:
+        return sum(seen.prompt_tokens for seen in self.requests)
+
+    @property
+    def uncached(self) -> int:
+        """Input not served by the prefix cache, summaries included."""
+        return sum(map(uncached, self.requests))
+
+    @property
+    def ratio(self) -> float:
+        return self.uncached / self.tokens_read
+
+    @property
+    def rule_survives(self) -> bool:
+        return any(RULE in text_of(message.get("content")) for message in self.ordinary[-1].messages)
+
+    @cached_property
+    def bill(self) -> "Bill":
+        return _bill(self.requests)
+
+
+@dataclass
+class Bill:
+    """Who pays for the input that no cache served, in tokens."""
+
+    results: int = 0
+    """Tool results in the first ordinary request that carries them."""
+    heads: int = 0
+    """System messages, and the tool schemas once."""
+    talk: int = 0
+    """Prompts, answers and calls, the first time."""
+    again: int = 0
+    """What an earlier ordinary request has carried already: the kept tail after a fold."""
+    summaries: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"results {self.results:,}, heads {self.heads:,}, talk {self.talk:,}, "
+            f"sent again {self.again:,}, summaries {self.summaries:,}"
+        )
+
+
+def _bill(requests: Sequence[Seen]) -> Bill:
+    bill = Bill()
+    known: set[str] = set()
+    for seen in requests:
+        if seen.rejected:
+            continue
+        if is_summary_request(seen.body):
+            bill.summaries += uncached(seen)
+            continue
+        new = [(message, text) for message in seen.messages if (text := json.dumps(message)) not in known]
+        known.update(text for _, text in new)
+        paid = uncached(seen)
+        for message, _ in reversed(new):
+            # What is new stands at the end; the rest of what is paid was sent before.
+            tokens = min(paid, tokens_of(message))
+            paid -= tokens
+            match message["role"]:
+                case "tool":
+                    bill.results += tokens
+                case "system":
+                    bill.heads += tokens
+                case _:
+                    bill.talk += tokens
+        if len(known) == len(new):
+            bill.heads += paid
+        else:
+            bill.again += paid
+    return bill
+
+
+def tokens_of(message: dict[str, Any]) -> int:
+    return len(request_tokens({"messages": [message]}))
+
+
+def uncached(seen: Seen) -> int:
+    return seen.prompt_tokens - seen.cached_tokens
+
+
+def extends(earlier: Seen, later: Seen) -> bool:
+    """Whether a request is an earlier one with messages added at its end, tools unchanged."""
+    before = earlier.messages
+    return later.messages[: len(before)] == before and later.body.get("tools") == earlier.body.get("tools")
+
+
+def served(earlier: Seen, later: Seen) -> bool:
+    """Whether the cache served all whole blocks of the earlier request."""
+    return later.cached_tokens >= earlier.prompt_tokens // CACHE_STEP * CACHE_STEP

@@ -1,0 +1,206 @@
+"""The Compact preview in a bare program, and proposals made by the real engine to show in it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from textual import on
+from textual.app import App
+
+from foldline.compaction import CompactionStrategy, Proposal, SummaryCompaction, propose
+from foldline.context.budget import Budget
+from foldline.protocol import Reason, Usage
+from foldline.tui.preview import (
+    ApplyWanted,
+    CancelWanted,
+    Closed,
+    CutMoved,
+    DiscardWanted,
+    EntryWanted,
+    FocusAdded,
+    NotesEdited,
+    PinsChosen,
+    PreviewMessage,
+    PreviewScreen,
+    PreviewState,
+    RedraftWanted,
+)
+from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+from support.chat_app import Clock
+from support.history import call, modified, read
+from support.llm import ScriptedLLM, Step, answer
+from support.stories import Story
+
+BUDGET = Budget(
+    window=16_384, reserve_tokens=2_048, keep_recent_tokens=700, max_summary_tokens=1_600, soft_ratio=0.75
+)
+LONG = "what the command said, line after line: all is well\n" * 60
+"""About 800 tokens."""
+NOTES = """## Goal
+POST /orders idempotent per customer
+
+## Progress · Done
+- src/shop/orders/service.py: two transactions, both retries pass, which is why there are two orders
+
+## Next Steps
+1. the same for cancel
+2. docs, changelog"""
+
+
+def orders() -> Story:
+    """Three turns to fold, each with a fact of its own, and one with two steps that stays."""
+    story = Story().system("You are careful.").instructions("Money is counted in cents.")
+    story.user("Contract with the mobile team: the key is a UUID").assistant("Noted.")
+    story.edit("pin", 2)
+    story.user("Measure the endpoint. Never touch the payments table.")
+    story.tool(
+        "bash", LONG + "p95 412 ms", command="k6 run --vus 50 load.js", brief="exit 0", said="I measure."
+    )
+    story.assistant("p95 is 412 ms with 50 users.")
+    story.user("Try the migration on staging")
+    story.tool(
+        "bash",
+        LONG + "asyncpg.exceptions.LockNotAvailableError: could not obtain lock",
+        command='PGOPTIONS="-c lock_timeout=2s" alembic upgrade head',
+        brief="exit 1",
+        said="I try it.",
+    )
+    story.assistant("It needs `OrderReplayed` and a lock timeout.")
+    story.user("Fix the service")
+    story.tool(
+        "read",
+        LONG,
+        path="src/shop/orders/service.py",
+        files=[read("src/shop/orders/service.py")],
+        brief="60 lines",
+    )
+    story.assistant(
+        "two changes",
+        calls=[call("edit", path="src/shop/orders/service.py"), call("write", path="migrations/0042.py")],
+    )
+    story.answer("done", brief="+9 −6", files=[modified("src/shop/orders/service.py", 9, 6)])
+    story.answer("done", brief="24 lines", files=[modified("migrations/0042.py", 24)])
+    return story.assistant("Done. A retry now gets the first order back.")
+
+
+async def proposed(
+    story: Any,
+    *script: Step,
+    strategy: CompactionStrategy | None = None,
+    budget: Budget = BUDGET,
+    reason: Reason = "threshold",
+    focus: str | None = None,
+    overhead: int = 0,
+    model: str = "scripted",
+) -> Proposal:
+    """What the engine makes of a story; without a script the model writes `NOTES`."""
+    llm = ScriptedLLM(*script, always=answer(NOTES, usage=Usage(input=9_700, cached=9_400, output=90)))
+    llm.info = replace(llm.info, id=model)
+    made = await propose(
+        story.projection(),
+        strategy=strategy or SummaryCompaction(),
+        llm=llm,
+        budget=budget,
+        reason=reason,
+        focus=focus,
+        overhead=overhead,
+    )
+    assert made is not None
+    return made
+
+
+def index_of(proposal: Proposal, words: str) -> int:
+    """The entry of the view that begins with these words."""
+    return next(item.index for item in proposal.view if item.message.text.startswith(words))
+
+
+class PreviewApp(App[None]):
+    """The smallest program around a preview; what that posts is kept, and carried out where that asks no
+    model, as the program does it."""
+
+    ENABLE_COMMAND_PALETTE = False
+    ESCAPE_TO_MINIMIZE = False
+
+    def __init__(self, state: PreviewState, *, clock: Clock | None = None, revises: bool = True) -> None:
+        super().__init__(ansi_color=True)
+        self.clock = clock or Clock()
+        self.preview = PreviewScreen("shop-api ▸ Idempotent orders", clock=self.clock, state=state)
+        self.revises = revises
+        self.posted: list[PreviewMessage] = []
+        for theme in load_themes():
+            self.register_theme(theme)
+        self.theme = DEFAULT_THEME
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return ROLE_DEFAULTS
+
+    async def on_mount(self) -> None:
+        await self.push_screen(self.preview)
+
+    def show(self, **changes: object) -> None:
+        self.preview.show(replace(self.preview.state, **changes))
+
+    def revise(self, change: Callable[[Proposal], Proposal]) -> None:
+        made = self.preview.state.proposal
+        if self.revises and made is not None:
+            self.show(proposal=change(made))
+
+    @on(CutMoved)
+    def _cut(self, event: CutMoved) -> None:
+        self.posted.append(event)
+        self.revise(lambda made: made.moved(event.first_kept_index))
+
+    @on(NotesEdited)
+    def _notes(self, event: NotesEdited) -> None:
+        self.posted.append(event)
+        self.revise(lambda made: made.revised(notes=event.text))
+
+    @on(PinsChosen)
+    def _pins(self, event: PinsChosen) -> None:
+        self.posted.append(event)
+        self.revise(lambda made: made.revised(pins=event.pins))
+
+    @on(FocusAdded)
+    def _focus(self, event: FocusAdded) -> None:
+        self.posted.append(event)
+        made = self.preview.state.proposal
+        if self.revises and made is not None:
+            self.show(proposal=made.outdated(), focus=event.focus)
+
+    @on(RedraftWanted)
+    @on(ApplyWanted)
+    @on(DiscardWanted)
+    @on(CancelWanted)
+    @on(EntryWanted)
+    @on(Closed)
+    def _keep(self, event: PreviewMessage) -> None:
+        self.posted.append(event)
+
+
+def chinese_orders() -> Story:
+    """The same kind of session in Chinese."""
+    story = (
+        Story()
+        .system("你是一个编程助手。")
+        .user("移动端重试仍然会产生两个订单。先找出原因,绝对不要碰支付表。")
+    )
+    for number in range(3):
+        path = f"源代码/订单/服务模块{number}.py"
+        story.tool(
+            "read",
+            "订单服务的一行代码\n" * 90,
+            path=path,
+            files=[read(path)],
+            brief="九十行",
+            said="先读取 👩‍💻",
+        )
+    story.assistant("运行 `pytest -k 重试` 失败:p95 412 ms。")
+    story.user("好的,就这样做。e\u0301 🇨🇳")
+    story.tool("bash", "通过\n" * 60, command="运行 全部 测试 --详细", brief="通过 31 个", said="运行测试")
+    return story.assistant("完成。重试现在返回第一个订单。")
+
+
+CHINESE_NOTES = """## 目标
+每个客户的订单都要幂等,重试返回第一个订单,而不是再下一个新的订单,也不碰支付表
+## 进展
+- 源代码/订单/服务模块0.py:键在一个事务中查询,订单在另一个事务中插入,所以两次重试都会通过"""

@@ -1,0 +1,129 @@
+"""A process that starts sessions' writers and kills them: `killing.py` tells it when. See there.
+
+Run as a script. It imports everything once and forks, so that a round costs milliseconds; it starts no thread
+itself. A writer works on a session as the agent does, and notes in a journal what each append will come to
+before it begins, and that it has ended.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import aiofiles  # noqa: F401 - imported once here, not by each writer
+import filelock  # noqa: F401
+
+from foldline.agent import Agent
+from foldline.history import Session
+from foldline.llm.offline import OfflineLLM
+from foldline.protocol import AssistantMessage, Entry, UserMessage, operations, text_parts
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.killing import JOURNAL, states_of
+
+
+class JournalledSession(Session):
+    """A session that says in a file beside it what it is about to write, and when it has."""
+
+    async def _commit(self, numbered: Sequence[Entry], durable: bool) -> None:
+        self._note({"types": [entry.type for entry in numbered], "states": states_of(self, numbered)})
+        await super()._commit(numbered, durable)
+        self._note({"done": True})
+
+    def _note(self, record: dict[str, Any]) -> None:
+        assert self.path is not None
+        with (self.path.parent / JOURNAL).open("ab", buffering=0) as journal:
+            journal.write(json.dumps(record).encode() + b"\n")
+
+
+async def work(folder: Path, chance: random.Random) -> None:
+    """What a person and an agent do with a session, until somebody kills it."""
+    session = JournalledSession.open(folder)
+    assert isinstance(session, JournalledSession)
+    agent = Agent(session, llm=OfflineLLM(pace=0), approvals="all")
+    while True:
+        doing = chance.choice([prompt, prompt, fold, fold, apply_a_proposal, undo, pin])
+        finished = await doing(agent, chance)
+        if finished is not None and finished.outcome == "failed":
+            session._note({"failed": finished.error})
+
+
+async def done(agent: Agent, operation: operations.Operation) -> Any:
+    return await agent.executor.wait_for(agent.executor.submit(operation))
+
+
+async def prompt(agent: Agent, chance: random.Random) -> Any:
+    """Where folds were taken back, the window is full, and the user makes room first."""
+    if agent.desk.past_soft_mark:
+        return await fold(agent, chance)
+    text = " ".join(f"Point {chance.randrange(10**6)} of what is to be kept in mind." for _ in range(150))
+    return await done(agent, operations.RunAgent(parts=text_parts(text)))
+
+
+async def fold(agent: Agent, chance: random.Random) -> Any:
+    return await done(agent, operations.CompactSession(reason="manual"))
+
+
+async def apply_a_proposal(agent: Agent, chance: random.Random) -> Any:
+    finished = await done(agent, operations.CompactSession(reason="manual", preview=True))
+    proposal = agent.desk.review.proposal
+    if proposal is None:
+        return finished
+    await agent.desk.review.revise(
+        operations.ReviseProposal(proposal=proposal.id, pins=(chance.choice(proposal.view).index,))
+    )
+    assert agent.desk.review.proposal is not None
+    return await done(agent, operations.ApplyProposal(proposal=agent.desk.review.proposal.id))
+
+
+async def undo(agent: Agent, chance: random.Random) -> Any:
+    folds = agent.session.projection.compactions()
+    if not folds or agent.session.projection.undo_refusal(folds[-1].index) is not None:
+        return None
+    return await done(agent, operations.UndoCompaction())
+
+
+async def pin(agent: Agent, chance: random.Random) -> Any:
+    items = [
+        item
+        for item in agent.session.projection.view
+        if isinstance(item.message, UserMessage | AssistantMessage) and not item.written
+    ]
+    if not items:
+        return None
+    item = chance.choice(items)
+    action = "unpin" if item.pinned else "pin"
+    return await done(agent, operations.EditView(target=item.index, action=action))
+
+
+def killed_after(folder: Path, seed: str, seconds: float) -> int:
+    """Let a writer work for so long, and kill it; its wait status."""
+    writer = os.fork()
+    if not writer:
+        try:
+            asyncio.run(work(folder, random.Random(seed)))
+        except BaseException:  # noqa: BLE001 - told here: it is not to go on as another server
+            traceback.print_exc()
+        finally:
+            os._exit(70)
+    time.sleep(seconds)
+    os.kill(writer, signal.SIGKILL)
+    return os.waitpid(writer, 0)[1]
+
+
+def main() -> None:
+    for line in sys.stdin:
+        order = json.loads(line)
+        print(killed_after(Path(order["folder"]), order["seed"], order["seconds"]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""The edit keys under Pilot: what they ask for, what the row says before, and that only a live session has
+them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from rich.cells import cell_len
+from textual import on
+from textual.pilot import Pilot
+
+from foldline.context.projection import Projection
+from foldline.protocol import Edit, Entry, Undo, UserMessage, text_parts
+from foldline.tui.inspector import InspectorPanels, InspectorScreen
+from foldline.tui.inspector import prices as prices_module
+from foldline.tui.inspector.places import row_key
+from foldline.tui.messages import EditWanted, UndoWanted
+from support.agents import PATIENCE
+from support.stories import PanelsApp, Story, chinese, long_story, screen_rows, shop
+
+WIDE = (160, 44)
+
+
+class LiveApp(PanelsApp):
+    """A program that writes down at once what the panels ask for, as an idle agent does."""
+
+    def __init__(self, projection: Projection, *, live: bool = True, acts: bool = True) -> None:
+        super().__init__(projection, live=live)
+        self.asked: list[tuple[int, str]] = []
+        self._acts = acts
+
+    @on(EditWanted)
+    def edit(self, message: EditWanted) -> None:
+        self.asked.append((message.target, message.action))
+        self._write(Edit(target=message.target, action=message.action))
+
+    @on(UndoWanted)
+    def undo(self, message: UndoWanted) -> None:
+        self.asked.append((message.target, "undo"))
+        self._write(Undo(target=message.target))
+
+    def _write(self, entry: Entry) -> None:
+        if self._acts:
+            self.grow(entry)
+
+    def grow(self, entry: Entry) -> None:
+        projection = self.panels.projection
+        projection.append(entry.model_copy(update={"index": projection.last_index + 1}))
+        self.panels.refresh_from(projection)
+
+    @property
+    def row(self) -> str:
+        return screen_rows(self)[-2]
+
+
+@asynccontextmanager
+async def live(
+    story: Story, size: tuple[int, int] = WIDE, **options: bool
+) -> AsyncIterator[tuple[LiveApp, Pilot[None]]]:
+    app = LiveApp(story.projection(), **options)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        await app.workers.wait_for_complete()
+        yield app, pilot
+
+
+async def priced(app: LiveApp, pilot: Pilot[None], index: int) -> str:
+    """The row once it says what the keys would do to an entry."""
+    app.panels.history.view.cursor_to(row_key(index))
+    return await settled(app, pilot)
+
+
+async def settled(app: LiveApp, pilot: Pilot[None]) -> str:
+    await said(app.panels, pilot)
+    return app.row
+
+
+async def said(panels: InspectorPanels, pilot: Pilot[None]) -> None:
+    """Wait until the row says what the keys would do."""
+    async with asyncio.timeout(PATIENCE):
+        await pilot.pause()
+        while not panels.priced:
+            await asyncio.sleep(0.01)
+        await pilot.pause()
+
+
+def fated(projection: Projection, fate: str) -> int:
+    return next(
+        e.index
+        for e in projection.entries
+        if e.type == "tool_result" and projection.fate(e.index).kind == fate
+    )
+
+
+@pytest.mark.parametrize(
+    ("fate", "key", "action", "after"),
+    [
+        ("summarised", "r", "restore", "live"),
+        ("summarised", "p", "pin", "live"),
+        ("live", "z", "hide", "hidden"),
+        ("hidden", "z", "show", "live"),
+        ("live", "x", "drop", "dropped"),
+        ("dropped", "r", "restore", "live"),
+    ],
+)
+async def test_a_key_asks_for_its_edit_and_the_rail_follows(
+    fate: str, key: str, action: str, after: str
+) -> None:
+    async with live(shop()) as (app, pilot):
+        index = fated(app.panels.projection, fate)
+        await priced(app, pilot, index)
+        await pilot.press(key)
+        await settled(app, pilot)
+        assert app.asked == [(index, action)]
+        assert app.panels.projection.fate(index).kind == after
+        assert app.panels.history.view.cursor == row_key(index), "the cursor stays on its entry"
+
+
+async def test_the_same_key_pins_and_unpins() -> None:
+    async with live(shop()) as (app, pilot):
+        await priced(app, pilot, 4)
+        await pilot.press("p")
+        assert "p unpin ±0" in await settled(app, pilot)
+        await pilot.press("p")
+        await settled(app, pilot)
+        assert app.asked == [(4, "pin"), (4, "unpin")]
+
+
+async def test_u_takes_back_change_by_change_until_there_is_none() -> None:
+    async with live(shop()) as (app, pilot):
+        marks = [marker.index for marker in app.panels.projection.markers]
+        await priced(app, pilot, 4)
+        for _ in marks:
+            await pilot.press("u")
+            await settled(app, pilot)
+        assert len(app.asked) >= len(marks) and {action for _, action in app.asked} == {"undo"}
+        while app.panels.projection.markers:  # what a rewind had taken away came back with its undo
+            await pilot.press("u")
+            await settled(app, pilot)
+        await pilot.press("u")
+        await pilot.pause()
+        assert "Nothing to undo" in app.row
+
+
+async def test_the_llm_view_takes_the_same_keys() -> None:
+    async with live(shop()) as (app, pilot):
+        index = fated(app.panels.projection, "live")
+        await priced(app, pilot, index)
+        await pilot.press("2")
+        assert "x drop" in await settled(app, pilot)
+        await pilot.press("x")
+        await pilot.pause()
+        assert app.asked == [(index, "drop")]
+
+
+async def test_the_row_offers_nothing_but_the_undo_where_no_edit_applies() -> None:
+    async with live(shop()) as (app, pilot):
+        row = await priced(app, pilot, 0)
+        assert "u undo" in row and not any(word in row for word in (" pin", " drop", " hide", " restore"))
+        for key in "pzxr":
+            await pilot.press(key)
+            await pilot.pause()
+            assert "no edit applies" in app.row
+        assert not app.asked
+
+
+async def test_in_files_the_keys_say_where_they_work() -> None:
+    async with live(shop()) as (app, pilot):
+        await pilot.press("3", "x")
+        await pilot.pause()
+        assert "1 goes to History" in app.row and not app.asked
+
+
+async def test_letters_are_text_in_the_search_field() -> None:
+    async with live(shop()) as (app, pilot):
+        await pilot.press("/", "p", "x", "u")
+        assert app.finder.value == "pxu" and not app.asked
+
+
+async def test_while_the_agent_works_an_edit_says_when_it_comes() -> None:
+    async with live(shop(), acts=False) as (app, pilot):
+        app.panels.set_moment("request in flight", None)
+        index = fated(app.panels.projection, "live")
+        assert "after this turn:" in await priced(app, pilot, index)
+        await pilot.press("x")
+        await pilot.pause()
+        assert "drop" in app.row and app.row.rstrip().endswith("after this turn")
+        app.panels.set_moment("", None)
+        await pilot.press("down", "up")
+        assert "after this turn" not in await settled(app, pilot)
+
+
+async def test_growth_prices_the_place_anew_and_keeps_the_row_until_then() -> None:
+    async with live(shop()) as (app, pilot):
+        index = fated(app.panels.projection, "summarised")
+        before = await priced(app, pilot, index)
+        app.grow(UserMessage(parts=text_parts("more " * 2_000)))
+        assert not app.panels.priced
+        await pilot.pause()
+        assert "r restore" in app.row
+        after = await settled(app, pilot)
+        assert "r restore" in after and after != before, "the next request is larger now"
+
+
+async def test_a_moving_cursor_works_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices_module, "REST", 3600.0)
+    worked_out: list[int | None] = []
+    monkeypatch.setattr(prices_module, "offers", lambda _, index, __: worked_out.append(index))
+    async with live(shop()) as (app, pilot):
+        await pilot.press(*["up"] * 8)
+        assert not worked_out and not app.panels.priced
+        assert " undo" not in app.row
+
+
+async def test_a_long_history_is_worked_out_beside_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices_module, "LONG", 10)
+    async with live(long_story(400)) as (app, pilot):
+        assert "p pin ±0" in await priced(app, pilot, 201)
+        assert not app.panels.projection.pins, "the history that is shown is not touched"
+
+
+async def test_what_was_worked_out_for_a_moment_that_has_passed_is_not_shown() -> None:
+    async with live(shop()) as (app, pilot):
+        prices = app.panels._prices
+        assert prices is not None
+        index = fated(app.panels.projection, "live")
+        await priced(app, pilot, index)
+        passed = prices._moment
+        app.grow(UserMessage(parts=text_parts("more")))
+        assert passed is not None and prices._moment != passed
+        prices._work_out(passed, index)
+        assert not prices.known
+
+
+async def test_a_read_only_inspector_has_none_of_these_keys() -> None:
+    async with live(shop(), live=False) as (app, pilot):
+        app.panels.history.view.cursor_to(row_key(fated(app.panels.projection, "summarised")))
+        await pilot.press(*"pzxru")
+        await pilot.pause()
+        assert not app.asked
+        shown = "\n".join(screen_rows(app)[-2:])
+        assert not any(word in shown for word in ("pin", "hide", "drop", "restore", "undo"))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 44)])
+async def test_the_rows_stay_straight_in_chinese(size: tuple[int, int]) -> None:
+    async with live(chinese(), size) as (app, pilot):
+        for entry in app.panels.projection.entries:
+            if app.panels.history.view.index_of(row_key(entry.index)) is not None:
+                await priced(app, pilot, entry.index)
+                assert {cell_len(row) for row in screen_rows(app)} == {size[0]}
+
+
+async def test_the_screen_passes_on_what_runs_and_the_threshold() -> None:
+    projection = chinese().projection()
+    screen = InspectorScreen(projection, "订单", 0, True, threshold=10**9, activity="request in flight")
+    app = LiveApp(projection)
+    async with app.run_test(size=WIDE) as pilot:
+        await app.push_screen(screen)
+        await said(screen.panels, pilot)
+        assert "after this turn" in screen_rows(app)[-2]
+        assert "over the threshold" not in screen_rows(app)[-2]
+        screen.refresh_from(projection, threshold=500)
+        await said(screen.panels, pilot)
+        assert "after this turn" not in screen_rows(app)[-2]
+        assert "over the threshold" in screen_rows(app)[-2]
+        await pilot.press("?")
+        await pilot.pause()
+        assert "Brings an entry and its tool group back" in "\n".join(screen_rows(app))

@@ -1,0 +1,163 @@
+"""What would be: sizes agree with the proposal's, places are legal, rows say what stays and what goes."""
+
+from dataclasses import replace
+
+import pytest
+
+from foldline.compaction import DigestCompaction, ToolResultHidingCompaction, plan
+from foldline.tui.preview.cut_rows import CUT_KEY, HELD_KEY, cut_rows
+from foldline.tui.preview.outlook import Outlook, outlook_of
+from foldline.tui.preview.state import PreviewState
+from foldline.tui.preview.words import draft_state
+from support import scenes
+from support.history import call
+from support.previews import BUDGET, LONG, index_of, orders, proposed
+from support.stories import Story
+
+
+def seen(**fields: object) -> Outlook:
+    outlook = outlook_of(PreviewState(**fields))
+    assert outlook is not None
+    return outlook
+
+
+def words(outlook: Outlook, held: str | None = None) -> list[str]:
+    return [
+        f"{row.kind} {row.index if row.index is not None else ''}".strip() for row in cut_rows(outlook, held)
+    ]
+
+
+async def test_the_sizes_are_those_of_the_proposal() -> None:
+    made = await proposed(orders(), overhead=900)
+    for proposal in (made, made.moved(index_of(made, "Try"))):
+        outlook, outline = seen(proposal=proposal), proposal.outline
+        assert (outlook.folded, outlook.kept) == (outline.folded_tokens, outline.kept_tokens)
+        assert outlook.after == outline.tokens_after
+
+
+async def test_the_rows_add_up_to_the_numbers_of_the_cut() -> None:
+    outlook = seen(proposal=await proposed(orders(), overhead=900))
+    rows = cut_rows(outlook)
+    assert sum(row.tokens or 0 for row in rows if row.gone) == pytest.approx(outlook.folded, abs=len(rows))
+    cut = next(at for at, row in enumerate(rows) if row.key == CUT_KEY)
+    below = sum(row.tokens or 0 for row in rows[cut:])
+    assert below == pytest.approx(outlook.kept_below, abs=len(rows))
+
+
+async def test_turns_above_the_cut_are_closed_and_those_below_are_open() -> None:
+    outlook = seen(proposal=await proposed(orders()))
+    assert words(outlook, "and cancel") == [
+        "preamble",
+        "pin 2",
+        "turn 3",
+        "turn 5",
+        "turn 9",
+        "cut",
+        "turn 13",
+        "step 14",
+        "step 16",
+        "step 19",
+        "held",
+    ]
+
+
+async def test_a_turn_that_the_cut_divides_is_open_on_both_sides_and_keeps_its_request() -> None:
+    made = await proposed(orders())
+    rows = {row.index: row for row in cut_rows(seen(proposal=made.moved(16)))}
+    assert (rows[13].fate, rows[14].fate, rows[16].fate) == ("live", "summarised", "live")
+    assert [row.index for row in cut_rows(seen(proposal=made.moved(16)))].index(16) > list(rows).index(14)
+
+
+async def test_legal_places_are_those_where_the_engine_can_cut_and_each_folds_something_else() -> None:
+    made = await proposed(orders())
+    outlook = seen(proposal=made)
+    folded = [made.moved(outlook.index_at(place)).outline.folded_tokens for place in outlook.legal]
+    assert folded == [outlook.size_folded_at(place) for place in outlook.legal]
+    assert len(set(folded)) == len(folded) and folded == sorted(folded)
+
+
+async def test_behind_a_request_there_is_no_place_of_its_own() -> None:
+    made = await proposed(orders())
+    outlook = seen(proposal=made)
+    assert [outlook.index_at(place) for place in outlook.legal] == [5, 8, 9, 12, 13, 16, 19]
+
+
+async def test_pinning_costs_what_the_proposal_grows_by() -> None:
+    made = await proposed(orders())
+    outlook = seen(proposal=made)
+    for index in (6, 10, 12):
+        grown = made.revised(pins=frozenset({index})).outline.tokens_after
+        assert grown - made.outline.tokens_after == pytest.approx(outlook.cost_of_pinning([index]), abs=1)
+
+
+async def test_a_pinned_tool_group_is_a_row_of_its_own() -> None:
+    made = (await proposed(orders())).revised(pins=frozenset({6}))
+    rows = {row.index: row for row in cut_rows(seen(proposal=made))}
+    assert rows[6].kind == "pin" and rows[6].pinned and rows[6].indices == (6, 7)
+    assert 6 not in rows[5].indices
+
+
+async def test_the_weights_of_both_bars_are_the_sizes_beside_them() -> None:
+    made = await proposed(scenes.shop_api(), budget=BUDGET)
+    outlook = seen(proposal=made)
+    assert outlook.weights_after().total == pytest.approx(outlook.after, abs=4)
+    now = outlook.weights_now()
+    assert now.folding > 0 and now.summaries > 0 and now.system > 0
+
+
+async def test_an_earlier_summary_goes_into_the_draft() -> None:
+    made = await proposed(scenes.shop_api())
+    row = next(row for row in cut_rows(seen(proposal=made)) if row.kind == "summary")
+    assert "goes into the draft" in row.words and row.fate == "summarised"
+
+
+async def test_results_that_would_be_hidden_have_their_letter_and_their_old_weight() -> None:
+    made = await proposed(orders(), strategy=ToolResultHidingCompaction(), reason="manual")
+    changed = [row for row in cut_rows(seen(proposal=made)) if row.fate == "hidden"]
+    assert changed and all(row.remark.endswith("k, hidden") for row in changed)
+
+
+async def test_a_strategy_without_a_cut_says_so() -> None:
+    made = await proposed(orders(), strategy=DigestCompaction())
+    rows = cut_rows(seen(proposal=replace(made, cut=None)), strategy="DigestCompaction")
+    assert "DigestCompaction decides itself what stays" in next(
+        row.words for row in rows if row.kind == "note"
+    )
+    assert CUT_KEY not in [row.key for row in rows]
+
+
+async def test_before_there_is_a_draft_the_plan_is_shown() -> None:
+    projection = orders().projection()
+    planned = plan(projection, BUDGET, "threshold")
+    outlook = seen(plan=planned, projection=projection)
+    proposal = seen(proposal=await proposed(orders()))
+    assert (outlook.cut, outlook.folded) == (proposal.cut, proposal.folded)
+    assert words(outlook) == words(proposal)
+
+
+def test_nothing_planned_is_nothing_to_show() -> None:
+    assert outlook_of(PreviewState()) is None
+
+
+async def test_the_held_prompt_is_the_last_row() -> None:
+    rows = cut_rows(seen(proposal=await proposed(orders())), "and\nthe same for cancel")
+    assert rows[-1].key == HELD_KEY and rows[-1].words == "and" and rows[-1].tokens
+
+
+async def test_a_stale_draft_says_which_cut_it_was_made_for() -> None:
+    made = await proposed(orders())
+    moved = made.moved(index_of(made, "Try"))
+    state = PreviewState(proposal=moved)
+    assert draft_state(state, seen(proposal=moved), 0.0)[0] == "stale: made for cut 13"
+    refocused = made.outdated()
+    assert (
+        "R drafts it again" in draft_state(PreviewState(proposal=refocused), seen(proposal=refocused), 0.0)[0]
+    )
+
+
+async def test_hostile_text_is_harmless_in_every_row() -> None:
+    story = Story().system("s").user("\x1b[31mred\x07 [bold]no markup[/nope]")
+    story.assistant("a", calls=[call("ba\x1bsh", command="rm \x1b]0;x\x07\n-rf")])
+    story.answer(LONG, brief="ex\x1bit").assistant("ok").user("now").assistant("done " * 900)
+    rows = cut_rows(seen(proposal=await proposed(story)), "held\x1b[2J")
+    assert not any(ord(sign) < 32 for row in rows for sign in row.words + row.name + row.brief)

@@ -1,0 +1,135 @@
+"""Rows of Audit and Draft, and wishes that wait their turn."""
+
+from foldline.context.audit import Audit, Lost
+from foldline.protocol import Usage
+from foldline.tui.preview import CutMoved, FocusAdded, NotesEdited, PinsChosen, PreviewState
+from foldline.tui.preview.audit_rows import Names, effect_words, entries_words, facts_of
+from foldline.tui.preview.bars import bar_rows, header_row
+from foldline.tui.preview.draft_rows import appended, earlier_notes, history_blocks, note_lines
+from foldline.tui.preview.outlook import outlook_of
+from foldline.tui.preview.pending import Pending
+from support import scenes
+from support.llm import answer
+from support.previews import NOTES, orders, proposed
+
+
+async def facts(focus: str | None = None, lost: tuple[Lost, ...] | None = None) -> dict[str, object]:
+    made = await proposed(orders())
+    outlook = outlook_of(PreviewState(proposal=made))
+    assert outlook is not None
+    audit = made.audit if lost is None else Audit(lost, len(lost))
+    return {fact.lost.text: fact for fact in facts_of(audit, outlook, focus, Names())}
+
+
+async def test_a_fact_is_kept_by_the_tool_group_that_costs_least() -> None:
+    fact = (await facts(lost=(Lost("path", "load.js", (6, 8)),)))["load.js"]
+    assert fact.group == (8,) and effect_words(fact, stale=False) == f"pin +{fact.cost}"
+
+
+async def test_what_only_an_earlier_summary_holds_cannot_be_pinned() -> None:
+    fact = (await facts(lost=(Lost("path", "load.js", (999,)),)))["load.js"]
+    assert fact.group == () and effect_words(fact, stale=False) == "only in an earlier summary"
+
+
+async def test_a_fact_in_the_focus_says_that_the_next_draft_gets_it() -> None:
+    fact = (await facts(focus="dwell on OrderReplayed"))["OrderReplayed"]
+    assert effect_words(fact, stale=True) == "in the focus, R drafts it"
+    assert effect_words(fact, stale=False) == "in the focus, still lost"
+
+
+async def test_a_fact_keeps_its_key_when_others_go() -> None:
+    made = await proposed(orders())
+    outlook = outlook_of(PreviewState(proposal=made))
+    assert outlook is not None
+    names = Names()
+    before = {fact.lost.text: fact.key for fact in facts_of(made.audit, outlook, None, names)}
+    fewer = Audit(made.audit.lost[2:], made.audit.facts)
+    assert all(before[fact.lost.text] == fact.key for fact in facts_of(fewer, outlook, None, names))
+
+
+def test_entries_are_counted_where_they_do_not_fit() -> None:
+    assert entries_words((262, 289)) == "262, 289"
+    assert entries_words((12, 40, 51, 60, 7001)) == "12, 40, +3"
+
+
+async def test_the_lists_from_the_history_are_counted_below_the_notes() -> None:
+    made = await proposed(orders())
+    assert dict(appended(made.entry.summary))["modified-files"] == [
+        "src/shop/orders/service.py",
+        "migrations/0042.py",
+    ]
+    assert history_blocks(made)[1].text() == "modified-files 2 · quoted constraints 1"
+    assert note_lines(made.notes) == NOTES.split("\n")
+
+
+async def test_the_earlier_summary_is_there_to_compare_with() -> None:
+    made = await proposed(scenes.shop_api())
+    earlier = earlier_notes(made)
+    assert earlier is not None and earlier[0] == 26 and earlier[1].startswith("## Goal")
+    assert earlier_notes(await proposed(orders())) is None
+
+
+async def test_the_bars_say_what_the_draft_took_and_how_much_came_from_the_cache() -> None:
+    made = await proposed(orders(), answer(NOTES, usage=Usage(input=1_000, cached=970, output=30)))
+    state = PreviewState(proposal=made, window=16_384)
+    now, after = ("".join(text for text, _ in line) for line in bar_rows(state, outlook_of(state), 120))
+    assert len(now) == len(after) == 120
+    assert "draft took 1.0k, 97 % from cache" in now and "in every request" in after
+
+
+async def test_the_header_gives_up_the_model_first_and_never_says_less_than_where_we_are() -> None:
+    state = PreviewState(proposal=await proposed(orders()), waits=True)
+    for width in (40, 60, 80, 120):
+        line = "".join(text for text, _ in header_row("shop-api ▸ [/nope]", state, width))
+        assert len(line) == width and "preview" in line and "waits for you" in line
+
+
+# --- wishes -------------------------------------------------------------------------------------------
+
+
+async def test_one_wish_is_asked_for_at_a_time_and_each_of_the_proposal_that_is_shown() -> None:
+    made, pending = await proposed(orders()), Pending()
+    pending.want_cut(9)
+    pending.want_pins(pin=frozenset({6, 7}))
+    pending.focus.append("OrderReplayed")
+    pending.notes = "mine"
+    kinds = []
+    while (message := pending.next(made, None)) is not None:
+        kinds.append(type(message))
+        assert pending.next(made, None) is None and message.proposal == made.id
+        made = made.outdated()
+        pending.answered(made, failed=False)
+    assert kinds == [NotesEdited, PinsChosen, FocusAdded, CutMoved]
+
+
+async def test_the_later_of_two_cuts_holds() -> None:
+    made, pending = await proposed(orders()), Pending()
+    pending.want_cut(12)
+    first = pending.next(made, None)
+    pending.want_cut(9)
+    pending.want_cut(8)
+    moved = made.moved(12)
+    pending.answered(moved, failed=False)
+    second = pending.next(moved, None)
+    assert isinstance(first, CutMoved) and isinstance(second, CutMoved)
+    assert (first.first_kept_index, second.first_kept_index, pending.heading) == (12, 8, 8)
+    pending.answered(moved.moved(8), failed=False)
+    assert pending.heading is None and not pending.open and pending.heading is None
+
+
+async def test_after_a_failure_nothing_more_is_asked() -> None:
+    made, pending = await proposed(orders()), Pending()
+    pending.notes = ""
+    pending.next(made, None)
+    pending.want_cut(9)
+    pending.answered(made, failed=True)
+    assert not pending.open and pending.next(made, None) is None
+
+
+async def test_what_changes_nothing_is_not_asked_for() -> None:
+    made, pending = await proposed(orders()), Pending()
+    pending.notes = f"  {made.notes}\n"
+    assert made.cut is not None
+    pending.want_cut(made.cut.first_kept_index)
+    pending.focus.append("lock")
+    assert pending.next(made, "the lock timeout") is None and not pending.open and pending.heading is None

@@ -1,0 +1,161 @@
+"""A choice in the dock: its letters, its second of deafness, and how it is left."""
+
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from foldline.tui.chat import CommandInvoked, QuestionAnswered
+from foldline.tui.messages import ChoiceAnswered
+from foldline.tui.state import Answerable, ChatState, Question, Stepping
+from support.chat_app import ChatApp, Clock, screen_text
+
+IDLE = ChatState(workdir="shop-api", model="offline")
+OPTIONS = (
+    Answerable("c", "fold now"),
+    Answerable("p", "preview"),
+    Answerable("x", "drop 361, 8.6k"),
+    Answerable("s", "send as it is"),
+)
+CHOICE = Question(
+    "w1", "window full", "361 bash alembic   8.6k\n370 bash pytest   4.8k", None, 50.0, OPTIONS, "choice"
+)
+CALL = Question("w1", "bash", "rm -rf build", None, 50.0)
+
+
+def asking(*questions: Question) -> ChatState:
+    return replace(IDLE, activity=Stepping(90.0), questions=questions or (CHOICE,))
+
+
+class Asked(ChatApp):
+    """Keeps the answers to choices, too."""
+
+    def on_choice_answered(self, event: ChoiceAnswered) -> None:
+        self.posted.append(event)
+
+    @property
+    def answers(self) -> list[tuple[str, str]]:
+        return [(event.choice, event.key) for event in self.posted if isinstance(event, ChoiceAnswered)]
+
+
+@pytest.mark.parametrize(("key", "answer"), [("c", "c"), ("x", "x"), ("s", "s"), ("escape", "")])
+async def test_the_letters_of_its_options_answer_a_choice_and_esc_leaves_it(key: str, answer: str) -> None:
+    clock = Clock()
+    app = Asked(asking(), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        clock.now += 2
+        await pilot.press("tab", key)
+        await pilot.pause()
+        assert app.answers == [("w1", answer)]
+
+
+@pytest.mark.parametrize("key", ["enter", "y", "a", "n", "up", "z"])
+async def test_no_other_key_answers_a_choice(key: str) -> None:
+    clock = Clock()
+    app = Asked(asking(), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        clock.now += 2
+        await pilot.press("tab", key)
+        await pilot.pause()
+        assert not app.posted
+
+
+async def test_letters_are_text_while_the_prompt_has_the_focus() -> None:
+    clock = Clock()
+    app = Asked(asking(), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        clock.now += 2
+        await pilot.press("c", "x", "alt+y", "alt+n")
+        await pilot.pause()
+        assert app.chat.prompt.editor.text == "cx"
+        assert not app.posted
+        assert "? window full" in screen_text(app)[-2] or "not now" in screen_text(app)[-2]
+
+
+async def test_a_choice_never_takes_the_focus_and_is_deaf_for_a_second() -> None:
+    clock = Clock()
+    app = Asked(IDLE, clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.chat.show(asking())
+        await pilot.pause()
+        assert app.focused is app.chat.prompt.editor
+        assert "Tab to answer" in screen_text(app)[-2]
+        for key in ("tab", "c", "escape"):
+            await pilot.press(key)
+        await pilot.pause()
+        assert not app.posted
+        clock.now += 1.1
+        await pilot.press("c")
+        await pilot.pause()
+        assert app.answers == [("w1", "c")]
+
+
+async def test_a_choice_behind_a_call_of_the_same_name_is_deaf_again() -> None:
+    clock = Clock()
+    app = Asked(asking(CALL, CHOICE), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        clock.now += 2
+        await pilot.press("tab", "y")
+        await pilot.pause()
+        assert [type(event) for event in app.posted] == [QuestionAnswered]
+        app.chat.show(asking(CHOICE))
+        await pilot.press("s")
+        await pilot.pause()
+        assert len(app.posted) == 1
+        assert app.focused is app.chat.dock, "the reader came here, and has more to answer"
+
+
+async def test_an_answered_choice_gives_the_focus_back_to_the_prompt() -> None:
+    app = Asked(asking())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("tab")
+        assert app.focused is app.chat.dock
+        app.chat.show(IDLE)
+        await pilot.pause()
+        assert app.focused is app.chat.prompt.editor
+
+
+async def test_the_frame_shows_title_details_keys_and_how_to_leave() -> None:
+    clock = Clock()
+    app = Asked(asking(), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("tab")
+        await pilot.pause()
+        lines = screen_text(app)
+        top = next(at for at, line in enumerate(lines) if "? window full" in line)
+        assert lines[top].startswith("┏") and "asks before it runs" not in lines[top]
+        assert "361 bash alembic" in lines[top + 1] and "370 bash pytest" in lines[top + 2]
+        assert "c fold now · p preview · x drop 361, 8.6k · s send as it is · Esc leave it" in lines[top + 3]
+        assert "Esc leaves it undecided" in lines[-2]
+
+
+@pytest.mark.parametrize("size", [(40, 24), (80, 24), (120, 36), (160, 44)])
+@pytest.mark.parametrize("focused", [True, False])
+async def test_a_long_title_and_many_keys_are_read_in_full_at_any_width(
+    size: tuple[int, int], focused: bool
+) -> None:
+    title = "窗口已满:撤销 373 会让下一个请求从 28,600 变成 116,200 个词元,超过阈值 131,072。[/nope]"
+    options = tuple(Answerable(key, f"选项 {key} {'很长 ' * 3}") for key in "cpxst")
+    app = Asked(asking(replace(CHOICE, name=title, title="", options=options)))
+    async with app.run_test(size=size) as pilot:
+        if focused:
+            await pilot.press("tab")
+        await pilot.pause()
+        lines = screen_text(app)
+        assert {cell_len(line) for line in lines} == {size[0]}
+        dock = app.chat.dock.region
+        shown = "".join(line.strip("┃│┏┓┗┛━─ ") for line in lines[dock.y : dock.bottom])
+        if size != (40, 24):  # a quarter of so small a screen does not hold it all: it scrolls
+            assert "131,072。[/nope]" in shown.replace(" ", "")
+            assert all(f"{key} 选项 {key}" in shown for key in "cpxst")
+
+
+async def test_the_commands_of_a_call_do_not_answer_a_choice() -> None:
+    clock = Clock()
+    app = Asked(asking(), clock=clock)
+    async with app.run_test(size=(120, 36)) as pilot:
+        clock.now += 2
+        app.chat.run_command("allow-once")
+        await pilot.pause()
+        assert not [event for event in app.posted if not isinstance(event, CommandInvoked)]
+        assert "not now" in screen_text(app)[-2]
