@@ -131,6 +131,59 @@ async def test_cancelled_during_a_tool_every_call_has_a_result_that_says_so(
     await agent.aclose()
 
 
+async def test_a_fold_by_hand_within_a_tool_group_leaves_a_history_that_is_true_and_valid(
+    tmp_path: Path,
+) -> None:
+    """Of three calls one had ended, one ran, one had not begun: so the history says, the draft is told it,
+    and a server that checks every request takes what comes after."""
+    (tmp_path / "a.txt").write_text("alpha\n")
+    group = [
+        {"name": "read", "arguments": {"path": "a.txt"}},
+        {"name": "bash", "arguments": {"command": "echo runs; sleep 600"}},
+        {"name": "write", "arguments": {"path": "b.txt", "content": "b"}},
+    ]
+    script = [
+        {"when": {"content": "<conversation>|<summary-request>"}, "answer": {"text": "## Goal\n- all three"}},
+        {"when": {"content": "do all three"}, "answer": {"tool_calls": group}},
+        {"answer": {"text": "done"}},
+    ]
+    with running_server(script=script, strict=True) as server:
+        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=server.window)
+        agent, watch = agent_in(tmp_path, llm)
+        for number in range(4):
+            await agent.prompt(f"Background {number}. " * 200)
+        turn = prompt(agent, "do all three")
+        await watch.first(events.ToolOutput)
+        finished = await agent.executor.wait_for(
+            agent.executor.submit(operations.CompactSession(reason="manual"))
+        )
+        assert (await agent.executor.wait_for(turn)).outcome == "cancelled"
+        assert finished.outcome == "done"
+        ended, ran, not_begun = results(agent)
+        assert (ended.text, ended.is_error) == ("alpha\n", False)
+        assert (ran.text, ran.is_error) == (
+            "Interrupted by the user: the call may have run in part.",
+            True,
+        )
+        assert (not_begun.text, not_begun.is_error) == (
+            "Not run: the user interrupted before it began.",
+            True,
+        )
+        assert not (tmp_path / "b.txt").exists()
+        [fold] = agent.session.projection.folds
+        assert fold.index > not_begun.index
+        drafting = server.requests()[-1]  # all it was sent, in whichever form, and what stayed verbatim
+        told = "".join(str(message["content"]) for message in drafting.messages)
+        told += "".join(item.message.text for item in agent.session.projection.view)
+        assert all(result.text in told for result in results(agent))
+        assert broken(agent.session.projection) == []
+        assert (await agent.prompt("and now?")).text == "done"
+        assert {(seen.rejected, seen.violations) for seen in server.requests()} == {("", ())}
+        assert reloaded(agent).projection.view == agent.session.projection.view
+        await agent.aclose()
+        await others_done()
+
+
 async def test_cancelled_while_it_asks_the_call_was_not_run_and_the_question_goes(tmp_path: Path) -> None:
     group = calling(("write", {"path": "x.txt", "content": "x"}), ("bash", {"command": "true"}))
     agent, watch = agent_in(tmp_path, PlayedLLM(group), approvals="ask")

@@ -1,11 +1,8 @@
 """Esc at every single await of a fold: the view is the old or the new one, and everything goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,48 +10,29 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.context.projection import Projection, project
-from foldline.history import Session
+from foldline.context.projection import project
 from foldline.llm import LLM, LLMError
 from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (
     Compaction,
     Edit,
     Entry,
-    SessionHeader,
-    ToolResultMessage,
     Undo,
-    Usage,
     events,
     operations,
     text_parts,
 )
 from foldline.protocol.events import Event
-from support.agents import PATIENCE, Play, Watch, calling, others_done, reloaded, said, write_lines
+from support.agents import PATIENCE, Play, calling, others_done, reloaded, write_lines
 from support.awaits import Moment, Stopper, TricklingLLM
-from support.history import history
 from support.invariants import broken
 from support.llm import overflow
 from support.server import running_server
+from support.worked import SUMMARY, at_work, bytes_of, worked
 
-NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-SUMMARY = "## Goal\n- to know all the files\n## Next\n- go on"
 MOMENTS: list[Moment] = ["as it waits", "once it is ready"]
 ENOUGH = 500
 """More awaits than any of these operations has."""
-
-
-@cache
-def worked(turns: int, *, cached: bool = False, tokens_used: int | None = None) -> tuple[Entry, ...]:
-    """A session worth folding: each turn reads a file."""
-    built = history().system("You are a coding agent.")
-    for n in range(turns):
-        text = "".join(f"value_{row} = compute({row}) + offset\n" for row in range(100))
-        built = built.user(f"Read f{n}.txt").step("read", text, path=f"f{n}.txt").assistant(f"Read f{n}.txt.")
-    if tokens_used is not None:
-        usage = Usage(input=tokens_used, cached=tokens_used // 2 if cached else 0, output=10)
-        built = built.user("Is that all?").assistant("That is all.", usage=usage, model="played")
-    return tuple(built.entries)
 
 
 FOLD = operations.CompactSession(reason="manual")
@@ -137,7 +115,7 @@ SCENARIOS = [
     Scenario(
         "by hand, cached form refused, first draft empty",
         FOLD,
-        entries=worked(4, cached=True, tokens_used=6_000),
+        entries=worked(4, cached_usage=6_000),
         script=(calling(("read", {"path": "f0.txt"})),),
         summaries=("", SUMMARY),
     ),
@@ -183,33 +161,6 @@ SCENARIOS = [
 ]
 
 
-@asynccontextmanager
-async def at_work(
-    scenario: Scenario, folder: Path, llm: LLM | None = None
-) -> AsyncIterator[tuple[Agent, Watch]]:
-    """An agent on a session of its own with these entries; the clock stands still."""
-    header = SessionHeader(id="s", created_at=NOON, cwd=str(folder))
-    template = Session.from_entries(header, scenario.entries)
-    home = folder / "home"
-    session = await template.copy(home=home, cwd=folder, now=lambda: NOON)
-    if llm is None:
-        llm = TricklingLLM(*scenario.script, window=scenario.window, summaries=scenario.summaries)
-    agent = Agent(session, llm=llm, approvals="all", **scenario.options)
-    watch = Watch(agent)
-    if scenario.reader is not None:
-        agent.executor.subscribe(scenario.reader(agent))
-    try:
-        yield agent, watch
-    finally:
-        await agent.aclose()
-        await others_done()
-
-
-def bytes_of(projection: Projection) -> list[str]:
-    """The view, item by item, as it would be sent and shown."""
-    return [f"{item.message.model_dump_json()} {item.fate} {item.covers}" for item in projection.view]
-
-
 def changes(entries: list[Entry]) -> list[str]:
     """What changed the view, in order, byte for byte."""
     markers = [entry for entry in entries if isinstance(entry, Compaction | Undo | Edit)]
@@ -230,13 +181,15 @@ class Run:
     """The view without what changed it in this run."""
 
 
-async def run(
-    scenario: Scenario, folder: Path, at: int, moment: Moment, llm: LLM | None = None
-) -> Run:
+async def run(scenario: Scenario, folder: Path, at: int, moment: Moment, llm: LLM | None = None) -> Run:
     """One run, interrupted at this await; all that must hold of any run is checked."""
     folder.mkdir()
     write_lines(folder / "big.txt", 180)
-    async with at_work(scenario, folder, llm) as (agent, watch):
+    if llm is None:
+        llm = TricklingLLM(*scenario.script, window=scenario.window, summaries=scenario.summaries)
+    async with at_work(folder, scenario.entries, llm, **scenario.options) as (agent, watch):
+        if scenario.reader is not None:
+            agent.executor.subscribe(scenario.reader(agent))
         operation = await scenario.prepare(agent) if scenario.prepare else scenario.operation
         known = len(agent.session.entries)
         begun = len(watch.events)

@@ -13,7 +13,6 @@ from foldline.llm import ContextOverflow, LLMError
 from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (
     AssistantMessage,
-    BaseMessage,
     Compaction,
     DeveloperMessage,
     Entry,

@@ -129,9 +129,29 @@ async def test_a_moved_cut_makes_the_draft_stale_and_moves_the_numbers_at_once()
     assert moved.entry.summary == proposal.entry.summary
 
 
+async def test_a_cut_moved_back_makes_the_draft_current_again() -> None:
+    proposal = await drafted(session())
+    assert proposal.cut is not None
+    first = proposal.cut.first_kept_index
+    messages = [item.message for item in proposal.view]
+    earlier = [messages[at].index for at in legal_positions(messages)][1]
+    back = proposal.moved(earlier).moved(first)
+    assert (back.state, back.outline, back.audit) == ("current", proposal.outline, proposal.audit)
+
+
+async def test_a_pin_counts_at_once_also_beside_a_moved_cut() -> None:
+    proposal = await drafted(session())
+    messages = [item.message for item in proposal.view]
+    later = [messages[at].index for at in legal_positions(messages)][-3]
+    moved = proposal.moved(later)
+    pinned = moved.revised(pins=frozenset({3}))
+    assert (pinned.state, pinned.cut and pinned.cut.first_kept_index) == ("stale", later)
+    assert pinned.outline.kept_tokens > moved.outline.kept_tokens
+
+
 async def test_a_cut_that_is_not_legal_is_refused() -> None:
     proposal = await drafted(session())
-    for index in (0, 1, 99):
+    for index in (0, 1, 3, 99):  # 3 is a tool result: its group stays whole
         with pytest.raises(CompactionFailed, match=f"at entry {index}"):
             proposal.moved(index)
 

@@ -21,8 +21,11 @@ Moment = Literal["as it waits", "once it is ready"]
 class Stopper:
     """Interrupts the operations of an agent at one of their awaits, counted over all of them from 1."""
 
-    def __init__(self, agent: Agent, at: int, moment: Moment) -> None:
-        self._executor = agent.executor
+    def __init__(
+        self, agent: Agent, at: int, moment: Moment, interrupt: Callable[[], object] | None = None
+    ) -> None:
+        """`interrupt` is what the user does; left out, an `Interrupt` for the executor."""
+        self._interrupt = interrupt or (lambda: agent.executor.submit(operations.Interrupt()))
         self._at = at
         self._moment = moment
         self._awaits = 0
@@ -52,7 +55,7 @@ class Stopper:
         if not self._at:
             return
         self.struck = True
-        self._executor.submit(operations.Interrupt())
+        self._interrupt()
 
 
 @coroutine

@@ -1,4 +1,5 @@
-"""Campaigns of `kill -9`: a real process writes to a real session and is killed at a random moment, each time.
+"""Campaigns of `kill -9`: a real process writes to a real session and is killed at a random moment, again
+and again.
 
 What is found is held against a journal the writer kept: an append that had ended is there, one that was under
 way is there up to some entry, and the view is the one these entries give.
@@ -31,6 +32,10 @@ JOURNAL = "journal"
 """The file beside the session in which a writer says what it does."""
 LONGEST = 0.15
 """Seconds a writer lives at most: it opens the session and takes a few dozen steps in them."""
+AIMED = 0.5
+"""Share of the kills that wait for an append to begin: left to chance alone, one in twelve hits one."""
+AN_APPEND = 0.003
+"""Seconds an append takes, roughly, with its sync."""
 FRESH_EVERY = 25
 """Rounds after which another session is begun: long ones take longer to open, and hold nothing new."""
 
@@ -96,7 +101,13 @@ class Campaign:
 
     def _kill(self, folder: Path, number: int) -> None:
         seconds = self._chance.uniform(0, LONGEST)
-        order = {"folder": str(folder), "seed": f"{self._seed} {number}", "seconds": seconds}
+        aimed = self._chance.uniform(0, AN_APPEND) if self._chance.random() < AIMED else None
+        order = {
+            "folder": str(folder),
+            "seed": f"{self._seed} {number}",
+            "seconds": seconds,
+            "into_append": aimed,
+        }
         assert self._victim.stdin is not None
         assert self._victim.stdout is not None
         self._victim.stdin.write(json.dumps(order) + "\n")

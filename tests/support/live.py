@@ -11,6 +11,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from foldline.agent import Agent
+from foldline.context.budget import BudgetSettings
 from foldline.history import Session
 from foldline.llm import Chunk, Request, RetryChunk, TextChunk, ThinkingChunk
 from foldline.protocol import AssistantMessage, Entry
@@ -19,6 +20,8 @@ from foldline.tui.blocks import Block
 from support.agents import PATIENCE, PlayedLLM, said
 from support.chat_app import Clock, screen_text
 
+AT_THE_THRESHOLD = BudgetSettings(soft_ratio=1)
+"""No fold at the end of a turn: a test says itself when one is due."""
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 FULL = "All there is to know about it, again and again. " * 160
 """A prompt of about 2,000 tokens."""
@@ -180,7 +183,8 @@ async def live(
 ) -> AsyncIterator[Live]:
     """The program with its session open, at rest."""
     model = llm or SpeakingLLM(*script, window=window, summaries=summaries)
-    agent = Agent(session or session_in(folder), llm=model, **{"approvals": "all", **options})
+    given = {"approvals": "all", "budget": AT_THE_THRESHOLD, "interactive": True, **options}
+    agent = Agent(session or session_in(folder), llm=model, **given)
     app = FoldlineApp(lambda: agent, root=folder, clock=clock or Clock())
     async with app.run_test(size=size) as pilot:
         running = Live(app, pilot, model, agent)

@@ -7,7 +7,7 @@ from typing import Any
 from textual import on
 from textual.app import App
 
-from foldline.compaction import CompactionStrategy, Proposal, SummaryCompaction, propose
+from foldline.compaction import CompactionFailed, CompactionStrategy, Proposal, SummaryCompaction, propose
 from foldline.context.budget import Budget
 from foldline.protocol import Reason, Usage
 from foldline.tui.preview import (
@@ -142,8 +142,12 @@ class PreviewApp(App[None]):
 
     def revise(self, change: Callable[[Proposal], Proposal]) -> None:
         made = self.preview.state.proposal
-        if self.revises and made is not None:
-            self.show(proposal=change(made))
+        if not self.revises or made is None:
+            return
+        try:
+            self.show(proposal=change(made), error="")
+        except CompactionFailed as failure:
+            self.show(error=str(failure))
 
     @on(CutMoved)
     def _cut(self, event: CutMoved) -> None:
@@ -165,7 +169,7 @@ class PreviewApp(App[None]):
         self.posted.append(event)
         made = self.preview.state.proposal
         if self.revises and made is not None:
-            self.show(proposal=made.outdated(), focus=event.focus)
+            self.show(proposal=made.out_of_date(), focus=event.focus)
 
     @on(RedraftWanted)
     @on(ApplyWanted)

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import aiofiles  # noqa: F401 - imported once here, not by each writer
 import filelock  # noqa: F401
 
 from foldline.agent import Agent
+from foldline.compaction import CompactionFailed
 from foldline.history import Session
 from foldline.llm.offline import OfflineLLM
 from foldline.protocol import AssistantMessage, Entry, UserMessage, operations, text_parts
@@ -29,6 +31,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.killing import JOURNAL, states_of
 
+DONE = {"done": True}
+PATIENCE = 5.0
+"""Seconds to wait for an append to begin."""
+
 
 class JournalledSession(Session):
     """A session that says in a file beside it what it is about to write, and when it has."""
@@ -36,7 +42,7 @@ class JournalledSession(Session):
     async def _commit(self, numbered: Sequence[Entry], durable: bool) -> None:
         self._note({"types": [entry.type for entry in numbered], "states": states_of(self, numbered)})
         await super()._commit(numbered, durable)
-        self._note({"done": True})
+        self._note(DONE)
 
     def _note(self, record: dict[str, Any]) -> None:
         assert self.path is not None
@@ -77,9 +83,9 @@ async def apply_a_proposal(agent: Agent, chance: random.Random) -> Any:
     proposal = agent.desk.review.proposal
     if proposal is None:
         return finished
-    await agent.desk.review.revise(
-        operations.ReviseProposal(proposal=proposal.id, pins=(chance.choice(proposal.view).index,))
-    )
+    pins = (chance.choice(proposal.view).index,)
+    with suppress(CompactionFailed):  # with so large a pin, nothing would be gained
+        await agent.desk.review.revise(operations.ReviseProposal(proposal=proposal.id, pins=pins))
     assert agent.desk.review.proposal is not None
     return await done(agent, operations.ApplyProposal(proposal=agent.desk.review.proposal.id))
 
@@ -104,8 +110,9 @@ async def pin(agent: Agent, chance: random.Random) -> Any:
     return await done(agent, operations.EditView(target=item.index, action=action))
 
 
-def killed_after(folder: Path, seed: str, seconds: float) -> int:
-    """Let a writer work for so long, and kill it; its wait status."""
+def killed_after(folder: Path, seed: str, seconds: float, into_append: float | None) -> int:
+    """Let a writer work for so long, and kill it; its wait status. `into_append` waits for the next append,
+    and so many seconds more."""
     writer = os.fork()
     if not writer:
         try:
@@ -115,14 +122,29 @@ def killed_after(folder: Path, seed: str, seconds: float) -> int:
         finally:
             os._exit(70)
     time.sleep(seconds)
+    if into_append is not None:
+        _wait_for_append(folder / JOURNAL)
+        time.sleep(into_append)
     os.kill(writer, signal.SIGKILL)
     return os.waitpid(writer, 0)[1]
+
+
+_DONE = json.dumps(DONE).encode() + b"\n"
+
+
+def _wait_for_append(journal: Path) -> None:
+    """Until one is under way, by the journal; a writer that came to no append is not waited for long."""
+    latest = time.monotonic() + PATIENCE
+    while time.monotonic() < latest:  # without a pause: the moment is what this is about
+        if journal.exists() and not journal.read_bytes().endswith(_DONE):
+            return
 
 
 def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
-        print(killed_after(Path(order["folder"]), order["seed"], order["seconds"]), flush=True)
+        folder = Path(order.pop("folder"))
+        print(killed_after(folder, **order), flush=True)
 
 
 if __name__ == "__main__":

@@ -255,6 +255,12 @@ def test_a_choice_asks_like_a_call_with_answers_of_its_own() -> None:
     assert [question.kind for question in state.questions] == ["call"], "a call may have the same id"
 
 
+def test_what_the_agent_does_is_waiting_while_it_asks() -> None:
+    call = events.ApprovalRequested(call_id="c1", name="bash", title="ls")
+    assert after(START, STEP).doing == "request in flight"
+    assert after(START, STEP, call).doing == "a question waits in the chat"
+
+
 def test_questions_wait_in_order_and_go_when_answered() -> None:
     def ask(call_id: str) -> events.ApprovalRequested:
         return events.ApprovalRequested(call_id=call_id, name="bash", title="ls")

@@ -1,98 +1,17 @@
 """The runner: every prompt once, in order; held while a fold makes room; nothing goes on after an Esc."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from foldline.agent import Agent
 from foldline.history.log import WriteFailed
 from foldline.llm import LLMError
-from foldline.protocol import Entry, UserMessage, events, operations, text_parts
-from foldline.protocol.events import Event
-from foldline.tui.runner import Runner, edited
-from support.agents import Gate, Hang, PlayedLLM, Watch, agent_in, others_done
+from foldline.protocol import Entry, events, operations, text_parts
+from foldline.tui.runner import edited
+from support.agents import Gate, Hang, others_done
 from support.invariants import broken
-
-FULL = "All there is to know about it, again and again. " * 160
-
-
-class Editor:
-    """What of the prompt editor the runner sees: it takes a text back where it is empty."""
-
-    def __init__(self, text: str = "") -> None:
-        self.text = text
-
-    def give_back(self, text: str) -> bool:
-        if self.text:
-            return False
-        self.text = text
-        return True
-
-    def take(self) -> str:
-        text, self.text = self.text, ""
-        return text
-
-
-class Desk:
-    """A runner, its agent, and everything it announced."""
-
-    def __init__(self, agent: Agent, watch: Watch, llm: PlayedLLM) -> None:
-        self.agent = agent
-        self.watch = watch
-        self.llm = llm
-        self.editor = Editor()
-        self.runner = Runner(agent, self._hear, self.editor.give_back)
-
-    def _hear(self, event: Event) -> None:
-        self.watch(event)
-
-    @property
-    def queue(self) -> events.QueueChanged:
-        announced: list[events.QueueChanged] = self.watch.of(events.QueueChanged)
-        return announced[-1]
-
-    @property
-    def prompts(self) -> list[str]:
-        return [entry.text for entry in self.agent.session.entries if isinstance(entry, UserMessage)]
-
-    async def finished(self, count: int) -> None:
-        await self.watch.first(events.TaskFinished, count)
-
-    async def at_rest(self) -> None:
-        """Until nothing runs and no delivery is under way."""
-        await self.watch.until(lambda: not self.agent.executor.busy)
-        while self.runner._delivery is not None and not self.runner._delivery.done():
-            await asyncio.wait([self.runner._delivery])
-
-
-@asynccontextmanager
-async def desk(tmp_path: Path, *script: Any, **options: Any) -> AsyncIterator[Desk]:
-    summaries = options.pop("summaries", ())
-    llm = PlayedLLM(*script, window=options.pop("window", 16_384), summaries=summaries)
-    agent, watch = agent_in(tmp_path, llm, **options)
-    made = Desk(agent, watch, llm)
-    try:
-        yield made
-    finally:
-        await made.runner.aclose()
-        await others_done()
-
-
-async def fill(made: Desk) -> None:
-    """Prompts until the next one would cross the threshold."""
-    count = len(made.watch.of(events.TaskFinished))
-    for _ in range(6):
-        made.runner.send(FULL)
-        count += 1
-        await made.finished(count)
-        await made.at_rest()
-    assert made.agent.session.projection.folds == []
-    assert made.agent.must_make_room(made.agent.session.projection.view[-2].message.parts)
-
+from support.runners import FULL, Desk, desk, fill
 
 # --- in order, once -----------------------------------------------------------------------------------
 
@@ -242,12 +161,14 @@ async def test_a_fold_that_fails_does_not_keep_a_prompt_that_fits(
         assert any("The summariser is away." in text for text in made.watch.notices)
 
 
-async def test_an_unforeseen_failure_of_a_fold_does_not_lose_the_prompt(tmp_path: Path) -> None:
-    class Buggy:
-        async def compact(self, ctx: object) -> None:
-            raise ZeroDivisionError
+async def test_an_unforeseen_failure_of_a_fold_does_not_lose_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def buggy(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
 
-    async with desk(tmp_path, compaction=Buggy()) as made:
+    monkeypatch.setattr("foldline.agent.fold.propose", buggy)
+    async with desk(tmp_path) as made:
         await fill(made)
         made.runner.send(FULL)
         await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "failed"))

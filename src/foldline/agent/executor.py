@@ -76,7 +76,7 @@ class Executor:
             case operations.Choose():
                 self.desk.choices.answer(operation.choice, operation.key)
             case operations.HoldCommit():
-                self.desk.review.held = self._running is not None
+                self.desk.review.held = self.desk.review.drafting
             case operations.ReviseProposal() | operations.DiscardProposal():
                 self._at_once(self._review(operation))
             case operations.ApplyProposal() | operations.RedraftProposal() if self.desk.review.waits:
@@ -163,8 +163,7 @@ class Executor:
                     review.decide(Discard())
                     review.close(applied=False)
                 case operations.ApplyProposal():
-                    review.demand_current(operation.proposal)
-                    review.decide(Apply())
+                    review.decide(Apply(review.demand_current(operation.proposal)))
                 case operations.RedraftProposal():
                     review.demand(operation.proposal)
                     review.decide(Redraft(review.wishes(operation.guidance), review.focus))

@@ -59,6 +59,7 @@ async def fold(desk: Desk, wanted: Wanted) -> bool:
     )
     known = len(desk.projection.folds)
     proposal: Proposal | None = None
+    desk.review.drafting = True
     try:
         proposal = await _decided(desk, wanted)
         if proposal is None:
@@ -67,12 +68,14 @@ async def fold(desk: Desk, wanted: Wanted) -> bool:
             return False
         await commit(desk, proposal)
     except _ThrownAway:
+        if wanted.reason != "manual":
+            desk.review.declined = desk.projection.newest_change
         return False
     except FoldlineError as failure:
         end = end.model_copy(update={"error": str(failure)})
         raise
     finally:
-        desk.review.held = False
+        desk.review.drafting = desk.review.held = False
         desk.emit(_ended(desk, end, proposal, known))
     return True
 
@@ -90,7 +93,7 @@ async def _decided(desk: Desk, wanted: Wanted) -> Proposal | None:
     """
     review = desk.review
     proposal = None
-    if wanted.reason != "manual":
+    if wanted.reason != "manual" and wanted.wishes is None:
         proposal = review.usable(wanted.reason, lambda kept: kept.fits(desk.projection))
     proposal = proposal or await _drafted(desk, wanted)
     while proposal is not None:
@@ -100,8 +103,8 @@ async def _decided(desk: Desk, wanted: Wanted) -> Proposal | None:
         if not review.held and (desk.mode != "ask" or wanted.reason == "manual"):
             return proposal
         match await review.decision(proposal, wanted.focus):
-            case Apply():
-                return review.proposal
+            case Apply(proposal=chosen):
+                return chosen
             case Discard():
                 raise _ThrownAway
             case Redraft(wishes=wishes, focus=focus):

@@ -11,7 +11,9 @@ from foldline.protocol.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Commit the proposal as it is now."""
+    """Commit this proposal: the one the reader saw, also where a revision of it is finished meanwhile."""
+
+    proposal: Proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,12 @@ class Review:
         self.proposal: Proposal | None = None
         self.focus: str | None = None
         """What the next draft of it should dwell on."""
+        self.drafting = False
+        """Whether a fold is being drafted, or decided about."""
         self.held = False
         """Whether the reader looks at the fold that is being drafted: its commit waits for a decision."""
+        self.declined: object = False
+        """The newest change of the view when the reader threw away a draft nobody had asked for."""
         self._decision: asyncio.Future[Decision] | None = None
 
     @property
@@ -104,7 +110,7 @@ class Review:
             made = await asyncio.to_thread(made.moved, asked.first_kept_index)
         if asked.focus is not None and asked.focus != self.focus:
             self.focus = asked.focus or None
-            made = made.outdated()
+            made = made.out_of_date()
         self.demand(asked.proposal)  # another one may have come while this was worked out
         self._set(made)
 

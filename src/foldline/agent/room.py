@@ -24,6 +24,7 @@ from foldline.protocol.events import Option
 
 from .desk import Desk
 from .fold import Wanted, fold
+
 _WORTH_A_CALL = 0.75
 """A fold before it is needed has to leave no more than this share of the view."""
 
@@ -43,10 +44,17 @@ def phase_is_due(desk: Desk) -> bool:
     """Whether a natural boundary, such as the end of a turn, is a good moment to fold: the window is nearly
     full, and the fold would free enough to be worth a model call.
     """
-    if not desk.past_soft_mark:
+    if not desk.past_soft_mark or was_declined(desk):
         return False
     planned = plan(desk.projection, desk.budget, "phase", overhead=desk.overhead)
     return planned is not None and planned.tokens_expected <= _WORTH_A_CALL * planned.tokens_before
+
+
+def was_declined(desk: Desk) -> bool:
+    """Whether the reader threw a draft away, and nothing has changed the view since: while it fits, no other
+    one is made in that turn, or at its end.
+    """
+    return desk.review.declined is desk.projection.newest_change and desk.fits()
 
 
 async def make_room(desk: Desk, reason: Reason, *, pending: int = 0) -> bool:

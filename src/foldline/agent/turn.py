@@ -35,7 +35,7 @@ from .calls import Calls
 from .desk import Desk
 from .doubts import doubt
 from .instructions import opening
-from .room import make_room, must_choose, phase_is_due, why_not_by_itself
+from .room import make_room, must_choose, phase_is_due, was_declined, why_not_by_itself
 
 _BYTES = 413
 """The status of a request too large in bytes, which says nothing about the window."""
@@ -76,7 +76,8 @@ class Turn:
         """
         desk = self._desk
         if desk.is_full():
-            await self._fold("threshold")
+            if not was_declined(desk):
+                await self._fold("threshold")
         elif newly_completed(desk.session.entries) and phase_is_due(desk):
             await self._fold("phase")
 

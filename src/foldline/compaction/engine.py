@@ -15,7 +15,7 @@ from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.weight import view_size
 from foldline.llm import LLM, ToolSpec
-from foldline.protocol import BaseMessage, Reason
+from foldline.protocol import NEW, BaseMessage, Reason
 
 from .automation import INEFFECTIVE
 from .derive import derive
@@ -186,6 +186,7 @@ def _proposed(
     ctx, metered = climb.ctx, climb.metered
     drafted, after = tuple(after), tuple(with_kept(ctx.history, after, wished.pins))
     found = audit(taken(ctx.history, after), after)
+    cut = planned.cut if planned and _keeps_to(planned.cut, drafted) else None
     scale = projection.calibration.scale(projection.model)
     entry = derive(ctx.history, after, climb.left_out).model_copy(
         update={
@@ -215,9 +216,19 @@ def _proposed(
         pinned_before=projection.pins,
         overhead=overhead,
         scale=scale,
-        cut=planned.cut if planned else None,
+        cut=cut,
+        drafted_for=cut.first_kept_index if cut else None,
         pins=wished.pins,
     )
+
+
+def _keeps_to(cut: Cut | None, drafted: Sequence[BaseMessage]) -> bool:
+    """Whether a strategy folded what lies before this cut, and nothing behind it."""
+    if cut is None or all(message.index != NEW for message in drafted):
+        return False
+    stays = {message.key for message in drafted}
+    kept = all(message.key in stays for message in cut.tail)
+    return kept and not any(message.key in stays for message in cut.folded)
 
 
 def _need(projection: Projection, budget: Budget, reason: Reason, pending: int, overhead: int) -> Need:

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Literal
 
 from foldline.context.audit import Audit, audit, taken
-from foldline.context.cut import Cut, cut_at
+from foldline.context.cut import Cut, cut_at, legal_positions
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem, is_summary
@@ -60,10 +60,20 @@ class Proposal:
     scale: float = 1.0
     cut: Cut | None = None
     """Where the reader may move it from; None where the strategy knows no cut."""
+    drafted_for: int | None = None
+    """The first kept index of the cut it was drafted for."""
     pins: frozenset[int] = frozenset()
     """Entries to pin with it."""
-    state: State = "current"
+    edited: bool = False
+    outdated: bool = False
+    """Whether something else than the cut has changed that only a new draft can follow."""
     id: str = field(default_factory=lambda: f"p{next(_ids)}")
+
+    @property
+    def state(self) -> State:
+        """`stale`: the draft was made for another cut or focus, and has to be made again."""
+        moved = self.cut is not None and self.cut.first_kept_index != self.drafted_for
+        return "stale" if moved or self.outdated else "edited" if self.edited else "current"
 
     @property
     def folded(self) -> int:
@@ -119,34 +129,42 @@ class Proposal:
         Raises:
             CompactionFailed: what comes out may not replace the view; the sentence says why.
         """
-        drafted, state = self.drafted, self.state
+        made = self
         if notes is not None and notes.strip() != self.notes:
-            drafted, state = self._with_notes(notes.strip()), "edited" if state == "current" else state
+            made = replace(self, drafted=self._with_notes(notes.strip()), edited=True)
         chosen = self._whole_groups(self.pins if pins is None else pins) - self.pinned_before
-        return self._made(drafted, chosen, state)
+        made = made._made(chosen)
+        return made if made.cut is None else made._cut_at(made.cut.first_kept_index)
 
     def moved(self, first_kept_index: int) -> "Proposal":
-        """With the cut at another legal place: stale, since the draft was made for this one.
+        """With the cut at another legal place: stale, where the draft was made for another one.
 
         Raises:
             CompactionFailed: no cut can be there.
         """
         if self.cut is None:
             raise CompactionFailed("This strategy decides itself what it keeps: there is no cut to move.")
+        return self._cut_at(first_kept_index)
+
+    def _cut_at(self, first_kept_index: int) -> "Proposal":
         messages = [item.message for item in self.view]
-        place = next((at for at, message in enumerate(messages) if message.index == first_kept_index), None)
-        cut = None if place is None else cut_at(messages, place, pins=self.pinned_before | self.pins)
+        pins = self.pinned_before | self.pins
+        legal = (at for at in legal_positions(messages, pins) if messages[at].index == first_kept_index)
+        place = next(legal, None)
+        cut = None if place is None else cut_at(messages, place, pins=pins)
         if cut is None:
             raise CompactionFailed(f"Nothing can be cut at entry {first_kept_index}.")
-        stale = replace(self, cut=cut, state="stale", id=f"p{next(_ids)}")
-        stays = stale._stays()
-        after = [message for message in messages if message.key in stays]
-        after += [message for message in self.after if message.index == NEW]
-        return replace(stale, audit=audit(taken(messages, after), after))
+        moved = replace(self, cut=cut, id=f"p{next(_ids)}")
+        after: Sequence[BaseMessage] = self.after
+        if moved.state == "stale":
+            stays = moved._stays()
+            after = [message for message in messages if message.key in stays]
+            after += [message for message in self.after if message.index == NEW]
+        return replace(moved, audit=audit(taken(messages, after), after))
 
-    def outdated(self) -> "Proposal":
+    def out_of_date(self) -> "Proposal":
         """The same draft, to be made again before it can be applied."""
-        return replace(self, state="stale", id=f"p{next(_ids)}")
+        return replace(self, outdated=True, id=f"p{next(_ids)}")
 
     def _with_notes(self, notes: str) -> tuple[BaseMessage, ...]:
         if not notes:
@@ -162,9 +180,9 @@ class Proposal:
         whole = {index for group in self.groups if indices & {*group} for index in group}
         return frozenset(whole | indices)
 
-    def _made(self, drafted: Sequence[BaseMessage], pins: frozenset[int], state: State) -> "Proposal":
+    def _made(self, pins: frozenset[int]) -> "Proposal":
         before = [item.message for item in self.view]
-        after = with_kept(before, drafted, pins)
+        after = with_kept(before, self.drafted, pins)
         wrong = faults(before, after, self.pinned_before | pins)
         if wrong:
             raise CompactionFailed(f"The fold was rejected: {'; '.join(wrong)}.")
@@ -181,11 +199,9 @@ class Proposal:
         return replace(
             self,
             entry=entry,
-            drafted=tuple(drafted),
             after=tuple(after),
             audit=found,
             pins=pins,
-            state=state,
             id=f"p{next(_ids)}",
         )
 

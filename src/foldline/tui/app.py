@@ -23,6 +23,7 @@ from foldline.tui.chat import (
     QuestionAnswered,
     QueueEdited,
 )
+from foldline.tui.messages import ChoiceAnswered, EditWanted, UndoWanted
 from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.themes import ROLE_DEFAULTS, load_themes
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from foldline.tui.blocks import Block
     from foldline.tui.figures import Figures
     from foldline.tui.inspector import InspectorScreen
+    from foldline.tui.previewing import Previewing
     from foldline.tui.runner import Runner
     from foldline.tui.transcript import Transcript
 
@@ -81,6 +83,7 @@ class FoldlineApp(App[None]):
         self._transcript: Transcript | None = None
         self._figures: Figures | None = None
         self._inspector: InspectorScreen | None = None
+        self._previewing: Previewing | None = None
         self._figures_stale = False
         self._frame: Timer | None = None
         self._closing = False
@@ -139,7 +142,7 @@ class FoldlineApp(App[None]):
         """The agent and what its session looks like. In a thread: both may take long."""
         agent = self._load()
         # Imported here, not on the event loop, also where they are used later.
-        from foldline.tui import figures, inspector, machine, runner  # noqa: F401
+        from foldline.tui import figures, inspector, machine, previewing, runner  # noqa: F401
         from foldline.tui.transcript import Transcript
 
         transcript = Transcript(self.chat.transcript, agent.session.projection)
@@ -147,11 +150,15 @@ class FoldlineApp(App[None]):
 
     def _use(self, agent: "Agent", transcript: "Transcript", blocks: "Sequence[Block]") -> None:
         from foldline.tui.figures import Figures
+        from foldline.tui.previewing import Previewing
         from foldline.tui.runner import Runner
 
         self._transcript = transcript
         self._figures = Figures(agent.desk)
         self._runner = Runner(agent, self._hear, self.chat.prompt.give_back)
+        self._previewing = Previewing(
+            self, self._runner, clock=self._clock, title=self._where, inspect=self._inspect_entry
+        )
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
         self.chat.prompts = transcript.prompts
@@ -197,6 +204,8 @@ class FoldlineApp(App[None]):
         transcript, figures = self._transcript, self._figures
         assert transcript is not None and figures is not None, "events come from an agent in use"
         self.state = reduce(self.state, event, self._clock())
+        if self._previewing is not None:
+            self._previewing.hear(event)
         match event:
             case events.StepStarted():
                 transcript.begin_step()
@@ -248,6 +257,8 @@ class FoldlineApp(App[None]):
         if self._transcript is None:
             return
         self._transcript.flush()
+        if self._previewing is not None:
+            self._previewing.draw()
         if self._figures_stale:
             self._refresh_figures()
         else:
@@ -307,6 +318,27 @@ class FoldlineApp(App[None]):
         if self._runner is not None:
             self._runner.answer(message.call_id, message.answer)
 
+    @on(ChoiceAnswered)
+    def _chosen(self, message: ChoiceAnswered) -> None:
+        from foldline.protocol import operations
+
+        if self._runner is not None:
+            self._runner.submit(operations.Choose(choice=message.choice, key=message.key))
+
+    @on(EditWanted)
+    def _edit_view(self, message: EditWanted) -> None:
+        from foldline.protocol import operations
+
+        if self._runner is not None:
+            self._runner.submit(operations.EditView(target=message.target, action=message.action))
+
+    @on(UndoWanted)
+    def _undo_change(self, message: UndoWanted) -> None:
+        from foldline.protocol import operations
+
+        if self._runner is not None:
+            self._runner.submit(operations.UndoCompaction(target=message.target))
+
     @on(BlockView.Opened, "#transcript")
     def _opened_block(self, message: BlockView.Opened) -> None:
         if self._transcript is not None:
@@ -327,14 +359,33 @@ class FoldlineApp(App[None]):
         return {
             "inspector": lambda runner, _: self._inspect(runner),
             "open-tools": lambda _, __: self._open_tools(),
-            "compact": lambda runner, focus: runner.submit(
-                operations.CompactSession(reason="manual", focus=focus or None)
-            ),
+            "compact": lambda runner, focus: self._compact(runner, focus),
+            "preview": lambda _, focus: self._preview(focus),
             "undo": lambda runner, _: runner.submit(operations.UndoCompaction()),
             "clear": lambda runner, _: runner.submit(operations.ClearView()),
             "model": lambda runner, name: self._switch_model(runner, name),
             "sessions": lambda _, __: self._pick_session(),
         }
+
+    def _inspect_entry(self, index: int) -> None:
+        if self._runner is not None:
+            self._inspect(self._runner)
+        if self._inspector is not None:
+            self._inspector.call_after_refresh(self._inspector.panels.reveal, index)
+
+    def _compact(self, runner: "Runner", argument: str) -> None:
+        from foldline.protocol import operations
+
+        if argument.split()[:1] == ["--preview"]:
+            self._preview(argument.partition("--preview")[2].strip())
+        elif runner.agent.desk.mode == "ask":
+            self._preview(argument)
+        else:
+            runner.submit(operations.CompactSession(reason="manual", focus=argument or None))
+
+    def _preview(self, focus: str) -> None:
+        if self._previewing is not None:
+            self._previewing.open(focus)
 
     def _open_tools(self) -> None:
         if self._transcript is not None:
@@ -351,13 +402,16 @@ class FoldlineApp(App[None]):
         agent = runner.agent
         self._inspector = InspectorScreen(
             agent.session.projection,
-            title=f"{self.state.workdir} ▸ {self.state.title or 'new session'}",
+            title=self._where(),
             overhead=agent.desk.overhead,
             live=True,
             cwd=agent.session.cwd,
             window=self.state.room.window,
         )
         self.push_screen(self._inspector)
+
+    def _where(self) -> str:
+        return f"{self.state.workdir} ▸ {self.state.title or 'new session'}"
 
     def _switch_model(self, runner: "Runner", name: str) -> None:
         from foldline.protocol import operations

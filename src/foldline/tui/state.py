@@ -212,6 +212,8 @@ class ChatState:
     @property
     def doing(self) -> str:
         """What the agent does just now, in a few words; empty where nothing runs."""
+        if self.question is not None:
+            return "a question waits in the chat"
         if self.compacting is not None:
             return "compacting"
         match self.activity:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from foldline.compaction import DigestCompaction, ToolResultHidingCompaction, plan
+from foldline.compaction import CompactionStrategy, DigestCompaction, ToolResultHidingCompaction, plan
 from foldline.tui.preview.cut_rows import CUT_KEY, HELD_KEY, cut_rows
 from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.state import PreviewState
@@ -112,14 +112,16 @@ async def test_an_earlier_summary_goes_into_the_draft() -> None:
 
 
 async def test_results_that_would_be_hidden_have_their_letter_and_their_old_weight() -> None:
-    made = await proposed(orders(), strategy=ToolResultHidingCompaction(), reason="manual")
+    made = await proposed(orders(), strategy=ToolResultHidingCompaction(keep=1), reason="manual")
     changed = [row for row in cut_rows(seen(proposal=made)) if row.fate == "hidden"]
     assert changed and all(row.remark.endswith("k, hidden") for row in changed)
 
 
-async def test_a_strategy_without_a_cut_says_so() -> None:
-    made = await proposed(orders(), strategy=DigestCompaction())
-    rows = cut_rows(seen(proposal=replace(made, cut=None)), strategy="DigestCompaction")
+@pytest.mark.parametrize("strategy", [DigestCompaction(), ToolResultHidingCompaction(keep=1)])
+async def test_a_strategy_without_a_cut_says_so(strategy: CompactionStrategy) -> None:
+    made = await proposed(orders(), strategy=strategy, reason="manual")
+    made = replace(made, cut=None) if made.editable else made
+    rows = cut_rows(seen(proposal=made), strategy="DigestCompaction")
     assert "DigestCompaction decides itself what stays" in next(
         row.words for row in rows if row.kind == "note"
     )
@@ -149,7 +151,7 @@ async def test_a_stale_draft_says_which_cut_it_was_made_for() -> None:
     moved = made.moved(index_of(made, "Try"))
     state = PreviewState(proposal=moved)
     assert draft_state(state, seen(proposal=moved), 0.0)[0] == "stale: made for cut 13"
-    refocused = made.outdated()
+    refocused = made.out_of_date()
     assert (
         "R drafts it again" in draft_state(PreviewState(proposal=refocused), seen(proposal=refocused), 0.0)[0]
     )

@@ -97,8 +97,8 @@ async def test_one_wish_is_asked_for_at_a_time_and_each_of_the_proposal_that_is_
     while (message := pending.next(made, None)) is not None:
         kinds.append(type(message))
         assert pending.next(made, None) is None and message.proposal == made.id
-        made = made.outdated()
-        pending.answered(made, failed=False)
+        made = made.out_of_date()
+        pending.answered(made)
     assert kinds == [NotesEdited, PinsChosen, FocusAdded, CutMoved]
 
 
@@ -109,11 +109,11 @@ async def test_the_later_of_two_cuts_holds() -> None:
     pending.want_cut(9)
     pending.want_cut(8)
     moved = made.moved(12)
-    pending.answered(moved, failed=False)
+    pending.answered(moved)
     second = pending.next(moved, None)
     assert isinstance(first, CutMoved) and isinstance(second, CutMoved)
     assert (first.first_kept_index, second.first_kept_index, pending.heading) == (12, 8, 8)
-    pending.answered(moved.moved(8), failed=False)
+    pending.answered(moved.moved(8))
     assert pending.heading is None and not pending.open and pending.heading is None
 
 
@@ -122,7 +122,7 @@ async def test_after_a_failure_nothing_more_is_asked() -> None:
     pending.notes = ""
     pending.next(made, None)
     pending.want_cut(9)
-    pending.answered(made, failed=True)
+    pending.forget()
     assert not pending.open and pending.next(made, None) is None
 
 

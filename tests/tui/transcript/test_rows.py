@@ -1,6 +1,8 @@
 """What the chat shows of entries that are no messages."""
 
-from foldline.protocol import RequestRecord
+import pytest
+
+from foldline.protocol import Compaction, RequestRecord, SystemMessage, Written, text_parts
 from foldline.tui.transcript.rows import entry_blocks
 from support.history import history
 
@@ -13,3 +15,27 @@ def test_the_words_of_an_answer_that_was_given_up_stay_on_the_screen() -> None:
     assert [block.text() for block in words] == ["The first half", "of it"]
     keys = [block.key for block in (failure, *words)]
     assert keys == sorted(set(keys))
+
+
+def fold(**made: object) -> Compaction:
+    summary = SystemMessage(origin="summary", parts=text_parts("what was done"))
+    head = () if made.get("rung") == "hide" else (Written(message=summary, covers=((0, 1),)),)
+    return Compaction(
+        first_kept_index=2, head=head, tokens_before=116_200, tokens_after=27_400, reason="threshold"
+    ).model_copy(update=made)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ({}, "2 entries folded · Enter to read"),
+        ({"facts": 214, "lost": 6}, "2 entries folded · 6 of 214 facts lost · Enter to read"),
+        ({"facts": 214}, "2 entries folded · 0 of 214 facts lost · Enter to read"),
+        ({"rung": "digest"}, "2 entries folded · digest without a model · Enter to read"),
+        ({"rung": "hide"}, "old results hidden · Enter to read"),
+    ],
+)
+def test_the_line_of_a_fold_says_how_it_was_made_and_what_it_lost(made: dict[str, object], says: str) -> None:
+    story = history().user("one").assistant("two").user("three").add(fold(**made))
+    (line,) = entry_blocks(story.entries[-1], story.projection())
+    assert line.text() == f"116.2k → 27.4k tokens · {says}"

@@ -100,7 +100,7 @@ def _words(offer: Offer, offers: Offers, level: int) -> Iterator[Span]:
 
 def _alone(offer: Offer, offers: Offers) -> str:
     """Hiding acts on one result of a group, where all other keys act on the whole."""
-    one_of_many = offer.action == "hide" and offers.group and offer.target != offers.group[0]
+    one_of_many = offer.action == "hide" and len(offers.group) > 2 and offer.target != offers.group[0]
     return f" {offer.target} alone" if one_of_many else ""
 
 

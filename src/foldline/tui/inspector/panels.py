@@ -33,6 +33,12 @@ class InspectorPanels(Board):
     class HelpRequested(Message):
         """The reader asks for the keys."""
 
+    def reveal(self, index: int) -> None:
+        """Go to an entry in History."""
+        self._link = Link(row_key(index), FILES)
+        self._relink(scroll=True)
+        self._go(0)
+
     # --- Enter ----------------------------------------------------------------------------------------
 
     @on(BlockView.Opened)

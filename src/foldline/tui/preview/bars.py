@@ -86,8 +86,10 @@ def _cost(state: PreviewState) -> str:
     usage = state.proposal.entry.usage if state.proposal else None
     if usage is None or not usage.input:
         return ""
-    cached = numbers.percent(usage.cached, usage.input).replace("%", " %")
-    return f"draft took {numbers.tokens(usage.total)}, {cached} from cache"
+    took = f"draft took {numbers.tokens(usage.total)}"
+    if not usage.cached:
+        return took
+    return f"{took}, {numbers.percent(usage.cached, usage.input).replace('%', ' %')} from cache"
 
 
 class PreviewHeader(Lines):

@@ -137,7 +137,8 @@ class PreviewBoard(Widget):
         if state.proposal is not before.proposal:
             self._news = self._sure = ""
             self._text.differing = False
-        self._news = state.error or self._news
+        if state.error != before.error:
+            self._news = state.error
         self._redraw()
 
     def tick(self) -> None:
@@ -165,12 +166,15 @@ class PreviewBoard(Widget):
         if self._outlook is not None:
             strategy = self._state.proposal.entry.strategy if self._state.proposal else self._state.strategy
             rows = cut_rows(self._outlook, self._state.held, self._state.cwd, strategy)
-        first = not self._rows
+        first, before = not self._rows, self._rows.get(CUT_KEY)
         self._rows = {row.key: row for row in rows}
         self._row_of = {index: row.key for row in rows for index in row.indices}
         view.set_blocks(row_blocks(rows))
+        cut = self._rows.get(CUT_KEY)
         if first and rows:
             self.call_after_refresh(self._start_at_cut)
+        elif cut is not None and before is not None and cut.position != before.position:
+            view.scroll_to_key(CUT_KEY)
 
     def _start_at_cut(self) -> None:
         """The cursor begins behind the cut, which is in sight."""
@@ -182,12 +186,9 @@ class PreviewBoard(Widget):
             behind = [key for key in behind if self._rows[key].position >= place] or behind
         if behind and self._active == CUT:
             view.cursor_to(behind[0], quiet=True)
-        self._keep_cut_in_sight()
+        view.scroll_to_key(CUT_KEY)
         self._relink()
         self._describe()
-
-    def _keep_cut_in_sight(self) -> None:
-        self._panels[CUT].view.scroll_to_key(CUT_KEY)
 
     def _show_audit(self) -> None:
         made, outlook = self._state.proposal, self._outlook

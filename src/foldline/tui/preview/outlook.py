@@ -163,21 +163,24 @@ def held_tokens(outlook: Outlook, held: str) -> int:
 
 def _proposed(proposal: Proposal) -> Outlook:
     pins = proposal.pinned_before | proposal.pins
-    stale = proposal.state == "stale" and proposal.cut is not None
-    fates = _moved(proposal.cut, pins) if stale and proposal.cut else _drafted(proposal)
+    written = [message for message in proposal.after if message.index == NEW]
+    # What writes no text hides or leaves out by rules of its own: no cut to move.
+    cut = proposal.cut if written else None
+    stale = proposal.state == "stale" and cut is not None
+    fates = _moved(cut, pins) if stale and cut else _drafted(proposal)
     after = {message.key: message for message in proposal.after if message.index != NEW}
     sizes = {} if stale else {key: message_tokens(after[key]) for key in fates if key in after}
     return Outlook(
         parts=_parts(proposal.view, fates, sizes, pins),
-        cut=_place(proposal.cut) if proposal.cut else None,
-        legal=_legal(proposal.view, pins) if proposal.cut else (),
+        cut=_place(cut) if cut else None,
+        legal=_legal(proposal.view, pins) if cut else (),
         groups={index: group for group in proposal.groups if len(group) > 1 for index in group},
         pins=pins,
         before=proposal.entry.tokens_before,
         after=proposal.outline.tokens_after,
         scale=proposal.scale,
         overhead=proposal.overhead,
-        written=sum(message_tokens(message) for message in proposal.after if message.index == NEW),
+        written=sum(map(message_tokens, written)),
     )
 
 

@@ -1,6 +1,7 @@
 """The preview's keys at work. Whatever they ask for is posted; nothing here changes a proposal."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -60,7 +61,9 @@ class PreviewPanels(PreviewBoard):
         made = state.proposal
         if made is not None and self._unsent is not None and made.notes == self._unsent.strip():
             self._unsent = None
-        self._pending.answered(made, failed=bool(state.error) and state.error != self._state.error)
+        self._pending.answered(made)
+        if state.error and state.error != self._state.error:
+            self._pending.forget()
         super().show(state, outlook)
         self._ask_next()
 
@@ -108,7 +111,9 @@ class PreviewPanels(PreviewBoard):
         if row is None or outlook is None:
             return
         place = outlook.legal_before(row.position) if row.kind not in ("preamble", "note") else None
-        if place is None:
+        if outlook.cut is None:
+            self._news = "There is no cut to move: this strategy decides itself what stays."
+        elif place is None:
             self._news = "Nothing can be cut at or before this row."
         else:
             self._want_cut(outlook.index_at(place))
@@ -214,6 +219,8 @@ class PreviewPanels(PreviewBoard):
         if made is not None and self._state.drafting is None:
             message = self._pending.next(made, self._state.focus)
             if message is not None:
+                # The same sentence once more is then news again, and an answer to this wish.
+                self._state = replace(self._state, error="")
                 self._post(message)
 
     # --- The text -------------------------------------------------------------------------------------

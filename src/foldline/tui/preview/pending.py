@@ -41,9 +41,9 @@ class Pending:
             or self.cut is not None
         )
 
-    def answered(self, proposal: Proposal | None, failed: bool) -> None:
-        """A proposal is shown. After a failure nothing more is asked: the reader has to see it first."""
-        if failed or proposal is None:
+    def answered(self, proposal: Proposal | None) -> None:
+        """A proposal is shown."""
+        if proposal is None:
             self.forget()
         elif proposal.id != self.asked:
             self.asked = ""
@@ -51,6 +51,7 @@ class Pending:
                 self.heading = None
 
     def forget(self) -> None:
+        """Ask for nothing more: the reader has to see first what went wrong."""
         self.notes = self.cut = self.heading = None
         self.pin = self.unpin = frozenset()
         self.focus = []

@@ -12,7 +12,7 @@ from foldline.tui.help import HelpScreen
 from foldline.tui.preview.bars import Bars, PreviewHeader
 from foldline.tui.preview.keys import help_blocks
 from foldline.tui.preview.messages import Closed
-from foldline.tui.preview.outlook import outlook_of
+from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.panels import PreviewPanels
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.widgets.toosmall import LEAST, TooSmall
@@ -36,6 +36,7 @@ class PreviewScreen(Screen[None]):
         self._state = state or PreviewState()
         self._header = PreviewHeader(title)
         self._bars = Bars()
+        self._outlook: Outlook | None = None
         self._too_small = TooSmall()
         self._seconds: Timer | None = None
         self.panels = PreviewPanels(clock)
@@ -72,13 +73,14 @@ class PreviewScreen(Screen[None]):
 
     def show(self, state: PreviewState) -> None:
         """Show this. Cheap where little has changed, such as while a draft streams in."""
-        self._state = state
+        before, self._state = self._state, state
         if self._seconds is None:  # not mounted yet: what was told last is shown then
             return
-        outlook = outlook_of(state)
+        if self._outlook is None or (state.proposal, state.plan) != (before.proposal, before.plan):
+            self._outlook = outlook_of(state)
         self._header.show(state)
-        self._bars.show(state, outlook)
-        self.panels.show(state, outlook)
+        self._bars.show(state, self._outlook)
+        self.panels.show(state, self._outlook)
         (self._seconds.resume if state.drafting is not None else self._seconds.pause)()
 
     @on(Closed)

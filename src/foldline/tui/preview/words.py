@@ -12,8 +12,8 @@ from foldline.tui.preview.outlook import Outlook
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.widgets.rows import Piece, piece, row
 
-_STAY: Final = ("Tab", "?")
-"""Hints that a narrow row keeps: they lead to all others."""
+_RANKS: Final = {"?": 0, "Tab": 1, "Ctrl+S": 2}
+"""Hints that a narrow row keeps longest: the first two lead to all others."""
 NOT_YET: Final = "not applied yet, nothing has changed"
 
 
@@ -84,8 +84,8 @@ def status_row(left: str, right: str, width: int, style: str = "text") -> list[S
 def hints_row(facts: Facts, closes: str, width: int) -> list[Span]:
     """The keys that work now."""
     parts = [
-        Piece(((name, "accent"), (f" {word}", "muted")), rank=rank * (name not in _STAY), gap=2)
-        for rank, (name, word) in enumerate(hints(facts, closes))
+        Piece(((name, "accent"), (f" {word}", "muted")), rank=_RANKS.get(name, rank), gap=2)
+        for rank, (name, word) in enumerate(hints(facts, closes if width >= 60 else "close"), 2)
     ]
     last = parts.pop()
     return row(parts, [Piece(last.spans, gap=2)], width)
@@ -139,6 +139,8 @@ def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: b
     what = group_words(groups[0]) if len(groups) == 1 else f"{len(groups)} entries and tool groups"
     verb = "stays" if len(groups) == 1 else "stay"
     many = f"{len(chosen)} marked: " if marked else ""
+    if outlook.after + cost >= outlook.before:
+        return f"Enter: {many}{what}, {after}: the fold would not be smaller than what it replaces."
     draft = "" if stale else " The draft stays current."
     return f"Enter: {many}{what} {verb} verbatim, {after}.{draft}"
 

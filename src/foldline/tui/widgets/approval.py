@@ -28,6 +28,9 @@ ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "n": "deny"}
 _COMMANDS = {"y": "allow-once", "a": "allow-always", "n": "decline"}
 """The commands that give the same answers from the prompt."""
 
+_LONG = "your choice"
+"""In the frame, for a choice whose title is too long for it and stands below."""
+
 
 def question_body(question: Question, width: int) -> list[list[Span]]:
     """What is asked, wrapped to `width`: the call, then its diff; or what a choice should be made by."""
@@ -131,13 +134,16 @@ class QuestionDock(Lines, can_focus=True):
         question, inside = self._question, max(width - 4, 8)
         if question is None:
             return []
-        title = (
-            [] if self._title_fits(width) else wrap_spans([(clean_line(question.name), "text bold")], inside)
-        )
-        return [*title, *question_body(question, inside)]
+        name = [(clean_line(question.name), "text bold")]
+        sentence = wrap_spans(name, inside) if self._title(width) == _LONG else []
+        return [*sentence, *question_body(question, inside)]
 
-    def _title_fits(self, width: int) -> bool:
-        return self._question is None or cell_len(clean_line(self._question.name)) <= width - 9
+    def _title(self, width: int) -> str:
+        """What stands in the frame: what asks, or what is to be chosen where that is short enough."""
+        name = clean_line(self._question.name) if self._question else ""
+        if self._question is None or self._question.kind == "call":
+            return f"{name} asks before it runs"
+        return name if cell_len(name) <= width - 8 else _LONG
 
     def _rows(self, width: int) -> int:
         """Lines of what is asked that are shown at once."""
@@ -157,8 +163,7 @@ class QuestionDock(Lines, can_focus=True):
         body = self._body(width)
         rows = self._rows(width)
         shown = body[self._top : self._top + rows] or [[]]
-        asks = " asks before it runs" if question.kind == "call" else ""
-        title: Spans = (("? ", "altered"), (f"{clean_line(question.name)}{asks}", "text bold"))
+        title: Spans = (("? ", "altered"), (self._title(width), "text bold"))
         inside = self._keys_inside(width)
         lines = [edge(look, True, title, tuple(self._remark(len(body), rows)), width)]
         lines += [sides(look, [(" ", ""), *line], width) for line in (*shown, *inside)]

@@ -1,0 +1,208 @@
+"""Connects the Compact preview to the agent: events become what it shows, its messages operations."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from textual import on
+from textual.app import App
+
+from foldline.compaction import plan
+from foldline.protocol import FoldlineError, Reason, events, operations
+from foldline.protocol.events import Event
+from foldline.tui.preview import (
+    ApplyWanted,
+    CancelWanted,
+    CutMoved,
+    DiscardWanted,
+    Drafting,
+    EntryWanted,
+    FocusAdded,
+    NotesEdited,
+    PinsChosen,
+    PreviewMessage,
+    PreviewScreen,
+    PreviewState,
+    RedraftWanted,
+)
+from foldline.tui.runner import Runner
+
+KEEP_TEXT = "Take this text over as it is, and add only what is missing."
+"""Guidance where the reader keeps the text of their own, and says no more."""
+
+
+class _Screen(PreviewScreen):
+    """The preview, and where its wishes go."""
+
+    def __init__(
+        self,
+        title: str,
+        carry_out: Callable[[PreviewMessage], None],
+        *,
+        clock: Callable[[], float],
+        state: PreviewState,
+    ) -> None:
+        super().__init__(title, clock=clock, state=state)
+        self._carry_out = carry_out
+
+    @on(PreviewMessage)
+    def _wish(self, message: PreviewMessage) -> None:
+        message.stop()
+        self._carry_out(message)
+
+
+class Previewing:
+    """One per session. Hears every event, so that a draft can be looked at when it is half written."""
+
+    def __init__(
+        self,
+        app: App[None],
+        runner: Runner,
+        *,
+        clock: Callable[[], float],
+        title: Callable[[], str],
+        inspect: Callable[[int], None],
+    ) -> None:
+        """`title` says what stands before the screen's own name; `inspect` shows an entry in the Inspector."""
+        self._app = app
+        self._inspect = inspect
+        self._runner = runner
+        self._clock = clock
+        self._title = title
+        self._state = PreviewState()
+        self._screen: PreviewScreen | None = None
+        self._stale = False
+        self._drafted: str | None = None
+        """The notes as they were drafted: what differs is the reader's own."""
+
+    # --- what the program calls ----------------------------------------------------------------------
+
+    def open(self, focus: str = "") -> None:
+        """Show the fold that is being drafted, the proposal that waits, or draft one."""
+        review = self._runner.agent.desk.review
+        if self._state.drafting is not None:
+            self._runner.submit(operations.HoldCommit())
+        elif review.proposal is None or not self._fits() or focus:
+            self._state = self._from_plan("manual", focus or None)
+            asked = operations.CompactSession(reason="manual", focus=focus or None, preview=True)
+            self._runner.submit(asked)
+        self._screen = _Screen(self._title(), self._carry_out, clock=self._clock, state=self._shown())
+        self._app.push_screen(self._screen, lambda _: self._forget())
+
+    def hear(self, event: Event) -> None:
+        """Take note of an event. Cheap: what is seen of it is drawn by `draw`."""
+        state = self._state
+        match event:
+            case events.CompactionStart():
+                drafting = Drafting(since=self._clock())
+                base = state if state.proposal is not None else self._from_plan(event.reason, state.focus)
+                self._state = replace(base, reason=event.reason, drafting=drafting, error="")
+            case events.CompactionProgress() if state.drafting is not None:
+                text = "" if event.detail else state.drafting.text + event.delta
+                error = event.detail or state.error
+                self._state = replace(state, drafting=replace(state.drafting, text=text), error=error)
+            case events.CompactionEnd():
+                self._state = replace(state, drafting=None, error=event.error or self._why_ended(event))
+            case events.ProposalReady():
+                self._take_proposal(event)
+            case events.ProposalClosed():
+                self._state = PreviewState()
+                self._drafted = None
+                if self._screen is not None and self._screen.is_attached:
+                    self._screen.dismiss()
+            case events.Notice(level="warning") if self._screen is not None:
+                self._state = replace(state, error=event.text)
+            case events.QueueChanged():
+                self._state = replace(state, held=event.held)
+            case _:
+                return
+        self._stale = True
+
+    def draw(self) -> None:
+        """Show what has changed, if anybody looks."""
+        if self._stale and self._screen is not None and self._screen.is_mounted:
+            self._stale = False
+            self._screen.show(self._shown())
+
+    # --- what the reader wants -----------------------------------------------------------------------
+
+    def _carry_out(self, wish: PreviewMessage) -> None:
+        name = wish.proposal
+        match wish:
+            case CutMoved():
+                self._revise(name, first_kept_index=wish.first_kept_index)
+            case NotesEdited():
+                self._revise(name, notes=wish.text)
+            case PinsChosen():
+                self._revise(name, pins=tuple(sorted(wish.pins)))
+            case FocusAdded():
+                self._revise(name, focus=wish.focus)
+            case RedraftWanted():
+                parts = [wish.guidance or "", KEEP_TEXT if wish.keep_text else ""]
+                guidance = " ".join(filter(None, parts)) or None
+                self._runner.submit(operations.RedraftProposal(proposal=name, guidance=guidance))
+            case ApplyWanted():
+                self._runner.submit(operations.ApplyProposal(proposal=name))
+            case DiscardWanted():
+                self._runner.submit(operations.DiscardProposal(proposal=name))
+            case CancelWanted():
+                self._runner.cancel()
+            case EntryWanted():
+                self._inspect(wish.index)
+            case _:
+                pass
+
+    # --- what it shows -------------------------------------------------------------------------------
+
+    def _take_proposal(self, event: events.ProposalReady) -> None:
+        review = self._runner.agent.desk.review
+        made = review.proposal
+        if made is None:
+            return
+        if made.state == "current":
+            self._drafted = made.notes
+        self._state = replace(
+            self._state,
+            reason=event.reason,
+            proposal=made,
+            drafting=None,
+            focus=review.focus,
+            hand_written=made.notes != self._drafted,
+            waits=event.waits,
+            error="",
+        )
+
+    def _shown(self) -> PreviewState:
+        desk = self._runner.agent.desk
+        return replace(
+            self._state,
+            projection=desk.projection,
+            overhead=desk.overhead,
+            window=desk.llm.info.window,
+            strategy=type(desk.strategy).__name__,
+            model=(desk.summary_llm or desk.llm).info.id,
+            cwd=desk.session.cwd,
+        )
+
+    def _from_plan(self, reason: Reason, focus: str | None) -> PreviewState:
+        desk = self._runner.agent.desk
+        try:
+            planned = plan(desk.projection, desk.budget, reason, overhead=desk.overhead)
+        except FoldlineError as failure:
+            return PreviewState(reason=reason, focus=focus, held=self._state.held, error=str(failure))
+        return PreviewState(reason=reason, plan=planned, focus=focus, held=self._state.held)
+
+    def _fits(self) -> bool:
+        desk = self._runner.agent.desk
+        return desk.review.proposal is not None and desk.review.proposal.fits(desk.projection)
+
+    def _why_ended(self, event: events.CompactionEnd) -> str:
+        if event.nothing:
+            return "There is nothing to fold."
+        return "Cancelled: nothing has changed." if event.aborted and not event.error else ""
+
+    def _revise(self, proposal: str, **changes: object) -> None:
+        asked = operations.ReviseProposal.model_validate({"proposal": proposal, **changes})
+        self._runner.submit(asked)
+
+    def _forget(self) -> None:
+        self._screen = None

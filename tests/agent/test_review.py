@@ -1,0 +1,418 @@
+"""The proposal that waits: nothing happens without the reader's word, and then exactly what they saw."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.compaction import Proposal
+from foldline.history import Session
+from foldline.protocol import NEW, Compaction, Edit, Entry, UserMessage, events, operations, text_parts
+from foldline.protocol.events import TaskFinished
+from support.agents import PATIENCE, Gate, Hang, PlayedLLM, Watch, calling, others_done, reloaded, write_lines
+from support.invariants import broken
+from support.llm import overflow
+from support.worked import SUMMARY, at_work, bytes_of, worked
+
+PREVIEW = operations.CompactSession(reason="manual", preview=True)
+BEFORE_A_PROMPT = operations.CompactSession(reason="threshold", pending=3_000)
+FULL = worked(8)
+"""With one file more, past the threshold of SMALL."""
+SMALL = 16_384
+ASK: dict[str, Any] = {"mode": "ask", "interactive": True}
+
+
+async def done(agent: Agent, operation: operations.Operation) -> TaskFinished:
+    async with asyncio.timeout(PATIENCE):
+        return await agent.executor.wait_for(agent.executor.submit(operation))
+
+
+async def previewed(agent: Agent) -> Proposal:
+    assert (await done(agent, PREVIEW)).outcome == "done"
+    return kept(agent)
+
+
+def kept(agent: Agent) -> Proposal:
+    proposal = agent.desk.review.proposal
+    assert proposal is not None
+    return proposal
+
+
+async def revised(agent: Agent, **wishes: Any) -> Proposal:
+    agent.executor.submit(operations.ReviseProposal(proposal=kept(agent).id, **wishes))
+    await others_done()
+    return kept(agent)
+
+
+def file_of(agent: Agent) -> bytes:
+    assert agent.session.path is not None
+    return agent.session.path.read_bytes()
+
+
+def folds(agent: Agent) -> list[Compaction]:
+    return agent.session.projection.folds
+
+
+def applying(proposal: Proposal) -> operations.ApplyProposal:
+    return operations.ApplyProposal(proposal=proposal.id)
+
+
+# --- kept for its reader ------------------------------------------------------------------------------
+
+
+async def test_a_preview_commits_nothing_by_itself(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(4), PlayedLLM(summaries=(SUMMARY,))) as (agent, watch):
+        file, view = file_of(agent), bytes_of(agent.session.projection)
+        proposal = await previewed(agent)
+        await others_done()
+        assert (file_of(agent), bytes_of(agent.session.projection)) == (file, view)
+        [ready], [end] = watch.of(events.ProposalReady), watch.of(events.CompactionEnd)
+        assert (ready.proposal, ready.waits) == (proposal.id, False)
+        assert (end.proposed, end.aborted, end.index) == (True, False, None)
+        # Work goes on, and it still waits.
+        assert (await agent.prompt("and now?")).text
+        assert kept(agent) is proposal
+        assert folds(agent) == []
+
+
+async def test_what_is_applied_is_what_was_shown_field_by_field(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(4), PlayedLLM(summaries=(SUMMARY,))) as (agent, watch):
+        proposal = await previewed(agent)
+        assert (await done(agent, applying(proposal))).outcome == "done"
+        [fold] = folds(agent)
+        assert fold.model_copy(update={"index": NEW, "at": None}) == proposal.entry
+        shown = [item.message for item in agent.session.projection.view]
+        assert [message.text for message in shown] == [message.text for message in proposal.after]
+        assert agent.desk.size() == proposal.entry.tokens_after
+        assert agent.desk.review.proposal is None
+        assert watch.of(events.ProposalClosed) == [events.ProposalClosed(proposal=proposal.id, applied=True)]
+        assert bytes_of(reloaded(agent).projection) == bytes_of(agent.session.projection)
+
+
+async def test_applied_after_more_was_said_it_keeps_that_verbatim(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(4), PlayedLLM("Later.", summaries=(SUMMARY,))) as (agent, _):
+        proposal = await previewed(agent)
+        await agent.prompt("Said meanwhile")
+        assert (await done(agent, applying(proposal))).outcome == "done"
+        texts = [item.message.text for item in agent.session.projection.view]
+        assert texts[-2:] == ["Said meanwhile", "Later."]
+        assert broken(agent.session.projection) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        operations.EditView(target=3, action="hide"),
+        operations.EditView(target=2, action="pin"),
+        operations.ClearView(),
+        operations.CompactSession(reason="manual"),
+    ],
+    ids=["hide", "pin", "clear", "fold"],
+)
+async def test_a_proposal_for_another_view_is_refused_in_one_sentence(
+    tmp_path: Path, change: operations.Operation
+) -> None:
+    llm = PlayedLLM(summaries=(SUMMARY, SUMMARY))
+    async with at_work(tmp_path, worked(4), llm) as (agent, _):
+        proposal = await previewed(agent)
+        assert (await done(agent, change)).outcome == "done"
+        file = file_of(agent)
+        finished = await done(agent, applying(proposal))
+        assert finished.outcome == "failed"
+        assert finished.error in (
+            "The view has changed since this fold was drafted: draft it again.",
+            "This proposal is no longer the one that waits: look at it again.",
+        )
+        assert file_of(agent) == file
+
+
+async def test_a_fold_by_hand_closes_a_kept_proposal_without_calling_it_applied(tmp_path: Path) -> None:
+    llm = PlayedLLM(summaries=(SUMMARY, SUMMARY))
+    async with at_work(tmp_path, worked(4), llm) as (agent, watch):
+        proposal = await previewed(agent)
+        await done(agent, operations.CompactSession(reason="manual"))
+        assert len(folds(agent)) == 1
+        assert watch.of(events.ProposalClosed) == [events.ProposalClosed(proposal=proposal.id, applied=False)]
+
+
+async def test_thrown_away_it_is_gone_and_nothing_has_changed(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(4), PlayedLLM(summaries=(SUMMARY,))) as (agent, watch):
+        file = file_of(agent)
+        proposal = await previewed(agent)
+        agent.executor.submit(operations.DiscardProposal(proposal=proposal.id))
+        await others_done()
+        assert agent.desk.review.proposal is None
+        assert watch.of(events.ProposalClosed) == [events.ProposalClosed(proposal=proposal.id, applied=False)]
+        finished = await done(agent, applying(proposal))
+        assert "no longer the one that waits" in (finished.error or "")
+        assert file_of(agent) == file
+
+
+# --- revised ------------------------------------------------------------------------------------------
+
+
+async def test_the_readers_own_words_are_applied(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(4), PlayedLLM(summaries=(SUMMARY,))) as (agent, _):
+        await previewed(agent)
+        proposal = await revised(agent, notes="## Goal\n- in my own words")
+        assert proposal.state == "edited"
+        await done(agent, applying(proposal))
+        [fold] = folds(agent)
+        assert fold.summary.startswith("## Goal\n- in my own words")
+        assert any("in my own words" in item.message.text for item in agent.session.projection.view)
+
+
+async def test_pins_chosen_with_it_are_pinned_in_the_same_append_tool_groups_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appends: list[list[Entry]] = []
+    append = Session.append
+
+    async def noted(self: Session, *entries: Entry, durable: bool = False) -> list[Entry]:
+        appends.append(await append(self, *entries, durable=durable))
+        return appends[-1]
+
+    async with at_work(tmp_path, worked(4), PlayedLLM(summaries=(SUMMARY,))) as (agent, _):
+        await previewed(agent)
+        proposal = await revised(agent, pins=(3, 4))
+        monkeypatch.setattr(Session, "append", noted)
+        assert (await done(agent, applying(proposal))).outcome == "done"
+        assert agent.session.projection.pins == {2, 3, 4}
+        [[*pins, fold]] = appends
+        assert [(pin.target, pin.action) for pin in pins if isinstance(pin, Edit)] == [(2, "pin"), (4, "pin")]
+        assert fold.model_copy(update={"index": NEW, "at": None}) == proposal.entry
+        pinned = [item.index for item in agent.session.projection.view if item.pinned]
+        assert pinned == [2, 3, 4]
+        assert broken(agent.session.projection) == []
+        # They stay in the next fold, too.
+        await agent.prompt("and now?")
+        await done(agent, operations.CompactSession(reason="manual"))
+        assert [item.index for item in agent.session.projection.view if item.pinned] == [2, 3, 4]
+
+
+async def test_with_the_cut_elsewhere_it_waits_for_another_draft_which_keeps_to_it(tmp_path: Path) -> None:
+    llm = PlayedLLM(summaries=(SUMMARY, SUMMARY + " again"))
+    async with at_work(tmp_path, worked(4), llm) as (agent, _):
+        first = await previewed(agent)
+        moved = await revised(agent, first_kept_index=9)
+        assert (moved.state, first.entry.first_kept_index) == ("stale", 13)
+        finished = await done(agent, applying(moved))
+        assert "draft it again first" in (finished.error or "")
+        await done(agent, operations.RedraftProposal(proposal=moved.id))
+        assert folds(agent) == []
+        await done(agent, applying(kept(agent)))
+        assert [fold.first_kept_index for fold in folds(agent)] == [9]
+
+
+@pytest.mark.parametrize("reason", ["manual", "threshold"])
+async def test_another_draft_is_told_the_guidance_the_earlier_draft_and_the_focus(
+    tmp_path: Path, reason: str
+) -> None:
+    llm = PlayedLLM(window=SMALL)
+    async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
+        task = agent.executor.submit(PREVIEW if reason == "manual" else BEFORE_A_PROMPT)
+        await watch.first(events.ProposalReady)
+        if reason == "threshold":
+            await interrupted(agent, task)
+        first = await revised(agent, focus="the offsets")
+        assert first.state == "stale"
+        await done(agent, operations.RedraftProposal(proposal=first.id, guidance="Name the files."))
+        told = llm.summary_requests[-1].messages[-1].text
+        assert "Name the files." in told
+        assert first.notes in told
+        assert "the offsets" in told
+        second = kept(agent)
+        assert (second.id != first.id, second.state, second.entry.focus) == (True, "current", "the offsets")
+        assert second.notes != first.notes
+        assert folds(agent) == []
+
+
+async def test_a_revision_that_is_none_is_refused_and_the_proposal_stays(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(4), PlayedLLM(summaries=(SUMMARY,))) as (agent, watch):
+        proposal = await previewed(agent)
+        assert await revised(agent, first_kept_index=3) is proposal
+        assert await revised(agent, notes="  ") is proposal
+        assert watch.notices == [
+            "Nothing can be cut at entry 3.",
+            "The text of the summary is empty.",
+        ]
+
+
+# --- something waits for the word ---------------------------------------------------------------------
+
+
+async def interrupted(agent: Agent, task: str) -> None:
+    agent.executor.submit(operations.Interrupt())
+    async with asyncio.timeout(PATIENCE):
+        assert (await agent.executor.wait_for(task)).outcome == "cancelled"
+
+
+async def waiting(agent: Agent, watch: Watch, operation: operations.Operation, count: int = 1) -> str:
+    """The operation, once it waits for the reader; its task."""
+    task = agent.executor.submit(operation)
+    ready = await watch.first(events.ProposalReady, count)
+    assert ready.waits
+    assert agent.executor.busy
+    assert folds(agent) == []
+    return task
+
+
+async def test_a_commit_that_is_held_waits_for_the_word_and_then_the_turn_goes_on(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    write_lines(tmp_path / "big.txt", 180)
+    llm = PlayedLLM(calling(("read", {"path": "big.txt"})), "done", window=SMALL, summaries=(Gate(opened),))
+    async with at_work(tmp_path, FULL, llm) as (agent, watch):
+        task = agent.executor.submit(operations.RunAgent(parts=text_parts("Read big.txt")))
+        await llm.silent.wait()
+        agent.executor.submit(operations.HoldCommit())
+        opened.set()
+        ready = await watch.first(events.ProposalReady)
+        assert ready.waits
+        assert folds(agent) == []
+        agent.executor.submit(operations.ApplyProposal(proposal=ready.proposal))
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert len(folds(agent)) == 1
+        assert agent.session.entries[-2].model_dump()["parts"][0]["text"] == "done"
+
+
+async def test_where_nothing_is_drafted_nothing_is_held(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    llm = PlayedLLM(Gate(opened), window=SMALL, summaries=(SUMMARY,))
+    async with at_work(tmp_path, worked(6), llm) as (agent, _):
+        task = agent.executor.submit(operations.RunAgent(parts=text_parts("hello")))
+        await llm.silent.wait()
+        agent.executor.submit(operations.HoldCommit())
+        opened.set()
+        await agent.executor.wait_for(task)
+        assert (await done(agent, BEFORE_A_PROMPT)).outcome == "done"
+        assert len(folds(agent)) == 1
+
+
+async def test_asked_before_a_prompt_the_word_decides(tmp_path: Path) -> None:
+    llm = PlayedLLM(window=SMALL, summaries=(SUMMARY, SUMMARY + " again"))
+    async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
+        task = await waiting(agent, watch, BEFORE_A_PROMPT)
+        first = kept(agent)
+        agent.executor.submit(operations.RedraftProposal(proposal=first.id, guidance="Name the files."))
+        ready = await watch.first(events.ProposalReady, 2)
+        assert ready.waits
+        assert ready.proposal != first.id
+        agent.executor.submit(operations.ApplyProposal(proposal=first.id))  # no longer the one that waits
+        await others_done_but(agent)
+        assert folds(agent) == []
+        agent.executor.submit(operations.ApplyProposal(proposal=ready.proposal))
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        [fold] = folds(agent)
+        assert "again" in fold.summary
+
+
+async def others_done_but(agent: Agent) -> None:
+    """Until only the task that waits is left."""
+    while agent.executor._quick:
+        await asyncio.wait(agent.executor._quick)
+
+
+async def test_what_was_seen_is_applied_also_where_a_revision_comes_too_late(tmp_path: Path) -> None:
+    llm = PlayedLLM(window=SMALL, summaries=(SUMMARY,))
+    async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
+        task = await waiting(agent, watch, BEFORE_A_PROMPT)
+        seen = kept(agent)
+        revision = operations.ReviseProposal(proposal=seen.id, notes="## Goal\n- not this one")
+        agent.executor.submit(operations.ApplyProposal(proposal=seen.id))
+        await agent.desk.review.revise(revision)
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        [fold] = folds(agent)
+        assert fold.model_copy(update={"index": NEW, "at": None}) == seen.entry
+
+
+READS = tuple(calling(("read", {"path": f"r{n}.txt"}), stem=f"r{n}_") for n in range(3))
+TURN = operations.RunAgent(parts=text_parts("Read big.txt and the rest"))
+BIG = calling(("read", {"path": "big.txt"}))
+
+
+def in_a_turn(folder: Path, *summaries: str) -> PlayedLLM:
+    """A turn that is full after its first step and takes three more."""
+    write_lines(folder / "big.txt", 150)
+    for n in range(3):
+        write_lines(folder / f"r{n}.txt", 3)
+    return PlayedLLM(BIG, *READS, "done", window=SMALL, summaries=summaries)
+
+
+async def test_asked_within_a_turn_it_goes_on_with_the_fold(tmp_path: Path) -> None:
+    async with at_work(tmp_path, FULL, in_a_turn(tmp_path, SUMMARY), **ASK) as (agent, watch):
+        task = await waiting(agent, watch, TURN)
+        agent.executor.submit(applying(kept(agent)))
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert [fold.reason for fold in folds(agent)] == ["threshold"]
+        assert broken(agent.session.projection) == []
+
+
+async def test_thrown_away_within_a_turn_it_goes_on_without_and_is_not_drafted_at_each_step(
+    tmp_path: Path,
+) -> None:
+    llm = in_a_turn(tmp_path, SUMMARY, SUMMARY)
+    async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
+        task = await waiting(agent, watch, TURN)
+        calls = len(llm.summary_requests)
+        agent.executor.submit(operations.DiscardProposal(proposal=kept(agent).id))
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert folds(agent) == []
+        assert len(llm.summary_requests) == calls
+        assert len(llm.requests) == 5
+        [end] = watch.of(events.CompactionEnd)
+        assert (end.aborted, end.error) == (True, None)
+        assert not agent.at_good_moment()
+        # The next prompt asks again.
+        assert agent.must_make_room(text_parts("and now?"))
+
+
+async def test_thrown_away_what_the_provider_refuses_is_asked_about_all_the_same(tmp_path: Path) -> None:
+    """A draft that was declined does not stop the one fold without which nothing goes."""
+    llm = in_a_turn(tmp_path, SUMMARY, SUMMARY)
+    llm.script.insert(1, overflow())
+    async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
+        task = await waiting(agent, watch, TURN)
+        agent.executor.submit(operations.DiscardProposal(proposal=kept(agent).id))
+        await watch.first(events.ProposalReady, 2)
+        agent.executor.submit(applying(kept(agent)))
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert [fold.reason for fold in folds(agent)] == ["overflow"]
+
+
+async def test_interrupted_while_it_waits_the_proposal_stays_and_costs_no_second_call(
+    tmp_path: Path,
+) -> None:
+    llm = in_a_turn(tmp_path, SUMMARY, SUMMARY)
+    async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
+        task = await waiting(agent, watch, TURN)
+        proposal, calls = kept(agent), len(llm.summary_requests)
+        await interrupted(agent, task)
+        assert kept(agent) is proposal
+        assert folds(agent) == []
+        assert broken(agent.session.projection) == []
+        # The next prompt that needs room asks about the same one.
+        task = await waiting(agent, watch, BEFORE_A_PROMPT, 2)
+        assert kept(agent) is proposal
+        assert len(llm.summary_requests) == calls
+        await interrupted(agent, task)
+        assert (await done(agent, applying(proposal))).outcome == "done"
+        [fold] = folds(agent)
+        assert fold.model_copy(update={"index": NEW, "at": None}) == proposal.entry
+        prompts = [entry for entry in agent.session.entries if isinstance(entry, UserMessage)]
+        assert prompts[-1].text == "Read big.txt and the rest"
+
+
+async def test_interrupted_while_another_draft_is_written_the_first_one_stays(tmp_path: Path) -> None:
+    llm = PlayedLLM(window=SMALL)
+    async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
+        task = await waiting(agent, watch, BEFORE_A_PROMPT)
+        first = kept(agent)
+        llm._summaries.append(Hang("half"))
+        agent.executor.submit(operations.RedraftProposal(proposal=first.id, guidance="Better."))
+        await llm.silent.wait()
+        await interrupted(agent, task)
+        assert kept(agent) is first
+        assert (await done(agent, applying(first))).outcome == "done"
+        assert len(folds(agent)) == 1

@@ -1,0 +1,33 @@
+"""`kill -9`, a thousand times: the reopened view is the old or the new one. FOLDLINE_KILL_ROUNDS sets how often."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.tables import table
+from support.killing import Found, campaign
+
+ROUNDS = int(os.environ.get("FOLDLINE_KILL_ROUNDS", "1000"))
+SEED = 2026
+
+
+def test_killed_a_thousand_times_the_reopened_view_is_the_old_or_the_new_one(
+    benchmark: Callable[..., object], tmp_path: Path
+) -> None:
+    def run() -> Found:
+        with campaign(tmp_path, SEED) as made:
+            return asyncio.run(made.run(ROUNDS))
+
+    found = benchmark.pedantic(run, rounds=1)  # type: ignore[attr-defined]
+    _note(found)
+    assert found.rounds == ROUNDS
+    assert found.folds > 0
+
+
+def _note(found: Found) -> None:
+    shown = table("kill -9 of a process that folds, undoes and appends", "killed", "times")
+    for moment, times in sorted(found.moments.items()):
+        shown.row(moment if moment.startswith("between") else f"while writing {moment}", f"{times:,}")
+    shown.note("old, new: the view found when the session was opened again; in part: the old one, with new pins")
+    shown.note(f"{found.rounds:,} rounds, {found.folds:,} folds, {found.torn} records cut off by a kill")

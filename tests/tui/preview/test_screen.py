@@ -1,0 +1,506 @@
+"""The preview on a screen: what keys ask for, what is never lost, what fits where."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from textual.pilot import Pilot
+
+from foldline.compaction import Proposal, ToolResultHidingCompaction, plan
+from foldline.tui.help import HelpScreen
+from foldline.tui.preview import (
+    ApplyWanted,
+    CancelWanted,
+    Closed,
+    CutMoved,
+    DiscardWanted,
+    Drafting,
+    EntryWanted,
+    FocusAdded,
+    NotesEdited,
+    PinsChosen,
+    PreviewState,
+    RedraftWanted,
+)
+from foldline.tui.preview.keys import KEYS, Facts, bindings, hints
+from support.chat_app import screen_text
+from support.previews import BUDGET, PreviewApp, orders, proposed
+
+WIDE, SMALL = (120, 36), (80, 24)
+HELD = "Now the same for POST /orders/{id}/cancel"
+
+
+async def state(**changes: object) -> PreviewState:
+    story = orders()
+    shown = PreviewState(
+        reason="threshold",
+        proposal=await proposed(story),
+        projection=story.projection(),
+        waits=True,
+        held=HELD,
+        window=16_384,
+    )
+    return replace(shown, **changes)
+
+
+@asynccontextmanager
+async def running(
+    shown: PreviewState | None = None, size: tuple[int, int] = WIDE, *, revises: bool = True
+) -> AsyncIterator[tuple[PreviewApp, Pilot[None]]]:
+    app = PreviewApp(shown or await state(), revises=revises)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield app, pilot
+
+
+def text(app: PreviewApp) -> str:
+    return "\n".join(screen_text(app))
+
+
+def status(app: PreviewApp) -> str:
+    return screen_text(app)[-2].strip()
+
+
+def shown(app: PreviewApp) -> Proposal:
+    made = app.preview.state.proposal
+    assert made is not None
+    return made
+
+
+# --- the cut ------------------------------------------------------------------------------------------
+
+
+async def test_plus_and_minus_move_the_cut_by_a_legal_place() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("+")
+        assert isinstance(app.posted[-1], CutMoved) and app.posted[-1].first_kept_index == 12
+        await pilot.pause()
+        assert "━━◆ cut 12 ━" in text(app) and "stale: made for cut 13" in text(app)
+        await pilot.press("-")
+        assert isinstance(app.posted[-1], CutMoved) and app.posted[-1].first_kept_index == 13
+
+
+async def test_keys_pressed_while_a_change_is_worked_out_are_not_lost() -> None:
+    async with running(revises=False) as (app, pilot):
+        before = shown(app)
+        await pilot.press("+", "+", "+")
+        assert [type(event) for event in app.posted] == [CutMoved]
+        assert "one moment" in text(app)
+        app.show(proposal=before.moved(12))
+        await pilot.pause()
+        assert isinstance(app.posted[-1], CutMoved) and app.posted[-1].first_kept_index == 8
+        assert app.posted[-1].proposal == shown(app).id
+
+
+async def test_a_cut_that_moves_stays_in_sight() -> None:
+    async with running(size=(80, 14)) as (app, pilot):
+        await pilot.press("end")
+        for _ in range(4):
+            await pilot.press("+")
+            await pilot.pause()
+        assert "━━◆ cut 5 ━" in text(app)
+
+
+async def test_enter_cuts_at_the_nearest_legal_place_at_or_before_the_cursor() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("down", "enter")  # 14 is no legal place, its request is
+        assert app.posted == []
+        await pilot.press("home", "down", "down", "down", "down", "enter")
+        assert isinstance(app.posted[-1], CutMoved) and app.posted[-1].first_kept_index == 9
+
+
+async def test_the_status_row_says_what_enter_would_fold_before_it_is_pressed() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("[")
+        assert "Enter cuts at 9: 2.1k → 1.0k folded, then R drafts it. p pins all of it: +1.0k." in status(
+            app
+        )
+
+
+async def test_where_no_more_can_be_kept_the_status_row_says_so() -> None:
+    async with running() as (app, pilot):
+        for _ in range(5):
+            await pilot.press("+")
+            await pilot.pause()
+        assert "first legal place" in status(app)
+
+
+async def test_p_pins_a_turn_and_takes_that_back() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("[", "p")
+        await pilot.pause()
+        assert shown(app).pins == {9, 10, 11, 12} and shown(app).state == "current"
+        await pilot.press("p")
+        await pilot.pause()
+        assert 9 not in shown(app).pins
+
+
+async def test_what_was_pinned_before_is_not_unpinned_here() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("home", "down", "p")
+        assert app.posted == [] and "pinned before" in status(app)
+
+
+async def test_a_fold_without_a_cut_has_none_to_move() -> None:
+    story = orders()
+    made = await proposed(story, strategy=ToolResultHidingCompaction(keep=1), reason="manual")
+    async with running(PreviewState(proposal=made, projection=story.projection())) as (app, pilot):
+        await pilot.press("+", "-", "home", "enter", "e")
+        assert app.posted == []
+        assert "decides itself what stays" in text(app) and "not one text: no editing" in text(app)
+        assert "Ctrl+S apply" in text(app) and "+ - cut" not in text(app)
+
+
+# --- the audit ----------------------------------------------------------------------------------------
+
+
+async def test_enter_pins_the_whole_tool_group_after_the_status_row_has_said_so() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3")
+        assert "Enter: tool group 10–11 stays verbatim, 1.4k → 2.4k. The draft stays current." in status(app)
+        await pilot.press("enter")
+        assert isinstance(app.posted[-1], PinsChosen) and app.posted[-1].pins == {10, 11}
+        await pilot.pause()
+        assert "4 of 5 facts lost" in text(app) and "0.3k · current" in text(app)
+
+
+async def test_space_marks_several_and_enter_pins_them_together() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3", "end", "space", "up", "space")
+        assert "2 marked: 2 entries and tool groups stay verbatim" in status(app)
+        await pilot.press("enter")
+        assert isinstance(app.posted[-1], PinsChosen) and app.posted[-1].pins == {8, 12}
+
+
+async def test_pins_that_leave_nothing_smaller_are_announced_as_such_and_refused() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3", "space", "down", "down", "space")
+        assert "the fold would not be smaller" in status(app)
+        before = shown(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert shown(app) is before and "it is not smaller" in status(app)
+
+
+async def test_f_adds_to_the_focus_and_the_row_says_that_r_drafts_it() -> None:
+    async with running(await state(focus="money")) as (app, pilot):
+        await pilot.press("3", "end", "f")
+        event = app.posted[-1]
+        assert isinstance(event, FocusAdded)
+        assert (event.text, event.focus) == ("OrderReplayed", "money; OrderReplayed")
+        await pilot.pause()
+        assert "in the focus, R drafts it" in text(app) and "stale" in text(app)
+
+
+async def test_o_opens_the_entry_under_the_cursor() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("o", "3", "o")
+        assert [event.index for event in app.posted if isinstance(event, EntryWanted)] == [13, 11]
+
+
+async def test_a_fact_shows_its_turn_in_the_cut_and_a_turn_its_fact() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        assert (
+            next(line for line in screen_text(app) if "▷" in line).lstrip("│").lstrip().startswith("▷ ┊ ├ 9")
+        )
+        await pilot.press("1", "home", "down", "down", "down")
+        await pilot.pause()
+        assert "▷lost  command    k6 run" in text(app)
+
+
+# --- the text -----------------------------------------------------------------------------------------
+
+
+async def test_what_the_reader_writes_replaces_the_draft_byte_for_byte() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("e", "M", "i", "n", "e", "x", "R", "escape")
+        assert isinstance(app.posted[-1], NotesEdited) and app.posted[-1].text.startswith("MinexR## Goal")
+        await pilot.pause()
+        assert shown(app).notes == app.posted[-1].text.strip()
+        assert "· edited" in text(app) and "MinexR## Goal" in text(app)
+        await pilot.press("ctrl+s")
+        assert isinstance(app.posted[-1], ApplyWanted) and app.posted[-1].proposal == shown(app).id
+
+
+async def test_enter_in_the_draft_edits_at_the_line_of_the_cursor() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("2", "home", "down", "enter", "#")
+        await pilot.press("escape")
+        assert isinstance(app.posted[-1], NotesEdited)
+        assert app.posted[-1].text.split("\n")[1] == "#POST /orders idempotent per customer"
+
+
+async def test_leaving_the_text_as_it_was_asks_for_nothing() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("e", "escape", "e", "ctrl+s", "e", "tab")
+        assert app.posted == [] and not app.preview.panels.draft.editing
+
+
+async def test_a_text_that_is_not_taken_is_kept_for_the_next_try() -> None:
+    async with running(revises=False) as (app, pilot):
+        await pilot.press("e", "h", "i", "escape")
+        app.show(error="The fold was rejected: it is not smaller.")
+        await pilot.pause()
+        assert "not smaller" in status(app)
+        await pilot.press("ctrl+s")
+        assert "Your text was not taken" in status(app) and not isinstance(app.posted[-1], ApplyWanted)
+        await pilot.press("e")
+        assert app.preview.panels.draft.editor.text.startswith("hi## Goal")
+
+
+async def test_the_same_failure_twice_is_said_twice_and_blocks_nothing() -> None:
+    async with running(revises=False) as (app, pilot):
+        for _ in range(2):
+            await pilot.press("e", "h", "i", "escape")
+            app.show(error="No.")
+            await pilot.pause()
+            assert status(app) == "No."
+            await pilot.press("down")
+        assert [type(event) for event in app.posted] == [NotesEdited, NotesEdited]
+
+
+async def test_d_shows_what_the_draft_changes_in_the_earlier_summary() -> None:
+    from support.scenes import shop_api
+
+    story = shop_api()
+    made = await proposed(story)
+    async with running(PreviewState(proposal=made, projection=story.projection())) as (app, pilot):
+        assert "d against 26" in text(app)
+        await pilot.press("d")
+        await pilot.pause()
+        assert "− POST /orders and cancel idempotent per customer" in text(app) and "d the draft" in text(app)
+        await pilot.press("d")
+        await pilot.pause()
+        assert "− POST" not in text(app)
+
+
+# --- drafting -----------------------------------------------------------------------------------------
+
+
+async def drafting(words: str = "") -> PreviewState:
+    story = orders()
+    projection = story.projection()
+    planned = plan(projection, BUDGET, "threshold")
+    return PreviewState(plan=planned, projection=projection, drafting=Drafting(88.0, words), held=HELD)
+
+
+async def test_a_draft_streams_in_below_its_plan() -> None:
+    async with running(await drafting()) as (app, pilot):
+        for count in range(1, 60):
+            app.show(drafting=Drafting(88.0, "\n".join(f"- line {n}" for n in range(count))))
+        await pilot.pause()
+        assert "drafting 0:12" in text(app) and "━━◆ cut 13 ━" in text(app)
+        assert "- line 58" in text(app) and "- line 2 " not in text(app)
+
+
+async def test_a_draft_that_grows_draws_only_its_last_line_again() -> None:
+    async with running(await drafting()) as (app, pilot):
+        view = app.preview.panels.draft.view
+        app.show(drafting=Drafting(88.0, "\n".join(f"- line {n}" for n in range(15))))
+        await pilot.pause()
+        before = view.rendered
+        for count in range(10):
+            app.show(drafting=Drafting(88.0, "\n".join(f"- line {n}" for n in range(15)) + "!" * count))
+            await pilot.pause()
+        assert view.rendered - before <= 20
+
+
+async def test_the_finished_draft_takes_the_place_of_the_streamed_one() -> None:
+    made = (await state()).proposal
+    assert made is not None
+    async with running(await drafting(made.notes)) as (app, pilot):
+        app.show(drafting=None, proposal=made)
+        await pilot.pause()
+        assert text(app).count("## Goal") == 1 and "12.0 s · current" in text(app)
+        assert "modified-files 2 · quoted constraints 1" in text(app) and "6 of 7 facts lost" in text(app)
+
+
+async def test_esc_cancels_a_draft_and_nothing_else_is_decided_meanwhile() -> None:
+    async with running(await drafting()) as (app, pilot):
+        await pilot.press("ctrl+s", "x", "x", "R", "+", "enter", "e", "p")
+        assert app.posted == []
+        await pilot.press("escape")
+        assert [type(event) for event in app.posted] == [CancelWanted]
+        assert app.screen is app.preview
+
+
+async def test_the_earlier_proposal_is_there_again_after_a_cancelled_draft() -> None:
+    async with running() as (app, pilot):
+        app.show(drafting=Drafting(99.0, "another"))
+        await pilot.pause()
+        assert "another" in text(app)
+        app.show(drafting=None)
+        await pilot.pause()
+        assert "POST /orders idempotent per customer" in text(app) and "current" in text(app)
+
+
+# --- deciding -----------------------------------------------------------------------------------------
+
+
+async def test_a_stale_draft_is_not_applied() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("+")
+        await pilot.pause()
+        await pilot.press("ctrl+s")
+        assert status(app).startswith("R first: the draft is stale: made for cut 13.")
+        assert [type(event) for event in app.posted] == [CutMoved]
+
+
+async def test_r_asks_for_guidance_and_drafts() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("R", "k", "e", "e", "p", "enter")
+        event = app.posted[-1]
+        assert isinstance(event, RedraftWanted) and (event.guidance, event.keep_text) == ("keep", False)
+        await pilot.press("R", "enter")
+        assert isinstance(app.posted[-1], RedraftWanted) and app.posted[-1].guidance is None
+
+
+@pytest.mark.parametrize(("answer", "kept"), [("enter", True), ("R", False)])
+async def test_r_on_an_edited_draft_asks_what_is_to_become_of_the_text(answer: str, kept: bool) -> None:
+    async with running() as (app, pilot):
+        await pilot.press("e", "h", "i", "escape")
+        await pilot.pause()
+        await pilot.press("R")
+        assert "Keep it as guidance" in status(app)
+        assert "R start afresh" in text(app)
+        await pilot.press(answer, "enter")
+        event = app.posted[-1]
+        assert isinstance(event, RedraftWanted) and event.keep_text is kept
+
+
+async def test_a_text_that_became_stale_is_asked_about_too() -> None:
+    async with running(await state(hand_written=True)) as (app, pilot):
+        await pilot.press("R")
+        assert "Keep it as guidance" in status(app)
+        await pilot.press("escape")
+        assert app.posted == [] and "Ctrl+S apply" in text(app)
+
+
+async def test_throwing_away_takes_two_presses_in_a_row() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("x")
+        assert "x again throws away the draft" in status(app)
+        await pilot.press("down", "x")
+        assert app.posted == []
+        await pilot.press("x")
+        assert [type(event) for event in app.posted] == [DiscardWanted]
+
+
+async def test_esc_closes_the_screen_and_says_so_to_the_program() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("escape")
+        await pilot.pause()
+        assert [type(event) for event in app.posted] == [Closed] and app.screen is not app.preview
+
+
+async def test_esc_steps_out_of_one_thing_at_a_time() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("/", "F", "i", "x", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "“Fix”" in status(app) and "Esc ends the search" in text(app)
+        await pilot.press("R", "escape", "escape", "e", "escape")
+        assert app.posted == [] and app.screen is app.preview
+        await pilot.press("f3")
+        assert [type(event) for event in app.posted] == [Closed]
+
+
+async def test_search_goes_to_the_next_row_that_holds_it() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3", "/", "k", "6", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "▶lost  command    k6 run" in text(app)
+
+
+# --- looks --------------------------------------------------------------------------------------------
+
+
+async def test_exactly_one_panel_has_the_heavy_frame_and_the_cursor() -> None:
+    async with running() as (app, pilot):
+        for key in ("tab", "tab", "tab", "shift+tab", "2", "1"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert text(app).count("┏") == 1 and text(app).count("▶") == 1
+
+
+@pytest.mark.parametrize(
+    "size", [(200, 60), (120, 36), (119, 36), (120, 30), (100, 50), (80, 24), (60, 16), (40, 10)]
+)
+async def test_at_any_size_the_panel_with_the_focus_is_there_and_status_and_hints_stay(
+    size: tuple[int, int],
+) -> None:
+    async with running(size=size) as (app, pilot):
+        for key, title in (("1", "1 Cut"), ("2", "2 Draft"), ("3", "3 Audit")):
+            await pilot.press(key)
+            await pilot.pause()
+            assert f"┏━ {title}" in text(app), text(app)
+            assert "Esc close" in screen_text(app)[-1]
+
+
+async def test_a_terminal_that_is_too_small_says_so() -> None:
+    async with running(size=(30, 8)) as (app, pilot):
+        assert "Too small" in text(app)
+        await pilot.resize_terminal(120, 36)
+        await pilot.pause()
+        assert "┏━ 1 Cut" in text(app)
+        await pilot.press("+")
+        assert [type(event) for event in app.posted] == [CutMoved]
+
+
+async def test_a_prompt_that_comes_to_be_held_moves_nothing_above_it() -> None:
+    async with running(await state(held=None)) as (app, pilot):
+        before = screen_text(app)
+        app.show(held=HELD)
+        await pilot.pause()
+        changed = [
+            row for row, (old, new) in enumerate(zip(before, screen_text(app), strict=True)) if old != new
+        ]
+        assert len(changed) == 1 and "held ❯ Now the same" in screen_text(app)[changed[0]]
+
+
+async def test_foreign_text_is_no_markup_and_no_control() -> None:
+    async with running(await state(held="[/nope] \x1b[31m")) as (app, pilot):
+        app.show(error="It failed: [/b] \x1b[0m")
+        await pilot.pause()
+        assert "[/nope] ␛" in text(app) and "It failed: [/b] ␛" in text(app)
+
+
+# --- keys ---------------------------------------------------------------------------------------------
+
+
+def test_no_key_means_two_things() -> None:
+    keys = [name for key in KEYS for name in key.keys]
+    assert len(keys) == len(set(keys))
+
+
+def test_every_key_of_its_own_has_an_action() -> None:
+    panels = PreviewApp(PreviewState()).preview.panels
+    own = {key.id for key in KEYS if not key.own}
+    assert own == set(panels._do) and len(bindings()) == len(own)
+
+
+@pytest.mark.parametrize("panel", [0, 1, 2])
+def test_hints_offer_only_what_works(panel: int) -> None:
+    facts = Facts(panel=panel, proposal=True, stale=True, has_cut=True, facts=True, editable=True)
+    words = [word for _, word in hints(facts, "close")]
+    assert "apply" not in words and ("mark" in words) == (panel == 2)
+    assert [word for _, word in hints(replace(facts, drafting=True), "cancels")] == [
+        "panel",
+        "search",
+        "keys",
+        "cancels",
+    ]
+
+
+async def test_help_lists_every_key() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("?")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen) and "Compact preview: keys" in text(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.preview

@@ -1,0 +1,319 @@
+"""What is typed while a fold is made arrives once, in order: whatever becomes of the fold."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from foldline.context.budget import BudgetSettings
+from foldline.protocol import events, operations
+from foldline.protocol.events import Event
+from support.agents import PATIENCE, Gate, Hang, others_done
+from support.awaits import Moment, Stopper, TricklingLLM
+from support.invariants import broken
+from support.runners import FULL, Desk, desk, fill
+from support.worked import bytes_of
+
+TWENTY = [f"typed {number}" for number in range(20)]
+HELD = f"held {FULL}"
+DRAFT = "## Goal\n- " + " ".join(f"word{number}" for number in range(40))
+FOLD = operations.CompactSession(reason="manual")
+
+
+def type_while_drafting(made: Desk, texts: list[str]) -> None:
+    """Each time the draft grows, one more prompt is typed."""
+    left = list(texts)
+
+    def hear(event: Event) -> None:
+        if isinstance(event, events.CompactionProgress) and event.drafted_tokens and left:
+            made.runner.send(left.pop(0))
+
+    made.agent.executor.subscribe(hear)
+
+
+async def sent(made: Desk, count: int) -> None:
+    """Until this many prompts are in the history, and all is quiet."""
+    await made.watch.until(lambda: len(made.prompts) >= count)
+    await quiet(made)
+
+
+async def quiet(made: Desk) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await made.runner.drained()
+        await made.agent.executor.settle()
+        await made.runner.drained()
+
+
+def holds(made: Desk) -> None:
+    """The history is sound, and the same for who opens it now."""
+    assert broken(made.agent.session.projection) == []
+    path = made.agent.session.path
+    assert path is not None
+    reopened = type(made.agent.session).open(path)
+    assert bytes_of(reopened.projection) == bytes_of(made.agent.session.projection)
+
+
+def folds(made: Desk) -> int:
+    return len(made.agent.session.projection.folds)
+
+
+async def test_twenty_prompts_typed_while_a_fold_makes_room_arrive_once_in_order(tmp_path: Path) -> None:
+    async with desk(tmp_path, played=TricklingLLM, summaries=(DRAFT,)) as made:
+        await fill(made)
+        type_while_drafting(made, TWENTY)
+        made.runner.send(HELD)
+        await sent(made, 6 + 21)
+        assert made.prompts[6:] == [HELD, *TWENTY]
+        assert (made.runner.waiting, made.editor.text) == (0, "")
+        assert folds(made) >= 1
+        first = made.watch.of(events.CompactionEnd)[0]
+        assert first.index is not None
+        holds(made)
+
+
+@pytest.mark.parametrize("in_the_editor", ["", "being typed"])
+async def test_twenty_prompts_survive_a_cancel_of_the_fold_they_were_typed_during(
+    tmp_path: Path, in_the_editor: str
+) -> None:
+    async with desk(tmp_path, summaries=(Hang(DRAFT),)) as made:
+        await fill(made)
+        made.editor.text = in_the_editor
+        made.runner.send(HELD)
+        await made.llm.silent.wait()
+        for text in TWENTY[:12]:
+            made.runner.send(text)
+        made.runner.cancel()
+        await quiet(made)
+        assert folds(made) == 0
+        assert len(made.prompts) == 6, "something went on after the cancel"
+        if in_the_editor:
+            assert made.editor.text == in_the_editor
+            assert made.queue.queued == (HELD, *TWENTY[:12])
+            made.runner.set_paused(False)
+        else:
+            assert made.queue.queued == tuple(TWENTY[:12])
+            assert made.editor.text == HELD
+            made.runner.send(made.editor.take())
+        for text in TWENTY[12:]:
+            made.runner.send(text)
+        await sent(made, 6 + 21)
+        assert made.prompts[6:] == [HELD, *TWENTY]
+        holds(made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_the_editor", ["", "being typed"])
+@pytest.mark.parametrize("moment", ["as it waits", "once it is ready"])
+async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
+    tmp_path: Path, moment: Moment, in_the_editor: str
+) -> None:
+    """A fold for a held prompt, then its turn, two more prompts behind it; Esc at each await there is."""
+    came_back = 0
+    for at in range(1, 500):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        async with desk(folder, played=TricklingLLM, summaries=("## Goal\n- all of it",)) as made:
+            await fill(made)
+            made.editor.text = in_the_editor
+            stopper = Stopper(made.agent, at, moment, interrupt=made.runner.cancel)
+            for text in (HELD, "second", "third"):
+                made.runner.send(text)
+            await quiet(made)
+            stopper.stop()
+            await others_done()
+            back = [text for text in [made.editor.text] if text not in ("", in_the_editor)]
+            waits = [*back, *made.runner._queue]
+            assert made.prompts[6:] + waits == [HELD, "second", "third"]
+            assert made.queue.held is None
+            starts, ends = (made.watch.of(kind) for kind in (events.CompactionStart, events.CompactionEnd))
+            assert len(starts) == len(ends) == 1
+            assert [end.index is not None for end in ends] == [folds(made) == 1]
+            holds(made)
+            came_back += bool(waits)
+            if back:
+                made.runner.send(made.editor.take())
+            made.runner.set_paused(False)
+            await quiet(made)
+            assert made.prompts[6:] == [HELD, "second", "third"]
+            holds(made)
+            if not stopper.struck:
+                break
+    assert not stopper.struck
+    assert came_back > 5
+
+
+async def test_a_fold_by_hand_stops_the_turn_and_what_was_queued_waits_in_order(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    script = [*["done"] * 6, Hang("half an answer")]
+    async with desk(tmp_path, *script, summaries=(Gate(opened, DRAFT),)) as made:
+        await fill(made)
+        made.agent.desk.budget_settings = lambda *_: BudgetSettings(threshold=16_000, soft_ratio=1.0)
+        for text in ["runs", *TWENTY[:10]]:
+            made.runner.send(text)
+        await made.llm.silent.wait()
+        made.llm.silent.clear()
+        made.runner.submit(FOLD)
+        await made.llm.silent.wait()  # the draft has begun
+        assert made.watch.ends[-1] == ("run_agent", "cancelled")
+        assert made.prompts[6:] == ["runs"]
+        opened.set()
+        await quiet(made)
+        assert folds(made) == 1
+        assert made.queue.paused
+        assert made.prompts[6:] == ["runs"]
+        for text in TWENTY[10:]:
+            made.runner.send(text)  # a word of the user: all goes on
+        await sent(made, 6 + 21)
+        assert made.prompts[6:] == ["runs", *TWENTY]
+        holds(made)
+
+
+async def test_what_is_typed_during_a_fold_by_hand_goes_on_behind_what_was_queued(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    script = [*["done"] * 6, Hang("half an answer")]
+    async with desk(tmp_path, *script, summaries=(Gate(opened, DRAFT),)) as made:
+        await fill(made)
+        made.agent.desk.budget_settings = lambda *_: BudgetSettings(threshold=16_000, soft_ratio=1.0)
+        for text in ["runs", *TWENTY[:10]]:
+            made.runner.send(text)
+        await made.llm.silent.wait()
+        made.llm.silent.clear()
+        made.runner.submit(FOLD)
+        await made.llm.silent.wait()
+        for text in TWENTY[10:]:
+            made.runner.send(text)
+        assert made.prompts[6:] == ["runs"]
+        opened.set()
+        await sent(made, 6 + 21)
+        assert made.prompts[6:] == ["runs", *TWENTY]
+        assert folds(made) == 1
+        holds(made)
+
+
+# --- at the end of a turn -----------------------------------------------------------------------------
+
+
+EARLY = BudgetSettings(soft_ratio=0.6)
+
+
+async def near_the_soft_mark(made: Desk) -> None:
+    """Turns until the next one ends above the soft mark."""
+    desk_of_agent = made.agent.desk
+    longest = len(FULL) // 3  # tokens that a turn takes, at most
+    while desk_of_agent.size() + longest < desk_of_agent.budget.soft_mark:
+        made.runner.send(FULL)
+        await quiet(made)
+    assert folds(made) == 0
+
+
+async def test_what_is_typed_during_a_fold_at_the_end_of_a_turn_waits_for_it(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with desk(tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),)) as made:
+        await near_the_soft_mark(made)
+        already = len(made.prompts)
+        while not made.llm.silent.is_set():
+            made.runner.send(FULL)
+            await either(made.llm.silent.wait, lambda: quiet(made))
+        known = len(made.prompts)
+        assert known > already
+        for text in TWENTY:
+            made.runner.send(text)
+        assert made.queue.queued == tuple(TWENTY)
+        opened.set()
+        await sent(made, known + 20)
+        assert made.prompts[known:] == TWENTY
+        assert [fold.reason for fold in made.agent.session.projection.folds] == ["phase"]
+        holds(made)
+
+
+async def either(*waits: Callable[[], object]) -> None:
+    """Until one of these has come."""
+    tasks = [asyncio.ensure_future(wait()) for wait in waits]  # type: ignore[arg-type]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_cancelled_fold_at_the_end_of_a_turn_loses_nothing_and_is_not_begun_again(
+    tmp_path: Path,
+) -> None:
+    async with desk(tmp_path, budget=EARLY, summaries=(Hang(DRAFT),)) as made:
+        await near_the_soft_mark(made)
+        while not made.llm.silent.is_set():
+            made.runner.send(FULL)
+            await either(made.llm.silent.wait, lambda: quiet(made))
+        known = len(made.prompts)
+        for text in TWENTY[:8]:
+            made.runner.send(text)
+        made.runner.cancel()
+        await quiet(made)
+        assert (made.queue.queued, made.queue.paused) == (tuple(TWENTY[:8]), True)
+        assert made.prompts[known:] == []
+        for text in TWENTY[8:]:
+            made.runner.send(text)
+        await sent(made, known + 20)
+        assert made.prompts[known:] == TWENTY
+        assert folds(made) == 0
+        assert len(made.watch.of(events.CompactionStart)) == 1
+        holds(made)
+
+
+# --- asked first --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_the_editor", ["", "being typed"])
+async def test_interrupted_while_it_asks_the_prompt_comes_back_and_the_proposal_stays(
+    tmp_path: Path, in_the_editor: str
+) -> None:
+    async with desk(tmp_path, mode="ask", interactive=True) as made:
+        await fill(made)
+        made.editor.text = in_the_editor
+        made.runner.send(HELD)
+        ready = await made.watch.first(events.ProposalReady)
+        for text in TWENTY:
+            made.runner.send(text)
+        assert made.queue.held == HELD
+        made.runner.cancel()
+        await quiet(made)
+        kept = made.agent.desk.review.proposal
+        assert kept is not None
+        assert kept.id == ready.proposal
+        assert len(made.prompts) == 6
+        calls = len(made.llm.summary_requests)
+        if in_the_editor:
+            assert made.queue.queued == (HELD, *TWENTY)
+        else:
+            assert (made.editor.take(), made.queue.queued) == (HELD, tuple(TWENTY))
+            made.runner.edit_queue(tuple(TWENTY), (HELD, *TWENTY), paused=True)
+        # The reader takes it after all: the prompt then has room.
+        made.runner.submit(operations.ApplyProposal(proposal=kept.id))
+        made.runner.set_paused(False)
+        await sent(made, 6 + 21)
+        assert made.prompts[6:] == [HELD, *TWENTY]
+        assert folds(made) == 1
+        assert len(made.llm.summary_requests) == calls
+        holds(made)
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["applied", "thrown away"])
+async def test_asked_before_a_prompt_the_word_lets_it_go(tmp_path: Path, wanted: bool) -> None:
+    async with desk(tmp_path, mode="ask", interactive=True) as made:
+        await fill(made)
+        made.runner.send(HELD)
+        for text in TWENTY[:3]:
+            made.runner.send(text)
+        ready = await made.watch.first(events.ProposalReady)
+        decision = operations.ApplyProposal if wanted else operations.DiscardProposal
+        settings = made.agent.desk.budget_settings
+        if not wanted:  # so that nothing else is asked before the prompts behind it
+            made.agent.desk.budget_settings = lambda *_: BudgetSettings(threshold=16_200, soft_ratio=1.0)
+        made.runner.submit(decision(proposal=ready.proposal))
+        await sent(made, 6 + 4)
+        assert made.prompts[6:] == [HELD, *TWENTY[:3]]
+        assert folds(made) == int(wanted)
+        made.agent.desk.budget_settings = settings
+        holds(made)
