@@ -309,3 +309,16 @@ async def test_a_prompt_whose_fold_was_cancelled_is_not_sent(tmp_path: Path) -> 
     prompts = [entry.text for entry in agent.session.entries if isinstance(entry, UserMessage)]
     assert "and now?" not in prompts
     await agent.aclose()
+
+
+async def test_a_prompt_whose_caller_is_cancelled_ends_its_turn(tmp_path: Path) -> None:
+    llm = PlayedLLM(Hang("I begin"))
+    agent, watch = agent_in(tmp_path, llm)
+    asking = asyncio.create_task(agent.prompt("go"))
+    await llm.silent.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert watch.ends == [("run_agent", "cancelled")]
+    assert not agent.executor.busy
+    await agent.aclose()

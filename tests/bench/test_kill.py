@@ -1,4 +1,4 @@
-"""`kill -9`, a thousand times: the reopened view is the old or the new one. FOLDLINE_KILL_ROUNDS sets how often."""
+"""`kill -9`, a thousand times (FOLDLINE_KILL_ROUNDS): the reopened view is the old or the new one."""
 
 import asyncio
 import os
@@ -29,5 +29,7 @@ def _note(found: Found) -> None:
     shown = table("kill -9 of a process that folds, undoes and appends", "killed", "times")
     for moment, times in sorted(found.moments.items()):
         shown.row(moment if moment.startswith("between") else f"while writing {moment}", f"{times:,}")
-    shown.note("old, new: the view found when the session was opened again; in part: the old one, with new pins")
+    shown.note(
+        "old, new: the view found at the next open; in part: the old one with new pins, sent as before"
+    )
     shown.note(f"{found.rounds:,} rounds, {found.folds:,} folds, {found.torn} records cut off by a kill")

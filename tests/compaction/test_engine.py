@@ -24,7 +24,7 @@ from foldline.context.weight import view_size
 from foldline.protocol import BaseMessage, Compaction, Reason, Usage, events
 from support.history import History, call, history, modified
 from support.invariants import broken
-from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, answer, overflow, refusal
+from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, answer, refusal
 
 LONG = "what the command said, line after line: all is well\n" * 60
 """About 800 tokens."""

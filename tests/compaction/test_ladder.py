@@ -1,4 +1,4 @@
-"""The failure ladder: rung after rung until the view will do, every rung visible, nothing given up for nothing."""
+"""The failure ladder: rung after rung until the view will do, each visible, nothing given up for nothing."""
 
 from collections.abc import Sequence
 

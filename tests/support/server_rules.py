@@ -230,9 +230,7 @@ def told(body: dict[str, Any]) -> str:
     talk = [(labels.get(m["role"], ""), text_of(m.get("content"))) for m in body["messages"][:-1]]
     lines = "\n\n".join(f"{label}: {text}" for label, text in talk if label)
     before = "\n".join(_between(text, "summary") for _, text in talk)
-    return (
-        f"<conversation>\n{lines}\n</conversation>\n<previous-summary>\n{before}\n</previous-summary>\n"
-    )
+    return f"<conversation>\n{lines}\n</conversation>\n<previous-summary>\n{before}\n</previous-summary>\n"
 
 
 def summary(content: str) -> str:

@@ -449,7 +449,7 @@ async def test_help_lists_everything_and_closing_it_gives_all_back(key: str) -> 
         await pilot.press(key)
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
-        assert "/compact [focus]" in "\n".join(screen_text(app))
+        assert "/compact [--preview] [focus]" in "\n".join(screen_text(app))
         await pilot.press("escape")
         await pilot.pause()
         assert app.focused is focused

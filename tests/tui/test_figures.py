@@ -6,8 +6,12 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.history import Session
+from foldline.protocol import Compaction
 from foldline.tui import figures
+from foldline.tui.candidates import candidates
 from foldline.tui.figures import Figures
+from foldline.tui.inputs import Completing
+from foldline.tui.state import ChatState, Room
 from support.agents import PlayedLLM
 from support.history import history, modified, read
 from support.live import session_in
@@ -78,3 +82,26 @@ def test_paths_in_the_folder_are_shown_from_there(tmp_path: Path) -> None:
     data = Figures(Agent(session, llm=PlayedLLM()).desk).sidebar()
     assert [file.path for file in data.modified] == ["src/a.py"]
     assert [file.path for file in data.read] == ["/etc/hosts"]
+
+
+def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) -> None:
+    built = history().system("s")
+    for number in range(6):
+        built.turn(f"question {number}", "All there is to know about it. " * 120)
+    story = built.projection()
+    session = Session.from_entries(session_in(tmp_path).header, built.entries)
+    agent = Agent(session, llm=PlayedLLM())
+    assert Figures(agent.desk).undo_adds() is None
+    fold = Compaction(first_kept_index=9, head=(), strategy="test")
+    session = Session.from_entries(session_in(tmp_path).header, built.add(fold).entries)
+    made = Figures(Agent(session, llm=PlayedLLM()).desk)
+    more = story.tokens - session.projection.tokens
+    assert made.undo_adds() == round(more * story.calibration.scale(None))
+
+
+def test_the_completion_of_undo_tells_its_price() -> None:
+    state = ChatState(room=Room(size=27_400), undo_adds=88_800)
+    [found] = candidates(Completing("command", "und", 0), state, ())
+    assert found.note == "Undo the last fold: 27.4k → ~116.2k"
+    [unknown] = candidates(Completing("command", "und", 0), ChatState(), ())
+    assert unknown.note == "Undo the last fold"

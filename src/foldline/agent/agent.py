@@ -1,5 +1,6 @@
 """The agent as a library offers it: a session, a model, prompts in, answers out."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -83,7 +84,8 @@ class Agent:
         """Whether a fold between two turns comes in time: the window is nearly full (`phase`)."""
         desk = self.desk
         with suppress(FoldlineError):
-            return why_not_by_itself(desk) is None and phase_is_due(desk)
+            due = why_not_by_itself(desk) is None and phase_is_due(desk)
+            return due and desk.review.usable(desk.projection) is None
         return False
 
     def fits(self, parts: Sequence[Part]) -> bool:
@@ -132,7 +134,13 @@ class Agent:
         _demand_done(await self._run(operations.CompactSession(reason="manual", focus=focus)))
 
     async def _run(self, operation: operations.Operation) -> TaskFinished:
-        return await self.executor.wait_for(self.executor.submit(operation))
+        task = self.executor.submit(operation)
+        try:
+            return await self.executor.wait_for(task)
+        except asyncio.CancelledError:
+            self.executor.submit(operations.Interrupt())
+            await asyncio.shield(self.executor.settle())
+            raise
 
     async def aclose(self) -> None:
         await self.executor.aclose()

@@ -8,8 +8,10 @@ from functools import partial
 from itertools import count
 from typing import assert_never
 
+from foldline.context.view import is_preamble
 from foldline.llm import LLM
 from foldline.protocol import (
+    BaseMessage,
     Clear,
     Edit,
     Entry,
@@ -232,9 +234,7 @@ class Executor:
             case operations.UndoCompaction():
                 await self._undo(operation.target)
             case operations.EditView():
-                await desk.session.append(
-                    Edit(target=operation.target, action=operation.action), durable=True
-                )
+                await self._edit(operation)
             case operations.ClearView():
                 await desk.session.append(Clear(), durable=True)
             case operations.SwitchModel():
@@ -256,14 +256,25 @@ class Executor:
         if asked.reason == "manual":
             preview = asked.preview or desk.mode == "ask"
             await fold(desk, Wanted("manual", focus=asked.focus, preview=preview))
-        elif asked.reason != "phase" or why_not_by_itself(desk) is None:
+        elif asked.reason != "phase":
             await make_room(desk, asked.reason, pending=asked.pending)
+        elif why_not_by_itself(desk) is None:
+            # Nothing depends on it yet: where the reader wants to be asked, it waits without holding anything.
+            await fold(desk, Wanted("phase", preview=desk.mode == "ask"))
 
     async def _redraft(self, asked: operations.RedraftProposal) -> None:
         review = self.desk.review
         reason = review.demand(asked.proposal).entry.reason
         wishes = review.wishes(asked.guidance)
         await fold(self.desk, Wanted(reason, focus=review.focus, preview=True, wishes=wishes))
+
+    async def _edit(self, asked: operations.EditView) -> None:
+        message = self.desk.projection.entry(asked.target)
+        if not isinstance(message, BaseMessage) or is_preamble(message):
+            raise FoldlineError(
+                f"Entry {asked.target} is no message of the conversation: nothing to {asked.action}."
+            )
+        await self.desk.session.append(Edit(target=asked.target, action=asked.action), durable=True)
 
     async def _undo(self, target: int | None) -> None:
         """Take back a change of the view. What no longer fits with it is the user's to decide."""

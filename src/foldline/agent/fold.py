@@ -94,7 +94,7 @@ async def _decided(desk: Desk, wanted: Wanted) -> Proposal | None:
     review = desk.review
     proposal = None
     if wanted.reason != "manual" and wanted.wishes is None:
-        proposal = review.usable(wanted.reason, lambda kept: kept.fits(desk.projection))
+        proposal = review.usable(desk.projection)
     proposal = proposal or await _drafted(desk, wanted)
     while proposal is not None:
         if wanted.preview:

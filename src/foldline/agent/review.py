@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from foldline.compaction import CompactionFailed, Proposal, Wishes
-from foldline.protocol import FoldlineError, Reason, events, operations
+from foldline.context.projection import Projection
+from foldline.protocol import FoldlineError, events, operations
 from foldline.protocol.events import Event
 
 
@@ -58,10 +59,10 @@ class Review:
         self.focus = focus
         self._set(proposal)
 
-    def usable(self, reason: Reason, fits: Callable[[Proposal], bool]) -> Proposal | None:
-        """The proposal that was kept, where it can stand for a new draft of this fold."""
+    def usable(self, projection: Projection) -> Proposal | None:
+        """The proposal that was kept, where it can still be applied as it is."""
         kept = self.proposal
-        return kept if kept and kept.state != "stale" and kept.entry.reason == reason and fits(kept) else None
+        return kept if kept and kept.state != "stale" and kept.fits(projection) else None
 
     async def decision(self, proposal: Proposal, focus: str | None) -> Decision:
         """Show it and wait for the reader's word. Cancelled, the proposal is kept."""

@@ -83,8 +83,10 @@ class Turn:
 
     async def _fold(self, reason: Reason) -> None:
         desk = self._desk
-        if not self._folds or (reason == "phase" and why_not_by_itself(desk) is not None):
+        if not self._folds:
             return
+        if reason == "phase" and (desk.mode == "ask" or why_not_by_itself(desk) is not None):
+            return  # nothing depends on it yet
         if why_not_by_itself(desk) is not None and not must_choose(desk):
             self._say_stopped()
             return

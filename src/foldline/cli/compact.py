@@ -176,6 +176,8 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "kept": proposal.kept if proposal else planned.kept if planned else len(outcome.projection.view),
         "folded": proposal.folded if proposal else planned.folded if planned else 0,
         "summary": entry.summary if entry else "",
+        "facts": entry.facts if entry else 0,
+        "lost": entry.lost if entry else 0,
         "details": details.model_dump(mode="json"),
         "model": entry.model if entry else None,
         "model_calls": proposal.model_calls if proposal else 0,

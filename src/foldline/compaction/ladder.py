@@ -76,7 +76,9 @@ class Climb:
         """
         if refused is not None:
             self.failures.append(refused)
-        for rung in _ladder(strategy, self.need) if not self.alone else (Rung("strategy", strategy, "draft"),):
+        for rung in (
+            _ladder(strategy, self.need) if not self.alone else (Rung("strategy", strategy, "draft"),)
+        ):
             if self._is_wanted(rung) and await self._holds(rung):
                 break
         if self._best is None and self.failures:

@@ -33,7 +33,6 @@ from .undoing import ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, LIVE, Fate, ViewItem
 from .view_state import Key, ViewState, dmail_of, item_of
 
-
 REPLAYS_REASONING = "-reasoning"
 """Ends the names of the dialects that send reasoning back."""
 

@@ -83,6 +83,8 @@ class FoldlineApp(App[None]):
         self._transcript: Transcript | None = None
         self._figures: Figures | None = None
         self._inspector: InspectorScreen | None = None
+        self._inspected_doing = ""
+        """What the agent did when the Inspector was last told."""
         self._previewing: Previewing | None = None
         self._figures_stale = False
         self._frame: Timer | None = None
@@ -269,7 +271,8 @@ class FoldlineApp(App[None]):
         if self._figures is None or self._runner is None:
             return
         title = self._runner.agent.session.meta().title
-        self._show(replace(self.state, room=self._figures.room(), title=title))
+        figures = self._figures
+        self._show(replace(self.state, room=figures.room(), undo_adds=figures.undo_adds(), title=title))
         self.chat.sidebar.show(self._figures.sidebar())
         if self._transcript is not None:
             self._draw_in_slices(self._transcript.reweigh(), "weights")
@@ -277,11 +280,18 @@ class FoldlineApp(App[None]):
 
     def _refresh_inspector(self) -> None:
         if self._inspector is not None and self._inspector.is_mounted and self._runner is not None:
-            self._inspector.refresh_from(self._runner.agent.session.projection, activity=self.state.doing)
+            self._inspected_doing = self.state.doing
+            self._inspector.refresh_from(
+                self._runner.agent.session.projection,
+                activity=self.state.doing,
+                threshold=self.state.room.threshold,
+            )
 
     def _show(self, state: ChatState) -> None:
         self.state = state
         self.chat.show(state)
+        if self._inspector is not None and state.doing != self._inspected_doing:
+            self._refresh_inspector()
 
     @work(thread=True, exclusive=True, group="git", exit_on_error=False)
     def _look_at_git(self) -> None:
@@ -407,6 +417,8 @@ class FoldlineApp(App[None]):
             live=True,
             cwd=agent.session.cwd,
             window=self.state.room.window,
+            threshold=self.state.room.threshold,
+            activity=self.state.doing,
         )
         self.push_screen(self._inspector)
 

@@ -11,7 +11,7 @@ from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.view import first_words
 from foldline.context.weight import categories, entry_weight
-from foldline.protocol import BaseMessage, FoldlineError, Reason
+from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
@@ -48,6 +48,8 @@ class Figures:
         self._desk = desk
         self._fold = _NO_FOLD
         self._planned_for: tuple[object, ...] = ()
+        self._undo_for: object = None
+        self._undo_adds: int | None = None
         self.folding: Reason | None = None
         """Why a fold is being made just now; its part of the view is then shown as such."""
 
@@ -73,6 +75,22 @@ class Figures:
         if self.folding:
             weights = replace(weights, folding=gone, verbatim=weights.verbatim - gone)
         return replace(room, cut=place, weights=weights)
+
+    def undo_adds(self) -> int | None:
+        """Tokens that undoing the newest fold would bring back; None where there is none to undo."""
+        projection = self._desk.projection
+        if projection.newest_change is not self._undo_for:
+            self._undo_for = projection.newest_change
+            self._undo_adds = self._undo_price()
+        return self._undo_adds
+
+    def _undo_price(self) -> int | None:
+        projection = self._desk.projection
+        folds = projection.compactions()
+        if not folds or projection.undo_refusal(folds[-1].index) is not None:
+            return None
+        more = projection.foreseen(Undo(target=folds[-1].index)).sent - projection.sent
+        return round(more * projection.calibration.scale(projection.model))
 
     def cut_index(self) -> int | None:
         """Index of the entry where a fold would cut now."""

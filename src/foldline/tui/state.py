@@ -199,6 +199,8 @@ class ChatState:
     news: News | None = None
 
     room: Room = Room()
+    undo_adds: int | None = None
+    """Tokens that undoing the newest fold would bring back; None where there is none to undo."""
     cached: int | None = None
     """Input tokens of the last request that came from the provider's cache."""
     cost: float | None = None

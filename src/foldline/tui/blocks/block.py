@@ -174,13 +174,17 @@ class RuleBlock(Block):
     """What stands left of a left-aligned label, such as `▸─` where the rule can be opened."""
     body: Block | None = None
     indent: int = 4
+    brief: str = ""
+    """A shorter label, for where the whole one has no room; empty: the whole one is cut."""
     wide: bool = field(default=True, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         remark = width_of(self.right)
         inner = width - (remark + 3 if remark else 0)
         lead = f"{self.lead} " if self.align == "left" else "── "
-        label = cut_right(self.label, max(inner - cell_len(lead) - 2, 1)) if self.label else ""
+        room = max(inner - cell_len(lead) - 2, 1)
+        label = self.label if cell_len(self.label) <= room or not self.brief else self.brief
+        label = cut_right(label, room) if label else ""
         free = max(inner - cell_len(label) - 2, 0)
         if not label:
             line = "─" * inner

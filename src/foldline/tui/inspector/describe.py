@@ -123,4 +123,6 @@ def hints_row(width: int, searching: bool, live: bool) -> list[Span]:
         for rank, (name, word) in enumerate(pairs)
     }
     *left, help_, close = parts.values()
-    return row(left, [replace(help_, rank=1), replace(close, rank=0)], width)  # help stays: it names what had no room
+    return row(
+        left, [replace(help_, rank=1), replace(close, rank=0)], width
+    )  # help stays: it names what had no room

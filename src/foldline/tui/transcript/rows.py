@@ -162,17 +162,13 @@ def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> Rul
         sizes = f"{numbers.tokens(fold.tokens_before)} tokens before"
     count = folded_count(projection, fold)
     how = clean_line(rung_words(fold.rung))
-    parts = [sizes]
-    if count or not how:
-        parts.append(f"{count} {'entry' if count == 1 else 'entries'} folded")
-    if fold.facts:
-        parts.append(f"{fold.lost} of {fold.facts} facts lost")
-    if how:
-        parts.append(how)
-    label, key = " · ".join(parts), (fold.index, 0)
+    folded = f"{count} {'entry' if count == 1 else 'entries'} folded" if count or not how else ""
+    lost = f"{fold.lost} of {fold.facts} facts lost" if fold.facts else ""
+    hint, key = "" if opened else "Enter to read", (fold.index, 0)
     return RuleBlock(
         key,
-        label if opened else f"{label} · Enter to read",
+        " · ".join(filter(None, (sizes, folded, lost, how, hint))),
+        brief=" · ".join(filter(None, (sizes, folded, how, hint))),
         lead="▾─" if opened else "▸─",
         right=_time(fold.at),
         body=TextBlock(key, clean(fold.summary), "folded") if opened else None,
