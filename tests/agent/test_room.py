@@ -147,7 +147,7 @@ async def test_two_folds_of_no_use_ask_what_to_do_and_name_the_largest(tmp_path:
 
 
 async def test_a_fold_taken_back_is_not_made_again_by_itself(tmp_path: Path) -> None:
-    agent, watch, llm = await filled(tmp_path, prompts=10, window=16_384)
+    agent, _, llm = await filled(tmp_path, prompts=10, window=16_384)
     folds = len(agent.session.projection.folds)
     assert folds >= 1
     await agent.executor.wait_for(agent.executor.submit(operations.UndoCompaction()))

@@ -25,7 +25,11 @@ async def test_the_tour_plays_every_prompt_and_folds_where_the_recording_did(tmp
         await toured(app)
         assert app.runner is not None
         projection = app.runner.agent.session.projection
-        assert len(projection.folds) == 2
+        # What a headless session folds before the next prompt, the chat folds while the answer is read: at
+        # the end of the last turn, too.
+        recorded = sum(entry.type == "compaction" for entry in read_log(RECORDING).entries)
+        assert recorded >= 2
+        assert recorded <= len(projection.folds) <= recorded + 1
         prompts = [entry for entry in projection.entries if entry.type == "user"]
         assert len(prompts) == len(recorded_prompts())
 

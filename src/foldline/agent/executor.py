@@ -259,7 +259,7 @@ class Executor:
         elif asked.reason != "phase":
             await make_room(desk, asked.reason, pending=asked.pending)
         elif why_not_by_itself(desk) is None:
-            # Nothing depends on it yet: where the reader wants to be asked, it waits without holding anything.
+            # Nothing depends on it yet: where the reader wants to be asked, it waits and holds nothing up.
             await fold(desk, Wanted("phase", preview=desk.mode == "ask"))
 
     async def _redraft(self, asked: operations.RedraftProposal) -> None:

@@ -111,7 +111,7 @@ class Projection(ViewState):
 
     @property
     def prefix_cached(self) -> bool:
-        """Whether the newest request carried this view to a provider that has served requests from a cache."""
+        """Whether the newest request carried this view to a provider that has served some from a cache."""
         return self.anchor is not None and self.model in self._caching
 
     def restored_files(self, index: int) -> bool:

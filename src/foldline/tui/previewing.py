@@ -62,7 +62,7 @@ class Previewing:
         title: Callable[[], str],
         inspect: Callable[[int], None],
     ) -> None:
-        """`title` says what stands before the screen's own name; `inspect` shows an entry in the Inspector."""
+        """`title` says what stands before the screen's name; `inspect` shows an entry in the Inspector."""
         self._app = app
         self._inspect = inspect
         self._runner = runner

@@ -12,8 +12,8 @@ from foldline.llm.replay import ReplayLLM
 from foldline.protocol import AssistantMessage, ToolResultMessage, UserMessage
 
 RECORDING = Path(__file__).parent / "recording.jsonl"
-WINDOW = 8_192
-"""Tokens: the window the session was recorded in. It fills twice."""
+WINDOW = 10_240
+"""Tokens: the window the session was recorded in. It fills more than once."""
 
 
 def recorded_prompts() -> list[str]:
@@ -33,4 +33,5 @@ def replaying_agent(root: Path, home: Path, pace: float) -> Agent:
         llm=ReplayLLM(answers, OfflineLLM(WINDOW, pace=pace), pace=pace),
         tools=(*replayed(default_tools(), results), *recall_tools(session)),
         approvals="all",
+        interactive=True,
     )
