@@ -48,8 +48,8 @@ class _Job:
 class Executor:
     """Runs the operations of one session, in order, each as a task that can be cancelled and awaited.
 
-    `Interrupt` and `Approve` act at once. A manual compaction aborts the turn or fold that runs; the quick
-    operations that wait before it are carried out.
+    `Interrupt`, answers and what the reader does with a proposal act at once. A manual compaction aborts the
+    turn or fold that runs, a preview of one waits; quick operations that wait before it are carried out.
     """
 
     def __init__(self, desk: Desk, connect: Callable[[str], LLM]) -> None:
@@ -84,7 +84,7 @@ class Executor:
             case operations.ApplyProposal() | operations.RedraftProposal() if self.desk.review.waits:
                 self._at_once(self._review(operation))
             case _:
-                if isinstance(operation, operations.CompactSession) and operation.reason == "manual":
+                if isinstance(operation, operations.CompactSession) and self._is_at_once(operation):
                     self._cancel(_is_long)
                 end = self._ends[task_id] = asyncio.get_running_loop().create_future()
                 self._waiting.append(_Job(task_id, operation, end))
@@ -250,6 +250,10 @@ class Executor:
                 pass  # they act at once
             case _:
                 assert_never(operation)
+
+    def _is_at_once(self, asked: operations.CompactSession) -> bool:
+        """Whether a fold is made by hand now; one that is only looked at waits its turn."""
+        return asked.reason == "manual" and not (asked.preview or self.desk.mode == "ask")
 
     async def _compact(self, asked: operations.CompactSession) -> None:
         desk = self.desk

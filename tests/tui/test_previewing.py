@@ -1,0 +1,234 @@
+"""The Compact preview in the running program: what is looked at is what is applied, and nothing else."""
+
+import asyncio
+from pathlib import Path
+
+from foldline.compaction import Proposal
+from foldline.protocol import Compaction, UserMessage
+from foldline.tui.preview import PreviewScreen
+from support.agents import Gate, Hang
+from support.live import FULL, Live, live
+
+
+async def fill(running: Live, prompts: int = 6) -> None:
+    for _ in range(prompts):
+        await running.ask(FULL)
+
+
+def shows_preview(running: Live) -> bool:
+    return isinstance(running.app.screen, PreviewScreen)
+
+
+def proposal(running: Live) -> Proposal:
+    made = running.agent.desk.review.proposal
+    assert made is not None
+    return made
+
+
+async def ready(running: Live) -> Proposal:
+    """The preview with a finished draft on it."""
+    await running.until(lambda: running.agent.desk.review.proposal is not None)
+    await running.drawn()
+    return proposal(running)
+
+
+def folds(running: Live) -> list[Compaction]:
+    return running.agent.session.projection.folds
+
+
+async def test_f3_drafts_a_fold_and_ctrl_s_applies_exactly_that(tmp_path: Path) -> None:
+    async with live(tmp_path, summaries=("## Goal\n- what we looked at",)) as running:
+        await fill(running)
+        view = list(running.agent.session.projection.view)
+        await running.press("f3")
+        made = await ready(running)
+        assert shows_preview(running)
+        assert "what we looked at" in running.text
+        assert running.agent.session.projection.view == view
+        await running.press("ctrl+s")
+        await running.until(lambda: folds(running))
+        await running.at_rest()
+        [fold] = folds(running)
+        assert fold.model_copy(update={"index": -1, "at": None}) == made.entry
+        assert not shows_preview(running)
+        assert "entries folded" in running.text
+
+
+async def test_esc_closes_and_f3_shows_the_same_proposal_without_another_draft(tmp_path: Path) -> None:
+    async with live(tmp_path, summaries=("## Goal\n- once", "## Goal\n- twice")) as running:
+        await fill(running)
+        await running.press("f3")
+        made = await ready(running)
+        await running.press("escape")
+        await running.until(lambda: not shows_preview(running))
+        assert "F3 looks at it" in running.text
+        await running.press("f3")
+        await running.until(lambda: shows_preview(running))
+        assert (proposal(running).id, len(running.llm.summary_requests)) == (made.id, 1)
+
+
+async def test_the_program_goes_on_while_a_proposal_is_kept(tmp_path: Path) -> None:
+    async with live(tmp_path, summaries=("## Goal\n- kept",)) as running:
+        await fill(running)
+        await running.press("f3")
+        await ready(running)
+        await running.press("escape")
+        await running.ask("and meanwhile?")
+        assert folds(running) == []
+        await running.press("f3")
+        await running.until(lambda: shows_preview(running))
+        await running.press("ctrl+s")
+        await running.until(lambda: folds(running))
+        newest = [item.message.text for item in running.agent.session.projection.view[-2:]]
+        assert newest == ["and meanwhile?", "done"]
+
+
+async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None:
+    async with live(tmp_path, summaries=(Hang("## Goal"),)) as running:
+        await fill(running)
+        await running.press("f3")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.drawn()
+        assert "drafting" in running.text
+        await running.press("escape")
+        await running.at_rest()
+        assert running.agent.desk.review.proposal is None
+        assert folds(running) == []
+
+
+async def test_f3_during_a_fold_for_a_prompt_holds_its_commit_until_it_is_applied(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    summary = Gate(opened, "## Goal\n- all of it")
+    async with live(tmp_path, window=16_384, summaries=(summary,)) as running:
+        await fill(running)
+        await running.enter(f"And now. {FULL}")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.press("f3")
+        await running.until(lambda: shows_preview(running))
+        opened.set()
+        await ready(running)
+        assert folds(running) == []
+        assert "waits for you" in running.text
+        assert "And now." in running.text  # the held prompt is the last row of the cut
+        await running.press("ctrl+s")
+        await running.until(lambda: len(running.llm.requests) == 7)
+        await running.at_rest()
+        assert len(folds(running)) == 1
+        asked = [entry.text for entry in running.entries if isinstance(entry, UserMessage)]
+        assert asked[-1].startswith("And now.")
+
+
+async def test_in_the_mode_ask_a_prompt_waits_for_the_reader(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384, summaries=("## Goal\n- asked",), mode="ask") as running:
+        await fill(running)
+        await running.enter(f"And now. {FULL}")
+        await ready(running)
+        assert folds(running) == []
+        assert "1 held" in running.text
+        assert "waits for you" in running.text
+        await running.press("f3")
+        await running.until(lambda: shows_preview(running))
+        await running.press("ctrl+s")
+        await running.until(lambda: len(running.llm.requests) == 7)
+        assert len(folds(running)) == 1
+
+
+async def test_guidance_leads_to_another_draft_and_edits_to_another_text(tmp_path: Path) -> None:
+    async with live(tmp_path, summaries=("## Goal\n- first draft", "## Goal\n- second draft")) as running:
+        await fill(running)
+        await running.press("f3")
+        first = await ready(running)
+        await running.press("R")
+        await running.pilot.pause()
+        await running.press(*"name it", "enter")
+        await running.until(lambda: proposal(running).id != first.id)
+        await running.at_rest()
+        assert "second draft" in proposal(running).notes
+        assert "name it" in running.llm.summary_requests[-1].messages[-1].text
+        assert "first draft" in running.llm.summary_requests[-1].messages[-1].text
+        assert folds(running) == []
+
+
+async def test_compact_with_preview_is_f3_and_takes_the_focus(tmp_path: Path) -> None:
+    async with live(tmp_path, summaries=("## Goal\n- focused",)) as running:
+        await fill(running)
+        await running.enter("/compact --preview the parser")
+        await ready(running)
+        assert shows_preview(running)
+        assert "Additional focus: the parser" in running.llm.summary_requests[0].messages[-1].text
+
+
+async def test_with_nothing_to_fold_the_preview_says_so(tmp_path: Path) -> None:
+    async with live(tmp_path) as running:
+        await running.press("f3")
+        await running.until(lambda: shows_preview(running))
+        await running.at_rest()
+        await running.drawn()
+        assert "nothing to fold" in running.text.lower()
+        await running.press("escape")
+        await running.until(lambda: not shows_preview(running))
+
+
+async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+    async with live(tmp_path, summaries=("## Goal\n- later",)) as running:
+        await fill(running)
+        running.llm.script.append(Gate(opened, "the answer"))
+        await running.enter("slowly")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.press("f3")
+        await running.until(lambda: shows_preview(running))
+        assert running.agent.desk.review.proposal is None
+        opened.set()
+        await ready(running)
+        assert running.entries[-2].type == "assistant"
+        assert folds(running) == []
+
+
+async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -> None:
+    from foldline.tui.inspector import InspectorScreen
+
+    async with live(tmp_path, summaries=("## Goal\n- go on",)) as running:
+        await running.ask("Look at deploy/nginx/upstream.conf first. " + FULL)
+        await fill(running, 5)
+        await running.press("f3")
+        made = await ready(running)
+        assert made.audit.lost
+        await running.press("3", "o")
+        await running.until(lambda: isinstance(running.app.screen, InspectorScreen))
+        await running.press("escape")
+        await running.until(lambda: shows_preview(running))
+
+
+# --- choices -----------------------------------------------------------------------------------------
+
+
+async def test_a_choice_is_answered_from_the_dock(tmp_path: Path) -> None:
+    from foldline.llm import ContextOverflow
+
+    refusal = ContextOverflow("The server refused the request as too long.", status=400)
+    async with live(tmp_path, summaries=("## Goal\n- folded by choice",), mode="off") as running:
+        await fill(running)
+        running.llm.script.extend([refusal, "it went through"])
+        await running.enter("and now?")
+        await running.until(lambda: running.app.state.question is not None)
+        await running.drawn()
+        assert "Automatic folding is off." in running.text
+        assert "fold now" in running.text
+        running.app._clock.now += 2  # type: ignore[attr-defined]
+        await running.press("tab", "c")
+        await running.at_rest()
+        assert len(folds(running)) == 1
+        assert "it went through" in running.text
+
+
+async def test_an_edit_and_its_undo_from_the_inspector_reach_the_history(tmp_path: Path) -> None:
+    async with live(tmp_path) as running:
+        await running.ask("the first one")
+        await running.ask("the second one")
+        await running.press("f2")
+        await running.pilot.pause()
+        await running.press("p")
+        await running.until(lambda: running.agent.session.projection.pins)
+        await running.press("u")
+        await running.until(lambda: not running.agent.session.projection.pins)
