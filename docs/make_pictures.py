@@ -1,4 +1,4 @@
-"""Makes docs/chat.svg and docs/inspector.svg: the running program on a made-up session, by its own hand.
+"""Makes docs/chat.svg, inspector.svg and preview.svg: the program on a made-up session, by its own hand.
 
 .venv/bin/python docs/make_pictures.py
 """
@@ -19,6 +19,7 @@ time.tzset()
 from textual._doc import take_svg_screenshot  # noqa: E402
 
 from support import scenes  # noqa: E402
+from support.live import Spoken  # noqa: E402
 from support.scenes import Scene, scene  # noqa: E402
 
 
@@ -54,6 +55,15 @@ def main() -> None:
             branch=branch,
         )
         picture("inspector.svg", made, (160, 44))
+        summary = Spoken()
+        made = scene(
+            Path(folder, "preview", "shop-api"),
+            scenes.shop_api(),
+            play=scenes.preview_of(summary),
+            summaries=(summary,),
+            branch=branch,
+        )
+        picture("preview.svg", made, (120, 36))
 
 
 if __name__ == "__main__":

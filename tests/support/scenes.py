@@ -333,6 +333,23 @@ async def inspect_after_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
     await scene.until(pilot, lambda: scene.app._inspector.panels.priced)  # type: ignore[union-attr]
 
 
+def preview_of(summary: Spoken) -> Callable[[Scene, Pilot[None]], Any]:
+    """Picture (c): a prompt is held, F3 shows the fold that is made for it, and waits for its reader."""
+
+    async def play(scene: Scene, pilot: Pilot[None]) -> None:
+        text = "Now the same for POST /orders/{id}/cancel, with a test of 20 requests at once."
+        await scene.enter(pilot, text)
+        await scene.until(pilot, lambda: scene.app.state.compacting is not None)
+        await pilot.press("f3")
+        scene.clock.now += 12
+        summary.say(SUMMARY)
+        summary.end()
+        await scene.until(pilot, lambda: scene.agent.desk.review.proposal is not None)
+        await scene.until(pilot, lambda: scene.app._frame is None)
+
+    return play
+
+
 def held_fold() -> tuple[Spoken]:
     """A summary of which 2,000 tokens are written, and no more."""
     summary = Spoken()
