@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.context.budget import BudgetSettings
 from foldline.context.projection import project
 from foldline.context.proof import digest_of
 from foldline.history import Session
@@ -135,6 +136,16 @@ async def test_a_window_smaller_than_the_system_prompt_is_refused_before_anythin
     assert agent.session.path is not None
     assert not agent.session.path.exists()
     assert llm.requests == []
+    await agent.aclose()
+
+
+async def test_a_threshold_below_the_system_prompt_is_named_as_the_cause(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Be careful with orders. " * 400)
+    budget = BudgetSettings(threshold=3_000)
+    agent, _ = agent_in(tmp_path, PlayedLLM(), budget=budget)
+    with pytest.raises(FoldlineError, match=r"threshold of 3,000 tokens is too low.*compaction\.threshold"):
+        await agent.prompt("hi")
+    assert agent.session.entries == []
     await agent.aclose()
 
 

@@ -1,9 +1,19 @@
 """The numbers decisions use: reported usage first, calibrated estimates behind it."""
 
+import pytest
+
 from foldline.context.calibration import MARGIN, START
 from foldline.context.tokens import message_tokens
 from foldline.context.weight import categories, entry_weight, item_weight, view_size
-from foldline.protocol import AssistantMessage, RequestRecord, Usage, UserMessage, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    Compaction,
+    ModelChange,
+    RequestRecord,
+    Usage,
+    UserMessage,
+    text_parts,
+)
 from support.history import History, history
 
 TEXT = "a sentence of a conversation about orders " * 50
@@ -46,6 +56,33 @@ def test_reasoning_that_a_server_gets_back_counts() -> None:
     assert view_size(told).tokens == 2_100 + round(plain.thinking * START * MARGIN)
     later = built.user("and?").assistant("yes", thinking=thought, usage=usage, model="m").projection()
     assert view_size(later).tokens == 4_300
+
+
+@pytest.mark.parametrize("change", ["fold", "revert", "clear", "edit", "undo", "another model"])
+def test_a_usage_older_than_a_change_of_the_view_decides_nothing(change: str) -> None:
+    """A rewind or a fold is followed by a small view: the usage from before must not fold it at once."""
+    huge = Usage(input=100_000, output=100)
+    built = history().system("s").checkpoint(0).user(TEXT).assistant("one", usage=huge, model="m")
+    built.user("two").assistant("two", usage=huge, model="m")
+    before = built.projection()
+    assert view_size(before).tokens > 100_000
+    index = built.entries[2].index
+    match change:
+        case "fold" | "undo":
+            built.add(Compaction(first_kept_index=built.last - 1))
+            if change == "undo":
+                built.undo()
+        case "revert":
+            built.revert(0)
+        case "clear":
+            built.clear()
+        case "edit":
+            built.edit("drop", index)
+        case "another model":
+            built.add(ModelChange(model="n"))
+    size = view_size(built.projection())
+    assert size.estimated
+    assert size.tokens < 2_000
 
 
 def test_the_schemas_of_tools_count_where_no_usage_holds_them() -> None:

@@ -154,6 +154,12 @@ class Desk:
         scale = self.projection.calibration.scale(self.llm.info.id)
         fixed = round(scale * (sum(message_tokens(message) for message in preamble) + self.overhead))
         budget = self._budget_within(self.llm.info.window, self.llm)
+        if fixed + budget.max_summary_tokens >= budget.threshold and budget.set_threshold:
+            raise FoldlineError(
+                f"The threshold of {budget.threshold:,} tokens is too low: system prompt, instruction files and "
+                f"tools take about {fixed:,}, and a summary up to {budget.max_summary_tokens:,}. Set a higher "
+                "compaction.threshold, or one for this model."
+            )
         if fixed + budget.max_summary_tokens >= budget.threshold:
             raise FoldlineError(
                 f"The window of {budget.window:,} tokens is too small: system prompt, instruction files and "
