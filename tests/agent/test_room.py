@@ -9,7 +9,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.compaction import automation_paused
 from foldline.llm import ContextOverflow, ModelInfo
-from foldline.protocol import Compaction, Edit, FoldlineError, Undo, events, operations
+from foldline.protocol import Compaction, Edit, FoldlineError, Undo, UserMessage, events, operations, text_parts
 from support.agents import PlayedLLM, Watch, agent_in, calling, reloaded, said, write_lines
 from support.invariants import broken
 
@@ -309,4 +309,15 @@ async def test_a_new_prompt_above_the_soft_mark_is_a_good_moment(tmp_path: Path)
     assert agent.session.projection.folds == []
     await agent.prompt("small")
     assert [fold.reason for fold in agent.session.projection.folds] == ["phase"]
+    await agent.aclose()
+
+
+async def test_no_fold_follows_another_without_a_step_where_the_prompt_fits(tmp_path: Path) -> None:
+    agent, _, _ = await filled(tmp_path, prompts=5, window=16_384)
+    await agent.compact()
+    free = agent.desk.budget.threshold - agent.desk.size()
+    prompt = long(9, free // 11 + 40)
+    assert agent.desk.is_full([UserMessage(parts=text_parts(prompt))])
+    await agent.prompt(prompt)
+    assert [fold.reason for fold in agent.session.projection.folds] == ["manual"]
     await agent.aclose()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from foldline.compaction import CompactionStrategy, SummaryCompaction, plan
+from foldline.compaction import CompactionStrategy, SummaryCompaction, no_step_since_fold, plan
 from foldline.context.budget import BudgetSettings
 from foldline.context.tokens import message_tokens
 from foldline.history import Session
@@ -74,10 +74,9 @@ class Agent:
         with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
             if why_not_by_itself(desk) is not None:
                 return must_choose(desk, message_tokens(prompt))
-            full = desk.is_full([prompt])
-            return (
-                full and plan(desk.projection, desk.budget, "threshold", overhead=desk.overhead) is not None
-            )
+            if not desk.is_full([prompt]) or (no_step_since_fold(desk.projection) and desk.fits([prompt])):
+                return False
+            return plan(desk.projection, desk.budget, "threshold", overhead=desk.overhead) is not None
         return False
 
     def at_good_moment(self) -> bool:

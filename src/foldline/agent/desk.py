@@ -156,9 +156,9 @@ class Desk:
         budget = self._budget_within(self.llm.info.window, self.llm)
         if fixed + budget.max_summary_tokens >= budget.threshold and budget.set_threshold:
             raise FoldlineError(
-                f"The threshold of {budget.threshold:,} tokens is too low: system prompt, instruction files and "
-                f"tools take about {fixed:,}, and a summary up to {budget.max_summary_tokens:,}. Set a higher "
-                "compaction.threshold, or one for this model."
+                f"The threshold of {budget.threshold:,} tokens is too low: system prompt, instruction files "
+                f"and tools take about {fixed:,}, and a summary up to {budget.max_summary_tokens:,}. Set a "
+                "higher compaction.threshold, or one for this model."
             )
         if fixed + budget.max_summary_tokens >= budget.threshold:
             raise FoldlineError(

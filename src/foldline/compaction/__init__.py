@@ -1,6 +1,6 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
-from .automation import automation_paused, fold_taken_back, largest_items
+from .automation import automation_paused, fold_taken_back, largest_items, no_step_since_fold
 from .digest import DigestCompaction
 from .engine import Plan, Wishes, plan, propose
 from .hiding import ToolResultHidingCompaction
@@ -29,6 +29,7 @@ __all__ = [
     "fold_taken_back",
     "largest_items",
     "load_prompt",
+    "no_step_since_fold",
     "plan",
     "propose",
 ]

@@ -27,6 +27,12 @@ def fold_taken_back(projection: Projection) -> bool:
     return isinstance(newest, Undo) and isinstance(projection.entry(newest.target), Compaction)
 
 
+def no_step_since_fold(projection: Projection) -> bool:
+    """Whether no request has left since the newest fold: another one would follow it without a real step."""
+    newest = projection.newest_change
+    return isinstance(newest, Compaction) and newest.index > projection.newest_request
+
+
 def largest_items(projection: Projection, count: int = 3) -> str:
     """The largest items of the view, named for a person."""
     scale = projection.calibration.scale(projection.model)

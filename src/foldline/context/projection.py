@@ -70,6 +70,8 @@ class Projection(ViewState):
         """Every compaction ever made, undone ones included, in order."""
         self.newest_change: ViewMarker | Undo | None = None
         """The newest marker that changed the view, an undo included."""
+        self.newest_request = -1
+        """Index of the newest record of a request; -1 where there is none."""
         self.title: str | None = None
         self.model: str | None = None
         self._changes: list[_Change] = []
@@ -188,6 +190,7 @@ class Projection(ViewState):
 
     def _learn(self, request: RequestRecord) -> None:
         before = self.sent
+        self.newest_request = request.index
         self._replays_reasoning = request.dialect.endswith(REPLAYS_REASONING)
         if request.usage is not None and request.usage.cached:
             self._caching.add(request.model)
