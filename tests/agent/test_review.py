@@ -9,7 +9,16 @@ import pytest
 from foldline.agent import Agent
 from foldline.compaction import Proposal
 from foldline.history import Session
-from foldline.protocol import NEW, Compaction, Edit, Entry, UserMessage, events, operations, text_parts
+from foldline.protocol import (
+    NEW,
+    Compaction,
+    Entry,
+    FoldlineError,
+    UserMessage,
+    events,
+    operations,
+    text_parts,
+)
 from foldline.protocol.events import TaskFinished
 from support.agents import PATIENCE, Gate, Hang, PlayedLLM, Watch, calling, others_done, reloaded, write_lines
 from support.invariants import broken
@@ -150,6 +159,58 @@ async def test_thrown_away_it_is_gone_and_nothing_has_changed(tmp_path: Path) ->
         assert file_of(agent) == file
 
 
+async def test_a_proposal_nobody_had_asked_for_is_not_drafted_again_once_it_was_thrown_away(
+    tmp_path: Path,
+) -> None:
+    llm = PlayedLLM(window=SMALL, summaries=(SUMMARY,))
+    async with at_work(tmp_path, worked(7), llm, **ASK) as (agent, _):
+        assert agent.at_good_moment()
+        await done(agent, operations.CompactSession(reason="phase"))
+        agent.executor.submit(operations.DiscardProposal(proposal=kept(agent).id))
+        await others_done()
+        assert not agent.at_good_moment()
+
+
+async def test_a_kept_proposal_is_never_committed_unasked(tmp_path: Path) -> None:
+    """A full window folds by itself, with a draft of its own: the reader has not decided about theirs."""
+    async with at_work(tmp_path, FULL, PlayedLLM(window=SMALL)) as (agent, watch):
+        proposal = await previewed(agent)
+        await done(agent, BEFORE_A_PROMPT)
+        assert [fold.reason for fold in folds(agent)] == ["threshold"]
+        assert watch.of(events.ProposalClosed) == [events.ProposalClosed(proposal=proposal.id, applied=False)]
+
+
+async def test_a_kept_proposal_that_no_longer_makes_the_room_needed_is_drafted_again(tmp_path: Path) -> None:
+    llm = PlayedLLM(window=SMALL)
+    async with at_work(tmp_path, worked(7), llm, **ASK) as (agent, watch):
+        await done(agent, operations.CompactSession(reason="phase"))
+        first = kept(agent)
+        room = agent.desk.budget.threshold - first.outline.tokens_after
+        pending = round(room / agent.desk.projection.calibration.scale(None)) + 10
+        task = agent.executor.submit(operations.CompactSession(reason="threshold", pending=pending))
+        ready = await watch.first(events.ProposalReady, 2)
+        assert ready.proposal != first.id
+        assert ready.reason == "threshold"
+        await interrupted(agent, task)
+
+
+async def test_another_draft_after_the_view_has_changed_is_made_for_the_new_one(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(6), PlayedLLM()) as (agent, watch):
+        first = await previewed(agent)
+        await done(agent, operations.ClearView())
+        asked = operations.RedraftProposal(proposal=first.id, guidance="Shorter.")
+        await done(agent, asked)
+        end = watch.of(events.CompactionEnd)[-1]
+        assert (end.nothing, end.proposed) == (True, False)
+        for number in range(5):
+            await agent.prompt(f"prompt {number} " + "all there is to know about it " * 60)
+        await done(agent, asked)
+        second = kept(agent)
+        assert second.id != first.id
+        assert (await done(agent, applying(second))).outcome == "done"
+        assert broken(agent.session.projection) == []
+
+
 # --- revised ------------------------------------------------------------------------------------------
 
 
@@ -180,8 +241,9 @@ async def test_pins_chosen_with_it_are_pinned_in_the_same_append_tool_groups_who
         monkeypatch.setattr(Session, "append", noted)
         assert (await done(agent, applying(proposal))).outcome == "done"
         assert agent.session.projection.pins == {2, 3, 4}
-        [[*pins, fold]] = appends
-        assert [(pin.target, pin.action) for pin in pins if isinstance(pin, Edit)] == [(2, "pin"), (4, "pin")]
+        [[fold]] = appends  # one entry: the old view, or the new one with its pins
+        assert isinstance(fold, Compaction)
+        assert fold.pins == (2, 4)
         assert fold.model_copy(update={"index": NEW, "at": None}) == proposal.entry
         pinned = [item.index for item in agent.session.projection.view if item.pinned]
         assert pinned == [2, 3, 4]
@@ -238,6 +300,21 @@ async def test_a_revision_that_is_none_is_refused_and_the_proposal_stays(tmp_pat
             "Nothing can be cut at entry 3.",
             "The text of the summary is empty.",
         ]
+
+
+async def test_a_focus_for_a_proposal_that_has_gone_meanwhile_is_not_taken_for_the_next(
+    tmp_path: Path,
+) -> None:
+    async with at_work(tmp_path, worked(4), PlayedLLM()) as (agent, _):
+        proposal = await previewed(agent)
+        review = agent.desk.review
+        asked = operations.ReviseProposal(proposal=proposal.id, notes="## Goal\n- mine", focus="offsets")
+        revision = asyncio.create_task(review.revise(asked))
+        await asyncio.sleep(0)
+        review.keep(proposal.out_of_date(), None)
+        with pytest.raises(FoldlineError, match="no longer the one"):
+            await revision
+        assert review.focus is None
 
 
 # --- something waits for the word ---------------------------------------------------------------------

@@ -7,11 +7,25 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.agent.room import offer_remedies
 from foldline.compaction import automation_paused
 from foldline.llm import ContextOverflow, ModelInfo
-from foldline.protocol import Compaction, Edit, FoldlineError, Undo, UserMessage, events, operations, text_parts
+from foldline.protocol import (
+    Compaction,
+    Edit,
+    FoldlineError,
+    RequestRecord,
+    Undo,
+    Usage,
+    UserMessage,
+    events,
+    operations,
+    text_parts,
+)
 from support.agents import PlayedLLM, Watch, agent_in, calling, reloaded, said, write_lines
+from support.history import call, history
 from support.invariants import broken
+from support.worked import at_work, worked
 
 WORDS = "all there is to know about it, again and again, "
 
@@ -77,6 +91,19 @@ async def test_each_remedy_makes_the_refused_request_smaller_and_sends_it_again(
     assert len(llm.requests[-1].messages) < len(llm.requests[-2].messages)
     assert llm.requests[-1].messages[-1].text == "and now?"
     await agent.aclose()
+
+
+async def test_what_the_model_has_not_seen_yet_is_not_offered_to_be_dropped(tmp_path: Path) -> None:
+    small, big = "a line of a file\n" * 30, "a line of a file\n" * 300
+    built = history().system("s").user("go").step("read", small, path="a")
+    built.assistant(calls=[call("read", path="b"), call("read", path="c")]).result(big).result(big)
+    async with at_work(tmp_path, tuple(built.entries), PlayedLLM(), interactive=True) as (agent, watch):
+        asked = asyncio.create_task(offer_remedies(agent.desk, "Full.", "overflow"))
+        choice = await answered(watch, agent, "x")
+        await asked
+        assert "drop 2–3 (tool_result)" in next(each.label for each in choice.options if each.key == "x")
+        fates = [agent.session.projection.fate(index).kind for index in (2, 3, 5, 6)]
+        assert fates == ["dropped", "dropped", "live", "live"]
 
 
 async def test_a_question_left_changes_nothing_and_says_what_can_be_done(tmp_path: Path) -> None:
@@ -233,6 +260,40 @@ async def test_switching_to_a_window_that_nothing_fits_keeps_the_old_model(tmp_p
     assert agent.desk.llm is llm
     assert other.closed == 1
     await agent.aclose()
+
+
+async def test_a_switch_to_a_model_that_counts_more_tokens_gives_up_no_more_than_it_has_to(
+    tmp_path: Path,
+) -> None:
+    built = history().system("You are a coding agent.")
+    for n in range(30):
+        text = "".join(f"value_{row} = compute({row}) + offset\n" for row in range(250))
+        built.user(f"Read f{n}.txt").step("read", text, path=f"f{n}.txt").assistant(f"Read f{n}.txt.")
+    sent = built.projection().sent
+    usage = Usage(input=int(sent * 0.72), output=10)  # far fewer than the estimate
+    built.user("Is that all?").assistant("That is all.", usage=usage, model="played")
+    built.add(RequestRecord(digest="", model="played", estimated=sent, usage=usage))
+    other = PlayedLLM()
+    other.info = ModelInfo(id="other", window=32_768)
+    llm = PlayedLLM(window=131_072)
+    async with at_work(tmp_path, tuple(built.entries), llm, connect=lambda _: other) as (agent, _):
+        finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="other")))
+        assert finished.outcome == "done"
+        assert [fold.rung for fold in agent.session.projection.folds] == ["strategy"]
+        assert agent.desk.size() < agent.desk.budget.threshold
+
+
+async def test_a_switch_whose_fold_is_thrown_away_says_what_does_not_fit(tmp_path: Path) -> None:
+    other = PlayedLLM()
+    other.info = ModelInfo(id="other", window=8_192)
+    options: dict[str, Any] = {"mode": "ask", "interactive": True, "connect": lambda _: other}
+    async with at_work(tmp_path, worked(8), PlayedLLM(window=16_384), **options) as (agent, watch):
+        switch = agent.executor.submit(operations.SwitchModel(model="other"))
+        ready = await watch.first(events.ProposalReady)
+        agent.executor.submit(operations.DiscardProposal(proposal=ready.proposal))
+        finished = await agent.executor.wait_for(switch)
+        assert finished.error is not None
+        assert finished.error.startswith("The next request takes about 14,")
 
 
 async def test_with_folding_off_a_switch_that_does_not_fit_is_refused_and_changes_nothing(

@@ -29,7 +29,5 @@ def _note(found: Found) -> None:
     shown = table("kill -9 of a process that folds, undoes and appends", "killed", "times")
     for moment, times in sorted(found.moments.items()):
         shown.row(moment if moment.startswith("between") else f"while writing {moment}", f"{times:,}")
-    shown.note(
-        "old, new: the view found at the next open; in part: the old one with new pins, sent as before"
-    )
+    shown.note("old, new: the view found at the next open; in part: some entries of an append of several")
     shown.note(f"{found.rounds:,} rounds, {found.folds:,} folds, {found.torn} records cut off by a kill")

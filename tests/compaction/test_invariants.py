@@ -123,12 +123,12 @@ class Sessions(RuleBasedStateMachine):
                 assert self.live.view[: len(before)] == before, "the prefix is not stable"
 
     def is_late(self, entry: Entry) -> bool:
-        """Whether something else stands between a result and its call."""
+        """Whether something else stands behind the call of a result, which then goes into the view."""
         if not isinstance(entry, ToolResultMessage):
             return False
         group = self.live.group(entry.index)
-        between = [item.index for item in self.live.view if item.index > group[0] and item.index not in group]
-        return bool(between)
+        places = [place for place, item in enumerate(self.live.view) if item.index in group]
+        return bool(places) and places[-1] < len(self.live.view) - 1
 
     @initialize(results=st.lists(st.sampled_from(LONG), max_size=3))
     def begin(self, results: list[str]) -> None:
@@ -204,29 +204,47 @@ class Sessions(RuleBasedStateMachine):
         reason=st.sampled_from(["manual", "threshold"]),
         draft=st.sampled_from(["good"] * 12 + list(DRAFTS)),
         wanted=st.sampled_from([True, True, True, False]),
+        window=st.sampled_from([8_192, 8_192, 2_600]),
+        pins=st.lists(st.integers(0, 60), max_size=3),
     )
     @precondition(lambda self: self.live.tokens > 400)
-    def fold(self, keep: int, reason: Reason, draft: str, wanted: bool) -> None:
+    def fold(self, keep: int, reason: Reason, draft: str, wanted: bool, window: int, pins: list[int]) -> None:
         self.answers += 1
         good = f"## Goal\nNotes number {self.answers}: orders can be cancelled."
         bad = DRAFTS.get(draft)
         llm = ScriptedLLM(*([bad, bad] if bad else []), always=good)
         recording = Recording()
         before = State.of(self.live)
-        proposal = self.proposed(recording, llm, keep, reason)
+        proposal = self.proposed(recording, llm, keep, reason, window)
         assert State.of(self.live) == before, "a proposal changed something"
         if proposal is None:
             assert llm.requests == [] or bad is not None
         if proposal is None or not wanted:
             return
         assert proposal.fits(self.live)
+        proposal = self.pinned(proposal, pins)
+        foreseen = self.live.foreseen(proposal.entry)
+        assert State.of(self.live) == before, "looking ahead changed something"
         self.history.add(proposal.entry)
         self.before_fold[self.history.last] = before.view
         self.sync()
+        assert foreseen.view == self.live.view, "what was foreseen is not what came"
+        assert [item.message.parts for item in self.live.view] == [m.parts for m in proposal.after]
         self.check_fold(before, proposal, llm, recording)
 
-    def proposed(self, strategy: Recording, llm: ScriptedLLM, keep: int, reason: Reason) -> Proposal | None:
-        budget = Budget(8_192, 1_024, keep, 400, 0.75)
+    def pinned(self, proposal: Proposal, pins: list[int]) -> Proposal:
+        """With the reader's pins, where the fold is then still one."""
+        foldable = [item.index for item in proposal.view if item.foldable and not item.written]
+        chosen = frozenset(foldable[pin % len(foldable)] for pin in pins if foldable)
+        try:
+            return proposal.revised(pins=chosen) if chosen else proposal
+        except CompactionFailed:
+            return proposal
+
+    def proposed(
+        self, strategy: Recording, llm: ScriptedLLM, keep: int, reason: Reason, window: int
+    ) -> Proposal | None:
+        budget = Budget(window, 1_024, keep, 400, 0.75)
         try:
             return asyncio.run(propose(self.live, strategy=strategy, llm=llm, budget=budget, reason=reason))
         except CompactionFailed:
@@ -241,7 +259,7 @@ class Sessions(RuleBasedStateMachine):
         for message in must_survive([item.message for item in before.view]):
             assert after.get(message.key) == message
         absorbed = [item for item in before.view if item.written and item.key not in after]
-        if proposal.entry.rung == "strategy":
+        if proposal.entry.rung == "strategy" and not proposal.pins:
             assert strategy.after is not None
             assert [m.parts for m in strategy.after] == [item.message.parts for item in self.live.view]
             for item in absorbed:

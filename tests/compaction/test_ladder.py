@@ -82,6 +82,15 @@ async def test_without_a_model_old_results_are_hidden_first() -> None:
     assert fates == ["hidden"] * 15 + ["live"] * 5
 
 
+async def test_instructions_that_came_later_open_the_view_as_the_proposal_says() -> None:
+    built = steps(10, 60).instructions("Count money in cents.")
+    for nth in range(10, 20):
+        built.step("read", LINE * 60, path=f"{nth}.py")
+    fold = await committed(built, await climb(built, refusal()))
+    assert fold.rung == "hide"
+    assert [item.kind for item in built.projection().view[:3]] == ["system", "developer", "user"]
+
+
 async def test_where_hiding_is_not_enough_giants_are_clipped() -> None:
     built = steps(5, 220)
     fold = await committed(built, await climb(built, refusal()))
@@ -169,6 +178,19 @@ async def test_an_overflow_with_one_giant_result_that_nobody_saw_clips_it() -> N
     assert fold.rung == "clip"
     assert built.projection().fate(3).kind == "clipped"
     assert "history_read(3)" in built.projection().view[-1].message.text
+
+
+async def test_an_overflow_with_many_results_that_nobody_saw_clips_them_to_an_equal_share() -> None:
+    """None of them is a giant, all of them together are."""
+    built = history().system("s").user("read them all")
+    built.assistant(calls=[call("read", path=f"{n}.py") for n in range(10)])
+    for _ in range(10):
+        built.result(LINE * 150)
+    fold = await committed(built, await climb(built, reason="overflow"))
+    projection = built.projection()
+    assert fold.rung == "clip"
+    assert {projection.fate(index).kind for index in range(3, 13)} == {"clipped"}
+    assert BUDGET.window // 4 < projection.tokens < BUDGET.window // 2 + 500
 
 
 async def test_an_overflow_that_no_rung_cures_gives_nothing() -> None:

@@ -1,8 +1,11 @@
 """A proposal can be revised without a model call; what is previewed is what is applied."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from foldline.compaction import (
+    CompactionContext,
     CompactionFailed,
     DigestCompaction,
     Proposal,
@@ -10,10 +13,10 @@ from foldline.compaction import (
     Wishes,
     propose,
 )
-from foldline.compaction.summary_text import appendix_of
+from foldline.compaction.summary_text import appendix_of, framed
 from foldline.context.budget import Budget
 from foldline.context.cut import legal_positions
-from foldline.protocol import Edit
+from foldline.protocol import BaseMessage
 from support.history import History, history, modified
 from support.invariants import broken
 from support.llm import ScriptedLLM
@@ -47,12 +50,8 @@ async def drafted(built: History, text: str = "## Goal\n- notes", wishes: Wishes
 
 
 def applied(built: History, proposal: Proposal) -> History:
-    """As the agent commits it: the pins first, then the entry."""
-    before = built.projection()
-    for caller in sorted({before.group(index)[0] for index in proposal.pins}):
-        built.add(Edit(target=caller, action="pin"))
-    built.add(proposal.entry)
-    after = built.projection()
+    """As the agent commits it."""
+    after = built.add(proposal.entry).projection()
     assert broken(after) == []
     shown = [message.text for message in proposal.after]
     assert [item.message.text for item in after.view] == shown
@@ -104,7 +103,7 @@ async def test_pins_are_kept_in_the_order_of_the_conversation() -> None:
 
 async def test_pinning_everything_that_was_folded_is_no_fold() -> None:
     proposal = await drafted(session())
-    everything = frozenset(item.index for item in proposal.view)
+    everything = frozenset(item.index for item in proposal.view[1:])
     with pytest.raises(CompactionFailed, match="not smaller"):
         proposal.revised(pins=everything)
 
@@ -113,6 +112,69 @@ async def test_a_pin_taken_back_gives_the_same_fold_again() -> None:
     proposal = await drafted(session())
     again = proposal.revised(pins=frozenset({3})).revised(pins=frozenset())
     assert (again.entry, again.after) == (proposal.entry, proposal.after)
+
+
+@pytest.mark.parametrize("index", [0, 99, 16], ids=["system prompt", "unknown", "summary"])
+async def test_what_is_no_message_of_the_conversation_cannot_be_pinned_with_it(index: int) -> None:
+    built = session()
+    built.add((await drafted(built)).entry)
+    for _ in range(3):
+        built.turn("next", LINE * 20)
+    proposal = await drafted(built)
+    assert [item.index for item in proposal.view if item.written] == [16]
+    with pytest.raises(CompactionFailed, match=f"Entry {index} is no message"):
+        proposal.revised(pins=frozenset({index}))
+
+
+async def test_the_first_entry_that_is_kept_may_be_pinned_too() -> None:
+    built = session()
+    proposal = await drafted(built)
+    assert proposal.cut is not None
+    first = proposal.cut.first_kept_index
+    pinned = proposal.revised(pins=frozenset({first}))
+    assert (pinned.state, pinned.pins) == ("current", frozenset({first, first + 1}))  # call and result
+    projection = applied(built, pinned).projection()
+    assert [item.index for item in projection.view if item.pinned] == [first, first + 1]
+
+
+async def test_a_pin_shows_what_was_hidden_whole_and_so_does_the_preview() -> None:
+    def hidden() -> History:
+        return session().turn("more", LINE * 60).turn("and more", LINE * 60).edit("hide", 3)
+
+    proposal = (await drafted(hidden())).revised(pins=frozenset({3}))
+    assert [message.text for message in proposal.after if message.index == 3] == [LINE * 60]
+    applied(hidden(), proposal)
+    applied(hidden(), await drafted(hidden(), wishes=Wishes(pins=frozenset({2, 3}))))
+
+
+async def test_undo_of_a_fold_that_pinned_a_hidden_result_gives_the_earlier_request_back() -> None:
+    built = session().turn("more", LINE * 60).turn("and more", LINE * 60).edit("hide", 3)
+    earlier = [item.message.text for item in built.projection().view]
+    applied(built, (await drafted(built)).revised(pins=frozenset({3}))).undo()
+    assert [item.message.text for item in built.projection().view] == earlier
+
+
+async def test_turns_that_were_left_out_are_told_as_truncated_also_after_a_revision() -> None:
+    class SummaryOfTheFirst:
+        async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
+            return [ctx.history[0], framed("the first turn"), *ctx.history[3:]]
+
+    built = history().system("s").turn("first", LINE * 20)
+    for turn in range(16):
+        built.turn(f"request {turn}", LINE * 60)
+    proposal = await propose(
+        built.user("and now?").projection(),
+        strategy=SummaryOfTheFirst(),
+        llm=ScriptedLLM(),
+        budget=BUDGET,
+        reason="threshold",
+    )
+    assert proposal is not None
+    assert proposal.entry.rung == "truncate"
+    again = proposal.revised(pins=frozenset({9})).revised(pins=frozenset())
+    assert again.entry == proposal.entry
+    projection = applied(built, proposal.revised(notes="the very first turn")).projection()
+    assert [projection.fate(index).kind for index in (1, 2, 3)] == ["summarised", "summarised", "truncated"]
 
 
 async def test_a_moved_cut_makes_the_draft_stale_and_moves_the_numbers_at_once() -> None:

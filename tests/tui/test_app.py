@@ -230,6 +230,23 @@ async def test_undo_brings_the_rails_back(tmp_path: Path) -> None:
         assert f"fold {running.agent.session.projection.folds[0].index} undone" in running.text
 
 
+async def test_undo_after_a_clear_takes_the_clear_back(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384) as running:
+        for _ in range(3):
+            await running.ask(FULL)
+        await running.enter("/compact")
+        await running.until(lambda: running.agent.session.projection.folds)
+        await running.at_rest()
+        view = list(running.agent.session.projection.view)
+        await running.enter("/clear")
+        await running.until(lambda: running.agent.session.projection.view != view)
+        await running.at_rest()
+        await running.enter("/undo")
+        await running.until(lambda: running.agent.session.projection.view == view)
+        await running.at_rest()
+        assert "clear undone: the context is back" in running.text
+
+
 async def test_clear_takes_the_rails_away_and_keeps_the_lines(tmp_path: Path) -> None:
     async with live(tmp_path, "Hello there") as running:
         await running.ask("hi")

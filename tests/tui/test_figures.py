@@ -6,7 +6,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.history import Session
-from foldline.protocol import Compaction
+from foldline.protocol import Compaction, Undo, Usage
 from foldline.tui import figures
 from foldline.tui.candidates import candidates
 from foldline.tui.figures import Figures
@@ -88,20 +88,22 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
     built = history().system("s")
     for number in range(6):
         built.turn(f"question {number}", "All there is to know about it. " * 120)
-    story = built.projection()
     session = Session.from_entries(session_in(tmp_path).header, built.entries)
     agent = Agent(session, llm=PlayedLLM())
     assert Figures(agent.desk).undo_adds() is None
     fold = Compaction(first_kept_index=9, head=(), strategy="test")
-    session = Session.from_entries(session_in(tmp_path).header, built.add(fold).entries)
-    made = Figures(Agent(session, llm=PlayedLLM()).desk)
-    more = story.tokens - session.projection.tokens
-    assert made.undo_adds() == round(more * story.calibration.scale(None))
+    built.add(fold).user("and now?").assistant("this", usage=Usage(input=4_000, output=9), model="m")
+    session = Session.from_entries(session_in(tmp_path).header, built.entries)
+    desk = Agent(session, llm=PlayedLLM()).desk
+    adds, size = Figures(desk).undo_adds(), desk.size()
+    assert adds is not None and adds > 0
+    session.projection.append(Undo(index=session.next_index, target=session.projection.folds[-1].index))
+    assert desk.size() == size + adds  # what the meter shows then, and what a question names before
 
 
 def test_the_completion_of_undo_tells_its_price() -> None:
     state = ChatState(room=Room(size=27_400), undo_adds=88_800)
     [found] = candidates(Completing("command", "und", 0), state, ())
-    assert found.note == "Undo the last fold: 27.4k → ~116.2k"
+    assert found.note == "Undo the last fold or clear: 27.4k → ~116.2k"
     [unknown] = candidates(Completing("command", "und", 0), ChatState(), ())
-    assert unknown.note == "Undo the last fold"
+    assert unknown.note == "Undo the last fold or clear"

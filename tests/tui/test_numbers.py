@@ -52,6 +52,7 @@ def test_windows_are_short(count: int, shown: str) -> None:
 
 def test_a_plan_speaks_in_whole_thousands() -> None:
     assert numbers.about_tokens(27_400) == "~27k"
+    assert numbers.about_tokens(5_470) == "~5.5k"
     assert numbers.about_tokens(640) == "~0.6k"
 
 

@@ -149,6 +149,35 @@ async def test_guidance_leads_to_another_draft_and_edits_to_another_text(tmp_pat
         assert folds(running) == []
 
 
+async def test_another_draft_of_a_proposal_that_something_waits_for_is_seen_being_written(
+    tmp_path: Path,
+) -> None:
+    opened = asyncio.Event()
+    half = Hang("## Goal\n- half written")
+    summaries = (Gate(opened, "## Goal\n- some of it"), "## Goal\n- all of it", half)
+    async with live(tmp_path, window=16_384, summaries=summaries) as running:
+        await fill(running)
+        await running.enter(f"And now. {FULL}")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.press("f3")
+        await running.until(lambda: shows_preview(running))
+        opened.set()
+        first = await ready(running)
+        running.llm.silent.clear()
+        await running.press("R", "enter")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.drawn()
+        assert "drafting" in running.text
+        assert "half written" in running.text
+        await running.press("escape")
+        await running.at_rest()
+        await running.drawn()
+        assert proposal(running) is first
+        assert "drafting" not in running.text
+        assert "waits for you" not in running.text
+        assert folds(running) == []
+
+
 async def test_compact_with_preview_is_f3_and_takes_the_focus(tmp_path: Path) -> None:
     async with live(tmp_path, summaries=("## Goal\n- focused",)) as running:
         await fill(running)
@@ -189,7 +218,7 @@ async def test_the_entry_of_a_lost_fact_opens_in_the_inspector(tmp_path: Path) -
     from foldline.tui.inspector import InspectorScreen
 
     async with live(tmp_path, summaries=("## Goal\n- go on",)) as running:
-        await running.ask("Look at deploy/nginx/upstream.conf first. " + FULL)
+        await running.ask(f"{FULL[:3_000]} Look at deploy/nginx/upstream.conf first. {FULL[3_000:]}")
         await fill(running, 5)
         await running.press("f3")
         made = await ready(running)

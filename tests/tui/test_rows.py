@@ -179,6 +179,11 @@ def test_the_rows_of_picture_a() -> None:
     )
 
 
+def test_where_a_proposal_waits_the_meter_says_what_that_would_leave() -> None:
+    state = replace(folding_state(), proposal=Proposed("p", "threshold", waits=True, tokens_after=26_420))
+    assert "89% → 26.4k " in text(meter_row(state, 120))
+
+
 def test_the_rows_of_picture_d() -> None:
     state = running_state()
     assert text(header(state, 80, "F1")) == (
@@ -247,6 +252,8 @@ def test_queue_rows_mark_pause_and_keep_their_note() -> None:
     paused = [text(line) for line in queue_rows(replace(waiting, paused=True), None, HEAVY, 120)]
     assert all("‖" in line for line in paused)
     assert waiting_words(waiting) == "1 held, 2 queued"
+    asked, *_ = (text(line) for line in queue_rows(waiting, None, HEAVY, 120, asked=True))
+    assert asked.endswith("waits for your answer ┃")
 
 
 def test_a_long_queue_shows_the_marked_prompt() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.desk import Mode
 from foldline.history.log import WriteFailed
 from foldline.llm import LLMError
 from foldline.protocol import Entry, events, operations, text_parts
@@ -299,6 +300,43 @@ async def test_a_window_too_small_gives_the_prompt_back_with_one_sentence(tmp_pa
         [end] = made.watch.of(events.TaskFinished)
         assert "too small" in end.error
         assert made.agent.session.entries == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "off"])
+async def test_a_prompt_no_fold_can_make_room_for_is_given_back_before_anything_is_folded(
+    tmp_path: Path, mode: Mode
+) -> None:
+    async with desk(tmp_path, mode=mode, interactive=True) as made:
+        for number in range(1, 5):
+            made.runner.send(FULL)
+            await made.finished(number)
+        await made.at_rest()
+        entries = len(made.agent.session.entries)
+        made.runner.send(FULL * 12)
+        made.runner.send("another")
+        await made.at_rest()
+        assert made.editor.text == FULL * 12
+        assert (made.queue.queued, made.queue.paused) == (("another",), True)
+        [notice] = made.watch.of(events.Notice)
+        assert notice.level == "error" and "Too long even if all else is folded" in notice.text
+        assert len(made.agent.session.entries) == entries and not made.watch.of(events.CompactionStart)
+
+
+async def test_a_prompt_that_still_does_not_fit_comes_back_with_a_word(tmp_path: Path) -> None:
+    async with desk(tmp_path, mode="off", interactive=True) as made:
+        for number in range(1, 7):
+            made.runner.send(FULL)
+            await made.finished(number)
+        await made.at_rest()
+        made.runner.send(FULL * 4)
+        await made.watch.until(lambda: made.watch.of(events.ChoiceRequested))
+        [asked] = made.watch.of(events.ChoiceRequested)
+        made.runner.submit(operations.Choose(choice=asked.choice, key="x"))
+        await made.watch.until(lambda: made.watch.of(events.Notice))
+        await made.at_rest()
+        [notice] = made.watch.of(events.Notice)
+        assert notice.text.startswith("Not sent: the request would take ")
+        assert made.editor.text == FULL * 4
 
 
 async def test_closing_while_it_works_leaves_nothing_behind_and_gives_nothing_back(tmp_path: Path) -> None:

@@ -198,6 +198,10 @@ async def test_what_is_typed_during_a_fold_by_hand_goes_on_behind_what_was_queue
 EARLY = BudgetSettings(soft_ratio=0.6)
 
 
+WORTH_IT = BudgetSettings(soft_ratio=0.6, keep_recent_tokens=800, max_summary_tokens=400)
+"""With these a fold frees enough to be made before it has to be."""
+
+
 async def near_the_soft_mark(made: Desk) -> None:
     """Turns until the next one ends above the soft mark."""
     desk_of_agent = made.agent.desk
@@ -259,6 +263,23 @@ async def test_a_cancelled_fold_at_the_end_of_a_turn_loses_nothing_and_is_not_be
         assert made.prompts[known:] == TWENTY
         assert folds(made) == 0
         assert len(made.watch.of(events.CompactionStart)) == 1
+        holds(made)
+
+
+async def test_after_an_esc_no_fold_begins_by_itself(tmp_path: Path) -> None:
+    async with desk(tmp_path, budget=WORTH_IT, summaries=(Hang(DRAFT),)) as made:
+        await near_the_soft_mark(made)
+        made.llm.script.append(Hang("half"))
+        for text in (FULL + FULL, FULL * 4):
+            made.llm.silent.clear()
+            made.runner.send(text)
+            await made.llm.silent.wait()
+            made.runner.cancel()
+            await quiet(made)
+            assert made.agent.at_good_moment()  # and yet
+        # A turn, then the fold for a prompt: of these, only the fold that was asked for had begun.
+        assert [begun.reason for begun in made.watch.of(events.CompactionStart)] == ["threshold"]
+        assert made.editor.text == FULL * 4
         holds(made)
 
 

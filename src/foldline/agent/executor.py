@@ -27,7 +27,7 @@ from foldline.protocol.operations import Operation
 from .calls import Calls
 from .desk import Desk
 from .fold import Wanted, apply, fold
-from .review import Apply, Discard, Redraft
+from .review import Apply, Redraft
 from .room import confirmed_undo, make_fit, make_room, why_not_by_itself
 from .turn import Turn
 
@@ -162,13 +162,13 @@ class Executor:
                     await review.revise(operation)
                 case operations.DiscardProposal():
                     review.demand(operation.proposal)
-                    review.decide(Discard())
-                    review.close(applied=False)
+                    review.discard(self.desk.projection)
                 case operations.ApplyProposal():
                     review.decide(Apply(review.demand_current(operation.proposal)))
                 case operations.RedraftProposal():
                     review.demand(operation.proposal)
-                    review.decide(Redraft(review.wishes(operation.guidance), review.focus))
+                    wishes = review.wishes(operation.guidance, self.desk.projection)
+                    review.decide(Redraft(wishes, review.focus))
                 case _:
                     pass
         except FoldlineError as refusal:
@@ -269,7 +269,7 @@ class Executor:
     async def _redraft(self, asked: operations.RedraftProposal) -> None:
         review = self.desk.review
         reason = review.demand(asked.proposal).entry.reason
-        wishes = review.wishes(asked.guidance)
+        wishes = review.wishes(asked.guidance, self.desk.projection)
         await fold(self.desk, Wanted(reason, focus=review.focus, preview=True, wishes=wishes))
 
     async def _edit(self, asked: operations.EditView) -> None:

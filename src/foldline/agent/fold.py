@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from foldline.compaction import WORDS, CompactionFailed, CompactionStrategy, Proposal, Wishes, plan, propose
 from foldline.context.budget import Budget
-from foldline.protocol import Edit, FoldlineError, Reason, events
+from foldline.protocol import FoldlineError, Reason, events
 
 from .desk import Desk
 from .review import Apply, Discard, Redraft
@@ -63,7 +63,7 @@ async def fold(desk: Desk, wanted: Wanted) -> bool:
     try:
         proposal = await _decided(desk, wanted)
         if proposal is None:
-            kept = desk.review.proposal is not None and wanted.preview
+            kept = wanted.preview and desk.review.usable(desk.projection) is not None
             end = end.model_copy(update={"aborted": False, "proposed": kept, "nothing": not kept})
             return False
         await commit(desk, proposal)
@@ -92,10 +92,7 @@ async def _decided(desk: Desk, wanted: Wanted) -> Proposal | None:
         _ThrownAway: its reader did not want it.
     """
     review = desk.review
-    proposal = None
-    if wanted.reason != "manual" and wanted.wishes is None:
-        proposal = review.usable(desk.projection)
-    proposal = proposal or await _drafted(desk, wanted)
+    proposal = _that_waits_already(desk, wanted) or await _drafted(desk, wanted)
     while proposal is not None:
         if wanted.preview:
             review.keep(proposal, wanted.focus)
@@ -111,6 +108,21 @@ async def _decided(desk: Desk, wanted: Wanted) -> Proposal | None:
                 wanted = replace(wanted, wishes=wishes, focus=focus)
                 proposal = await _drafted(desk, wanted)
     return None
+
+
+def _that_waits_already(desk: Desk, wanted: Wanted) -> Proposal | None:
+    """The proposal its reader has not decided about, where it makes the room that is wanted now. It is shown
+    to them again, never committed unasked.
+    """
+    if desk.mode != "ask" or wanted.reason == "manual" or wanted.wishes is not None:
+        return None
+    proposal = desk.review.usable(desk.projection)
+    if proposal is None:
+        return None
+    scale = desk.projection.calibration.scale(desk.projection.model)
+    since = desk.projection.tokens - sum(item.tokens for item in proposal.view)
+    size = proposal.outline.tokens_after + round((since + wanted.pending) * scale)
+    return proposal if size < (wanted.budget or desk.budget).threshold else None
 
 
 async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
@@ -131,7 +143,7 @@ async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
 
 
 async def commit(desk: Desk, proposal: Proposal) -> None:
-    """Append the proposal's entry, and the pins the reader chose with it, in one write.
+    """Append the proposal's entry: one entry, one append.
 
     Raises:
         FoldlineError: the view is no longer the one the proposal was made for, or the disk refused.
@@ -139,11 +151,9 @@ async def commit(desk: Desk, proposal: Proposal) -> None:
     if not proposal.fits(desk.projection):
         raise CompactionFailed("The view has changed since this fold was drafted: draft it again.")
     desk.emit(events.CompactionProgress(stage="commit", rung=proposal.entry.rung))
-    callers = sorted({desk.projection.group(index)[0] for index in proposal.pins})
-    pins = [Edit(target=index, action="pin") for index in callers]
     known = len(desk.projection.folds)
     try:
-        await desk.session.append(*pins, proposal.entry, durable=True)
+        await desk.session.append(proposal.entry, durable=True)
     finally:
         if len(desk.projection.folds) > known:  # also where a cancel came while it was written
             desk.review.close(applied=desk.review.proposal is proposal)

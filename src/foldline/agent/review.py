@@ -81,6 +81,12 @@ class Review:
         waiting.set_result(decision)
         return True
 
+    def discard(self, projection: Projection) -> None:
+        """Throw it away, whether something waits for it or not."""
+        if not self.decide(Discard()) and self.proposal and self.proposal.entry.reason != "manual":
+            self.declined = projection.newest_change
+        self.close(applied=False)
+
     def close(self, *, applied: bool) -> None:
         """The proposal has gone: into the history, or away."""
         if self.proposal is not None:
@@ -109,21 +115,25 @@ class Review:
             made = await asyncio.to_thread(made.revised, notes=asked.notes, pins=pins)
         if asked.first_kept_index is not None:
             made = await asyncio.to_thread(made.moved, asked.first_kept_index)
+        self.demand(asked.proposal)  # another one may have come while this was worked out
         if asked.focus is not None and asked.focus != self.focus:
             self.focus = asked.focus or None
             made = made.out_of_date()
-        self.demand(asked.proposal)  # another one may have come while this was worked out
         self._set(made)
 
-    def wishes(self, guidance: str | None) -> Wishes:
-        """What the next draft of this proposal has to keep to."""
+    def wishes(self, guidance: str | None, projection: Projection) -> Wishes:
+        """What the next draft of this proposal has to keep to; its cut and pins, as long as the view holds
+        them."""
         made = self.proposal
         if made is None:
             return Wishes(guidance=guidance)
+        earlier = made.notes if guidance else None
+        if not made.fits(projection):
+            return Wishes(guidance=guidance, earlier_draft=earlier)
         return Wishes(
             first_kept_index=made.cut.first_kept_index if made.cut else None,
             guidance=guidance,
-            earlier_draft=made.notes if guidance else None,
+            earlier_draft=earlier,
             pins=made.pins,
         )
 

@@ -4,6 +4,7 @@ Off is off: with automatic folding off, stopped, or taken back by the user, noth
 (invariants 8 and 11). Then the remedies are offered, one key each.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.llm import LLM
-from foldline.protocol import AssistantMessage, Edit, FoldlineError, Reason, Undo, UserMessage
+from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason, Undo, UserMessage
 from foldline.protocol.events import Option
 
 from .desk import Desk
@@ -149,10 +150,14 @@ def _largest_to_drop(desk: Desk) -> ViewItem | None:
     """The largest item that a person may leave out without losing the request or what is not seen yet."""
     view = desk.projection.view
     newest = {
-        next((item.key for item in reversed(view) if isinstance(item.message, kind)), None)
+        next((item.index for item in reversed(view) if isinstance(item.message, kind)), NEW)
         for kind in (UserMessage, AssistantMessage)
     }
-    old = [item for item in view if item.foldable and not item.written and item.key not in newest]
+    old = [
+        item
+        for item in view
+        if item.foldable and not item.written and newest.isdisjoint(desk.projection.group(item.index))
+    ]
     return max(old, key=lambda item: item.tokens, default=None)
 
 
@@ -166,10 +171,11 @@ def _named(desk: Desk, item: ViewItem) -> str:
 
 
 async def confirmed_undo(desk: Desk, target: int) -> bool:
-    """Whether to take back this change: where the view then exceeds its limit, the user is asked."""
-    after = desk.projection.foreseen(Undo(target=target))
+    """Whether to take back this change: where that takes the view past a limit, the user is asked."""
+    after = await asyncio.to_thread(desk.projection.foreseen, Undo(target=target))
     size, budget = view_size(after, overhead=desk.overhead).tokens, desk.budget
-    if size < budget.threshold or not desk.choices.interactive:
+    crosses = any(desk.size() < limit <= size for limit in (budget.threshold, budget.window))
+    if not crosses or not desk.choices.interactive:
         return True
     over = "more than the window" if size >= budget.window else "past the threshold"
     key = await desk.choices.ask(
@@ -199,12 +205,12 @@ async def make_fit(desk: Desk, llm: LLM) -> None:
                 f"{llm.info.id}, and automatic folding is off. Fold first with /compact."
             )
         return
-    more = max(0.0, scale / _scale(desk) - 1)  # the new model may need more tokens for the same text
-    pending = round((desk.projection.sent + desk.overhead) * more)
-    await fold(desk, Wanted("threshold", budget=budget, pending=pending))
+    # The new model may need more tokens for the same text: to the old one, its threshold is so much lower.
+    pending = max(0, round(budget.threshold * (1 / _scale(desk) - 1 / scale)))
+    folded = await fold(desk, Wanted("threshold", budget=budget, pending=pending))
     size = round((desk.projection.sent + desk.overhead) * scale)
     if size >= budget.window:
         raise FoldlineError(
-            f"Even folded, the next request takes about {size:,} tokens, more than the {budget.window:,} of "
-            f"{llm.info.id}. Largest: {largest_items(desk.projection)}."
+            f"{'Even folded, the' if folded else 'The'} next request takes about {size:,} tokens, more than "
+            f"the {budget.window:,} of {llm.info.id}. Largest: {largest_items(desk.projection)}."
         )

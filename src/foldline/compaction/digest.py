@@ -27,6 +27,7 @@ class DigestCompaction:
             focus=ctx.focus,
             max_tokens=int(ctx.max_summary_tokens / ERRS_HIGH),
         )
-        return assemble(
-            ctx, cut, with_appendix(notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens)
+        summary = await asyncio.to_thread(
+            with_appendix, notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens
         )
+        return assemble(ctx, cut, summary)

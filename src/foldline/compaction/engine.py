@@ -7,21 +7,19 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from foldline.context.audit import audit, taken
+from foldline.context.audit import Audit
 from foldline.context.budget import SMALLEST_WINDOW, Budget
 from foldline.context.cut import Cut, cut_at, find_cut, giant_limit, giant_results
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
-from foldline.context.tokens import message_tokens
 from foldline.context.weight import view_size
 from foldline.llm import LLM, ToolSpec
-from foldline.protocol import NEW, BaseMessage, Reason
+from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 
 from .automation import INEFFECTIVE
-from .derive import derive
 from .ladder import Climb, Need
 from .metering import Metered, Progress
-from .proposal import Proposal, size_of, summary_of, with_kept
+from .proposal import Proposal, originals_of, shown
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy
 
 _MANUAL_SHARE = 4
@@ -84,11 +82,10 @@ def plan(
         if cut is None:
             return None
     before = view_size(projection, overhead=overhead).tokens
-    gone = cut.folded + cut.previous if cut else ()
-    shrink = sum(message_tokens(message) for message in gone)
-    expected = (projection.tokens + overhead - shrink) * scale + (
-        budget.max_summary_tokens // 2 if cut else 0
-    )
+    gone = {message.key for message in cut.folded + cut.previous} if cut else set()
+    shrink = sum(item.tokens for item in projection.view if item.key in gone)
+    written = budget.max_summary_tokens // 2 if cut else 0
+    expected = (projection.sent + overhead - shrink / _counted(projection)) * scale + written
     return Plan(
         cut=cut,
         keep_recent_tokens=max(1, keep),
@@ -100,8 +97,15 @@ def plan(
 
 
 def _keep(projection: Projection, budget: Budget) -> int:
-    """Estimated tokens of the newest work to keep, before calibration."""
-    return max(1, int(budget.keep_recent_tokens / projection.calibration.scale(projection.model)))
+    """Estimated tokens of the newest work to keep, before calibration and without reasoning."""
+    scale = projection.calibration.scale(projection.model)
+    return max(1, int(budget.keep_recent_tokens / scale * _counted(projection)))
+
+
+def _counted(projection: Projection) -> float:
+    """The share of what is sent that strategies count: reasoning, where it is sent back, goes with its answer
+    and is not counted."""
+    return projection.tokens / projection.sent if projection.tokens else 1.0
 
 
 def _chosen_cut(messages: Sequence[BaseMessage], first_kept: int, pins: frozenset[int]) -> Cut | None:
@@ -147,7 +151,7 @@ async def propose(
     metered = Metered(llm, progress)
     view = tuple(projection.view)
     ctx = CompactionContext(
-        history=tuple(item.message for item in view),
+        history=tuple(shown(view, originals_of(projection), wished.pins)),
         token_count=view_size(projection, overhead=overhead).tokens,
         max_context_size=budget.window,
         reserved_context_size=budget.reserve_tokens,
@@ -184,42 +188,37 @@ def _proposed(
 ) -> Proposal:
     """The entry, the audit and what a reader may still change. In a thread: it reads all that is folded."""
     ctx, metered = climb.ctx, climb.metered
-    drafted, after = tuple(after), tuple(with_kept(ctx.history, after, wished.pins))
-    found = audit(taken(ctx.history, after), after)
+    drafted = tuple(after)
     cut = planned.cut if planned and _keeps_to(planned.cut, drafted) else None
-    scale = projection.calibration.scale(projection.model)
-    entry = derive(ctx.history, after, climb.left_out).model_copy(
-        update={
-            "summary": summary_of(after),
-            "strategy": type(climb.made_by).__name__,
-            "rung": climb.rung,
-            "reason": reason,
-            "focus": ctx.focus,
-            "model": metered.info.id if metered.calls else None,
-            "usage": metered.usage if metered.calls else None,
-            "tokens_before": ctx.token_count,
-            "tokens_after": size_of(after, overhead, scale),
-            "facts": found.facts,
-            "lost": len(found.lost),
-            "details": ctx.details,
-        }
+    made = Compaction(
+        first_kept_index=0,
+        strategy=type(climb.made_by).__name__,
+        rung=climb.rung,
+        reason=reason,
+        focus=ctx.focus,
+        model=metered.info.id if metered.calls else None,
+        usage=metered.usage if metered.calls else None,
+        tokens_before=ctx.token_count,
+        details=ctx.details,
     )
     return Proposal(
-        entry=entry,
+        entry=made,
         view=tuple(projection.view[: len(ctx.history)]),
         drafted=drafted,
-        after=after,
-        audit=found,
+        after=drafted,
+        audit=Audit(),
         model_calls=metered.calls,
         troubles=tuple(map(str, climb.failures)),
         groups=tuple({projection.group(message.index) for message in ctx.history if message.index >= 0}),
+        originals=originals_of(projection),
         pinned_before=projection.pins,
         overhead=overhead,
-        scale=scale,
+        scale=projection.calibration.scale(projection.model),
+        replays_reasoning=projection.replays_reasoning,
+        left_out=climb.left_out,
         cut=cut,
         drafted_for=cut.first_kept_index if cut else None,
-        pins=wished.pins,
-    )
+    ).with_pins(wished.pins)
 
 
 def _keeps_to(cut: Cut | None, drafted: Sequence[BaseMessage]) -> bool:
@@ -235,9 +234,9 @@ def _need(projection: Projection, budget: Budget, reason: Reason, pending: int, 
     scale = projection.calibration.scale(projection.model)
     before = projection.tokens
     full = view_size(projection, overhead=overhead).tokens + round(pending * scale) >= budget.threshold
-    room = int(budget.threshold / scale) - overhead - pending
+    room = budget.threshold / scale - overhead - pending
     return Need(
-        enough=min(room, int(INEFFECTIVE * before)),
+        enough=min(int(room * _counted(projection)), int(INEFFECTIVE * before)),
         must=full or reason == "overflow",
         refused=reason == "overflow",
     )

@@ -4,11 +4,13 @@ Configured strategy, the same in chunks, hide old results, clip giant ones, dige
 (DESIGN §7). Each rung goes on from the best view so far, or starts over where it writes a summary.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from foldline.context.tokens import message_tokens
+from foldline.context.view import is_preamble
 from foldline.llm import ContextOverflow
 from foldline.protocol import BaseMessage, FoldlineError, events
 
@@ -125,12 +127,15 @@ class Climb:
             after = await rung.strategy.compact(ctx)
             if after is None:
                 return None
+            after = _preamble_first(after)
             drafted = self.metered.drafted
             self.metered.progress(
                 events.CompactionProgress(stage="verify", rung=rung.name, drafted_tokens=drafted)
             )
             unseen = self.ctx.may_clip_unseen
-            wrong = faults(self.ctx.history, after, self.ctx.pins, unseen_may_be_clipped=unseen)
+            wrong = await asyncio.to_thread(
+                faults, self.ctx.history, after, self.ctx.pins, unseen_may_be_clipped=unseen
+            )
         except FoldlineError:
             raise
         except Exception as error:
@@ -164,6 +169,11 @@ class Climb:
         why = f"{self.failures[-1]} " if self.failures else ""
         detail = f"{why}Going on with: {WORDS[rung.name]}."
         self.metered.progress(events.CompactionProgress(stage="draft", rung=rung.name, detail=detail))
+
+
+def _preamble_first(after: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """As a fold leaves it: instruction files that came in the middle of a session open the view, too."""
+    return sorted(after, key=lambda message: not is_preamble(message))
 
 
 WORDS = {

@@ -17,7 +17,8 @@ _CLIP_SHARE = 32
 _LEAST_CLIP = 512
 """... but never below this, in estimated tokens: an error message and its surroundings."""
 _UNSEEN_SHARE = 4
-"""What no request has carried yet keeps up to this part of the window: the model is to see most of it."""
+"""What no request has carried yet keeps up to this part of the window: the model is to see most of it. All
+results of a group together keep up to twice that."""
 
 
 class ClipGiants:
@@ -32,9 +33,11 @@ class ClipGiants:
 
 
 def _unseen_giants(ctx: CompactionContext) -> Iterator[tuple[int, int]]:
-    limit = max(_LEAST_CLIP, ctx.max_context_size // _UNSEEN_SHARE)
-    for message in ctx.history[seen_up_to(ctx.history) :]:
-        if isinstance(message, ToolResultMessage) and message_tokens(message) > limit:
+    fresh = [m for m in ctx.history[seen_up_to(ctx.history) :] if isinstance(m, ToolResultMessage)]
+    share = ctx.max_context_size // _UNSEEN_SHARE
+    limit = max(_LEAST_CLIP, min(share, 2 * share // max(1, len(fresh))))
+    for message in fresh:
+        if message_tokens(message) > limit:
             yield message.index, limit
 
 

@@ -1,6 +1,6 @@
 """A proposal: a finished, validated fold, not committed. It can be looked at, revised, applied."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -9,13 +9,13 @@ from typing import Literal
 from foldline.context.audit import Audit, audit, taken
 from foldline.context.cut import Cut, cut_at, legal_positions
 from foldline.context.projection import Projection
-from foldline.context.tokens import message_tokens
-from foldline.context.view import ViewItem, is_summary
+from foldline.context.tokens import sent_tokens
+from foldline.context.view import ViewItem, is_preamble, is_summary
 from foldline.protocol import NEW, BaseMessage, Compaction
 
 from .derive import derive
 from .strategy import CompactionFailed, DraftRejected
-from .summary_text import appendix_of, framed, notes_of, unframed
+from .summary_text import appendix_of, framed, harmless, notes_of, unframed
 from .verify import faults
 
 _ids = count(1)
@@ -53,11 +53,17 @@ class Proposal:
     troubles: tuple[str, ...]
     """Why the rungs before the one that made it gave up, as sentences."""
     groups: tuple[tuple[int, ...], ...]
-    """The tool groups of the view, each pinned as one."""
+    """The tool groups of the view, each pinned as one; the call stands first."""
+    originals: Mapping[int, BaseMessage] = field(default_factory=dict)
+    """What is hidden or clipped in the view, as it was: a pin shows it whole again."""
     pinned_before: frozenset[int] = frozenset()
     overhead: int = 0
     """Estimate of the tool schemas, before calibration."""
     scale: float = 1.0
+    replays_reasoning: bool = False
+    """Whether reasoning is sent back, and counts."""
+    left_out: frozenset[tuple[int, int]] = frozenset()
+    """Keys of what was truncated after a summary had been written: it covers none of them."""
     cut: Cut | None = None
     """Where the reader may move it from; None where the strategy knows no cut."""
     drafted_for: int | None = None
@@ -99,18 +105,22 @@ class Proposal:
     def outline(self) -> Outline:
         """Follows the cut and the pins at once, also where the draft does not."""
         stays = self._stays()
-        written = sum(message_tokens(message) for message in self.after if message.index == NEW)
+        written = self._tokens(message for message in self.after if message.index == NEW)
         if self.state == "stale":
-            kept = sum(item.tokens for item in self.view if item.key in stays)
+            kept = self._tokens(item.message for item in self.view if item.key in stays)
         else:
-            kept = sum(message_tokens(message) for message in self.after if message.index != NEW)
-        folded = sum(item.tokens for item in self.view if item.key not in stays)
+            kept = self._tokens(message for message in self.after if message.index != NEW)
+        folded = self._tokens(item.message for item in self.view if item.key not in stays)
         return Outline(
             folded=len(self.view) - len(stays),
             folded_tokens=round(folded * self.scale),
             kept_tokens=round(kept * self.scale),
             tokens_after=round((kept + written + self.overhead) * self.scale),
         )
+
+    def _tokens(self, messages: Iterable[BaseMessage]) -> int:
+        """Estimate before calibration."""
+        return sum(sent_tokens(message, with_thinking=self.replays_reasoning) for message in messages)
 
     def _stays(self) -> set[tuple[int, int]]:
         """Keys of the items that stay in the view, as the cut is now."""
@@ -133,7 +143,8 @@ class Proposal:
         if notes is not None and notes.strip() != self.notes:
             made = replace(self, drafted=self._with_notes(notes.strip()), edited=True)
         chosen = self._whole_groups(self.pins if pins is None else pins) - self.pinned_before
-        made = made._made(chosen)
+        self._refuse_what_cannot_be_pinned(chosen)
+        made = made.with_pins(chosen)
         return made if made.cut is None else made._cut_at(made.cut.first_kept_index)
 
     def moved(self, first_kept_index: int) -> "Proposal":
@@ -149,7 +160,9 @@ class Proposal:
     def _cut_at(self, first_kept_index: int) -> "Proposal":
         messages = [item.message for item in self.view]
         pins = self.pinned_before | self.pins
-        legal = (at for at in legal_positions(messages, pins) if messages[at].index == first_kept_index)
+        # Also at what is pinned with it: that stays in either case.
+        places = legal_positions(messages, self.pinned_before)
+        legal = (at for at in places if messages[at].index == first_kept_index)
         place = next(legal, None)
         cut = None if place is None else cut_at(messages, place, pins=pins)
         if cut is None:
@@ -172,26 +185,44 @@ class Proposal:
         if not self.editable:
             raise DraftRejected("This fold has not one new text: it cannot be edited.")
         return tuple(
-            framed(notes + appendix_of(unframed(message))) if message.index == NEW else message
+            framed(harmless(notes) + appendix_of(unframed(message))) if message.index == NEW else message
             for message in self.drafted
         )
+
+    def _refuse_what_cannot_be_pinned(self, indices: frozenset[int]) -> None:
+        """Raises CompactionFailed where one of these is no message of the conversation in this view."""
+        messages = (item.message for item in self.view if not item.written)
+        known = {message.index for message in messages if not is_preamble(message)}
+        if unknown := sorted(indices - known):
+            raise CompactionFailed(
+                f"Entry {unknown[0]} is no message of the conversation in this view: it cannot be pinned."
+            )
 
     def _whole_groups(self, indices: frozenset[int]) -> frozenset[int]:
         whole = {index for group in self.groups if indices & {*group} for index in group}
         return frozenset(whole | indices)
 
-    def _made(self, pins: frozenset[int]) -> "Proposal":
-        before = [item.message for item in self.view]
+    def with_pins(self, pins: frozenset[int]) -> "Proposal":
+        """The fold of what was drafted, with these entries pinned: its entry, its view, its audit.
+
+        Raises:
+            CompactionFailed: it may not replace the view; the sentence says why.
+        """
+        before = shown(self.view, self.originals, pins)
         after = with_kept(before, self.drafted, pins)
-        wrong = faults(before, after, self.pinned_before | pins)
+        refused = self.entry.reason == "overflow"
+        wrong = faults(before, after, self.pinned_before | pins, unseen_may_be_clipped=refused)
+        if not wrong and self._tokens(after) >= self._tokens(item.message for item in self.view):
+            wrong = ["with these pins it is not smaller"]
         if wrong:
             raise CompactionFailed(f"The fold was rejected: {'; '.join(wrong)}.")
         found = audit(taken(before, after), after)
-        entry = derive(before, after).model_copy(
+        entry = derive(before, after, self.left_out).model_copy(
             update={
                 **{name: getattr(self.entry, name) for name in _CARRIED},
                 "summary": summary_of(after),
-                "tokens_after": size_of(after, self.overhead, self.scale),
+                "pins": tuple(sorted({group[0] for group in self.groups if pins & {*group}})),
+                "tokens_after": round((self._tokens(after) + self.overhead) * self.scale),
                 "facts": found.facts,
                 "lost": len(found.lost),
             }
@@ -214,9 +245,17 @@ def summary_of(after: Sequence[BaseMessage]) -> str:
     return "\n\n".join(unframed(message) for message in after if message.index == NEW)
 
 
-def size_of(after: Sequence[BaseMessage], overhead: int, scale: float) -> int:
-    """Tokens of a view as decisions use them."""
-    return round((sum(map(message_tokens, after)) + overhead) * scale)
+def originals_of(projection: Projection) -> dict[int, BaseMessage]:
+    """What is hidden or clipped in the view, as it was, by index."""
+    changed = (projection.entry(item.index) for item in projection.view if item.fate != "live")
+    return {message.index: message for message in changed if isinstance(message, BaseMessage)}
+
+
+def shown(
+    view: Sequence[ViewItem], originals: Mapping[int, BaseMessage], pins: frozenset[int]
+) -> list[BaseMessage]:
+    """The messages of a view once these entries are pinned: what is pinned is shown whole."""
+    return [originals.get(item.index, item.message) if item.index in pins else item.message for item in view]
 
 
 def with_kept(

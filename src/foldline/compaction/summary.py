@@ -1,5 +1,6 @@
 """`SummaryCompaction`, the default: a model summarises what is folded, recent work stays verbatim."""
 
+import asyncio
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
@@ -42,7 +43,9 @@ class SummaryCompaction:
             return _clipped_only(ctx)
         notes = await _cached_notes(ctx, cut) or await self.summarise(ctx, cut)
         previous = "\n\n".join(unframed(message) for message in cut.previous)
-        summary = with_appendix(notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens)
+        summary = await asyncio.to_thread(
+            with_appendix, notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens
+        )
         return assemble(ctx, cut, summary)
 
     async def summarise(self, ctx: CompactionContext, cut: Cut) -> str:
@@ -159,39 +162,38 @@ class _Writer:
 
     async def update(self, previous: str, messages: Sequence[BaseMessage]) -> str:
         notes = previous
-        for text in self._chunks(labelled_blocks(messages)):
+        for text in await asyncio.to_thread(self._chunks, messages):
             notes = await self._ask(text, notes, "summary-update" if notes else "summary-first")
         return notes
 
     async def prefix(self, messages: Sequence[BaseMessage]) -> str:
         notes = ""
-        for text in self._chunks(labelled_blocks(messages)):
+        for text in await asyncio.to_thread(self._chunks, messages):
             notes = await self._ask(text, notes, "summary-update" if notes else "summary-prefix")
         return notes
 
-    def _chunks(self, blocks: Iterable[str]) -> Iterator[str]:
+    def _chunks(self, messages: Sequence[BaseMessage]) -> list[str]:
         """The conversation in pieces that fit the summariser's own window, cut between things said."""
         ctx = self._ctx
         window = ctx.draft_window or min(ctx.max_context_size, ctx.llm.info.window)
         asides = sum(map(estimate_tokens, _asides(ctx, self._language)))
         beside = 2 * ctx.max_summary_tokens + _PROMPT_ROOM + asides
         room = max(window // 4, int((window - beside) / ERRS_HIGH))
-        chunk: list[str] = []
-        size = 0
-        for block in _pieces(blocks, room):
+        chunks: list[list[str]] = []
+        left = 0
+        for block in _pieces(labelled_blocks(messages), room):
             tokens = estimate_tokens(block) + 1
-            if chunk and size + tokens > room:
-                yield "\n\n".join(chunk)
-                chunk, size = [], 0
-            chunk.append(block)
-            size += tokens
-        if chunk:
-            yield "\n\n".join(chunk)
+            if not chunks or tokens > left:
+                chunks.append([])
+                left = room
+            chunks[-1].append(block)
+            left -= tokens
+        return ["\n\n".join(chunk) for chunk in chunks]
 
     async def _ask(self, conversation: str, previous: str, prompt: str) -> str:
-        parts = [f"<conversation>\n{conversation}\n</conversation>"]
+        parts = [_within("conversation", conversation)]
         if previous:
-            parts.append(f"<previous-summary>\n{previous}\n</previous-summary>")
+            parts.append(_within("previous-summary", previous))
         parts += [load_prompt(prompt, self._language), *_asides(self._ctx, self._language)]
         try:
             return _accepted(await self._send(parts))
@@ -213,6 +215,11 @@ class _Writer:
             max_output=self._ctx.max_summary_tokens,
         )
         return await answer_of(self._ctx.llm, request)
+
+
+def _within(tag: str, text: str) -> str:
+    """The text between its tags, none of which it can close itself: what was read is data."""
+    return f"<{tag}>\n{text.replace(f'</{tag}>', f'[/{tag}]')}\n</{tag}>"
 
 
 def _pieces(blocks: Iterable[str], max_tokens: int) -> Iterator[str]:
@@ -247,6 +254,7 @@ def _accepted(answer: AssistantMessage) -> str:
         raise DraftRejected("The draft of the summary was cut off by its length.")
     if answer.stop_reason not in ("stop", None):
         raise DraftRejected(f"The draft of the summary ended early ({answer.stop_reason}).")
-    if not answer.text.strip():
+    notes = notes_of(answer.text)  # lists it copied from an earlier summary come from the history instead
+    if not notes:
         raise DraftRejected("The draft of the summary was empty.")
-    return answer.text.strip()
+    return notes

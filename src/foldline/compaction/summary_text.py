@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
+from foldline.context.cut import LEAST_FOLD
 from foldline.context.facts import constraints
-from foldline.context.tokens import estimate_tokens
+from foldline.context.stubs import clip
+from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.protocol import (
+    NEW,
     BaseMessage,
     DeveloperMessage,
     FoldDetails,
@@ -16,16 +20,25 @@ from foldline.protocol import (
 
 from .prompts import load_prompt
 
+CONSTRAINTS = "standing-constraints"
+LAST_MESSAGES = "last-user-messages"
+_LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files"
+
 _SUMMARY = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
-_APPENDIX = re.compile(r"\n*<(standing-constraints|read-files|modified-files)>\n(.*?)\n</\1>", re.DOTALL)
+_APPENDIX = re.compile(rf"\n*<({_LISTS})>\n(.*?)\n</\1>", re.DOTALL)
+_TAG = re.compile(rf"<(/?(?:{_LISTS}))>")
+_QUOTE = re.compile(r"^\[entry (\d+)\] ", re.MULTILINE)
+"""Begins each quoted message: the number it can be read back by."""
+_LABEL_TOKENS = 12
+"""Of such a beginning at most, with the line end before it."""
 _LIST_SHARE = 4
 """Each appended list takes at most a quarter of the summary's tokens; the newest items stay."""
 
 
 def framed(summary: str) -> SystemMessage:
     """The message that carries a summary in the view: delimited, and marked as data (DESIGN §6)."""
-    harmless = summary.replace("</summary>", "[/summary]")
-    frame = load_prompt("summary-frame").replace("{summary}", harmless)
+    closed = summary.replace("</summary>", "[/summary]")
+    frame = load_prompt("summary-frame").replace("{summary}", closed)
     return SystemMessage(origin="summary", parts=text_parts(frame))
 
 
@@ -45,51 +58,92 @@ def appendix_of(summary: str) -> str:
     return "".join(f"\n\n{found[0].strip()}" for found in _APPENDIX.finditer(summary))
 
 
+def lists_of(summary: str) -> list[tuple[str, list[str]]]:
+    """Those lists by name, each with its items; a quoted message may span lines."""
+    return [(found[1], _items(found[1], found[2])) for found in _APPENDIX.finditer(summary)]
+
+
+def harmless(text: str) -> str:
+    """The text with the tags of the lists in brackets: what is quoted can neither begin nor end one."""
+    return _TAG.sub(r"[\1]", text)
+
+
 def with_appendix(
     notes: str, folded: Sequence[BaseMessage], previous: str, details: FoldDetails, max_tokens: int
 ) -> str:
-    """The notes, then what is quoted, not paraphrased: standing constraints and the file lists."""
+    """The notes, then what is quoted, not paraphrased: standing constraints, the last user messages and the
+    file lists."""
     room = max_tokens // _LIST_SHARE
-    standing = dict.fromkeys([*_appended(previous, "standing-constraints"), *_constraints(folded)])
+    freed = sum(map(message_tokens, folded)) + estimate_tokens(previous) - 2 * LEAST_FOLD
     sections = (
-        ("standing-constraints", list(standing)),
-        ("read-files", list(details.read_files)),
-        ("modified-files", list(details.modified_files)),
+        (CONSTRAINTS, _newest(_constraints(folded, previous), room)),
+        # Mostly quoted, a small fold would free nothing.
+        (LAST_MESSAGES, _last_messages(folded, previous, min(room, freed // _LIST_SHARE))),
+        ("read-files", _newest(list(details.read_files), room)),
+        ("modified-files", _newest(list(details.modified_files), room)),
     )
-    fitting = ((tag, _newest(lines, room)) for tag, lines in sections)
-    blocks = [_block(tag, lines) for tag, lines in fitting if lines]
-    return "\n\n".join([notes.strip(), *blocks])
+    blocks = [_block(tag, items) for tag, items in sections if items]
+    return "\n\n".join([harmless(notes.strip()), *blocks])
 
 
-def _constraints(messages: Iterable[BaseMessage]) -> list[str]:
-    return [
+def _constraints(folded: Iterable[BaseMessage], previous: str) -> list[str]:
+    found = [
         sentence
-        for message in messages
-        if isinstance(message, DeveloperMessage)
-        or (isinstance(message, UserMessage) and message.origin == "typed")
+        for message in folded
+        if isinstance(message, DeveloperMessage) or _is_typed(message)
         for sentence in constraints(message.text)
     ]
+    return list(dict.fromkeys([*_listed(previous, CONSTRAINTS), *found]))
 
 
-def _appended(summary: str, tag: str) -> list[str]:
-    return [
-        line
-        for found in _APPENDIX.finditer(summary)
-        if found.group(1) == tag
-        for line in found.group(2).splitlines()
-    ]
+def _last_messages(folded: Iterable[BaseMessage], previous: str, room: int) -> list[str]:
+    """What the user typed last, oldest first, each under its number.
+
+    A message takes half the room at most, or its middle is left out. Those an earlier summary quotes come
+    along as they stand there, as far as the newer ones leave room.
+    """
+    quotes = {_number(quote): quote for quote in _listed(previous, LAST_MESSAGES)}
+    for message in folded:
+        if _is_typed(message) and message.text.strip():
+            quotes[message.index] = _quote(message, room // 2 - _LABEL_TOKENS)
+    return _newest([quotes[number] for number in sorted(quotes)], room)
 
 
-def _newest(lines: list[str], max_tokens: int) -> list[str]:
-    """The newest lines that fit; a single line too long for what is left makes no older one disappear."""
+def _quote(message: BaseMessage, max_tokens: int) -> str:
+    text = clip(message.text.strip(), max_tokens, message.index)
+    return f"[entry {message.index}] " + _QUOTE.sub(r" \g<0>", text)
+
+
+def _number(quote: str) -> int:
+    found = _QUOTE.match(quote)
+    return int(found[1]) if found else NEW
+
+
+def _is_typed(message: BaseMessage) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "typed"
+
+
+def _listed(summary: str, tag: str) -> list[str]:
+    return [item for name, items in lists_of(summary) if name == tag for item in items]
+
+
+def _items(tag: str, body: str) -> list[str]:
+    if tag != LAST_MESSAGES:
+        return body.splitlines()
+    starts = [found.start() for found in _QUOTE.finditer(body)]
+    return [body[start:end].rstrip("\n") for start, end in pairwise([*starts, len(body)])]
+
+
+def _newest(items: list[str], max_tokens: int) -> list[str]:
+    """The newest items that fit; a single one too long for what is left makes no older one disappear."""
     kept: list[str] = []
-    for line in reversed(lines):
-        tokens = estimate_tokens(line) + 1
+    for item in reversed(items):
+        tokens = estimate_tokens(item) + 1
         if tokens <= max_tokens:
             max_tokens -= tokens
-            kept.append(line)
+            kept.append(item)
     return kept[::-1]
 
 
-def _block(tag: str, lines: list[str]) -> str:
-    return "\n".join([f"<{tag}>", *lines, f"</{tag}>"])
+def _block(tag: str, items: list[str]) -> str:
+    return "\n".join([f"<{tag}>", *map(harmless, items), f"</{tag}>"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
 
@@ -62,9 +63,12 @@ def find_cut(
     position = min(_reach(messages, keep_tokens), _unseen_from(messages))
     legal = [place for place in legal_positions(messages, pins) if place <= position]
     cut = cut_at(messages, legal[-1], pins=pins) if legal else None
-    if cut is None or sum(message_tokens(message) for message in cut.folded) < LEAST_FOLD:
-        return None
-    return cut
+    return cut if cut is not None and _can_pay(cut.folded) else None
+
+
+def _can_pay(folded: Sequence[BaseMessage]) -> bool:
+    """Looks no further than it has to: what is folded may be nearly all of a large window."""
+    return any(size >= LEAST_FOLD for size in accumulate(map(message_tokens, folded)))
 
 
 def cut_at(

@@ -107,9 +107,14 @@ class Projection(ViewState):
     def sent(self) -> int:
         """Estimate of the messages of the next request, before calibration, in tokens.
 
-        With reasoning where the newest request was rendered in a dialect that sends it back.
+        With reasoning where it is sent back.
         """
         return self.tokens + (self.thinking if self._replays_reasoning else 0)
+
+    @property
+    def replays_reasoning(self) -> bool:
+        """Whether the newest request was rendered in a dialect that sends reasoning back."""
+        return self._replays_reasoning
 
     @property
     def prefix_cached(self) -> bool:

@@ -57,7 +57,8 @@ _NAMES: Mapping[str, Section] = {
     **dict.fromkeys(("context for suffix", "关键上下文", "后续所需上下文"), SECTIONS.critical),
 }
 
-_FILE_LISTS = re.compile(r"<(read-files|modified-files)>.*?(?:</\1>|\Z)", re.DOTALL)
+_APPENDED = re.compile(r"<(last-user-messages|read-files|modified-files)>.*?(?:</\1>|\Z)", re.DOTALL)
+"""What every fold appends anew from the history."""
 _OPEN, _CLOSE = "<summary>\n", "\n</summary>"
 _STANDING = "<standing-constraints>"
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
@@ -66,7 +67,7 @@ _MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
 
 
 def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
-    """A summary's lines with their sections, list marks and file lists left out.
+    """A summary's lines with their sections; list marks, file lists and quoted messages left out.
 
     Lines before the first heading are goals; what stands under a heading nobody knows is critical context.
     Of a framed summary only what is within its frame counts.
@@ -75,7 +76,7 @@ def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
     start, end = text.find(_OPEN), text.rfind(_CLOSE)
     if 0 <= start < end:
         text = text[start + len(_OPEN) : end]
-    for line in _FILE_LISTS.sub("", text).splitlines():
+    for line in _APPENDED.sub("", text).splitlines():
         line = line.strip()
         if heading := _HEADING.fullmatch(line):
             name = heading[1].strip().strip("*:：").casefold()

@@ -109,6 +109,11 @@ def image_tokens(image: ImagePart) -> int:
     return min(IMAGE_CAP, math.ceil(image.width * image.height / _PIXELS_PER_TOKEN))
 
 
+def sent_tokens(message: BaseMessage, *, with_thinking: bool) -> int:
+    """Estimate of one message as it is sent, with its reasoning where the server gets that back."""
+    return message_tokens(message) + (thinking_tokens(message) if with_thinking else 0)
+
+
 def message_tokens(message: BaseMessage) -> int:
     """Estimate of one message as it is sent, before calibration. Call names, arguments and images count."""
     tokens = MESSAGE_OVERHEAD + sum(_part_tokens(part) for part in message.parts)

@@ -197,6 +197,8 @@ class ViewState:
     # --- a fold, a clear, an edit ----------------------------------------------------------------
 
     def _fold(self, fold: Compaction) -> None:
+        for index in fold.pins:
+            self._pin(self.group(index))
         old = {item.key: item for item in self.view}
         written = [piece for piece in fold.head if isinstance(piece, Written)]
         head = [self._head_item(fold, piece, old, written) for piece in fold.head]
@@ -253,9 +255,7 @@ class ViewState:
         group = self.group(edit.target)
         match edit.action:
             case "pin":
-                self._pins.update(group)
-                self._show(group)
-                self._flag_pins()
+                self._pin(group)
             case "unpin":
                 self._pins.difference_update(group)
                 self._flag_pins()
@@ -270,6 +270,11 @@ class ViewState:
                 self._pins.difference_update(group)
                 self._drop(group, edit.index)
                 self._flag_pins()
+
+    def _pin(self, group: Sequence[int]) -> None:
+        self._pins.update(group)
+        self._show(group)
+        self._flag_pins()
 
     def _show(self, indices: Iterable[int]) -> None:
         """Put entries back verbatim: in their place where they are in the view, else behind the summaries."""

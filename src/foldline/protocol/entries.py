@@ -57,6 +57,8 @@ class Compaction(Entry):
     first_kept_index: int
     head: tuple[Kept | Written, ...] = ()
     replaced: tuple[Kept, ...] = ()
+    pins: tuple[int, ...] = ()
+    """Entries that it pins: the reader chose them with the proposal. Of a tool group, its call."""
     strategy: str = ""
     rung: str = "strategy"
     reason: Reason = "manual"

@@ -17,7 +17,7 @@ class RunAgent(Record):
 
 
 class CompactSession(Record):
-    """Fold now. With `preview` the finished proposal waits in `Desk.proposal` instead of being committed."""
+    """Fold now. With `preview` the finished proposal waits for its reader instead of being committed."""
 
     type: Literal["compact_session"] = "compact_session"
     reason: Reason

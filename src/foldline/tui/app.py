@@ -200,7 +200,7 @@ class FoldlineApp(App[None]):
         """Every event: into the state, into the transcript, and drawn with the next frame."""
         if self._closing:
             return
-        from foldline.protocol import BaseMessage, events
+        from foldline.protocol import BaseMessage, Compaction, events
         from foldline.tui.machine import reduce
 
         transcript, figures = self._transcript, self._figures
@@ -221,6 +221,8 @@ class FoldlineApp(App[None]):
                 transcript.tool_output(event.call_id, event.text)
             case events.EntryAppended():
                 transcript.add(event.entry)
+                if isinstance(event.entry, Compaction):
+                    figures.folding = None  # made: the meter shows no other one until that begins
                 self._figures_stale = True
             case events.CompactionStart():
                 figures.folding = event.reason
@@ -371,7 +373,7 @@ class FoldlineApp(App[None]):
             "open-tools": lambda _, __: self._open_tools(),
             "compact": lambda runner, focus: self._compact(runner, focus),
             "preview": lambda _, focus: self._preview(focus),
-            "undo": lambda runner, _: runner.submit(operations.UndoCompaction()),
+            "undo": lambda runner, _: self._undo(runner),
             "clear": lambda runner, _: runner.submit(operations.ClearView()),
             "model": lambda runner, name: self._switch_model(runner, name),
             "sessions": lambda _, __: self._pick_session(),
@@ -382,6 +384,13 @@ class FoldlineApp(App[None]):
             self._inspect(self._runner)
         if self._inspector is not None:
             self._inspector.call_after_refresh(self._inspector.panels.reveal, index)
+
+    def _undo(self, runner: "Runner") -> None:
+        from foldline.protocol import operations
+        from foldline.tui.figures import newest_undoable
+
+        newest = newest_undoable(runner.agent.session.projection)
+        runner.submit(operations.UndoCompaction(target=newest.index if newest else None))
 
     def _compact(self, runner: "Runner", argument: str) -> None:
         from foldline.protocol import operations
@@ -453,8 +462,13 @@ class FoldlineApp(App[None]):
             self.exit()
 
     def action_interrupt(self) -> None:
-        """Ctrl+C on a screen above the chat: as in the chat itself."""
+        """Ctrl+C on a screen above the chat: as in the chat itself, and its answer is seen here."""
+        from foldline.tui.inspector import InspectorScreen
+        from foldline.tui.preview import PreviewScreen
+
         self.chat.run_command("interrupt")
+        if isinstance(self.screen, InspectorScreen | PreviewScreen) and self.chat.remarked:
+            self.screen.tell(self.chat.remarked)
 
     def action_nothing(self) -> None:
         """Textual's own way out at one key: here only Ctrl+C, twice, quits."""

@@ -169,6 +169,11 @@ class ChatScreen(Screen[None]):
         self._remark_timer = self.set_timer(REMARK_SECONDS, self._forget_remark) if text else None
         self._show_status()
 
+    @property
+    def remarked(self) -> str:
+        """What the status row answers to the last key; empty where that is over."""
+        return self._remark
+
     def run_command(self, command: str, argument: str = "") -> None:
         """Carry out a command here, or pass it on to the program."""
         asked = BY_ID[command]

@@ -124,8 +124,8 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "undo",
-        "Undo the last fold",
-        "Takes back the newest compaction: the model has the folded entries again.",
+        "Undo the last fold or clear",
+        "Takes back the newest compaction or clear: the model has again what it had before.",
         "Context",
         slash="undo",
         scope="app",

@@ -11,7 +11,7 @@ from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.view import first_words
 from foldline.context.weight import categories, entry_weight
-from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
+from foldline.protocol import BaseMessage, Clear, Compaction, FoldlineError, Reason, Undo
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
@@ -49,7 +49,8 @@ class Figures:
         self._fold = _NO_FOLD
         self._planned_for: tuple[object, ...] = ()
         self._undo_for: object = None
-        self._undo_adds: int | None = None
+        self._undo_more: int | None = None
+        """Estimate of what an undo brings back, before calibration."""
         self.folding: Reason | None = None
         """Why a fold is being made just now; its part of the view is then shown as such."""
 
@@ -77,20 +78,23 @@ class Figures:
         return replace(room, cut=place, weights=weights)
 
     def undo_adds(self) -> int | None:
-        """Tokens that undoing the newest fold would bring back; None where there is none to undo."""
+        """Tokens by which /undo would make the next request larger; None where there is nothing to undo."""
         projection = self._desk.projection
         if projection.newest_change is not self._undo_for:
             self._undo_for = projection.newest_change
-            self._undo_adds = self._undo_price()
-        return self._undo_adds
-
-    def _undo_price(self) -> int | None:
-        projection = self._desk.projection
-        folds = projection.compactions()
-        if not folds or projection.undo_refusal(folds[-1].index) is not None:
+            self._undo_more = self._comes_back()
+        if self._undo_more is None:
             return None
-        more = projection.foreseen(Undo(target=folds[-1].index)).sent - projection.sent
-        return round(more * projection.calibration.scale(projection.model))
+        # No report is true of the view that comes back: all of it is estimated, as it will be then.
+        estimate = projection.sent + self._desk.overhead + self._undo_more
+        return round(estimate * projection.calibration.scale(projection.model)) - self._desk.size()
+
+    def _comes_back(self) -> int | None:
+        projection = self._desk.projection
+        newest = newest_undoable(projection)
+        if newest is None or projection.undo_refusal(newest.index) is not None:
+            return None
+        return projection.foreseen(Undo(target=newest.index)).sent - projection.sent
 
     def cut_index(self) -> int | None:
         """Index of the entry where a fold would cut now."""
@@ -128,6 +132,11 @@ class Figures:
                 for fold in projection.folds
             ),
         )
+
+
+def newest_undoable(projection: Projection) -> Compaction | Clear | None:
+    """What /undo takes back: the newest fold or clear in force. Edits are taken back where they are made."""
+    return next((each for each in reversed(projection.markers) if isinstance(each, Compaction | Clear)), None)
 
 
 def _pin_rows(projection: Projection) -> tuple[PinRow, ...]:

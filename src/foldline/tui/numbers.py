@@ -21,8 +21,9 @@ def short_tokens(count: int) -> str:
 
 
 def about_tokens(count: int) -> str:
-    """What a plan expects, in whole thousands: `~27k`; below a thousand in hundreds."""
-    return f"~{_tokens(count)}" if count < 1000 else f"~{_rounded(count / 1000, 0)}k"
+    """What a plan expects, in whole thousands: `~27k`; below ten thousand, where they say too little, in
+    hundreds: `~5.5k`."""
+    return f"~{_tokens(count)}" if count < 10_000 else f"~{_rounded(count / 1000, 0)}k"
 
 
 def percent(part: int, whole: int) -> str:

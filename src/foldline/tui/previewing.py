@@ -96,12 +96,15 @@ class Previewing:
                 drafting = Drafting(since=self._clock())
                 base = state if state.proposal is not None else self._from_plan(event.reason, state.focus)
                 self._state = replace(base, reason=event.reason, drafting=drafting, error="")
-            case events.CompactionProgress() if state.drafting is not None:
-                text = "" if event.detail else state.drafting.text + event.delta
+            case events.CompactionProgress() if state.drafting is not None or event.stage == "draft":
+                # A proposal that something waits for is drafted again without another start.
+                drafting = state.drafting or Drafting(since=self._clock())
+                text = "" if event.detail else drafting.text + event.delta
                 error = event.detail or state.error
-                self._state = replace(state, drafting=replace(state.drafting, text=text), error=error)
+                self._state = replace(state, drafting=replace(drafting, text=text), error=error)
             case events.CompactionEnd():
-                self._state = replace(state, drafting=None, error=event.error or self._why_ended(event))
+                error = event.error or self._why_ended(event)
+                self._state = replace(state, drafting=None, waits=False, error=error)
             case events.ProposalReady():
                 self._take_proposal(event)
             case events.ProposalClosed():

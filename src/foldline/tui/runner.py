@@ -4,14 +4,17 @@ It owns the queue. A prompt is `held` while a fold makes room for it; cancelled,
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from foldline.agent import Agent
 from foldline.agent.agent import sent_unfolded
+from foldline.context.tokens import message_tokens
+from foldline.context.view import is_preamble
 from foldline.llm import LLMError
-from foldline.protocol import UserMessage, events, operations, text_parts
+from foldline.protocol import FoldlineError, Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
+from foldline.tui import numbers
 
 
 class Runner:
@@ -99,17 +102,21 @@ class Runner:
         await self._learn_window()
         while self._queue and not self._paused:
             text = self._queue.pop(0)
+            done = False
             try:
-                if await self._make_room(text):
-                    await self._run_turn(text)
+                done = await self._make_room(text) and await self._run_turn(text)
             finally:
                 self._announce()
-            await self._fold_at_the_end()
             await self._idle()
+            if done:
+                await self._fold_at_the_end()
+                await self._idle()
 
     async def _fold_at_the_end(self) -> None:
-        """A turn has ended: a good moment to fold what is nearly full, while the user reads."""
-        await self._idle()
+        """A turn has ended well: a good moment to fold what is nearly full, while the user reads.
+
+        After an Esc it would be the very fold that was cancelled.
+        """
         tried = self.agent.session.projection.newest_change
         if self._closed or tried is self._declined or not self.agent.at_good_moment():
             return
@@ -130,6 +137,10 @@ class Runner:
     async def _make_room(self, text: str) -> bool:
         """Fold first where this prompt would cross the threshold. False: it was given back."""
         parts = text_parts(text)
+        if refusal := too_long(self.agent, parts):
+            self._emit(events.Notice(level="error", text=refusal))
+            self._return(text)
+            return False
         unfolded, self._unfolded = self._unfolded, False
         if not self.agent.must_make_room(parts) or (unfolded and self.agent.fits(parts)):
             return True
@@ -147,12 +158,16 @@ class Runner:
         if finished.outcome == "failed" and self.agent.fits(parts):
             self._emit(sent_unfolded(finished.error))
             return True
+        if finished.outcome == "done":
+            self._emit(events.Notice(level="warning", text=_still_too_long(self.agent, parts)))
         self._unfolded = True
         self._return(text)
         return False
 
-    async def _run_turn(self, text: str) -> None:
-        """One turn. A prompt that never came into the history is given back; what follows it then waits."""
+    async def _run_turn(self, text: str) -> bool:
+        """One turn; whether it was carried through. A prompt that never came into the history is given back;
+        what follows it then waits.
+        """
         first = self.agent.session.next_index
         outcome = "failed"
         self._announce()
@@ -167,6 +182,7 @@ class Runner:
                 self._return(text)
             elif outcome == "failed" or aborted:
                 self._paused = bool(self._queue)
+        return outcome == "done"
 
     def _return(self, text: str) -> None:
         """Back to the editor, or first in the queue where that holds text. Nothing goes on by itself."""
@@ -187,6 +203,36 @@ class Runner:
                 held=self._held, queued=tuple(self._queue), paused=self._paused and bool(self._queue)
             )
         )
+
+
+def too_long(agent: Agent, parts: Sequence[Part]) -> str:
+    """Why no fold could ever make room for this prompt; empty where one could.
+
+    Sent all the same, it would be refused, and stand in the history as the request that must not be folded.
+    """
+    desk = agent.desk
+    stays = sum(item.tokens for item in desk.projection.view if is_preamble(item.message) or item.pinned)
+    prompt = message_tokens(UserMessage(parts=tuple(parts)))
+    scale = desk.projection.calibration.scale(desk.projection.model)
+    size = round((stays + desk.overhead + prompt) * scale)
+    with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
+        window = desk.budget.window
+        if size >= window:
+            return (
+                f"Too long even if all else is folded: {numbers.tokens(size)} of "
+                f"{numbers.short_tokens(window)} tokens. Send less, or have a file read."
+            )
+    return ""
+
+
+def _still_too_long(agent: Agent, parts: Sequence[Part]) -> str:
+    """What is said where room was made, or the question about it was left, and the prompt still waits."""
+    size = agent.desk.size([UserMessage(parts=tuple(parts))])
+    window = agent.desk.llm.info.window
+    return (
+        f"Not sent: the request would take {numbers.tokens(size)} of {numbers.short_tokens(window)}. Enter "
+        "tries again."
+    )
 
 
 def edited(queue: list[str], before: tuple[str, ...], after: tuple[str, ...]) -> list[str]:

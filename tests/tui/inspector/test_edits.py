@@ -117,6 +117,17 @@ def test_an_undo_past_the_threshold_says_so_beforehand() -> None:
     assert "over the threshold" in text(projection, offers(projection, None, Limits(0, before + 1)), 120)
 
 
+def test_the_undo_of_a_fold_names_the_size_that_the_meter_shows_then() -> None:
+    story = chinese().user("and now?").assistant("this", usage=Usage(input=900, output=9), model="m")
+    projection = story.projection()
+    marker = undo_target(projection)
+    assert isinstance(marker, Compaction)
+    undo = offered(projection, None)["undo"]
+    assert undo.size - undo.change == view_size(projection).tokens
+    projection.append(Undo(index=projection.last_index + 1, target=marker.index))
+    assert undo.size == view_size(projection).tokens
+
+
 def test_a_report_that_differs_from_the_estimate_is_no_effect_of_a_key() -> None:
     story = Story().system("prompt").user("hello " * 500)
     story.assistant("done", usage=Usage(input=700, output=10), model="m")

@@ -54,6 +54,19 @@ async def put_cursor(app: PanelsApp, pilot: Pilot[None], index: int) -> None:
     await pilot.pause()
 
 
+@pytest.mark.parametrize("entries", [40, 6_000])
+async def test_an_entry_that_is_asked_for_from_outside_has_the_cursor(entries: int) -> None:
+    app = PanelsApp(long_story(entries).projection())
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        app.panels.reveal(5)
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        history, _, _ = views(app.panels)
+        assert history.cursor == row_key(5) and row_on_screen(history, row_key(5)) is not None
+        assert "5 → item 5" in "\n".join(screen_rows(app))
+
+
 # --- Linking ------------------------------------------------------------------------------------------
 
 

@@ -82,6 +82,14 @@ def test_an_undone_fold_gives_the_rails_back_and_says_so() -> None:
     assert "undone" in lines(history_rows(projection))[fold, 0]
 
 
+def test_in_a_narrow_panel_the_rule_of_a_fold_keeps_its_sizes() -> None:
+    story = shop()
+    fold = next(e.index for e in story.entries if e.type == "compaction")
+    row = next(block for block in history_rows(story.projection()) if block.key == (fold, 0))
+    assert "compaction · threshold · 116.2k → 27.4k" in drawn(row, 60)[0]
+    assert f"{fold} compaction · 116.2k → 27.4k" in drawn(row, 40)[0]
+
+
 def test_the_view_lists_its_items_in_order_with_the_summary_opened_a_little() -> None:
     projection = shop().projection()
     weight = round(2_800 * projection.calibration.scale(projection.model))

@@ -135,6 +135,9 @@ async def test_before_there_is_a_draft_the_plan_is_shown() -> None:
     proposal = seen(proposal=await proposed(orders()))
     assert (outlook.cut, outlook.folded) == (proposal.cut, proposal.folded)
     assert words(outlook) == words(proposal)
+    weights = outlook.weights_after()
+    assert weights.total == pytest.approx(outlook.after, abs=4)
+    assert weights.system == outlook.weights_now().system and weights.summaries > 0
 
 
 def test_nothing_planned_is_nothing_to_show() -> None:

@@ -58,7 +58,7 @@ async def test_the_lists_from_the_history_are_counted_below_the_notes() -> None:
         "src/shop/orders/service.py",
         "migrations/0042.py",
     ]
-    assert history_blocks(made)[1].text() == "modified-files 2 · quoted constraints 1"
+    assert history_blocks(made)[1].text() == "modified-files 2 · quoted constraints 1 · messages 2"
     assert note_lines(made.notes) == NOTES.split("\n")
 
 

@@ -158,7 +158,7 @@ async def test_a_fold_without_a_cut_has_none_to_move() -> None:
 async def test_enter_pins_the_whole_tool_group_after_the_status_row_has_said_so() -> None:
     async with running() as (app, pilot):
         await pilot.press("3")
-        assert "Enter: tool group 10–11 stays verbatim, 1.4k → 2.4k. The draft stays current." in status(app)
+        assert "Enter: tool group 10–11 stays verbatim, 1.5k → 2.5k. The draft stays current." in status(app)
         await pilot.press("enter")
         assert isinstance(app.posted[-1], PinsChosen) and app.posted[-1].pins == {10, 11}
         await pilot.pause()
@@ -311,7 +311,7 @@ async def test_a_draft_that_grows_draws_only_its_last_line_again() -> None:
 async def test_the_finished_draft_takes_the_place_of_the_streamed_one() -> None:
     made = (await state()).proposal
     assert made is not None
-    async with running(await drafting(made.notes)) as (app, pilot):
+    async with running(await drafting(made.notes), (120, 44)) as (app, pilot):
         app.show(drafting=None, proposal=made)
         await pilot.pause()
         assert text(app).count("## Goal") == 1 and "12.0 s · current" in text(app)
@@ -325,6 +325,18 @@ async def test_esc_cancels_a_draft_and_nothing_else_is_decided_meanwhile() -> No
         await pilot.press("escape")
         assert [type(event) for event in app.posted] == [CancelWanted]
         assert app.screen is app.preview
+
+
+async def test_before_the_draft_is_begun_the_status_row_says_what_it_waits_for() -> None:
+    begun = await drafting()
+    async with running(replace(begun, drafting=None)) as (app, pilot):
+        assert status(app) == "What runs goes first: the fold is drafted when that has ended."
+        app.show(drafting=begun.drafting)
+        await pilot.pause()
+        assert status(app).startswith("The model writes, 0:12.")
+        app.show(drafting=None)
+        await pilot.pause()
+        assert status(app).startswith("Nothing is drafted.")
 
 
 async def test_the_earlier_proposal_is_there_again_after_a_cancelled_draft() -> None:
@@ -439,6 +451,27 @@ async def test_at_any_size_the_panel_with_the_focus_is_there_and_status_and_hint
             await pilot.pause()
             assert f"┏━ {title}" in text(app), text(app)
             assert "Esc close" in screen_text(app)[-1]
+
+
+async def test_a_terminal_that_grows_again_shows_all_rows_again() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("end")
+        await pilot.resize_terminal(50, 12)
+        await pilot.pause()
+        assert "never folded" not in text(app)
+        await pilot.resize_terminal(*WIDE)
+        await pilot.pause()
+        assert "never folded" in text(app)
+
+
+async def test_a_fact_that_comes_to_be_lost_is_seen_where_it_stands_first() -> None:
+    async with running() as (app, pilot):
+        made = shown(app)
+        first, *others = made.audit.lost
+        for lost in (others, [first, *others]):
+            app.show(proposal=replace(made, audit=replace(made.audit, lost=tuple(lost))))
+            await pilot.pause()
+        assert first.text in text(app)
 
 
 async def test_a_terminal_that_is_too_small_says_so() -> None:

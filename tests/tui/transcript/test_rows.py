@@ -3,8 +3,10 @@
 import pytest
 
 from foldline.protocol import Compaction, RequestRecord, SystemMessage, Written, text_parts
+from foldline.tui.blocks.styles import Styles
 from foldline.tui.transcript.rows import entry_blocks
 from support.history import history
+from support.stories import Story
 
 
 def test_the_words_of_an_answer_that_was_given_up_stay_on_the_screen() -> None:
@@ -39,3 +41,17 @@ def test_the_line_of_a_fold_says_how_it_was_made_and_what_it_lost(made: dict[str
     story = history().user("one").assistant("two").user("three").add(fold(**made))
     (line,) = entry_blocks(story.entries[-1], story.projection())
     assert line.text() == f"116.2k → 27.4k tokens · {says}"
+
+
+def test_in_a_narrow_terminal_the_line_of_a_fold_keeps_how_it_was_made_and_what_opens_it() -> None:
+    story = history().user("one").assistant("two").user("three").add(fold(rung="clip", facts=9))
+    (line,) = entry_blocks(story.entries[-1], story.projection())
+    (drawn,) = line.render(70, Styles())
+    assert "116.2k → 27.4k tokens · large results clipped · Enter to read" in drawn.text
+
+
+def test_an_edit_that_is_undone_is_named_by_what_it_did() -> None:
+    story = Story().system("s").user("go").tool("read", "all of it", path="a.py")
+    story.edit("drop", 2).undo()
+    (line,) = entry_blocks(story.entries[-1], story.projection())
+    assert line.text() == "drop of 2–3 undone"

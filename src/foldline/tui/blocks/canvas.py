@@ -205,6 +205,12 @@ class BlockCanvas(ScrollView):
         self._viewport.to_end()
         self._place()
 
+    def fill(self) -> None:
+        """Leave no row blank below the last line while lines above are out of sight: for short lists, whose
+        reader takes what is seen for all there is."""
+        self._viewport.fill()
+        self._place()
+
     def scroll_to_key(self, key: Key, only_if_hidden: bool = True) -> None:
         """Bring a block into view, moving as little as possible; without `only_if_hidden` to the top row."""
         index = self._sheet.find(key)

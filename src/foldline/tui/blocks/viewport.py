@@ -83,6 +83,11 @@ class Viewport:
         """Show the last line in the last row, and follow from here on."""
         self._move(self._end())
 
+    def fill(self) -> None:
+        """Leave no row blank below the last line while there are lines above the top one."""
+        if self.height and len(self.sheet):
+            self._move(min(self.top, self._end()))
+
     def show(self, index: int, row: int = 0) -> None:
         """Bring the first line of a block into `row`, as far as there are lines below."""
         self.top = (index, 0)

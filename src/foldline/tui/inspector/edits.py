@@ -1,6 +1,6 @@
 """What the edit keys would do at a place, in tokens, before one of them is pressed. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from foldline.context.projection import Projection
@@ -145,7 +145,12 @@ _ORDER: Final = ("restore", "show", "pin", "unpin", "hide", "drop")
 
 def _undo(projection: Projection, marker: ViewMarker, limits: Limits) -> Offer:
     after = projection.foreseen(Undo(target=marker.index))
-    return _offer(projection, after, "undo", marker.index, limits, undo_words(projection, marker))
+    offer = _offer(projection, after, "undo", marker.index, limits, undo_words(projection, marker))
+    if isinstance(marker, Edit):
+        return offer
+    # So much comes back that its size is what counts: the one the meter will show, and a question names.
+    size = view_size(after, overhead=limits.overhead).tokens
+    return replace(offer, change=size - (offer.size - offer.change), size=size)
 
 
 def _offer(

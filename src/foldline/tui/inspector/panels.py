@@ -1,5 +1,6 @@
 """The Inspector's keys at work: opening in place, jumps, search; the widget others use."""
 
+import asyncio
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -34,10 +35,24 @@ class InspectorPanels(Board):
         """The reader asks for the keys."""
 
     def reveal(self, index: int) -> None:
-        """Go to an entry in History."""
-        self._link = Link(row_key(index), FILES)
-        self._relink(scroll=True)
-        self._go(0)
+        """Go to an entry in History, also where its row is still to be built."""
+        self._go(HISTORY)
+        key = row_key(index)
+        if self.history.missing and self.history.view.index_of(key) is None:
+            self.run_worker(self._reveal_when_filled(index), group="reveal", exclusive=True)
+            return
+        self.history.view.cursor_to(key, quiet=True)
+        self._link_here()
+
+    async def _reveal_when_filled(self, index: int) -> None:
+        while self.history.missing:
+            await asyncio.sleep(0)
+        self.reveal(index)
+
+    def tell(self, words: str) -> None:
+        """Say something in the status row, until the cursor moves."""
+        self._news = words
+        self._describe()
 
     # --- Enter ----------------------------------------------------------------------------------------
 

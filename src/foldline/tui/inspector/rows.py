@@ -117,7 +117,10 @@ class MarkerRow(Block):
     wide: bool = field(default=True, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        return RuleBlock(self.key, self.label, align="centre").render(width, styles)
+        name, *more = self.label.split(" · ")
+        # Where there is no room for all of it, the reason of a fold goes, and its sizes stay.
+        brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, Compaction) else ""
+        return RuleBlock(self.key, self.label, align="centre", brief=brief).render(width, styles)
 
     def estimate(self, width: int) -> int:
         return 1
@@ -235,7 +238,8 @@ def view_rows(
         rows.append(tools_row(projection, overhead))
     for position, item in enumerate(projection.view[start:stop], start):
         if divider is not None and divider[0] == position:
-            rows.append(RuleBlock(DIVIDER_KEY, divider[1], "muted", stop=False))
+            brief = divider[1].rpartition(" · ")[2]
+            rows.append(RuleBlock(DIVIDER_KEY, divider[1], "muted", brief=brief, stop=False))
         rows += item_rows(source, item, opened, names)
     return rows
 

@@ -38,10 +38,11 @@ class InspectorHeader(Lines):
 
     def lines(self, width: int) -> list[list[Span]]:
         where = Piece(((self._title, "bold"), (" ▸ ", "muted"), ("Inspector", "text bold")), cut="left")
-        right = [piece("now" if self._live else "read-only", "text", rank=4)]
+        # The points belong to what stands before them, and go with it.
+        right = [piece("now ·" if self._live else "read-only ·", "text", rank=4)]
         if self._activity:
-            right.append(piece(f"· {self._activity}", "text", rank=2, gap=1))
-        right.append(piece(f"· {self._share}", "text", rank=1, gap=1))
+            right.append(piece(f"{self._activity} ·", "text", rank=2, gap=1))
+        right.append(piece(self._share, "text", rank=1, gap=1))
         right.append(Piece(((" · ", "muted"), ("F1", "accent"), (" help", "muted")), rank=3, gap=0))
         return [row([where], right, width)]
 
@@ -95,6 +96,10 @@ class InspectorScreen(Screen[None]):
         self.panels.set_moment(activity, threshold)
         self.panels.refresh_from(projection)
         self._show_header()
+
+    def tell(self, words: str) -> None:
+        """Say something in the status row."""
+        self.panels.tell(words)
 
     def _show_header(self) -> None:
         self._header.show(self.panels.projection, self._overhead, self._window, self._activity)

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widget import Widget
 
+from foldline.tui import numbers
 from foldline.tui.blocks import BlockView, Key, Spans
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.panel import Panel, Text
@@ -53,6 +54,8 @@ class PreviewBoard(Widget):
         self._marked: set[Key] = set()
         self._shown: tuple[object, ...] = ()
         self._took: float | None = None
+        self._over = False
+        """Whether a draft was begun here and has ended, in whatever way."""
         self._ready = False
         self._active = CUT
         self._upper = CUT
@@ -131,15 +134,20 @@ class PreviewBoard(Widget):
         """Show what is; lists whose content is the same are left alone."""
         before, self._state, self._outlook = self._state, state, outlook
         if before.drafting is not None and state.drafting is None:
-            self._took = self._clock() - before.drafting.since
+            self._took, self._over = self._clock() - before.drafting.since, True
         elif state.drafting is not None:
-            self._took = None
+            self._took, self._over = None, False
         if state.proposal is not before.proposal:
             self._news = self._sure = ""
             self._text.differing = False
         if state.error != before.error:
             self._news = state.error
         self._redraw()
+
+    def tell(self, words: str) -> None:
+        """Say something in the status row, until the cursor moves."""
+        self._news = words
+        self._describe()
 
     def tick(self) -> None:
         """Time has passed: a draft takes another second."""
@@ -170,6 +178,7 @@ class PreviewBoard(Widget):
         self._rows = {row.key: row for row in rows}
         self._row_of = {index: row.key for row in rows for index in row.indices}
         view.set_blocks(row_blocks(rows))
+        view.fill()
         cut = self._rows.get(CUT_KEY)
         if first and rows:
             self.call_after_refresh(self._start_at_cut)
@@ -200,9 +209,15 @@ class PreviewBoard(Widget):
         self._draw_facts()
 
     def _draw_facts(self) -> None:
-        made = self._state.proposal
+        made, view = self._state.proposal, self._panels[AUDIT].view
         blocks = fact_blocks(list(self._facts.values()), self._marked, self.facts.stale)
-        self._panels[AUDIT].view.set_blocks(blocks or [empty_block(made.audit if made else None)])
+        at_top = view.top is None or (view.index_of(view.top[0]), view.top[1]) == (0, 0)
+        view.set_blocks(blocks or [empty_block(made.audit if made else None)])
+        if at_top and view.top is not None:  # what is worth most stands first, and comes as a surprise
+            view.scroll_to_key(view.block_at(0).key)
+        if view.cursor is not None:
+            view.scroll_to_key(view.cursor)
+        view.fill()
 
     # --- Gutter and link ------------------------------------------------------------------------------
 
@@ -275,8 +290,10 @@ class PreviewBoard(Widget):
     def _show_places(self) -> None:
         for panel in (self._panels[CUT], self._panels[AUDIT]):
             key = panel.view.cursor or panel.view.counterpart
-            if key is not None and panel.display:
-                panel.view.scroll_to_key(key)
+            if panel.display:
+                panel.view.fill()
+                if key is not None:
+                    panel.view.scroll_to_key(key)
         self._describe()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -347,9 +364,12 @@ class PreviewBoard(Widget):
         if self._mode == "editing":
             return "What you write replaces the draft. The lists from the history stay below it."
         if state.drafting is not None:
-            return "The model writes. Nothing is decided before you do it."
+            waited = numbers.elapsed(self._clock() - state.drafting.since)
+            return f"The model writes, {waited}. Nothing is decided before you do it."
         if state.proposal is None or outlook is None:
-            return "Nothing is drafted."
+            if self._over or state.error:
+                return "Nothing is drafted. Esc leads back, and F3 from there drafts a fold."
+            return "What runs goes first: the fold is drafted when that has ended."
         if self._active == CUT:
             return words.about_cut(outlook, self.row)
         if self._active == DRAFT:

@@ -7,7 +7,7 @@ from typing import Final
 from textual.strip import Strip
 
 from foldline.compaction import Proposal
-from foldline.compaction.summary_text import appendix_of, notes_of, unframed
+from foldline.compaction.summary_text import CONSTRAINTS, LAST_MESSAGES, lists_of, notes_of, unframed
 from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
 from foldline.tui.blocks.cells import to_strip
 from foldline.tui.widgets.rows import crop
@@ -17,8 +17,7 @@ HISTORY: Final = 1
 """Key numbers: lines of the notes, lines from the history."""
 
 _ITEM: Final = re.compile(r"(\s*(?:[-*+•]|\d+[.)])\s+)(?=\S)")
-_APPENDED: Final = re.compile(r"<([a-z-]+)>\n(.*?)\n</\1>", re.DOTALL)
-_WORDS: Final = {"standing-constraints": "quoted constraints"}
+_WORDS: Final = {CONSTRAINTS: "quoted constraints", LAST_MESSAGES: "messages"}
 _DASHES: Final = "┄┄"
 
 
@@ -54,24 +53,23 @@ def history_blocks(proposal: Proposal) -> list[Block]:
     lists = appended(proposal.entry.summary)
     if not lists:
         return []
-    counts = " · ".join(f"{_WORDS.get(tag, tag)} {len(lines)}" for tag, lines in lists)
+    counts = " · ".join(f"{_WORDS.get(tag, tag)} {len(items)}" for tag, items in lists)
     blocks: list[Block] = [
         HistoryRule((HISTORY, 0), "from the history, not from the model:", stop=False),
         TextBlock((HISTORY, 1), counts, "text"),
     ]
-    for tag, lines in lists:
+    for tag, items in lists:
         blocks.append(TextBlock((HISTORY, len(blocks)), _WORDS.get(tag, tag), "muted", gap=1))
         blocks += [
             TextBlock((HISTORY, len(blocks) + at), clean_line(line), "muted", lead=(("  ", ""),))
-            for at, line in enumerate(lines)
+            for at, line in enumerate(line for item in items for line in item.splitlines())
         ]
     return blocks
 
 
 def appended(summary: str) -> list[tuple[str, list[str]]]:
     """The lists at the end of a summary: files first, as they are counted."""
-    found = [(tag, body.splitlines()) for tag, body in _APPENDED.findall(appendix_of(summary))]
-    return sorted(found, key=lambda each: each[0] in _WORDS)
+    return sorted(lists_of(summary), key=lambda each: each[0] in _WORDS)
 
 
 def earlier_notes(proposal: Proposal) -> tuple[int, str] | None:

@@ -30,7 +30,7 @@ class DraftSheet:
         shown = (drafting.text if drafting else summary, drafting is None, self.differing)
         if shown == self._shown:
             return
-        self._shown = shown
+        grew, self._shown = self._shown[1:2] == (False,), shown
         earlier = earlier_notes(made) if made is not None and self.differing else None
         if made is not None and earlier is not None:
             self._lines = []
@@ -40,6 +40,8 @@ class DraftSheet:
             self._write(drafting.text, [])
         elif made is not None:
             self._write(made.notes, history_blocks(made))
+            if grew:
+                self._to_top()
         else:
             self._write("", [])
 

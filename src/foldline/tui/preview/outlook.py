@@ -64,7 +64,7 @@ class Outlook:
     overhead: int = 0
     """Estimate of the tool schemas, before calibration."""
     written: int = 0
-    """Estimate of the new text, before calibration."""
+    """Estimate of the new text, before calibration; of one that is not written yet, what the plan expects."""
 
     def size(self, parts: Iterable[Part]) -> int:
         return self.calibrated(sum(part.tokens for part in parts))
@@ -187,16 +187,20 @@ def _proposed(proposal: Proposal) -> Outlook:
 def _planned(plan: Plan, projection: Projection, overhead: int) -> Outlook:
     view, pins = tuple(projection.view), projection.pins
     groups = {projection.group(item.index) for item in view if item.index >= 0}
+    parts = _parts(view, _moved(plan.cut, pins) if plan.cut else {}, {}, pins)
+    scale = projection.calibration.scale(projection.model)
+    stays = sum(part.tokens for part in parts if not part.gone) + overhead
     return Outlook(
-        parts=_parts(view, _moved(plan.cut, pins) if plan.cut else {}, {}, pins),
+        parts=parts,
         cut=_place(plan.cut) if plan.cut else None,
         legal=_legal(view, pins) if plan.cut else (),
         groups={index: group for group in groups if len(group) > 1 for index in group},
         pins=pins,
         before=plan.tokens_before,
         after=plan.tokens_expected,
-        scale=projection.calibration.scale(projection.model),
+        scale=scale,
         overhead=overhead,
+        written=max(0, round(plan.tokens_expected / scale) - stays),
     )
 
 

@@ -83,6 +83,10 @@ class PreviewScreen(Screen[None]):
         self.panels.show(state, self._outlook)
         (self._seconds.resume if state.drafting is not None else self._seconds.pause)()
 
+    def tell(self, words: str) -> None:
+        """Say something in the status row."""
+        self.panels.tell(words)
+
     @on(Closed)
     def _close(self) -> None:
         self.dismiss()

@@ -14,6 +14,7 @@ from foldline.protocol import (
     Clear,
     Compaction,
     DeveloperMessage,
+    Edit,
     Entry,
     ImagePart,
     ModelChange,
@@ -69,7 +70,7 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
         case Compaction():
             return [fold_block(entry, projection, opened=False)]
         case Undo():
-            return [RuleBlock(key, _undone(projection.entry(entry.target)), right=_time(entry.at))]
+            return [RuleBlock(key, _undone(projection, entry.target), right=_time(entry.at))]
         case Clear():
             return [RuleBlock(key, "context cleared: the history stays", right=_time(entry.at))]
         case Revert():
@@ -168,7 +169,7 @@ def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> Rul
     return RuleBlock(
         key,
         " · ".join(filter(None, (sizes, folded, lost, how, hint))),
-        brief=" · ".join(filter(None, (sizes, folded, how, hint))),
+        brief=" · ".join(filter(None, (sizes, how or folded, hint))),
         lead="▾─" if opened else "▸─",
         right=_time(fold.at),
         body=TextBlock(key, clean(fold.summary), "folded") if opened else None,
@@ -197,13 +198,18 @@ def prompt_block(message: UserMessage, *, cut: bool = False) -> TextBlock:
     )
 
 
-def _undone(target: Entry | None) -> str:
+def _undone(projection: Projection, index: int) -> str:
+    target = projection.entry(index)
     match target:
         case Compaction():
             sizes = f"{numbers.tokens(target.tokens_before)} → {numbers.tokens(target.tokens_after)}"
             return f"fold {target.index} undone: {sizes} taken back"
         case Clear():
             return "clear undone: the context is back"
+        case Edit():
+            group = projection.group(target.target)
+            entries = f"{group[0]}–{group[-1]}" if len(group) > 1 else str(group[0])
+            return f"{target.action} of {entries} undone"
         case None:
             return "undone"
         case _:

@@ -67,9 +67,19 @@ def _numbers(state: ChatState) -> Spans:
         (f" of {numbers.short_tokens(room.window)}  ", "muted"),
         (numbers.percent(room.size, room.window), size),
     ]
-    if state.compacting is not None and state.compacting.expected_after is not None:
-        spans.append((f" → {numbers.about_tokens(state.compacting.expected_after)}", "folded"))
+    if after := _after(state):
+        spans.append((f" → {after}", "folded"))
     return tuple(spans)
+
+
+def _after(state: ChatState) -> str:
+    """What the fold that is made would leave: as the plan expects, or as the proposal is."""
+    if state.compacting is None:
+        return ""
+    if state.proposal is not None and state.proposal.waits:
+        return numbers.tokens(state.proposal.tokens_after)
+    expected = state.compacting.expected_after
+    return "" if expected is None else numbers.about_tokens(expected)
 
 
 class Meter(Lines):

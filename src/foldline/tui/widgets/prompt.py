@@ -329,7 +329,8 @@ class Prompt(Lines):
         waiting = self._state.waiting
         top = edge(look, True, (("prompt", "muted"),), self._count(waiting), width)
         most = self._queue_rows()
-        queue = queue_rows(waiting, self._marked, look, width, most) if most else []
+        asked = self._state.asks_choice
+        queue = queue_rows(waiting, self._marked, look, width, most, asked=asked) if most else []
         height = max(self.size.height - 2 - len(queue), 1)
         text = [sides(look, [(" ❯ ", "accent")] if row == 0 else [], width) for row in range(height)]
         left, right = self._keys(width)

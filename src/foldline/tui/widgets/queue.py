@@ -11,14 +11,23 @@ QUEUE_ROWS = 5
 
 
 def queue_rows(
-    waiting: Waiting, marked: int | None, look: Frame, width: int, most: int = QUEUE_ROWS
+    waiting: Waiting,
+    marked: int | None,
+    look: Frame,
+    width: int,
+    most: int = QUEUE_ROWS,
+    *,
+    asked: bool = False,
 ) -> list[list[Span]]:
     """The waiting prompts, one row each: the held one, then the queue; the marked one reversed. At most
-    `most`, which leaves out the held one where there is room for one only."""
+    `most`, which leaves out the held one where there is room for one only. `asked`: a question about it
+    waits for its answer.
+    """
     rows: list[list[Span]] = []
     pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
     if waiting.held is not None and most > 1:
-        note = "not sent" if waiting.paused else "sent after the fold"
+        note = "waits for your answer" if asked else "sent after the fold"
+        note = "not sent" if waiting.paused else note
         rows.append(_queue_row("held", waiting.held, note, False, pause, look, width))
     room = most - len(rows)
     first = max(0, min(marked if marked is not None else 0, len(waiting.queued) - room))
