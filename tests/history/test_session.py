@@ -124,13 +124,16 @@ async def test_a_new_entry_never_takes_the_index_of_a_lost_one(tmp_path: Path) -
 async def test_a_cancelled_append_is_finished_on_disk_and_in_memory(tmp_path: Path) -> None:
     session = Session.create("/tmp", home=tmp_path)
     await session.append(user("zero"))
+    cancelled = 0
     for spins in range(12):
         task = asyncio.create_task(session.append(user(f"cancel after {spins} spins")))
         for _ in range(spins):
             await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        if task.cancel():  # a fast disk may have been done before
+            cancelled += 1
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    assert cancelled >= 2
     await session.append(user("last"))
     assert session.path is not None
     assert read_log(session.path).entries == session.entries

@@ -464,6 +464,18 @@ async def test_ctrl_c_cancels_from_any_screen(tmp_path: Path) -> None:
         assert running.app.is_running
 
 
+@pytest.mark.parametrize("screen", ["f2", "f3"])
+async def test_the_warning_before_a_quit_is_seen_on_every_screen(tmp_path: Path, screen: str) -> None:
+    async with live(tmp_path, *["done"] * 3) as running:
+        for _ in range(3):
+            await running.ask(FULL)
+        await running.press(screen)
+        await running.at_rest()
+        await running.press("ctrl+c")
+        await running.drawn()
+        assert running.app.is_running and "Ctrl+C again quits" in running.text
+
+
 async def test_one_key_never_quits(tmp_path: Path) -> None:
     async with live(tmp_path) as running:
         await running.press("ctrl+q", "ctrl+c")

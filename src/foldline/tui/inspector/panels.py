@@ -1,6 +1,5 @@
 """The Inspector's keys at work: opening in place, jumps, search; the widget others use."""
 
-import asyncio
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -45,8 +44,7 @@ class InspectorPanels(Board):
         self._link_here()
 
     async def _reveal_when_filled(self, index: int) -> None:
-        while self.history.missing:
-            await asyncio.sleep(0)
+        await self.history.fill()  # whichever of two fills comes first is the one that is shown
         self.reveal(index)
 
     def tell(self, words: str) -> None:
