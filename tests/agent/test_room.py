@@ -101,7 +101,7 @@ async def test_what_the_model_has_not_seen_yet_is_not_offered_to_be_dropped(tmp_
         asked = asyncio.create_task(offer_remedies(agent.desk, "Full.", "overflow"))
         choice = await answered(watch, agent, "x")
         await asked
-        assert "drop 2–3 (tool_result)" in next(each.label for each in choice.options if each.key == "x")
+        assert "drop 2–3 (read)" in next(each.label for each in choice.options if each.key == "x")
         fates = [agent.session.projection.fate(index).kind for index in (2, 3, 5, 6)]
         assert fates == ["dropped", "dropped", "live", "live"]
 
@@ -381,4 +381,13 @@ async def test_no_fold_follows_another_without_a_step_where_the_prompt_fits(tmp_
     assert agent.desk.is_full([UserMessage(parts=text_parts(prompt))])
     await agent.prompt(prompt)
     assert [fold.reason for fold in agent.session.projection.folds] == ["manual"]
+    await agent.aclose()
+
+
+async def test_a_prompt_that_can_never_fit_is_refused_before_it_stands_in_the_history(tmp_path: Path) -> None:
+    agent, _, llm = await filled(tmp_path, prompts=1)
+    with pytest.raises(FoldlineError, match=r"Too long even if all else is folded: about .* of 32,768"):
+        await agent.prompt(WORDS * 4_000)
+    assert len(llm.requests) == 1
+    assert len([entry for entry in agent.session.entries if isinstance(entry, UserMessage)]) == 1
     await agent.aclose()

@@ -480,7 +480,7 @@ def test_one_useful_fold_or_the_user_acting_lets_automation_go_on(built: History
 
 def test_the_largest_items_are_named_for_a_person() -> None:
     named = largest_items(session(1).step("read", LONG * 3).projection(), 1)
-    assert re.fullmatch(r"entry 4 \(tool_result, [\d,]+ tokens\)", named)
+    assert re.fullmatch(r"entry 4 \(read, [\d,]+ tokens\)", named)
 
 
 def test_a_plan_makes_no_model_call_and_says_what_would_go() -> None:

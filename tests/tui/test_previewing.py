@@ -187,15 +187,28 @@ async def test_compact_with_preview_is_f3_and_takes_the_focus(tmp_path: Path) ->
         assert "Additional focus: the parser" in running.llm.summary_requests[0].messages[-1].text
 
 
-async def test_with_nothing_to_fold_the_preview_says_so(tmp_path: Path) -> None:
+async def test_with_nothing_to_fold_the_chat_says_so(tmp_path: Path) -> None:
     async with live(tmp_path) as running:
         await running.press("f3")
-        await running.until(lambda: shows_preview(running))
-        await running.at_rest()
         await running.drawn()
-        assert "nothing to fold" in running.text.lower()
-        await running.press("escape")
-        await running.until(lambda: not shows_preview(running))
+        assert not shows_preview(running)
+        assert "nothing to fold" in running.text
+
+
+async def test_nothing_is_committed_under_the_eyes_of_who_looks_at_the_preview(tmp_path: Path) -> None:
+    async with live(tmp_path, window=16_384, summaries=(Hang(), "## Goal\n- while I look")) as running:
+        await fill(running)
+        await running.press("f3")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.press("escape")  # the draft; the screen stays
+        await running.at_rest()
+        assert shows_preview(running)
+        assert running.app.runner is not None
+        running.app.runner.send(FULL)
+        await ready(running)
+        assert folds(running) == []
+        await running.press("ctrl+s")
+        await running.until(lambda: folds(running))
 
 
 async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(tmp_path: Path) -> None:

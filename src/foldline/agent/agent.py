@@ -7,6 +7,7 @@ from contextlib import suppress
 from foldline.compaction import CompactionStrategy, SummaryCompaction, no_step_since_fold, plan
 from foldline.context.budget import BudgetSettings
 from foldline.context.tokens import message_tokens
+from foldline.context.view import is_preamble
 from foldline.history import Session
 from foldline.llm import LLM
 from foldline.protocol import (
@@ -91,6 +92,24 @@ class Agent:
         """Whether this prompt fits the window as it is, if only just."""
         return self.desk.fits([UserMessage(parts=tuple(parts))])
 
+    def too_long(self, parts: Sequence[Part]) -> str:
+        """Why no fold could ever make room for this prompt, as a sentence; empty where one might.
+
+        Sent all the same, it would be refused, and stand in the history as the request that must not be
+        folded. Only what is too long by the bare estimate is refused: that errs high once it is calibrated.
+        """
+        desk = self.desk
+        stays = sum(i.tokens for i in desk.projection.view if is_preamble(i.message) or i.pinned)
+        size = stays + desk.overhead + message_tokens(UserMessage(parts=tuple(parts)))
+        with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
+            window = desk.budget.window
+            if size >= window:
+                return (
+                    f"Too long even if all else is folded: about {size:,} of {window:,} tokens. Send less, "
+                    "or have a file read."
+                )
+        return ""
+
     def room_for(self, parts: Sequence[Part]) -> operations.CompactSession:
         """The operation that makes room for this prompt."""
         pending = message_tokens(UserMessage(parts=tuple(parts)))
@@ -104,6 +123,8 @@ class Agent:
         """
         parts = text_parts(text)
         await self.desk.llm.prepare()
+        if refusal := self.too_long(parts):
+            raise FoldlineError(refusal)
         if self.must_make_room(parts):
             await self._fold_for(parts)
         elif self.at_good_moment():

@@ -46,6 +46,7 @@ async def fold(desk: Desk, wanted: Wanted) -> bool:
             desk.emit(events.CompactionEnd(reason="manual", nothing=True))
         return False
     before = desk.size()
+    desk.review.drafting = True
     desk.emit(
         events.CompactionStart(
             reason=wanted.reason,
@@ -59,7 +60,6 @@ async def fold(desk: Desk, wanted: Wanted) -> bool:
     )
     known = len(desk.projection.folds)
     proposal: Proposal | None = None
-    desk.review.drafting = True
     try:
         proposal = await _decided(desk, wanted)
         if proposal is None:

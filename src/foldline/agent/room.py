@@ -13,6 +13,7 @@ from foldline.compaction import (
     TruncateTurns,
     automation_paused,
     fold_taken_back,
+    kind_of,
     largest_items,
     plan,
 )
@@ -99,7 +100,7 @@ async def offer_remedies(desk: Desk, why: str, reason: Reason, pending: int = 0)
         return
     remedies = _remedies(desk, reason, pending)
     options = [Option(key=remedy.key, label=remedy.label) for remedy in remedies]
-    size, window = desk.size(), desk.budget.window
+    size, window = desk.size() + round(pending * _scale(desk)), desk.budget.window
     key = await desk.choices.ask(
         f"{why} The next request takes about {size:,} of {window:,} tokens.",
         options,
@@ -167,7 +168,7 @@ def _named(desk: Desk, item: ViewItem) -> str:
         message_tokens(other.message) for other in desk.projection.view if other.index in group
     ) * _scale(desk)
     name = f"{group[0]}–{group[-1]}" if len(group) > 1 else str(item.index)
-    return f"{name} ({item.kind}), {round(tokens):,} tokens"
+    return f"{name} ({kind_of(item)}), {round(tokens):,} tokens"
 
 
 async def confirmed_undo(desk: Desk, target: int) -> bool:
@@ -179,12 +180,18 @@ async def confirmed_undo(desk: Desk, target: int) -> bool:
         return True
     over = "more than the window" if size >= budget.window else "past the threshold"
     key = await desk.choices.ask(
-        f"Undoing {target} brings the next request from {desk.size():,} to {size:,} of {budget.window:,} "
-        f"tokens, {over}.",
+        f"Undoing {_change_named(desk, target)} brings the next request from {desk.size():,} to {size:,} of "
+        f"{budget.window:,} tokens, {over}.",
         [Option(key="u", label="undo it all the same")],
         "It is not folded again by itself. What does not fit is asked about before it is sent.",
     )
     return key == "u"
+
+
+def _change_named(desk: Desk, target: int) -> str:
+    kind = {"compaction": "fold", "revert": "rewind"}
+    marker = desk.projection.entry(target)
+    return f"{kind.get(marker.type, marker.type) if marker else 'entry'} {target}"
 
 
 async def make_fit(desk: Desk, llm: LLM) -> None:

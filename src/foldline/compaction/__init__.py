@@ -1,6 +1,6 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
-from .automation import automation_paused, fold_taken_back, largest_items, no_step_since_fold
+from .automation import automation_paused, fold_taken_back, kind_of, largest_items, no_step_since_fold
 from .digest import DigestCompaction
 from .engine import Plan, Wishes, plan, propose
 from .hiding import ToolResultHidingCompaction
@@ -27,6 +27,7 @@ __all__ = [
     "Wishes",
     "automation_paused",
     "fold_taken_back",
+    "kind_of",
     "largest_items",
     "load_prompt",
     "no_step_since_fold",

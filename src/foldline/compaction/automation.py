@@ -1,7 +1,8 @@
 """When folding by itself stops until the user acts, and what is named then. Pure."""
 
 from foldline.context.projection import Projection
-from foldline.protocol import Compaction, Undo
+from foldline.context.view import ViewItem
+from foldline.protocol import Compaction, ToolResultMessage, Undo
 
 INEFFECTIVE = 0.9
 """A fold that leaves more than this share of the view was of no use."""
@@ -38,5 +39,10 @@ def largest_items(projection: Projection, count: int = 3) -> str:
     scale = projection.calibration.scale(projection.model)
     items = sorted(projection.view, key=lambda item: item.tokens, reverse=True)[:count]
     return ", ".join(
-        f"entry {item.index} ({item.kind}, {round(item.tokens * scale):,} tokens)" for item in items
+        f"entry {item.index} ({kind_of(item)}, {round(item.tokens * scale):,} tokens)" for item in items
     )
+
+
+def kind_of(item: ViewItem) -> str:
+    """What an item is, for a person: of a result the tool, else its kind."""
+    return item.message.name if isinstance(item.message, ToolResultMessage) else item.kind

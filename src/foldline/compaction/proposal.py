@@ -83,8 +83,9 @@ class Proposal:
 
     @property
     def folded(self) -> int:
-        """How many items leave the view."""
-        return len(self.view) - self.kept
+        """How many entries leave the view; a summary that goes into the new one is none."""
+        survivors = {message.key for message in self.after}
+        return sum(item.key not in survivors and not item.written for item in self.view)
 
     @cached_property
     def kept(self) -> int:

@@ -159,7 +159,12 @@ class FoldlineApp(App[None]):
         self._figures = Figures(agent.desk)
         self._runner = Runner(agent, self._hear, self.chat.prompt.give_back)
         self._previewing = Previewing(
-            self, self._runner, clock=self._clock, title=self._where, inspect=self._inspect_entry
+            self,
+            self._runner,
+            clock=self._clock,
+            title=self._where,
+            inspect=self._inspect_entry,
+            remark=self.chat.remark,
         )
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)

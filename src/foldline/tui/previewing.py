@@ -61,10 +61,13 @@ class Previewing:
         clock: Callable[[], float],
         title: Callable[[], str],
         inspect: Callable[[int], None],
+        remark: Callable[[str], None],
     ) -> None:
-        """`title` says what stands before the screen's name; `inspect` shows an entry in the Inspector."""
+        """`title` says what stands before the screen's name; `inspect` shows an entry in the Inspector,
+        `remark` answers in the chat's status row."""
         self._app = app
         self._inspect = inspect
+        self._remark = remark
         self._runner = runner
         self._clock = clock
         self._title = title
@@ -83,6 +86,9 @@ class Previewing:
             self._runner.submit(operations.HoldCommit())
         elif review.proposal is None or not self._fits() or focus:
             self._state = self._from_plan("manual", focus or None)
+            if self._state.plan is None and not self._runner.agent.executor.busy:
+                self._remark(self._state.error or "There is nothing to fold")
+                return
             asked = operations.CompactSession(reason="manual", focus=focus or None, preview=True)
             self._runner.submit(asked)
         self._screen = _Screen(self._title(), self._carry_out, clock=self._clock, state=self._shown())
@@ -96,6 +102,8 @@ class Previewing:
                 drafting = Drafting(since=self._clock())
                 base = state if state.proposal is not None else self._from_plan(event.reason, state.focus)
                 self._state = replace(base, reason=event.reason, drafting=drafting, error="")
+                if self._screen is not None:  # nothing is committed under the reader's eyes
+                    self._runner.submit(operations.HoldCommit())
             case events.CompactionProgress() if state.drafting is not None or event.stage == "draft":
                 # A proposal that something waits for is drafted again without another start.
                 drafting = state.drafting or Drafting(since=self._clock())

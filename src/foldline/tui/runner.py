@@ -9,10 +9,8 @@ from contextlib import suppress
 
 from foldline.agent import Agent
 from foldline.agent.agent import sent_unfolded
-from foldline.context.tokens import message_tokens
-from foldline.context.view import is_preamble
 from foldline.llm import LLMError
-from foldline.protocol import FoldlineError, Part, UserMessage, events, operations, text_parts
+from foldline.protocol import Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
 from foldline.tui import numbers
 
@@ -137,7 +135,7 @@ class Runner:
     async def _make_room(self, text: str) -> bool:
         """Fold first where this prompt would cross the threshold. False: it was given back."""
         parts = text_parts(text)
-        if refusal := too_long(self.agent, parts):
+        if refusal := self.agent.too_long(parts):
             self._emit(events.Notice(level="error", text=refusal))
             self._return(text)
             return False
@@ -203,26 +201,6 @@ class Runner:
                 held=self._held, queued=tuple(self._queue), paused=self._paused and bool(self._queue)
             )
         )
-
-
-def too_long(agent: Agent, parts: Sequence[Part]) -> str:
-    """Why no fold could ever make room for this prompt; empty where one could.
-
-    Sent all the same, it would be refused, and stand in the history as the request that must not be folded.
-    """
-    desk = agent.desk
-    stays = sum(item.tokens for item in desk.projection.view if is_preamble(item.message) or item.pinned)
-    prompt = message_tokens(UserMessage(parts=tuple(parts)))
-    scale = desk.projection.calibration.scale(desk.projection.model)
-    size = round((stays + desk.overhead + prompt) * scale)
-    with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
-        window = desk.budget.window
-        if size >= window:
-            return (
-                f"Too long even if all else is folded: {numbers.tokens(size)} of "
-                f"{numbers.short_tokens(window)} tokens. Send less, or have a file read."
-            )
-    return ""
 
 
 def _still_too_long(agent: Agent, parts: Sequence[Part]) -> str:
