@@ -67,10 +67,13 @@ async def compact(
     """
     import os
     from contextlib import AsyncExitStack, aclosing
+    from pathlib import Path
 
     from foldline.agent.settings import connect_llm, connect_summariser, known_window, load_settings
-    from foldline.compaction import plan, propose
+    from foldline.compaction import plan, plans_by_cut, propose
     from foldline.context.budget import budget_for
+    from foldline.history import Session
+    from foldline.llm import LLM
     from foldline.protocol import FoldlineError
 
     if session.read_only:
@@ -85,12 +88,13 @@ async def compact(
             writer = await opened.enter_async_context(aclosing(own)) if own else model
         window = await known_window(model)
         budget = budget_for(window, model.info.max_output, settings.budget_settings(window, model.info.id))
-        if plan(session.projection, budget, "manual") is None:
+        chosen = strategy or settings.strategy({LLM: writer, Session: session, Path: Path(session.cwd)})
+        if plans_by_cut(chosen) and plan(session.projection, budget, "manual") is None:
             return None
         session.claim()  # before the model is asked
         proposal = await propose(
             session.projection,
-            strategy=strategy or settings.strategy(),
+            strategy=chosen,
             llm=writer,
             budget=budget,
             reason="manual",

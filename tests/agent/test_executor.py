@@ -322,3 +322,17 @@ async def test_a_prompt_whose_caller_is_cancelled_ends_its_turn(tmp_path: Path) 
     assert watch.ends == [("run_agent", "cancelled")]
     assert not agent.executor.busy
     await agent.aclose()
+
+
+async def test_the_strategy_can_be_switched_and_a_name_that_leads_nowhere_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    agent, watch = agent_in(tmp_path, PlayedLLM(), compaction="simple")
+    assert type(agent.desk.strategy).__name__ == "SimpleCompaction"
+    switch = operations.SwitchStrategy
+    done = await agent.executor.wait_for(agent.executor.submit(switch(strategy="digest")))
+    assert (done.outcome, watch.notices[-1]) == ("done", "Folds are made by DigestCompaction now.")
+    failed = await agent.executor.wait_for(agent.executor.submit(switch(strategy="no:Such")))
+    assert (failed.outcome, type(agent.desk.strategy).__name__) == ("failed", "DigestCompaction")
+    assert "there is no module no" in (failed.error or "")
+    await agent.aclose()

@@ -249,6 +249,17 @@ def test_a_file_that_is_no_text_is_refused(house: dict[str, str]) -> None:
     assert "not UTF-8" in refusal(house)
 
 
+def test_a_project_cannot_bring_code_that_folds(house: dict[str, str], tmp_path: Path) -> None:
+    project = tmp_path / "work" / ".foldline.toml"
+    project.write_text('[compaction]\nstrategy = "their_module:Strategy"\n')
+    assert "a project may set compaction.strategy only to one that comes with Foldline" in refusal(house)
+    project.write_text('[compaction]\nstrategy = "hide"\n')
+    assert type(load(house).strategy()).__name__ == "ToolResultHidingCompaction"
+    own(house, '[compaction]\nstrategy = "foldline.compaction:SimpleCompaction"\n')
+    project.unlink()
+    assert type(load(house).strategy()).__name__ == "SimpleCompaction"
+
+
 def test_a_project_cannot_decide_what_runs_unasked(house: dict[str, str], tmp_path: Path) -> None:
     project = tmp_path / "work" / ".foldline.toml"
     project.write_text("[approvals]\nmode = 'all'\n")

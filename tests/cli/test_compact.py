@@ -159,7 +159,12 @@ def test_a_window_too_small_to_work_in_is_refused(door: FrontDoor, window: str) 
 def test_an_unknown_strategy_names_the_known_ones(door: FrontDoor) -> None:
     said = door("compact", door.keep(long().entries), "--strategy", "magic")
     assert said.code == 1
-    assert "allowed: summary or digest" in said.err
+    assert "There is no strategy magic; there are summary, simple, hide," in said.err
+
+
+def test_a_strategy_is_chosen_by_its_short_name(door: FrontDoor) -> None:
+    said = door("compact", door.keep(long().entries), "--strategy", "simple", "--json")
+    assert (said.code, said.json["strategy"], said.json["rung"]) == (0, "SimpleCompaction", "strategy")
 
 
 def test_a_session_that_another_process_writes_to_is_left_alone(door: FrontDoor) -> None:

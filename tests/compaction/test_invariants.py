@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from foldline.compaction import (
+    BUILT_IN,
     CompactionContext,
     CompactionFailed,
     Proposal,
     SummaryCompaction,
+    load_strategy,
     propose,
 )
 from foldline.compaction.summary_text import notes_of, unframed
@@ -66,13 +68,14 @@ DRAFTS: dict[str, Step] = {**BAD_DRAFTS, "long": TOO_LONG, "overflow": overflow(
 
 
 class Recording:
-    """The default strategy, its last rewrite remembered: what is previewed must be what is applied."""
+    """A strategy, its last rewrite remembered: what is previewed must be what is applied."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.strategy = load_strategy(name)
         self.after: Sequence[BaseMessage] | None = None
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        self.after = await SummaryCompaction().compact(ctx)
+        self.after = await self.strategy.compact(ctx)
         return self.after
 
 
@@ -206,14 +209,24 @@ class Sessions(RuleBasedStateMachine):
         wanted=st.sampled_from([True, True, True, False]),
         window=st.sampled_from([8_192, 8_192, 2_600]),
         pins=st.lists(st.integers(0, 60), max_size=3),
+        strategy=st.sampled_from(["summary"] * 3 + list(BUILT_IN)),
     )
     @precondition(lambda self: self.live.tokens > 400)
-    def fold(self, keep: int, reason: Reason, draft: str, wanted: bool, window: int, pins: list[int]) -> None:
+    def fold(
+        self,
+        keep: int,
+        reason: Reason,
+        draft: str,
+        wanted: bool,
+        window: int,
+        pins: list[int],
+        strategy: str,
+    ) -> None:
         self.answers += 1
         good = f"## Goal\nNotes number {self.answers}: orders can be cancelled."
         bad = DRAFTS.get(draft)
         llm = ScriptedLLM(*([bad, bad] if bad else []), always=good)
-        recording = Recording()
+        recording = Recording(strategy)
         before = State.of(self.live)
         proposal = self.proposed(recording, llm, keep, reason, window)
         assert State.of(self.live) == before, "a proposal changed something"
@@ -261,8 +274,9 @@ class Sessions(RuleBasedStateMachine):
         absorbed = [item for item in before.view if item.written and item.key not in after]
         if proposal.entry.rung == "strategy" and not proposal.pins:
             assert strategy.after is not None
-            assert [m.parts for m in strategy.after] == [item.message.parts for item in self.live.view]
-            for item in absorbed:
+            made = sorted(strategy.after, key=lambda message: not is_preamble(message))
+            assert [m.parts for m in made] == [item.message.parts for item in self.live.view]
+            for item in absorbed if llm.requests else []:
                 notes = notes_of(unframed(item.message))
                 assert any(notes in prompt for prompt in llm.prompts), "the earlier summary is no input"
 

@@ -128,5 +128,6 @@ def test_while_a_request_runs_idle_commands_are_off() -> None:
         "undo",
         "clear",
         "model",
+        "strategy",
         "sessions",
     }

@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from foldline.compaction import CompactionStrategy, SummaryCompaction, no_step_since_fold, plan
+from foldline.compaction import (
+    CompactionStrategy,
+    SummaryCompaction,
+    load_strategy,
+    no_step_since_fold,
+    plan,
+    plans_by_cut,
+)
 from foldline.context.budget import BudgetSettings
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble
@@ -39,7 +46,7 @@ class Agent:
         session: Session,
         *,
         llm: LLM,
-        compaction: CompactionStrategy | None = None,
+        compaction: CompactionStrategy | str | None = None,
         mode: Mode = "auto",
         summariser: LLM | None = None,
         interactive: bool = False,
@@ -48,7 +55,8 @@ class Agent:
         tools: Sequence[Tool] | None = None,
         connect: Callable[[str], LLM] | None = None,
     ) -> None:
-        """`budget` in tokens, or as a function of window and model; `connect` is the way to other models.
+        """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
+        model; `connect` is the way to other models.
 
         `summariser` writes the summaries in place of `llm`. `interactive` says that somebody answers
         proposals and choices; without anybody, the mode `ask` folds like `auto`.
@@ -59,13 +67,15 @@ class Agent:
             llm=llm,
             tools=(*default_tools(), *recall_tools(session)) if tools is None else tools,
             emit=lambda _: None,
-            strategy=compaction or SummaryCompaction(),
             summary_llm=summariser,
             mode="auto" if mode == "ask" and not interactive else mode,
             choices=Choices(interactive=interactive),
             budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
             policy=Policy(mode=approvals),
         )
+        if isinstance(compaction, str):
+            compaction = load_strategy(compaction, self.desk.dependencies)
+        self.desk.strategy = compaction or SummaryCompaction()
         self.executor = Executor(self.desk, connect or _no_other_model)
 
     def must_make_room(self, parts: Sequence[Part]) -> bool:
@@ -77,7 +87,8 @@ class Agent:
                 return must_choose(desk, message_tokens(prompt))
             if not desk.is_full([prompt]) or (no_step_since_fold(desk.projection) and desk.fits([prompt])):
                 return False
-            return plan(desk.projection, desk.budget, "threshold", overhead=desk.overhead) is not None
+            planned = plan(desk.projection, desk.budget, "threshold", overhead=desk.overhead)
+            return planned is not None or not plans_by_cut(desk.strategy)
         return False
 
     def at_good_moment(self) -> bool:

@@ -52,6 +52,12 @@ def checked(given: Given, keys: Fields, model_keys: Fields) -> object:
             f"{given.origin}: a project may set approvals.mode only to 'ask'; "
             "what runs unasked is set in your own settings, FOLDLINE_APPROVALS__MODE or --yes."
         )
+    if given.by_project and given.key == "compaction.strategy" and ":" in str(value):
+        # It is code that runs in the agent's own process.
+        raise FoldlineError(
+            f"{given.origin}: a project may set compaction.strategy only to one that comes with Foldline; "
+            "a class of your own is set in your own settings, FOLDLINE_COMPACTION__STRATEGY or --strategy."
+        )
     return value
 
 

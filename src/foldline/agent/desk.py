@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from foldline.compaction import CompactionStrategy, SummaryCompaction
+from foldline.compaction import CompactionStrategy, Dependencies, SummaryCompaction
 from foldline.context.budget import Budget, BudgetSettings, budget_for
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
@@ -89,6 +89,11 @@ class Desk:
 
     def _budget_within(self, window: int, llm: LLM) -> Budget:
         return budget_for(window, llm.info.max_output, self.budget_settings(window, llm.info.id))
+
+    @property
+    def dependencies(self) -> Dependencies:
+        """What the constructor of a strategy may ask for."""
+        return {LLM: self.summary_llm or self.llm, Session: self.session, Path: self.cwd}
 
     async def summariser(self) -> LLM:
         """The model that writes the summaries. One that cannot be reached says so when it is asked."""

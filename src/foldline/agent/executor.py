@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 from typing import assert_never
 
+from foldline.compaction import load_strategy
 from foldline.context.view import is_preamble
 from foldline.llm import LLM
 from foldline.protocol import (
@@ -239,6 +240,9 @@ class Executor:
                 await desk.session.append(Clear(), durable=True)
             case operations.SwitchModel():
                 await self._switch(operation.model)
+            case operations.SwitchStrategy():
+                desk.strategy = load_strategy(operation.strategy, desk.dependencies)
+                self.emit(events.Notice(text=f"Folds are made by {type(desk.strategy).__name__} now."))
             case (
                 operations.Interrupt()
                 | operations.Approve()

@@ -5,7 +5,16 @@ Cancelled or failed, it leaves the old view.
 
 from dataclasses import dataclass, replace
 
-from foldline.compaction import WORDS, CompactionFailed, CompactionStrategy, Proposal, Wishes, plan, propose
+from foldline.compaction import (
+    WORDS,
+    CompactionFailed,
+    CompactionStrategy,
+    Proposal,
+    Wishes,
+    plan,
+    plans_by_cut,
+    propose,
+)
 from foldline.context.budget import Budget
 from foldline.protocol import FoldlineError, Reason, events
 
@@ -41,7 +50,8 @@ async def fold(desk: Desk, wanted: Wanted) -> bool:
     """
     budget = wanted.budget or desk.budget
     planned = plan(desk.projection, budget, wanted.reason, overhead=desk.overhead)
-    if planned is None and wanted.strategy is None and wanted.reason != "overflow":
+    told_all = plans_by_cut(wanted.strategy or desk.strategy)
+    if planned is None and told_all and wanted.reason != "overflow":
         if wanted.reason == "manual":
             desk.emit(events.CompactionEnd(reason="manual", nothing=True))
         return False

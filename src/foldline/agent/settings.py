@@ -74,8 +74,8 @@ class CompactionSettings(_Section):
 
     mode: Literal["auto", "ask", "off"] = "auto"
     """auto: a full window is folded by itself; ask: you see the proposal first; off: never unasked."""
-    strategy: Literal["summary", "digest"] = "summary"
-    """Who writes the summary: the model, or an extract of the history without a model call."""
+    strategy: Annotated[str, Field(min_length=1)] = "summary"
+    """How a view is rewritten: summary, simple, hide, hide-then-summary, digest, or `module:ClassName`."""
     model: str = ""
     """The model that writes the summaries. Empty: the one the session is held with."""
     threshold: TokensOrShare | None = None
@@ -176,10 +176,15 @@ class Settings(_Section):
             soft_ratio=own.soft_ratio or fold.soft_ratio,
         )
 
-    def strategy(self) -> "CompactionStrategy":
-        from foldline.compaction import DigestCompaction, SummaryCompaction
+    def strategy(self, dependencies: "Mapping[type, object] | None" = None) -> "CompactionStrategy":
+        """The strategy that was set; `dependencies` are what its constructor may ask for, by type.
 
-        return DigestCompaction() if self.compaction.strategy == "digest" else SummaryCompaction()
+        Raises:
+            FoldlineError: it cannot be loaded.
+        """
+        from foldline.compaction import load_strategy
+
+        return load_strategy(self.compaction.strategy, dependencies)
 
 
 KEYS: Mapping[str, FieldInfo] = dict(fields_of(Settings))

@@ -48,7 +48,7 @@ def agent_for(
     return Agent(
         session,
         llm=llm,
-        compaction=settings.strategy(),
+        compaction=settings.compaction.strategy,
         mode=settings.compaction.mode,
         summariser=connect_summariser(settings, os.environ),
         budget=settings.budget_settings,

@@ -109,6 +109,7 @@ def _chat(parser: argparse.ArgumentParser) -> None:
     )
     _model(parser)
     _window(parser)
+    _strategy(parser)
     parser.add_argument("--theme", metavar="NAME", help="the colour theme")
     parser.add_argument("--version", action="version", version=f"foldline {__version__}")
 
@@ -123,6 +124,7 @@ def _run(parser: argparse.ArgumentParser) -> None:
     )
     _model(parser)
     _window(parser)
+    _strategy(parser)
     _json(parser, "every event as a line of JSON")
 
 
@@ -149,9 +151,14 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     _json(parser)
 
 
+def _strategy(parser: argparse.ArgumentParser) -> None:
+    names = "summary, simple, hide, hide-then-summary, digest, or module:ClassName"
+    parser.add_argument("--strategy", metavar="NAME", help=f"how to fold: {names}")
+
+
 def _compact(parser: argparse.ArgumentParser) -> None:
     _source(parser)
-    parser.add_argument("--strategy", metavar="NAME", help="summary (asks the model) or digest (no model)")
+    _strategy(parser)
     parser.add_argument("--focus", metavar="TEXT", help="what the summary should keep above all")
     _window(parser)
     parser.add_argument(

@@ -21,6 +21,7 @@ def run(
     resume: str | None,
     model: str | None,
     window: int | None,
+    strategy: str | None,
     theme: str | None,
 ) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -36,7 +37,8 @@ def run(
         ref, goes_on = again, continues and again is None
 
         def load(ref: str | None = ref, goes_on: bool = goes_on) -> "Agent":
-            return _load(goes_on, ref, model, window, theme)
+            chosen = {"context__window": window, "compaction__strategy": strategy, "theme": theme}
+            return _load(goes_on, ref, model=model, **chosen)
 
         app = FoldlineApp(load, root=root, theme=named, prompt=first, themes_dir=own_themes())
         app.run()
@@ -47,16 +49,15 @@ def run(
         first, again, root = "", app.resume, _folder_of(app.resume)
 
 
-def _load(
-    continues: bool, resume: str | None, model: str | None, window: int | None, theme: str | None
-) -> "Agent":
+def _load(continues: bool, resume: str | None, **chosen: object) -> "Agent":
+    """The agent; `chosen` is what the options set."""
     from foldline.agent.settings import connect_llm
 
     from .agents import agent_for, chosen_session
     from .windows import settings_here
 
     session = chosen_session(continues, resume)
-    settings = settings_here(session.cwd, model=model, context__window=window, theme=theme)
+    settings = settings_here(session.cwd, **chosen)
     return agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
 
 

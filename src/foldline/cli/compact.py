@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foldline.agent.amounts import Amount
 from foldline.agent.settings import Settings, connect_llm, connect_summariser, known_window
-from foldline.compaction import Plan, Proposal, plan, propose
+from foldline.compaction import Plan, Proposal, plan, plans_by_cut, propose
 from foldline.context.budget import Budget, budget_for
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
@@ -80,10 +80,10 @@ async def _compact(
         _check_room(projection, budget)
         # An amount to keep that was asked for is kept; without one, a fold by hand keeps less than others.
         reason: Reason = "manual" if by_hand else "threshold"
-        strategy = settings.strategy()
+        strategy = settings.strategy({LLM: llm, Session: session, Path: Path(session.cwd)})
         outcome = Outcome(type(strategy).__name__, budget, projection, dry_run=dry_run)
         outcome = replace(outcome, planned=plan(projection, budget, reason))
-        if outcome.planned is None or dry_run:
+        if dry_run or (outcome.planned is None and plans_by_cut(strategy)):
             return outcome
         writer = connect_summariser(settings, os.environ) or llm
         writes = session if source.ours and out is None else None

@@ -17,12 +17,22 @@ from .output import note, say, say_json
 from .windows import settings_here
 
 
-def run(prompt: str, continues: bool, yes: bool, model: str | None, window: int | None, as_json: bool) -> int:
+def run(
+    prompt: str,
+    continues: bool,
+    yes: bool,
+    model: str | None,
+    window: int | None,
+    strategy: str | None,
+    as_json: bool,
+) -> int:
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if prompt == "-" else prompt
     if not text.strip():
         raise UsageError("The prompt is empty: nothing was sent.")
     # Nobody watches the embedded model write, so it need not be slow.
-    settings = settings_here(model=model, context__window=window, offline__pace=0)
+    settings = settings_here(
+        model=model, context__window=window, compaction__strategy=strategy, offline__pace=0
+    )
     session = chosen_session(continues, None)
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")

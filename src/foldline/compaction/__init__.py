@@ -4,23 +4,30 @@ from .automation import automation_paused, fold_taken_back, kind_of, largest_ite
 from .digest import DigestCompaction
 from .engine import Plan, Wishes, plan, propose
 from .hiding import ToolResultHidingCompaction
+from .hiding_then_summary import HidingThenSummaryCompaction
 from .ladder import WORDS
 from .lighter import TruncateTurns
+from .loading import BUILT_IN, Dependencies, load_strategy, plans_by_cut
 from .prompts import load_prompt
 from .proposal import Outline, Proposal
+from .simple import SimpleCompaction
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, DraftRejected
 from .summary import SummaryCompaction
 
 __all__ = [
+    "BUILT_IN",
     "WORDS",
     "CompactionContext",
     "CompactionFailed",
     "CompactionStrategy",
+    "Dependencies",
     "DigestCompaction",
     "DraftRejected",
+    "HidingThenSummaryCompaction",
     "Outline",
     "Plan",
     "Proposal",
+    "SimpleCompaction",
     "SummaryCompaction",
     "ToolResultHidingCompaction",
     "TruncateTurns",
@@ -30,7 +37,9 @@ __all__ = [
     "kind_of",
     "largest_items",
     "load_prompt",
+    "load_strategy",
     "no_step_since_fold",
     "plan",
+    "plans_by_cut",
     "propose",
 ]

@@ -12,7 +12,7 @@ from typing import Literal
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble
 from foldline.llm import ContextOverflow
-from foldline.protocol import BaseMessage, FoldlineError, events
+from foldline.protocol import NEW, BaseMessage, FoldlineError, events
 
 from .digest import DigestCompaction
 from .hiding import ToolResultHidingCompaction
@@ -92,9 +92,11 @@ class Climb:
             return self.need.must
         if rung.name == "strategy":
             return not self.failures
-        if self._summarised or not self.failures:
+        if self._summarised:
             return False
-        return rung.name == "digest" or isinstance(self.failures[-1], ContextOverflow)
+        if rung.name == "chunks":
+            return bool(self.failures) and isinstance(self.failures[-1], ContextOverflow)
+        return bool(self.failures) or self.need.must
 
     async def _holds(self, rung: Rung) -> bool:
         """Try one rung; whether what is there now is enough."""
@@ -161,7 +163,7 @@ class Climb:
             elif rung.kind == "draft":
                 self.left_out = frozenset()
             self._best, self.rung, self.made_by = after, rung.name, rung.strategy
-        self._summarised = self._summarised or rung.kind == "draft"
+        self._summarised = self._summarised or any(message.index == NEW for message in after)
         return enough
 
     def _announce(self, rung: Rung) -> None:

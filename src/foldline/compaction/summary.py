@@ -54,7 +54,7 @@ class SummaryCompaction:
         The earlier summary is always an input (invariant 2): where no whole turn is folded, it is brought
         up to date with the part of the turn instead.
         """
-        writer = _Writer(ctx, language_of(ctx.history))
+        writer = Writer(ctx, language_of(ctx.history))
         previous = "\n\n".join(notes_of(unframed(message)) for message in cut.previous)
         if not cut.history:
             request = (cut.request,) if cut.request else ()
@@ -152,18 +152,30 @@ def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> lis
     ]
 
 
-class _Writer:
-    """Asks the model for notes: in chunks where the conversation exceeds its window, one repair a run."""
+class Writer:
+    """Asks the model for notes: in chunks where the conversation exceeds its window, one repair a run.
 
-    def __init__(self, ctx: CompactionContext, language: Language) -> None:
+    `first` and `update` name the prompts: without earlier notes, and to bring them up to date.
+    """
+
+    def __init__(
+        self,
+        ctx: CompactionContext,
+        language: Language,
+        *,
+        first: str = "summary-first",
+        update: str = "summary-update",
+    ) -> None:
         self._ctx = ctx
         self._language = language
+        self._first = first
+        self._update = update
         self._repaired = False
 
     async def update(self, previous: str, messages: Sequence[BaseMessage]) -> str:
         notes = previous
         for text in await asyncio.to_thread(self._chunks, messages):
-            notes = await self._ask(text, notes, "summary-update" if notes else "summary-first")
+            notes = await self._ask(text, notes, self._update if notes else self._first)
         return notes
 
     async def prefix(self, messages: Sequence[BaseMessage]) -> str:

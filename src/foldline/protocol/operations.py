@@ -101,6 +101,14 @@ class SwitchModel(Record):
     model: str
 
 
+class SwitchStrategy(Record):
+    """Fold in another way from now on."""
+
+    type: Literal["switch_strategy"] = "switch_strategy"
+    strategy: str
+    """A short name, or `module:ClassName`."""
+
+
 class Interrupt(Record):
     """Cancel the running task, whatever it is."""
 
@@ -127,6 +135,7 @@ Operation = Annotated[
     | EditView
     | ClearView
     | SwitchModel
+    | SwitchStrategy
     | Interrupt
     | Approve
     | Choose,

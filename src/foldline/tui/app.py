@@ -380,6 +380,7 @@ class FoldlineApp(App[None]):
             "preview": lambda _, focus: self._preview(focus),
             "undo": lambda runner, _: self._undo(runner),
             "clear": lambda runner, _: runner.submit(operations.ClearView()),
+            "strategy": lambda runner, name: self._switch_strategy(runner, name),
             "model": lambda runner, name: self._switch_model(runner, name),
             "sessions": lambda _, __: self._pick_session(),
         }
@@ -438,6 +439,16 @@ class FoldlineApp(App[None]):
 
     def _where(self) -> str:
         return f"{self.state.workdir} ▸ {self.state.title or 'new session'}"
+
+    def _switch_strategy(self, runner: "Runner", name: str) -> None:
+        from foldline.compaction import BUILT_IN
+        from foldline.protocol import operations
+
+        if name:
+            runner.submit(operations.SwitchStrategy(strategy=name))
+        else:
+            now = type(runner.agent.desk.strategy).__name__
+            self.chat.remark(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName")
 
     def _switch_model(self, runner: "Runner", name: str) -> None:
         from foldline.protocol import operations

@@ -123,6 +123,16 @@ COMMANDS: tuple[Command, ...] = (
         hint="compact preview",
     ),
     Command(
+        "strategy",
+        "Switch the compaction strategy",
+        "How the next folds are made; without a name, lists the strategies there are.",
+        "Context",
+        slash="strategy",
+        argument="[name]",
+        scope="app",
+        enabled=_idle,
+    ),
+    Command(
         "undo",
         "Undo the last fold or clear",
         "Takes back the newest compaction or clear: the model has again what it had before.",

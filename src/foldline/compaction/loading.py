@@ -1,0 +1,98 @@
+"""Strategies by name: a short one for those that come along, `module:ClassName` for anybody's own."""
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from foldline.protocol import FoldlineError
+
+from .digest import DigestCompaction
+from .hiding import ToolResultHidingCompaction
+from .hiding_then_summary import HidingThenSummaryCompaction
+from .simple import SimpleCompaction
+from .strategy import CompactionStrategy
+from .summary import SummaryCompaction
+
+BUILT_IN: Mapping[str, type[CompactionStrategy]] = {
+    "summary": SummaryCompaction,
+    "simple": SimpleCompaction,
+    "hide": ToolResultHidingCompaction,
+    "hide-then-summary": HidingThenSummaryCompaction,
+    "digest": DigestCompaction,
+}
+"""The strategies that come along, by their short names."""
+
+Dependencies = Mapping[type, object]
+"""What a constructor may ask for, by the type it annotates."""
+
+
+def plans_by_cut(strategy: CompactionStrategy) -> bool:
+    """Whether the plan says all: where it finds nothing to cut, this strategy finds nothing either."""
+    return isinstance(strategy, SummaryCompaction | DigestCompaction)
+
+
+def load_strategy(name: str, dependencies: Dependencies | None = None) -> CompactionStrategy:
+    """The strategy of this name, made.
+
+    Positional constructor parameters are injected by their annotation, up to the first keyword-only one;
+    keyword-only parameters keep their defaults. (The rule is kimi-cli's.)
+
+    Raises:
+        FoldlineError: there is no such module, class or method, or it asks for something that is not there.
+    """
+    kind: type = BUILT_IN.get(name) or _imported(name)
+    if not callable(getattr(kind, "compact", None)):
+        raise FoldlineError(f"The strategy {name} has no method compact(ctx): it is no compaction strategy.")
+    made: CompactionStrategy = kind(*_injected(name, kind, dependencies or {}))
+    if not inspect.iscoroutinefunction(made.compact):
+        raise FoldlineError(f"The strategy {name} has a method compact that is not async: write async def.")
+    return made
+
+
+def _imported(name: str) -> type:
+    module_name, colon, class_name = name.partition(":")
+    if not colon:
+        close = get_close_matches(name, BUILT_IN, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise FoldlineError(
+            f"There is no strategy {name}; {hint}there are {', '.join(BUILT_IN)}, and your own as "
+            "module:ClassName."
+        )
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise FoldlineError(
+            f"The strategy {name} cannot be loaded: there is no module {error.name}. Install it where "
+            "Foldline is installed."
+        ) from error
+    except Exception as error:
+        raise FoldlineError(
+            f"The strategy {name} cannot be loaded: its module fails ({type(error).__name__}: {error})."
+        ) from error
+    found = getattr(module, class_name, None)
+    if not inspect.isclass(found):
+        raise FoldlineError(f"The strategy {name} cannot be loaded: {module_name} has no class {class_name}.")
+    return found
+
+
+def _injected(name: str, kind: type, dependencies: Dependencies) -> list[object]:
+    """The positional arguments of its constructor."""
+    constructor = inspect.signature(kind, eval_str=True)
+    given: list[object] = []
+    for parameter in constructor.parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            break
+        wanted = parameter.annotation
+        if wanted in dependencies:
+            given.append(dependencies[wanted])
+        elif parameter.default is not parameter.empty:
+            break
+        else:
+            what = getattr(wanted, "__name__", wanted)
+            known = ", ".join(sorted(each.__name__ for each in dependencies)) or "nothing"
+            raise FoldlineError(
+                f"The strategy {name} asks for {parameter.name}: {what}, which cannot be given to it; there "
+                f"is {known}. Make it keyword-only with a default."
+            )
+    return given

@@ -1,0 +1,58 @@
+"""`SimpleCompaction`: the last few messages stay, everything before them becomes one summary in tags."""
+
+import asyncio
+from collections.abc import Sequence
+
+from foldline.context.cut import Cut, cut_at
+from foldline.context.language import language_of
+from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, UserMessage
+
+from .strategy import CompactionContext
+from .summary import Writer, assemble
+from .summary_text import notes_of, unframed, with_appendix
+
+KEPT_MESSAGES = 2
+"""As in kimi-cli: so many of the newest user and assistant messages stay."""
+
+
+class SimpleCompaction:
+    """Keeps the newest `keep` user and assistant messages, with the results of their calls.
+
+    The model is asked for current focus, environment, completed tasks, active issues, code state and
+    important context, each in a tag. It does not get to see thinking; names and paths of calls it does.
+    """
+
+    def __init__(self, *, keep: int = KEPT_MESSAGES) -> None:
+        self._keep = keep
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        cut = self._cut(ctx)
+        if cut is None:
+            return None
+        previous = "\n\n".join(unframed(message) for message in cut.previous)
+        request = (cut.request,) if cut.request else ()
+        writer = Writer(ctx, language_of(ctx.history), first="simple", update="simple-update")
+        told = [_without_thinking(message) for message in (*cut.history, *request, *cut.prefix)]
+        notes = await writer.update(notes_of(previous), told)
+        summary = await asyncio.to_thread(
+            with_appendix, notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens
+        )
+        return assemble(ctx, cut, summary)
+
+    def _cut(self, ctx: CompactionContext) -> Cut | None:
+        """Where the kept messages begin: each is a legal place, and takes its tool group along."""
+        if ctx.first_kept_index is not None:
+            places = [at for at, message in enumerate(ctx.history) if message.index == ctx.first_kept_index]
+        else:
+            said = [
+                at
+                for at, message in enumerate(ctx.history)
+                if isinstance(message, UserMessage | AssistantMessage) and message.index not in ctx.pins
+            ]
+            places = said[-self._keep :][:1] if len(said) > self._keep else []
+        return cut_at(ctx.history, places[0], pins=ctx.pins) if places else None
+
+
+def _without_thinking(message: BaseMessage) -> BaseMessage:
+    parts = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
+    return message if len(parts) == len(message.parts) else message.model_copy(update={"parts": parts})

@@ -1,0 +1,184 @@
+"""What each strategy does to a view, in the words of its row in the design."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from foldline.compaction import (
+    CompactionContext,
+    HidingThenSummaryCompaction,
+    Proposal,
+    SimpleCompaction,
+    ToolResultHidingCompaction,
+    propose,
+)
+from foldline.compaction.strategy import CompactionStrategy
+from foldline.context.budget import Budget
+from foldline.context.stubs import is_hidden_stub
+from foldline.protocol import BaseMessage, ToolResultMessage
+from support.history import History, call, history
+from support.invariants import broken
+from support.llm import ScriptedLLM
+
+LINE = "what the command said, line after line: all is well\n"
+BUDGET = Budget(32_768, 4_096, 700, 1_600, 0.75)
+
+
+async def folded(
+    built: History, strategy: CompactionStrategy, *script: str, llm: ScriptedLLM | None = None
+) -> Proposal | None:
+    proposal = await propose(
+        built.projection(),
+        strategy=strategy,
+        llm=llm or ScriptedLLM(*script),
+        budget=BUDGET,
+        reason="manual",
+    )
+    if proposal is not None:
+        after = built.add(proposal.entry).projection()
+        assert broken(after) == []
+        assert [item.message.text for item in after.view] == [message.text for message in proposal.after]
+    return proposal
+
+
+def steps(count: int, *, lines: int = 40) -> History:
+    built = history().system("s").user("read it all")
+    for nth in range(count):
+        built.step("read", f"file {nth}\n" + LINE * lines, path=f"{nth}.py")
+    return built.assistant("all read")
+
+
+def results(built: History) -> list[ToolResultMessage]:
+    view = (item.message for item in built.projection().view)
+    return [message for message in view if isinstance(message, ToolResultMessage)]
+
+
+# --- hiding ------------------------------------------------------------------------------------------
+
+
+async def test_the_results_of_the_newest_five_groups_stay_and_older_ones_become_stubs() -> None:
+    built = steps(8)
+    before = results(built)
+    await folded(built, ToolResultHidingCompaction())
+    after = results(built)
+    assert [is_hidden_stub(result.text) for result in after] == [True] * 3 + [False] * 5
+    assert [result.call_id for result in after] == [result.call_id for result in before]
+    assert after[3:] == before[3:]
+
+
+async def test_parallel_calls_are_one_group() -> None:
+    built = history().system("s").user("read")
+    for nth in range(6):
+        built.assistant(calls=[call("read", path=f"{nth}a"), call("read", path=f"{nth}b")])
+        built.result(LINE * 40).result(LINE * 40)
+    built.assistant("read")
+    await folded(built, ToolResultHidingCompaction())
+    assert [is_hidden_stub(result.text) for result in results(built)] == [True] * 2 + [False] * 10
+
+
+async def test_nothing_else_is_touched_and_a_second_time_there_is_nothing_to_do() -> None:
+    built = steps(8)
+    others = [m.message for m in built.projection().view if not isinstance(m.message, ToolResultMessage)]
+    await folded(built, ToolResultHidingCompaction())
+    now = [m.message for m in built.projection().view if not isinstance(m.message, ToolResultMessage)]
+    assert now == others
+    assert await folded(built, ToolResultHidingCompaction()) is None
+
+
+async def test_the_stubs_of_a_later_fold_are_those_of_the_earlier_one() -> None:
+    built = steps(8)
+    await folded(built, ToolResultHidingCompaction())
+    earlier = [result.text for result in results(built)][:3]
+    for nth in range(3):
+        built.step("read", LINE * 40, path=f"more {nth}.py")
+    built.assistant("more")
+    await folded(built, ToolResultHidingCompaction())
+    assert [result.text for result in results(built)][:3] == earlier
+
+
+@pytest.mark.parametrize("keep", [0, 1, 5, 50])
+async def test_any_number_of_groups_can_be_kept(keep: int) -> None:
+    built = steps(6)
+    await folded(built, ToolResultHidingCompaction(keep=keep))
+    hidden = sum(is_hidden_stub(result.text) for result in results(built))
+    assert hidden == max(0, 6 - keep)
+
+
+# --- hiding, then a summary ----------------------------------------------------------------------------
+
+
+async def test_it_hides_while_there_is_something_to_hide_and_asks_no_model() -> None:
+    built, llm = steps(8), ScriptedLLM()
+    proposal = await folded(built, HidingThenSummaryCompaction(), llm=llm)
+    assert proposal is not None
+    assert (proposal.entry.summary, llm.requests) == ("", [])
+
+
+async def test_where_nothing_is_left_to_hide_it_summarises() -> None:
+    built = steps(8)
+    await folded(built, HidingThenSummaryCompaction())
+    proposal = await folded(built, HidingThenSummaryCompaction(), "notes")
+    assert proposal is not None
+    assert proposal.entry.summary.startswith("notes")
+
+
+# --- simple ------------------------------------------------------------------------------------------
+
+
+async def test_simple_keeps_the_last_two_messages_and_their_results() -> None:
+    built = steps(4)
+    proposal = await folded(built, SimpleCompaction(), "<current_focus>read</current_focus>")
+    assert proposal is not None
+    kept = [item.message.type for item in built.projection().view]
+    assert kept == ["system", "system", "user", "assistant", "tool_result", "assistant"]
+
+
+async def test_simple_drops_thinking_and_keeps_names_and_paths_of_calls() -> None:
+    built = history().system("s").user("write it")
+    built.assistant(
+        "now", thinking="a secret thought", calls=[call("write", path="src/new.py", content=LINE)]
+    )
+    built.result("ok").turn("then?", LINE * 40).turn("and now?", "done")
+    llm = ScriptedLLM("<current_focus>x</current_focus>")
+    await folded(built, SimpleCompaction(), llm=llm)
+    [prompt] = llm.prompts
+    assert "a secret thought" not in prompt
+    assert "write(path='src/new.py'" in prompt
+    for tag in (
+        "current_focus",
+        "environment",
+        "completed_tasks",
+        "active_issues",
+        "code_state",
+        "important_context",
+    ):
+        assert f"<{tag}>" in prompt
+
+
+async def test_simple_never_loses_the_earlier_summary_or_the_unanswered_request() -> None:
+    built = steps(4)
+    await folded(built, SimpleCompaction(), "<current_focus>first</current_focus>")
+    built.user("a new request")
+    for nth in range(6):
+        built.step("read", LINE * 40, path=f"new {nth}.py")
+    llm = ScriptedLLM("<current_focus>second</current_focus>")
+    await folded(built, SimpleCompaction(), llm=llm)
+    assert "<current_focus>first</current_focus>" in llm.prompts[0]
+    texts = [item.message.text for item in built.projection().view]
+    assert "a new request" in texts
+    assert sum("second" in text for text in texts) == 1
+
+
+async def test_simple_has_nothing_to_do_in_a_short_session() -> None:
+    assert await folded(history().system("s").turn("hi", "hello"), SimpleCompaction()) is None
+
+
+async def test_a_strategy_of_ones_own_goes_through_the_same_engine() -> None:
+    class Own:
+        async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+            return [ctx.history[0], *ctx.history[-2:]]
+
+    built = steps(4).user("and now?")
+    proposal = await folded(built, Own())
+    assert proposal is not None
+    assert proposal.entry.strategy == "Own"
