@@ -22,6 +22,7 @@ from foldline.compaction.summary_text import notes_of, unframed
 from foldline.context.budget import Budget
 from foldline.context.projection import Projection, project
 from foldline.context.view import Fate, ViewItem, is_preamble
+from foldline.llm import LLMError
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -260,7 +261,7 @@ class Sessions(RuleBasedStateMachine):
         budget = Budget(window, 1_024, keep, 400, 0.75)
         try:
             return asyncio.run(propose(self.live, strategy=strategy, llm=llm, budget=budget, reason=reason))
-        except CompactionFailed:
+        except (CompactionFailed, LLMError):
             return None
 
     def check_fold(self, before: State, proposal: Proposal, llm: ScriptedLLM, strategy: Recording) -> None:

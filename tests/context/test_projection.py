@@ -358,3 +358,13 @@ def test_appending_a_message_takes_no_more_work_in_a_long_session() -> None:
 
     short, long = effort(100), effort(4_000)
     assert [most <= least + 20 for least, most in zip(short, long, strict=True)] == [True, True]
+
+
+def test_a_late_result_of_a_pinned_call_is_pinned_wherever_the_call_is() -> None:
+    """Undone and done again, the fold of the history gives the same pins."""
+    built = history().user("read").assistant(calls=[call("read", "late", path="p")]).clear().edit("pin", 1)
+    built.user("again").result("there it is", call_id="late")
+    before = built.projection()
+    assert before.pins == {1, 5}
+    after = built.undo(2).undo().projection()
+    assert (after.pins, after.view) == (before.pins, before.view)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from foldline.context.cut import Cut, cut_at
+from foldline.context.cut import Cut, can_pay, cut_at
 from foldline.context.language import language_of
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, UserMessage
 
@@ -50,7 +50,8 @@ class SimpleCompaction:
                 if isinstance(message, UserMessage | AssistantMessage) and message.index not in ctx.pins
             ]
             places = said[-self._keep :][:1] if len(said) > self._keep else []
-        return cut_at(ctx.history, places[0], pins=ctx.pins) if places else None
+        cut = cut_at(ctx.history, places[0], pins=ctx.pins) if places else None
+        return cut if cut is not None and can_pay(cut.folded) else None
 
 
 def _without_thinking(message: BaseMessage) -> BaseMessage:

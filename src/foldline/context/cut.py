@@ -63,11 +63,13 @@ def find_cut(
     position = min(_reach(messages, keep_tokens), _unseen_from(messages))
     legal = [place for place in legal_positions(messages, pins) if place <= position]
     cut = cut_at(messages, legal[-1], pins=pins) if legal else None
-    return cut if cut is not None and _can_pay(cut.folded) else None
+    return cut if cut is not None and can_pay(cut.folded) else None
 
 
-def _can_pay(folded: Sequence[BaseMessage]) -> bool:
-    """Looks no further than it has to: what is folded may be nearly all of a large window."""
+def can_pay(folded: Sequence[BaseMessage]) -> bool:
+    """Whether a fold of these messages is worth its frame. Looks no further than it has to: what is folded
+    may be nearly all of a large window.
+    """
     return any(size >= LEAST_FOLD for size in accumulate(map(message_tokens, folded)))
 
 

@@ -111,10 +111,10 @@ class ViewState:
         caller = self._caller.get(result.index)
         if caller is None:
             return
+        if caller in self._pins:
+            self._pins.add(result.index)
         place = self._end_of_group(caller)
         if place is not None:
-            if caller in self._pins:
-                self._pins.add(result.index)
             self._set_fate((result.index, 0), LIVE)
             self._insert(place, replace(item_of(result), pinned=result.index in self._pins))
             return
