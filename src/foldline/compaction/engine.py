@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from foldline.context.audit import Audit
 from foldline.context.budget import SMALLEST_WINDOW, Budget
-from foldline.context.cut import Cut, cut_at, find_cut, giant_limit, giant_results
+from foldline.context.cut import Cut, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
@@ -73,7 +73,7 @@ def plan(
     elif reason == "phase":
         keep //= 2  # a piece of work is done: less of it is needed word for word
     if first_kept_index is not None:
-        cut = _chosen_cut(messages, first_kept_index, pins)
+        cut = cut_before(messages, first_kept_index, pins=pins)
     else:
         cut = find_cut(messages, keep, pins=pins)
     if cut is None and not giant_results(messages, giant_limit(keep, budget.window), pins=pins):
@@ -106,11 +106,6 @@ def _counted(projection: Projection) -> float:
     """The share of what is sent that strategies count: reasoning, where it is sent back, goes with its answer
     and is not counted."""
     return projection.tokens / projection.sent if projection.tokens else 1.0
-
-
-def _chosen_cut(messages: Sequence[BaseMessage], first_kept: int, pins: frozenset[int]) -> Cut | None:
-    place = next((at for at, message in enumerate(messages) if message.index == first_kept), None)
-    return None if place is None else cut_at(messages, place, pins=pins)
 
 
 async def propose(

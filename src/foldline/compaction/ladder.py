@@ -123,8 +123,7 @@ class Climb:
         """
         ctx = replace(self.ctx, history=base)
         if rung.name == "chunks":
-            window = ctx.draft_window or min(ctx.max_context_size, self.metered.info.window)
-            ctx = replace(ctx, draft_window=window // CHUNK_SHARE, prefix_cached=False)
+            ctx = replace(ctx, draft_window=ctx.summariser_window // CHUNK_SHARE, prefix_cached=False)
         try:
             after = await rung.strategy.compact(ctx)
             if after is None:

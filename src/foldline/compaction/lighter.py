@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from foldline.context.cut import giant_results, seen_up_to
-from foldline.context.stubs import clip, with_text
+from foldline.context.stubs import clipped
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble, is_summary
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
@@ -29,7 +29,7 @@ class ClipGiants:
         giants = {result.index: limit for result in giant_results(ctx.history, limit, pins=ctx.pins)}
         if ctx.may_clip_unseen:
             giants |= dict(_unseen_giants(ctx))
-        return [_clipped(message, giants) for message in ctx.history] if giants else None
+        return clipped(ctx.history, giants) if giants else None
 
 
 def _unseen_giants(ctx: CompactionContext) -> Iterator[tuple[int, int]]:
@@ -39,13 +39,6 @@ def _unseen_giants(ctx: CompactionContext) -> Iterator[tuple[int, int]]:
     for message in fresh:
         if message_tokens(message) > limit:
             yield message.index, limit
-
-
-def _clipped(message: BaseMessage, giants: dict[int, int]) -> BaseMessage:
-    limit = giants.get(message.index)
-    if limit is None or not isinstance(message, ToolResultMessage):
-        return message
-    return with_text(message, clip(message.text, limit, message.index))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from foldline.context.cut import Cut, can_pay, cut_at
+from foldline.context.cut import Cut, can_pay, cut_before
 from foldline.context.language import language_of
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, UserMessage
 
@@ -41,16 +41,17 @@ class SimpleCompaction:
 
     def _cut(self, ctx: CompactionContext) -> Cut | None:
         """Where the kept messages begin: each is a legal place, and takes its tool group along."""
-        if ctx.first_kept_index is not None:
-            places = [at for at, message in enumerate(ctx.history) if message.index == ctx.first_kept_index]
-        else:
+        first_kept = ctx.first_kept_index
+        if first_kept is None:
             said = [
-                at
-                for at, message in enumerate(ctx.history)
+                message.index
+                for message in ctx.history
                 if isinstance(message, UserMessage | AssistantMessage) and message.index not in ctx.pins
             ]
-            places = said[-self._keep :][:1] if len(said) > self._keep else []
-        cut = cut_at(ctx.history, places[0], pins=ctx.pins) if places else None
+            if len(said) <= self._keep:
+                return None
+            first_kept = said[-self._keep]
+        cut = cut_before(ctx.history, first_kept, pins=ctx.pins)
         return cut if cut is not None and can_pay(cut.folded) else None
 
 

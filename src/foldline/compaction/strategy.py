@@ -43,6 +43,11 @@ class CompactionContext:
     """Whether results that no request has carried yet may be clipped: the request that was to carry them was
     refused as too long."""
 
+    @property
+    def summariser_window(self) -> int:
+        """Most tokens one request of a draft may take with its answer."""
+        return self.draft_window or min(self.max_context_size, self.llm.info.window)
+
 
 class CompactionStrategy(Protocol):
     """Rewrites a view. When to run it is not its business."""

@@ -5,11 +5,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 
-from foldline.context.cut import Cut, cut_at, find_cut, giant_limit, giant_results
+from foldline.context.cut import Cut, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, language_of
 from foldline.context.pairing import paired
 from foldline.context.serialise import labelled_blocks
-from foldline.context.stubs import clip, with_text
+from foldline.context.stubs import clipped
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import is_preamble
 from foldline.llm import LLM, Answer, LLMError, Request, spec_tokens
@@ -17,7 +17,6 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     SystemMessage,
-    ToolResultMessage,
     UserMessage,
     text_parts,
 )
@@ -72,10 +71,7 @@ def cut_for(ctx: CompactionContext) -> Cut | None:
     """The cut the reader chose, or the one that keeps the newest work."""
     if ctx.first_kept_index is None:
         return find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
-    place = next(
-        (at for at, message in enumerate(ctx.history) if message.index == ctx.first_kept_index), None
-    )
-    return None if place is None else cut_at(ctx.history, place, pins=ctx.pins)
+    return cut_before(ctx.history, ctx.first_kept_index, pins=ctx.pins)
 
 
 async def _cached_notes(ctx: CompactionContext, cut: Cut) -> str | None:
@@ -143,13 +139,8 @@ def _clipped_only(ctx: CompactionContext) -> Sequence[BaseMessage] | None:
 
 def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     limit = giant_limit(ctx.keep_recent_tokens, ctx.max_context_size)
-    giants = {result.index for result in giant_results(messages, limit, pins=ctx.pins)}
-    return [
-        with_text(message, clip(message.text, limit // 2, message.index))
-        if isinstance(message, ToolResultMessage) and message.index in giants
-        else message
-        for message in messages
-    ]
+    giants = giant_results(messages, limit, pins=ctx.pins)
+    return clipped(messages, {result.index: limit // 2 for result in giants})
 
 
 class Writer:
@@ -187,7 +178,7 @@ class Writer:
     def _chunks(self, messages: Sequence[BaseMessage]) -> list[str]:
         """The conversation in pieces that fit the summariser's own window, cut between things said."""
         ctx = self._ctx
-        window = ctx.draft_window or min(ctx.max_context_size, ctx.llm.info.window)
+        window = ctx.summariser_window
         asides = sum(map(estimate_tokens, _asides(ctx, self._language)))
         beside = 2 * ctx.max_summary_tokens + _PROMPT_ROOM + asides
         room = max(window // 4, int((window - beside) / ERRS_HIGH))

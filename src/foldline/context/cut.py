@@ -98,6 +98,14 @@ def cut_at(
     )
 
 
+def cut_before(
+    messages: Sequence[BaseMessage], first_kept: int, *, pins: frozenset[int] = frozenset()
+) -> Cut | None:
+    """The division with this entry as the first one kept; None where it is not here, or nothing is folded."""
+    place = next((at for at, message in enumerate(messages) if message.index == first_kept), None)
+    return None if place is None else cut_at(messages, place, pins=pins)
+
+
 def _reach(messages: Sequence[BaseMessage], keep_tokens: int) -> int:
     kept = 0
     for position in range(len(messages) - 1, -1, -1):

@@ -3,6 +3,7 @@
 The texts are stable: prompt caches depend on it.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from foldline.protocol import BaseMessage, TextPart, ToolCallPart, ToolResultMessage, text_parts
@@ -56,3 +57,13 @@ def with_text(message: _M, text: str) -> _M:
     """The message with its text replaced; images go, calls and thinking stay."""
     others = tuple(part for part in message.parts if part.type in ("tool_call", "thinking"))
     return message.model_copy(update={"parts": (TextPart(text=text), *others)})
+
+
+def clipped(messages: Iterable[BaseMessage], limits: Mapping[int, int]) -> list[BaseMessage]:
+    """The messages, these tool results clipped to their limit, in tokens."""
+    return [
+        with_text(message, clip(message.text, limits[message.index], message.index))
+        if isinstance(message, ToolResultMessage) and message.index in limits
+        else message
+        for message in messages
+    ]
