@@ -114,7 +114,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "preview",
         "Compact preview",
-        "Shows a fold before it is made: the cut, the draft and what would be lost. Also /compact --preview.",
+        "Shows a fold before it is made: the cut, the draft and what would be lost.",
         "Context",
         keys=("f3",),
         slash="preview",
