@@ -1,11 +1,11 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
 from .automation import automation_paused, fold_taken_back, kind_of, largest_items, no_step_since_fold
+from .climb import WORDS
 from .digest import DigestCompaction
 from .engine import Plan, Wishes, plan, propose
 from .hiding import ToolResultHidingCompaction
 from .hiding_then_summary import HidingThenSummaryCompaction
-from .ladder import WORDS
 from .lighter import TruncateTurns
 from .loading import BUILT_IN, Dependencies, load_strategy, plans_by_cut
 from .prompts import load_prompt

@@ -17,7 +17,7 @@ from foldline.llm import LLM, ToolSpec
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 
 from .automation import INEFFECTIVE
-from .ladder import Climb, Need
+from .climb import Climb, Need
 from .metering import Metered, Progress
 from .proposal import Proposal, originals_of, shown
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy

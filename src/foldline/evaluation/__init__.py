@@ -1,0 +1,1 @@
+"""How well a strategy folds, measured on recorded sessions: replays, what they cost, what survives."""

@@ -1,0 +1,70 @@
+"""What a replay writes down: every request as a server would get it, every fold, and what went wrong.
+
+All figures of a report are computed from these records, none from counters of the code that is measured.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from foldline.protocol import BaseMessage, Compaction
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """How long a message is, in tokens, under a named tokenizer."""
+
+    name: str
+    tokens: Callable[[BaseMessage], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request. Requests stand in the order in which they left."""
+
+    kind: Literal["step", "summary"]
+    """The recorded agent's own, or one of a strategy that summarises."""
+    messages: tuple[BaseMessage, ...]
+    """As they were sent: calls and results paired."""
+    tokens: int
+    """Input under the run's meter."""
+    output: int
+    """Tokens of the answer: recorded, or of the summary."""
+    at: float
+    """Seconds on the recorded session's clock."""
+    answer: int | None = None
+    """Index of the recorded answer, for a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """One fold that was committed, between two requests."""
+
+    entry: Compaction
+    before: tuple[BaseMessage, ...]
+    """The view it was made from."""
+    after: tuple[BaseMessage, ...]
+    requests: int
+    """How many requests had left when it was committed, its own included."""
+    model_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One session replayed under one strategy at one window."""
+
+    session: str
+    strategy: str
+    window: int
+    """Tokens; 0 where there is no limit."""
+    summariser: str
+    """What wrote the summaries: `digest`, a test double, or a model."""
+    history: tuple[BaseMessage, ...]
+    """The recorded messages. Their indices are the same in every run of the session."""
+    requests: tuple[Sent, ...]
+    folds: tuple[Folded, ...]
+    last_view: tuple[BaseMessage, ...]
+    """The view after the newest message."""
+    pins: frozenset[int] = frozenset()
+    failures: tuple[str, ...] = ()
+    """Folds that were due and failed: sentences."""
