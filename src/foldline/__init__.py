@@ -69,11 +69,17 @@ async def compact(
     from contextlib import AsyncExitStack, aclosing
     from pathlib import Path
 
-    from foldline.agent.settings import connect_llm, connect_summariser, known_window, load_settings
+    from foldline.agent.settings import (
+        connect_embedder,
+        connect_llm,
+        connect_summariser,
+        known_window,
+        load_settings,
+    )
     from foldline.compaction import plan, plans_by_cut, propose
     from foldline.context.budget import budget_for
     from foldline.history import Session
-    from foldline.llm import LLM
+    from foldline.llm import LLM, Embedder
     from foldline.protocol import FoldlineError
 
     if session.read_only:
@@ -88,7 +94,9 @@ async def compact(
             writer = await opened.enter_async_context(aclosing(own)) if own else model
         window = await known_window(model)
         budget = budget_for(window, model.info.max_output, settings.budget_settings(window, model.info.id))
-        chosen = strategy or settings.strategy({LLM: writer, Session: session, Path: Path(session.cwd)})
+        given = {LLM: writer, Session: session, Path: Path(session.cwd)}
+        embedder = connect_embedder(settings, os.environ) if llm is None else None
+        chosen = strategy or settings.strategy(given if embedder is None else {**given, Embedder: embedder})
         if plans_by_cut(chosen) and plan(session.projection, budget, "manual") is None:
             return None
         session.claim()  # before the model is asked

@@ -8,9 +8,10 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.room import offer_remedies
-from foldline.compaction import automation_paused
+from foldline.compaction import CompactionContext, automation_paused
 from foldline.llm import ContextOverflow, ModelInfo
 from foldline.protocol import (
+    BaseMessage,
     Compaction,
     Edit,
     FoldlineError,
@@ -371,6 +372,24 @@ async def test_a_new_prompt_above_the_soft_mark_is_a_good_moment(tmp_path: Path)
     await agent.prompt("small")
     assert [fold.reason for fold in agent.session.projection.folds] == ["phase"]
     await agent.aclose()
+
+
+async def test_a_phase_fold_that_frees_little_leaves_the_cached_prefix_alone(tmp_path: Path) -> None:
+    agent, _, _ = await filled(tmp_path, prompts=1, window=16_384)
+    number = 1
+    while not agent.desk.past_soft_mark:
+        await agent.prompt(long(number, 60))
+        number += 1
+    agent.desk.strategy = LeavesOutOneMessage()
+    await agent.prompt("small")
+    assert agent.session.projection.folds == []
+    await agent.aclose()
+
+
+class LeavesOutOneMessage:
+    async def compact(self, ctx: CompactionContext) -> list[BaseMessage]:
+        first = next(at for at, message in enumerate(ctx.history) if message.type == "assistant")
+        return [message for at, message in enumerate(ctx.history) if at != first]
 
 
 async def test_no_fold_follows_another_without_a_step_where_the_prompt_fits(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands on recorded sessions of pi."""
+"""The commands on recorded sessions of other agents."""
 
 from pathlib import Path
 
@@ -8,7 +8,11 @@ from support.front_door import FrontDoor
 from support.recorded import needs_recorded, recorded
 
 pytestmark = needs_recorded
-FILES = pytest.mark.parametrize("file", recorded("pi"), ids=lambda path: path.name)
+READ = ("claude-code", "codex", "kimi", "mini-swe-agent", "opencode", "pi")
+FILES = pytest.mark.parametrize(
+    "file", [path for folder in READ for path in recorded(folder)], ids=lambda path: path.name
+)
+ONE_EACH = [files[0] for folder in READ if (files := recorded(folder)) and folder != "pi"]
 
 
 @FILES
@@ -45,7 +49,7 @@ def test_text_stays_within_its_columns_and_acts_on_nothing(door: FrontDoor, file
     assert not any(char < " " for char in said.out if char != "\n")
 
 
-@FILES
+@pytest.mark.parametrize("file", [*recorded("pi"), *ONE_EACH], ids=lambda path: path.name)
 def test_compact_folds_a_copy_and_leaves_the_file(door: FrontDoor, file: Path) -> None:
     before = file.read_bytes()
     said = door("compact", file, "--window", "64k", "--out", "folded.jsonl", "--json").json

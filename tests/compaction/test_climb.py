@@ -9,10 +9,13 @@ from foldline.compaction import (
     CompactionContext,
     CompactionFailed,
     CompactionStrategy,
+    HidingThenSummaryCompaction,
     Proposal,
     SummaryCompaction,
+    TruncateTurns,
     propose,
 )
+from foldline.compaction.verify import faults
 from foldline.context.budget import Budget
 from foldline.llm import LLMError
 from foldline.protocol import BaseMessage, Compaction, Kept, Reason, RequestRecord, Usage, events
@@ -108,6 +111,19 @@ async def test_where_nothing_is_left_to_clip_the_digest_folds() -> None:
     assert "request 0" in fold.summary
 
 
+async def test_hide_then_summary_gets_to_its_summary_in_one_run_where_hiding_is_not_enough() -> None:
+    built = history().system("s")
+    for turn in range(16):
+        built.turn(f"request {turn}", LINE * 60)
+    built.user("read them")
+    for nth in range(6):
+        built.step("read", LINE * 4, path=f"{nth}.py")
+    proposal = await climb(built.assistant("read"), "notes", strategy=HidingThenSummaryCompaction())
+    fold = await committed(built, proposal)
+    assert (fold.rung, fold.strategy) == ("strategy", "HidingThenSummaryCompaction")
+    assert fold.summary.startswith("notes")
+
+
 class KeepsAll:
     """Writes a summary of the first turn and keeps everything else."""
 
@@ -141,6 +157,19 @@ async def test_no_turn_is_given_up_where_that_would_not_be_enough_either() -> No
     assert fold.rung == "strategy"
     assert "truncated" not in {projection.fate(entry.index).kind for entry in built.entries}
     assert projection.view[-1].message.text == "and now?"
+
+
+async def test_results_that_nobody_saw_stay_where_turns_are_left_out_and_a_prompt_came_since() -> None:
+    built = history().system("s")
+    for turn in range(8):
+        built.turn(f"request {turn}", LINE * 40)
+    built.user("read it").step("read", LINE * 10, path="a.py").user("and go on")
+    view = [item.message for item in built.projection().view]
+    ctx = CompactionContext(view, 0, 16_384, 2_048, ScriptedLLM())
+    after = await TruncateTurns(target=200).compact(ctx)
+    assert after is not None
+    assert faults(view, after, frozenset()) == []
+    assert [message.text for message in after][-4:] == ["read it", "", LINE * 10, "and go on"]
 
 
 async def test_truncated_turns_are_not_told_as_summarised() -> None:

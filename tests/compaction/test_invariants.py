@@ -76,8 +76,10 @@ class Recording:
         self.after: Sequence[BaseMessage] | None = None
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
-        self.after = await self.strategy.compact(ctx)
-        return self.after
+        after = await self.strategy.compact(ctx)
+        if after is not None:  # what asks no model may be called once more, and find nothing more to do
+            self.after = after
+        return after
 
 
 @dataclass(frozen=True)
@@ -341,15 +343,18 @@ class Sessions(RuleBasedStateMachine):
             return
         target = data.draw(st.sampled_from(markers))
         refused = self.live.undo_refusal(target)
-        only_messages_since = all(
-            isinstance(entry, BaseMessage) and not self.is_late(entry)
-            for entry in self.live.entries
-            if entry.index > target
-        )
+        since = [entry for entry in self.live.entries if entry.index > target]
+        only_messages = all(isinstance(entry, BaseMessage) and not self.is_late(entry) for entry in since)
         before = State.of(self.live)
         self.history.undo(target)
         self.sync()
-        if target in self.before_fold and only_messages_since and not refused:
+        # A result may be late once its call, which the fold had taken away, is back.
+        if (
+            target in self.before_fold
+            and only_messages
+            and not refused
+            and not any(map(self.is_late, since))
+        ):
             earlier = self.before_fold[target]
             assert tuple(self.live.view[: len(earlier)]) == earlier, "undo gives back the earlier view"
         if refused is None and self.live.undo_refusal(self.history.last) is None:

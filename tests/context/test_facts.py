@@ -225,3 +225,8 @@ def _seconds(kind, text: str) -> float:
     start = time.process_time()
     kind(text)
     return time.process_time() - start
+
+
+def test_arguments_nested_without_end_are_none_and_no_fault() -> None:
+    deep = ToolCallPart(call_id="c", name="read", arguments="[" * 200_000)
+    assert facts.facts_of([AssistantMessage(parts=(deep,))]) == facts.Facts()

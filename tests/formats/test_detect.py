@@ -2,35 +2,102 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from foldline.formats import read_foreign
+from foldline.cli.arguments import parse
+from foldline.formats import FORMATS, Format, read_foreign
+from foldline.formats.detect import Unreadable, detect
+from foldline.formats.known import FOREIGN
 from foldline.history import Session
 from foldline.protocol import FoldlineError, UserMessage, text_parts
 from support.recorded import SHARED, needs_recorded, recorded
 
-NAMES = {
-    "claude-code": "Claude Code session",
-    "codex": "Codex session",
-    "gemini-cli": "Gemini CLI session",
-    "kimi": "kimi-cli (context|wire) file",
-    "mini-swe-agent": "mini-swe-agent trajectory",
-    "opencode": "opencode session",
-    "openhands": "OpenHands (output|conversation)",
-    "swe-agent": "SWE-agent trajectory",
+READ = {
+    "claude-code": "claude-code",
+    "codex": "codex",
+    "kimi": "kimi-cli",
+    "mini-swe-agent": "openai",
+    "opencode": "opencode",
+    "pi": "pi",
+}
+"""The folders of the recorded sessions that are read, and as what."""
+REFUSED = {
+    "gemini-cli": "a Gemini CLI session",
+    "openhands": "(OpenHands output|an OpenHands conversation)",
+    "swe-agent": "a SWE-agent trajectory",
     "tau-bench": "tau-bench output",
 }
-CASES = [(path, name) for folder, name in NAMES.items() for path in recorded(folder)]
+
+
+def cases(folders: dict[str, str]) -> list[tuple[Path, str]]:
+    return [(path, name) for folder, name in folders.items() for path in recorded(folder)]
 
 
 @needs_recorded
-@pytest.mark.parametrize(("path", "name"), CASES, ids=lambda value: getattr(value, "name", None))
+@pytest.mark.parametrize(("path", "name"), cases(REFUSED), ids=lambda value: getattr(value, "name", None))
 def test_a_session_without_a_reader_is_named_and_refused(path: Path, name: str) -> None:
-    with pytest.raises(FoldlineError, match=rf"seems to be an? {name}|seems to be {name}") as refusal:
+    with pytest.raises(FoldlineError, match=f"seems to be {name}, which cannot be read yet") as refusal:
         read_foreign(path)
     assert_one_sentence(refusal.value)
+
+
+@needs_recorded
+@pytest.mark.parametrize(("path", "name"), cases(READ), ids=lambda value: getattr(value, "name", None))
+def test_a_session_is_read_as_what_it_is(path: Path, name: str) -> None:
+    assert detect(path.read_bytes()) == name
+
+
+@needs_recorded
+@pytest.mark.parametrize(("path", "name"), cases(READ), ids=lambda value: getattr(value, "name", None))
+def test_a_file_without_its_last_lines_is_still_what_it_is(path: Path, name: str) -> None:
+    data = path.read_bytes()
+    cut = data[: max(len(data) // 2, data.index(b"\n") + 1)] if data.count(b"\n") > 20 else data
+    found = detect(cut)
+    assert found == name or (path.suffix == ".json" and isinstance(found, Unreadable))
+
+
+def test_every_format_has_a_title_and_a_reader_that_refuses_what_it_cannot_read(tmp_path: Path) -> None:
+    path = tmp_path / "file.jsonl"
+    path.write_text('{"a": 1}\n{"b": 2}\n')
+    for known in FOREIGN:
+        assert known.title
+        with pytest.raises(FoldlineError) as refusal:
+            read_foreign(path, known.name)
+        assert str(refusal.value).startswith(str(path))
+        assert str(refusal.value).endswith(".")
+    assert get_args(Format) == FORMATS
+
+
+def test_the_help_lists_every_format(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    with pytest.raises(SystemExit):
+        parse(["view", "--help"])
+    assert f"read FILE as this format: {', '.join(FORMATS)}\n" in capsys.readouterr().out
+
+
+def test_our_own_sessions_are_read_without_any_foreign_reader(tmp_path: Path) -> None:
+    session = Session.create("/tmp", home=tmp_path)
+    asyncio.run(session.append(UserMessage(parts=text_parts("hi"))))
+    readers = [f"foldline.formats.{known.module}" for known in FOREIGN]
+    check = (
+        "import sys; from foldline.formats import read_foreign; read_foreign(sys.argv[1]);"
+        f"print([name for name in {readers} if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", check, str(session.path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ran.stdout == "[]\n"
 
 
 @needs_recorded
@@ -54,9 +121,11 @@ def test_every_folder_of_the_recorded_sessions_is_refused() -> None:
         (b'{"a": 1}', "no session format known here"),
         (b'{"a": 1}\n{"b": 2}\n', "no session format known here"),
         (b"[]", "no session format known here"),
-        (b'[{"role": "user", "content": "hi"}]', "an OpenAI chat"),
-        (b'{"role": "user", "content": "hi"}\n{"role": "assistant", "content": "yo"}\n', "an OpenAI chat"),
-        (b'{"type":"UserMessage","data":{"role":"user"}}\n', "a klaude-code session"),
+        (b'[\n  {"role": "user", "content": "hi"},\n  {"role": "assistant", "con\n]', "cut off or damaged"),
+        (
+            b'{"messages": [\n  {"role": "user",\n   "content": "hi"},\n  {"role": "user"',
+            "cut off or damaged",
+        ),
         (b'{"role":"user","content":"hi","message_id":"1"}\n', "a mistral-vibe session"),
         (b'{"type":"session","version":9,"id":"x"}\n', "no session format known here"),
     ],

@@ -2,11 +2,11 @@
 
     python tests/support/server.py --port 0 --window 32768 [--script FILE] [--log FILE] [--key KEY] [--strict]
 
-prints its port as the first line of stdout, and serves `/v1/models` and `/v1/chat/completions` (streamed or
-not). It validates every request, enforces the window, counts tokens and cached prefixes itself
-(`server_checks`), answers by a script (`server_rules`; the default one is a small usable model), and logs
-everything as JSON lines. It ends when its stdin, if a pipe, closes, and after `--ttl` seconds. Stdlib only.
-Tests start it with `running_server`.
+prints its port as the first line of stdout, and serves `/v1/models`, `/v1/chat/completions` (streamed or
+not) and, where asked for, `/v1/embeddings` (`server_embeddings`). It validates every request, enforces the
+window, counts tokens and cached prefixes itself (`server_checks`), answers by a script (`server_rules`; the
+default one is a small usable model), and logs everything as JSON lines. It ends when its stdin, if a pipe,
+closes, and after `--ttl` seconds. Stdlib only. Tests start it with `running_server`.
 
 To add a fault: give it a key in an answer's `fault` (documented in `server_rules`) and a branch in
 `Handler.fault` if it replaces the answer, or in `Handler.spoil` if it spoils a stream.
@@ -31,6 +31,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from support.server_checks import PrefixCache, Violation, count, pieces, request_tokens, validate
+from support.server_embeddings import WAYS, embedded
 from support.server_process import MODEL, RunningServer, Seen, running_server
 from support.server_rules import DEFAULT, Script
 
@@ -48,6 +49,8 @@ class Settings:
     refuse_stream_options: bool = False
     bare_listing: bool = False
     """`/v1/models` leaves out the window."""
+    embeddings: str = ""
+    """How `/v1/embeddings` answers; empty: there is no such thing."""
 
 
 class ScriptedServer(ThreadingHTTPServer):
@@ -96,6 +99,9 @@ class Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         if not self.authorised():
             return
+        if self.path == "/v1/embeddings" and self.server.settings.embeddings:
+            self.embed(raw)
+            return
         if self.path != "/v1/chat/completions":
             self.refuse(404, f"Unknown request URL: POST {self.path}.", code="unknown_url")
             return
@@ -111,6 +117,16 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse(400, f"We could not parse the JSON body of your request: {error}")
             return
         self.chat(raw, body)
+
+    def embed(self, raw: bytes) -> None:
+        """Vectors by `server_embeddings`, or what the flag says instead."""
+        how = self.server.settings.embeddings
+        self.server.write_log({"kind": "embeddings", "raw": base64.b64encode(raw).decode()})
+        if how == "hang":
+            select.select([self.connection], [], [])
+            self.close_connection = True
+        else:
+            self.send_json(*embedded(json.loads(raw), how))
 
     def chat(self, raw: bytes, body: dict[str, Any]) -> None:
         settings = self.server.settings
@@ -382,6 +398,7 @@ def main() -> None:
     )
     parser.add_argument("--refuse-stream-options", action="store_true")
     parser.add_argument("--bare-listing", action="store_true", help="/v1/models does not say the window")
+    parser.add_argument("--embeddings", choices=WAYS, default="", help="serve /v1/embeddings, in this way")
     parser.add_argument("--ttl", type=float, default=3600.0, help="seconds to live")
     options = parser.parse_args()
     rules = load_rules(options.script.read_text(encoding="utf-8")) if options.script else DEFAULT
@@ -396,6 +413,7 @@ def main() -> None:
         log=options.log,
         refuse_stream_options=options.refuse_stream_options,
         bare_listing=options.bare_listing,
+        embeddings=options.embeddings,
     )
     server = ScriptedServer(options.port, settings)
     print(server.server_address[1], flush=True)

@@ -54,10 +54,7 @@ class RunningServer:
 
     def requests(self) -> list[Seen]:
         """All chat requests so far, in order."""
-        if not self._log.exists():
-            return []
-        lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
-        records = [json.loads(line) for line in lines if line.endswith("\n")]
+        records = self._records()
         ends = {record["nth"]: record["outcome"] for record in records if record["kind"] == "end"}
         return [
             Seen(
@@ -73,6 +70,18 @@ class RunningServer:
             for record in records
             if record["kind"] == "request"
         ]
+
+    def embedded(self) -> list[dict[str, Any]]:
+        """The bodies of all requests for embeddings so far, in order."""
+        raw = [record["raw"] for record in self._records() if record["kind"] == "embeddings"]
+        return [json.loads(base64.b64decode(body)) for body in raw]
+
+    def _records(self) -> list[dict[str, Any]]:
+        """What the server has logged; a line that is being written is left out."""
+        if not self._log.exists():
+            return []
+        lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def wait_for(self, condition: Callable[[list[Seen]], bool], seconds: float = 20.0) -> list[Seen]:
         """The requests, once they meet a condition. Fails the test where they do not in time."""

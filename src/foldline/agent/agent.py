@@ -16,7 +16,7 @@ from foldline.context.budget import BudgetSettings
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble
 from foldline.history import Session
-from foldline.llm import LLM
+from foldline.llm import LLM, Embedder
 from foldline.protocol import (
     AssistantMessage,
     FoldlineError,
@@ -49,6 +49,7 @@ class Agent:
         compaction: CompactionStrategy | str | None = None,
         mode: Mode = "auto",
         summariser: LLM | None = None,
+        embedder: Embedder | None = None,
         interactive: bool = False,
         budget: BudgetSettings | Callable[[int, str], BudgetSettings] | None = None,
         approvals: ApprovalMode = "ask",
@@ -58,7 +59,8 @@ class Agent:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
         model; `connect` is the way to other models.
 
-        `summariser` writes the summaries in place of `llm`. `interactive` says that somebody answers
+        `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
+        one. `interactive` says that somebody answers
         proposals and choices; without anybody, the mode `ask` folds like `auto`.
         """
         self.session = session
@@ -68,6 +70,7 @@ class Agent:
             tools=(*default_tools(), *recall_tools(session)) if tools is None else tools,
             emit=lambda _: None,
             summary_llm=summariser,
+            embedder=embedder,
             mode="auto" if mode == "ask" and not interactive else mode,
             choices=Choices(interactive=interactive),
             budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),

@@ -13,7 +13,7 @@ from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
-from foldline.llm import LLM, LLMError, ToolSpec, spec_tokens
+from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, UserMessage
 from foldline.protocol.events import Event
 
@@ -36,6 +36,8 @@ class Desk:
     strategy: CompactionStrategy = field(default_factory=SummaryCompaction)
     summary_llm: LLM | None = None
     """Another model that writes the summaries."""
+    embedder: Embedder | None = None
+    """What compares texts by what they mean, where there is one."""
     mode: Mode = "auto"
     """Whether a full window is folded by itself, after the reader has seen the proposal, or never unasked."""
     review: Review = field(default_factory=Review)
@@ -93,7 +95,8 @@ class Desk:
     @property
     def dependencies(self) -> Dependencies:
         """What the constructor of a strategy may ask for."""
-        return {LLM: self.summary_llm or self.llm, Session: self.session, Path: self.cwd}
+        given = {LLM: self.summary_llm or self.llm, Session: self.session, Path: self.cwd}
+        return given if self.embedder is None else {**given, Embedder: self.embedder}
 
     async def summariser(self) -> LLM:
         """The model that writes the summaries. One that cannot be reached says so when it is asked."""

@@ -21,6 +21,9 @@ from foldline.protocol import FoldlineError, Reason, events
 from .desk import Desk
 from .review import Apply, Discard, Redraft
 
+WORTH_WHILE = 0.75
+"""A fold before it is needed has to leave no more than this share of the view."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -74,7 +77,8 @@ async def fold(desk: Desk, wanted: Wanted) -> bool:
         proposal = await _decided(desk, wanted)
         if proposal is None:
             kept = wanted.preview and desk.review.usable(desk.projection) is not None
-            end = end.model_copy(update={"aborted": False, "proposed": kept, "nothing": not kept})
+            nothing = not kept and wanted.reason != "phase"  # nobody asked for that one: nobody is told
+            end = end.model_copy(update={"aborted": False, "proposed": kept, "nothing": nothing})
             return False
         await commit(desk, proposal)
     except _ThrownAway:
@@ -136,7 +140,8 @@ def _that_waits_already(desk: Desk, wanted: Wanted) -> Proposal | None:
 
 
 async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
-    return await propose(
+    """A proposal; None where there is nothing to fold, or nothing worth breaking the cached prefix for."""
+    proposal = await propose(
         desk.projection,
         strategy=wanted.strategy or desk.strategy,
         llm=await desk.summariser(),
@@ -150,6 +155,9 @@ async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
         alone=wanted.strategy is not None,
         progress=desk.emit,
     )
+    if proposal is None or wanted.reason != "phase" or proposal.model_calls:
+        return proposal
+    return proposal if proposal.entry.tokens_after <= WORTH_WHILE * proposal.entry.tokens_before else None
 
 
 async def commit(desk: Desk, proposal: Proposal) -> None:

@@ -25,10 +25,7 @@ from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason
 from foldline.protocol.events import Option
 
 from .desk import Desk
-from .fold import Wanted, fold
-
-_WORTH_A_CALL = 0.75
-"""A fold before it is needed has to leave no more than this share of the view."""
+from .fold import WORTH_WHILE, Wanted, fold
 
 
 def why_not_by_itself(desk: Desk) -> str | None:
@@ -49,7 +46,7 @@ def phase_is_due(desk: Desk) -> bool:
     if not desk.past_soft_mark or was_declined(desk):
         return False
     planned = plan(desk.projection, desk.budget, "phase", overhead=desk.overhead)
-    return planned is not None and planned.tokens_expected <= _WORTH_A_CALL * planned.tokens_before
+    return planned is not None and planned.tokens_expected <= WORTH_WHILE * planned.tokens_before
 
 
 def was_declined(desk: Desk) -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from foldline.compaction import CompactionStrategy
-    from foldline.llm import LLM
+    from foldline.llm import LLM, Embedder
 
 DEFAULT = "default"
 """The origin of a value nobody set."""
@@ -75,9 +75,13 @@ class CompactionSettings(_Section):
     mode: Literal["auto", "ask", "off"] = "auto"
     """auto: a full window is folded by itself; ask: you see the proposal first; off: never unasked."""
     strategy: Annotated[str, Field(min_length=1)] = "summary"
-    """How a view is rewritten: summary, simple, hide, hide-then-summary, digest, or `module:ClassName`."""
+    """How a view is rewritten: summary, simple, hide, hide-then-summary, ladder, importance, semantic,
+    hierarchical, digest, or `module:ClassName`."""
     model: str = ""
     """The model that writes the summaries. Empty: the one the session is held with."""
+    embedding_model: str = ""
+    """The provider's model for embeddings, by which `semantic` chooses. Empty: the one known for the
+    provider; where none is, texts are compared by the words they share."""
     threshold: TokensOrShare | None = None
     """A request of this size is folded first. Goes before `reserve_tokens`; left out, window less reserve."""
     reserve_tokens: TokensOrShare | None = None
@@ -248,6 +252,15 @@ def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM |
         return _client(name, settings, environ, lambda model: settings.of_model(model).window)
     except FoldlineError as failure:
         raise FoldlineError(f"compaction.model, {name}, cannot be used: {failure}") from None
+
+
+def connect_embedder(settings: Settings, environ: Mapping[str, str]) -> "Embedder | None":
+    """What compares texts by what they mean; None offline, and where no model for it is known."""
+    from foldline.llm.catalog import connect_embeddings
+
+    if settings.model == "offline":
+        return None
+    return connect_embeddings(settings.compaction.embedding_model, environ)
 
 
 def _client(

@@ -4,7 +4,13 @@ import os
 from pathlib import Path
 
 from foldline.agent import Agent
-from foldline.agent.settings import Settings, connect_llm, connect_summariser, load_settings
+from foldline.agent.settings import (
+    Settings,
+    connect_embedder,
+    connect_llm,
+    connect_summariser,
+    load_settings,
+)
 from foldline.history import Session, data_home, find_session, latest
 from foldline.llm import LLM
 from foldline.protocol import FoldlineError
@@ -51,6 +57,7 @@ def agent_for(
         compaction=settings.compaction.strategy,
         mode=settings.compaction.mode,
         summariser=connect_summariser(settings, os.environ),
+        embedder=connect_embedder(settings, os.environ),
         budget=settings.budget_settings,
         approvals="all" if yes else settings.approvals.mode,
         connect=connect,

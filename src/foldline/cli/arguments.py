@@ -86,7 +86,11 @@ def _source(parser: argparse.ArgumentParser) -> None:
 
 def _format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--format", dest="format_name", metavar="NAME", help="read FILE as this format: foldline, pi"
+        "--format",
+        dest="format_name",
+        metavar="NAME",
+        help="read FILE as this format: foldline, claude-code, codex, pi, kimi-cli, klaude-code, opencode, "
+        "openai",
     )
 
 
@@ -175,6 +179,34 @@ def _audit(parser: argparse.ArgumentParser) -> None:
     _json(parser)
 
 
+def _eval(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sources", nargs="+", metavar="FILE|ID", help="recorded sessions of any format")
+    _format(parser)
+    parser.add_argument(
+        "--strategies", type=_names, metavar="A,B", help="what is compared; all that comes along by default"
+    )
+    parser.add_argument(
+        "--window", dest="windows", type=_windows, metavar="N,M", help="context windows in tokens: 32k,128k"
+    )
+    _model(parser)
+    parser.add_argument(
+        "--tokenizer", choices=("weights", "o200k"), default="weights", help="how tokens are counted"
+    )
+    parser.add_argument("--prices", metavar="MODEL", help="also in dollars, at this model's prices")
+    parser.add_argument("--plot", metavar="FILE.svg", help="draw it to this new file")
+    parser.add_argument("--judge", action="store_true", help="ask the model questions about what was folded")
+    parser.add_argument("-y", "--yes", action="store_true", help="send what costs money without asking")
+    _json(parser)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _windows(text: str) -> list[int]:
+    return [_tokens(name) for name in _names(text)]
+
+
 def _sessions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-a", "--all", dest="everywhere", action="store_true", help="of all folders, not only this one"
@@ -194,6 +226,7 @@ COMMANDS = (
     Command("verify", "FILE|ID", "prove every request from the history", "foldline.cli.verify", _verify),
     Command("compact", "FILE|ID", "fold a session into a summary", "foldline.cli.compact", _compact),
     Command("audit", "FILE|ID", "the facts each fold took out of the view", "foldline.cli.audit", _audit),
+    Command("eval", "FILE…", "compare strategies on recorded sessions", "foldline.cli.eval", _eval),
     Command("sessions", "", "the sessions of this folder", "foldline.cli.sessions", _sessions),
     Command("demo", "", "look around in a recorded session with two folds", "foldline.cli.demo", _demo),
     Command("config", "", "the settings in force, and where each was set", "foldline.cli.config", _json),

@@ -1,24 +1,30 @@
 """`foldline compact`: fold a session from the command line, or only say what a fold would do."""
 
-import asyncio
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foldline.agent.amounts import Amount
-from foldline.agent.settings import Settings, connect_llm, connect_summariser, known_window
-from foldline.compaction import Plan, Proposal, plan, plans_by_cut, propose
+from foldline.agent.settings import (
+    Settings,
+    connect_embedder,
+    connect_llm,
+    connect_summariser,
+    known_window,
+)
+from foldline.compaction import Dependencies, Plan, Proposal, plan, plans_by_cut, propose
 from foldline.context.budget import Budget, budget_for
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
 from foldline.history import EVENTS, Session
-from foldline.llm import LLM
+from foldline.llm import LLM, Embedder
 from foldline.protocol import Compaction, FoldlineError, Kept, Reason, events
 from foldline.tui.numbers import about_tokens, tokens
 
 from .copying import check_new, write_copy
+from .loop import run_async
 from .output import note, say, say_heading, say_json
 from .sources import Source, read_source
 from .windows import session_window, settings_here
@@ -60,7 +66,7 @@ def run(
     target = Path(out).expanduser() if out else None
     if target is not None:
         check_new(target)
-    outcome = asyncio.run(_compact(found, settings, focus, by_hand=keep is None, dry_run=dry_run, out=target))
+    outcome = run_async(_compact(found, settings, focus, by_hand=keep is None, dry_run=dry_run, out=target))
     if as_json:
         say_json(outcome_json(outcome))
     else:
@@ -80,7 +86,7 @@ async def _compact(
         _check_room(projection, budget)
         # An amount to keep that was asked for is kept; without one, a fold by hand keeps less than others.
         reason: Reason = "manual" if by_hand else "threshold"
-        strategy = settings.strategy({LLM: llm, Session: session, Path: Path(session.cwd)})
+        strategy = settings.strategy(_dependencies(settings, llm, session))
         outcome = Outcome(type(strategy).__name__, budget, projection, dry_run=dry_run)
         outcome = replace(outcome, planned=plan(projection, budget, reason))
         if dry_run or (outcome.planned is None and plans_by_cut(strategy)):
@@ -111,6 +117,12 @@ async def _compact(
         await llm.aclose()
         if writer is not llm:
             await writer.aclose()
+
+
+def _dependencies(settings: Settings, llm: LLM, session: Session) -> Dependencies:
+    given = {LLM: llm, Session: session, Path: Path(session.cwd)}
+    embedder = connect_embedder(settings, os.environ)
+    return given if embedder is None else {**given, Embedder: embedder}
 
 
 def _session(source: Source, *, writing: bool) -> Session:

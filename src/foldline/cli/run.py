@@ -1,6 +1,5 @@
 """`foldline run`: one prompt without a screen."""
 
-import asyncio
 import os
 import sys
 
@@ -13,6 +12,7 @@ from foldline.tui.numbers import tokens
 
 from .agents import agent_for, chosen_session
 from .arguments import UsageError
+from .loop import run_async
 from .output import note, say, say_json
 from .windows import settings_here
 
@@ -36,7 +36,7 @@ def run(
     session = chosen_session(continues, None)
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
-    answer = asyncio.run(_answer(session, settings, text, yes=yes, as_json=as_json))
+    answer = run_async(_answer(session, settings, text, yes=yes, as_json=as_json))
     if not as_json:
         if answer.text.strip():
             say(answer.text.rstrip())

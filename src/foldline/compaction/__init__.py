@@ -6,10 +6,14 @@ from .digest import DigestCompaction
 from .engine import Plan, Wishes, plan, propose
 from .hiding import ToolResultHidingCompaction
 from .hiding_then_summary import HidingThenSummaryCompaction
+from .hierarchical import HierarchicalCompaction
+from .importance import ImportanceCompaction
+from .ladder import LadderCompaction
 from .lighter import TruncateTurns
 from .loading import BUILT_IN, Dependencies, load_strategy, plans_by_cut
 from .prompts import load_prompt
 from .proposal import Outline, Proposal
+from .semantic import SemanticCompaction
 from .simple import SimpleCompaction
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, DraftRejected
 from .summary import SummaryCompaction
@@ -24,9 +28,13 @@ __all__ = [
     "DigestCompaction",
     "DraftRejected",
     "HidingThenSummaryCompaction",
+    "HierarchicalCompaction",
+    "ImportanceCompaction",
+    "LadderCompaction",
     "Outline",
     "Plan",
     "Proposal",
+    "SemanticCompaction",
     "SimpleCompaction",
     "SummaryCompaction",
     "ToolResultHidingCompaction",

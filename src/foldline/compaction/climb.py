@@ -16,14 +16,20 @@ from foldline.protocol import NEW, BaseMessage, FoldlineError, events
 
 from .digest import DigestCompaction
 from .hiding import ToolResultHidingCompaction
+from .hierarchical import HierarchicalCompaction
 from .lighter import ClipGiants, TruncateTurns
 from .metering import Metered
+from .simple import SimpleCompaction
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy
 from .summary import SummaryCompaction
 from .verify import faults
 
 CHUNK_SHARE = 4
 """The rung "chunks" gives the model a quarter of what the refused request was allowed."""
+_LEAST_CHUNK = 1_024
+"""Tokens of a request below which instructions and answer leave nothing to read."""
+_IN_CHUNKS = (SummaryCompaction, SimpleCompaction, HierarchicalCompaction)
+"""Those that can be told how much to send at once; what they were answered before is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class Need:
     """Whether the provider refused the request: then every bit helps."""
 
 
-Kind = Literal["draft", "lighten", "truncate"]
+Kind = Literal["draft", "again", "lighten", "truncate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,9 @@ class Climb:
         return self._best
 
     def _is_wanted(self, rung: Rung) -> bool:
+        if rung.kind == "again":
+            wrote = self._summarised or self.metered.calls
+            return self.need.must and self._best is not None and not wrote
         if rung.kind != "draft":
             return self.need.must
         if rung.name == "strategy":
@@ -107,11 +116,12 @@ class Climb:
         try:
             after = await self._attempt(rung, base)
         except FoldlineError as failure:
-            self.failures.append(failure)
+            if rung.kind != "again":  # the first time it went well
+                self.failures.append(failure)
             return False
         if after is None:
             return rung.name == "strategy" and not self.need.must
-        if rung.kind != "draft":
+        if rung.kind in ("lighten", "truncate"):
             self._announce(rung)
         return self._take(rung, base, after)
 
@@ -122,8 +132,12 @@ class Climb:
             FoldlineError: there is none. A strategy may be anybody's: whatever it raises is told.
         """
         ctx = replace(self.ctx, history=base)
+        if rung.kind == "again":
+            smaller = sum(map(message_tokens, base)) / max(1, sum(map(message_tokens, self.ctx.history)))
+            # What is cached is the view as it was.
+            ctx = replace(ctx, token_count=round(ctx.token_count * smaller), prefix_cached=False)
         if rung.name == "chunks":
-            ctx = replace(ctx, draft_window=ctx.summariser_window // CHUNK_SHARE, prefix_cached=False)
+            ctx = replace(ctx, draft_window=_chunk_window(ctx), prefix_cached=False)
         try:
             after = await rung.strategy.compact(ctx)
             if after is None:
@@ -172,6 +186,11 @@ class Climb:
         self.metered.progress(events.CompactionProgress(stage="draft", rung=rung.name, detail=detail))
 
 
+def _chunk_window(ctx: CompactionContext) -> int:
+    """Less than the refused request took, also where the whole view is below a quarter of the window."""
+    return max(_LEAST_CHUNK, min(ctx.summariser_window // CHUNK_SHARE, ctx.token_count // 2))
+
+
 def _preamble_first(after: Sequence[BaseMessage]) -> list[BaseMessage]:
     """As a fold leaves it: instruction files that came in the middle of a session open the view, too."""
     return sorted(after, key=lambda message: not is_preamble(message))
@@ -192,8 +211,10 @@ def _ladder(strategy: CompactionStrategy, need: Need) -> Iterator[Rung]:
     hide = Rung("hide", ToolResultHidingCompaction(), "lighten")
     clip = Rung("clip", ClipGiants(), "lighten")
     yield Rung("strategy", strategy, "draft")
+    # What hides first and summarises where nothing is left to hide gets to its summary in one run.
+    yield Rung("strategy", strategy, "again")
     if not isinstance(strategy, DigestCompaction):
-        yield Rung("chunks", SummaryCompaction(), "draft")
+        yield Rung("chunks", strategy if isinstance(strategy, _IN_CHUNKS) else SummaryCompaction(), "draft")
         yield hide
         yield clip
         yield Rung("digest", DigestCompaction(), "draft")

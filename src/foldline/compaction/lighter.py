@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from foldline.context.cut import giant_results, seen_up_to
+from foldline.context.cut import giant_results, seen_up_to, unseen_from
 from foldline.context.stubs import clipped
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble, is_summary
@@ -64,16 +64,18 @@ class TruncateTurns:
 
 def _units(ctx: CompactionContext) -> Iterator[list[BaseMessage]]:
     """What can go, oldest first, each piece only as a whole: turns, then steps of the newest turn."""
-    unseen = _answer_not_gone_on_from(ctx.history)
-    requests = [at for at, message in enumerate(ctx.history) if isinstance(message, UserMessage)]
+    newest_answer = _answer_not_gone_on_from(ctx.history)
+    # A prompt may come before any request has carried the results of the turn it follows: that turn is open.
+    seen = ctx.history[: unseen_from(ctx.history)]
+    requests = [at for at, message in enumerate(seen) if isinstance(message, UserMessage)]
     newest = requests[-1] if requests else 0
     starts = [at for at in requests if at < newest]
     first = next((at for at, message in enumerate(ctx.history) if not is_preamble(message)), 0)
     for start, end in pairwise([first, *starts, newest]):
         if turn := _movable(ctx, start, end):
             yield turn
-    steps = [at for at in range(newest, unseen) if isinstance(ctx.history[at], AssistantMessage)]
-    for start, end in pairwise([*steps, unseen]):
+    steps = [at for at in range(newest, newest_answer) if isinstance(ctx.history[at], AssistantMessage)]
+    for start, end in pairwise([*steps, newest_answer]):
         if step := _movable(ctx, start, end):
             yield step
 

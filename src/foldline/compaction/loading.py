@@ -10,6 +10,10 @@ from foldline.protocol import FoldlineError
 from .digest import DigestCompaction
 from .hiding import ToolResultHidingCompaction
 from .hiding_then_summary import HidingThenSummaryCompaction
+from .hierarchical import HierarchicalCompaction
+from .importance import ImportanceCompaction
+from .ladder import LadderCompaction
+from .semantic import SemanticCompaction
 from .simple import SimpleCompaction
 from .strategy import CompactionStrategy
 from .summary import SummaryCompaction
@@ -19,6 +23,10 @@ BUILT_IN: Mapping[str, type[CompactionStrategy]] = {
     "simple": SimpleCompaction,
     "hide": ToolResultHidingCompaction,
     "hide-then-summary": HidingThenSummaryCompaction,
+    "ladder": LadderCompaction,
+    "importance": ImportanceCompaction,
+    "semantic": SemanticCompaction,
+    "hierarchical": HierarchicalCompaction,
     "digest": DigestCompaction,
 }
 """The strategies that come along, by their short names."""
@@ -29,7 +37,7 @@ Dependencies = Mapping[type, object]
 
 def plans_by_cut(strategy: CompactionStrategy) -> bool:
     """Whether the plan says all: where it finds nothing to cut, this strategy finds nothing either."""
-    return isinstance(strategy, SummaryCompaction | DigestCompaction)
+    return isinstance(strategy, SummaryCompaction | HierarchicalCompaction | DigestCompaction)
 
 
 def load_strategy(name: str, dependencies: Dependencies | None = None) -> CompactionStrategy:

@@ -1,18 +1,17 @@
 """`SummaryCompaction`, the default: a model summarises what is folded, recent work stays verbatim."""
 
 import asyncio
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 
 from foldline.context.cut import Cut, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, language_of
 from foldline.context.pairing import paired
-from foldline.context.serialise import labelled_blocks
+from foldline.context.serialise import serialise
 from foldline.context.stubs import clipped
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import is_preamble
-from foldline.llm import LLM, Answer, LLMError, Request, spec_tokens
+from foldline.llm import LLM, Answer, ContextOverflow, LLMError, Request, spec_tokens
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -21,12 +20,18 @@ from foldline.protocol import (
     text_parts,
 )
 
+from .hierarchy import Note, flat, joined, size_of
+from .levels import Levels, Memory
 from .prompts import load_prompt
 from .strategy import CompactionContext, DraftRejected
 from .summary_text import framed, notes_of, unframed, with_appendix
 
-_PROMPT_ROOM = 1_500
-"""Tokens left for instructions and frame beside the conversation in a summary request."""
+_FRAME_TOKENS = 60
+"""Of a summary request: roles and tags, and the line that asks for a repair."""
+_ANSWER_SHARE = 3
+"""The answer takes a third of a small window at most: there must be something to read."""
+_LONGEST_NOTE = 1_000
+"""Tokens of a note on one part of a long conversation at most."""
 ERRS_HIGH = 1.35
 """How far a text may exceed its estimate: unknown models needed up to 1.32 (evaluation.md §7.2)."""
 _REFUSED = frozenset({400, 413, 422})
@@ -36,10 +41,13 @@ _REFUSED = frozenset({400, 413, 422})
 class SummaryCompaction:
     """Folds everything before the cut into one summary; the request of a split turn stays verbatim."""
 
+    def __init__(self) -> None:
+        self._memory = Memory()
+
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = cut_for(ctx)
         if cut is None:
-            return _clipped_only(ctx)
+            return clipped_only(ctx)
         notes = await _cached_notes(ctx, cut) or await self.summarise(ctx, cut)
         previous = "\n\n".join(unframed(message) for message in cut.previous)
         summary = await asyncio.to_thread(
@@ -53,7 +61,7 @@ class SummaryCompaction:
         The earlier summary is always an input (invariant 2): where no whole turn is folded, it is brought
         up to date with the part of the turn instead.
         """
-        writer = Writer(ctx, language_of(ctx.history))
+        writer = Writer(ctx, language_of(ctx.history), memory=self._memory)
         previous = "\n\n".join(notes_of(unframed(message)) for message in cut.previous)
         if not cut.history:
             request = (cut.request,) if cut.request else ()
@@ -85,7 +93,7 @@ async def _cached_notes(ctx: CompactionContext, cut: Cut) -> str | None:
     language = language_of(ctx.history)
     form = "summary-first" if cut.history or cut.previous else "summary-prefix"
     form = "summary-update" if cut.previous else form
-    instructions = "\n\n".join([load_prompt(form, language), *_asides(ctx, language)])
+    instructions = "\n\n".join([load_prompt(form, language), *asides(ctx, language)])
     text = load_prompt("summary-cached", language).replace("{instructions}", instructions)
     before = paired(ctx.history[: cut.position])
     messages = (*before, UserMessage(origin="machine", parts=text_parts(text)))
@@ -105,7 +113,7 @@ async def _cached_notes(ctx: CompactionContext, cut: Cut) -> str | None:
         return None
 
 
-def _asides(ctx: CompactionContext, language: Language) -> list[str]:
+def asides(ctx: CompactionContext, language: Language) -> list[str]:
     """What the reader adds to the instructions: a focus, and what to do better than in the last draft."""
     parts = []
     if ctx.guidance:
@@ -128,7 +136,7 @@ def _movable(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [message for message in messages if not is_preamble(message)]
 
 
-def _clipped_only(ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+def clipped_only(ctx: CompactionContext) -> Sequence[BaseMessage] | None:
     """Where nothing can be cut, a giant result that was seen already may still be clipped."""
     movable = _movable(ctx.history)
     clipped = _clip_giants(ctx, movable)
@@ -144,9 +152,11 @@ def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> lis
 
 
 class Writer:
-    """Asks the model for notes: in chunks where the conversation exceeds its window, one repair a run.
+    """Asks the model for notes, from notes on parts where the conversation exceeds its window; one repair a
+    run.
 
-    `first` and `update` name the prompts: without earlier notes, and to bring them up to date.
+    `first` and `update` name the prompts: without earlier notes, and to bring them up to date. What a
+    `memory` holds of the parts is not asked again.
     """
 
     def __init__(
@@ -156,48 +166,77 @@ class Writer:
         *,
         first: str = "summary-first",
         update: str = "summary-update",
+        memory: Memory | None = None,
+        note_tokens: int | None = None,
     ) -> None:
         self._ctx = ctx
         self._language = language
         self._first = first
         self._update = update
         self._repaired = False
+        self.answer_tokens = min(ctx.max_summary_tokens, ctx.summariser_window // _ANSWER_SHARE)
+        self.levels = Levels(
+            self,
+            memory or Memory(),
+            language,
+            model=ctx.llm.info.id,
+            note_tokens=note_tokens or min(_LONGEST_NOTE, self.answer_tokens // 2),
+            focus=ctx.focus,
+        )
 
     async def update(self, previous: str, messages: Sequence[BaseMessage]) -> str:
-        notes = previous
-        for text in await asyncio.to_thread(self._chunks, messages):
-            notes = await self._ask(text, notes, self._update if notes else self._first)
-        return notes
+        return await self._summarised(self._update if previous else self._first, previous, messages)
 
     async def prefix(self, messages: Sequence[BaseMessage]) -> str:
-        notes = ""
-        for text in await asyncio.to_thread(self._chunks, messages):
-            notes = await self._ask(text, notes, "summary-update" if notes else "summary-prefix")
-        return notes
+        return await self._summarised("summary-prefix", "", messages)
 
-    def _chunks(self, messages: Sequence[BaseMessage]) -> list[str]:
-        """The conversation in pieces that fit the summariser's own window, cut between things said."""
-        ctx = self._ctx
-        window = ctx.summariser_window
-        asides = sum(map(estimate_tokens, _asides(ctx, self._language)))
-        beside = 2 * ctx.max_summary_tokens + _PROMPT_ROOM + asides
-        room = max(window // 4, int((window - beside) / ERRS_HIGH))
-        chunks: list[list[str]] = []
-        left = 0
-        for block in _pieces(labelled_blocks(messages), room):
-            tokens = estimate_tokens(block) + 1
-            if not chunks or tokens > left:
-                chunks.append([])
-                left = room
-            chunks[-1].append(block)
-            left -= tokens
-        return ["\n\n".join(chunk) for chunk in chunks]
+    async def _summarised(self, prompt: str, previous: str, messages: Sequence[BaseMessage]) -> str:
+        instructions = self._instructions(prompt)
+        earlier = await self.within_half(previous, *instructions)
+        room = self.room(*earlier, *instructions)
+        conversation = await asyncio.to_thread(serialise, messages)
+        if not conversation:
+            return previous
+        if estimate_tokens(conversation) <= room:
+            return await self.ask([within_tags("conversation", conversation), *earlier, *instructions])
+        instructions = [load_prompt("in-parts", self._language), *instructions]
+        notes = await self.levels.notes(messages)
+        while True:
+            room = min(self.room(*earlier, *instructions), self.levels.most)
+            few = await self.levels.within(notes, room)
+            try:
+                return await self.ask([within_tags("conversation", joined(few)), *earlier, *instructions])
+            except ContextOverflow:
+                if not self.levels.refused(size_of(few)):
+                    raise
 
-    async def _ask(self, conversation: str, previous: str, prompt: str) -> str:
-        parts = [_within("conversation", conversation)]
-        if previous:
-            parts.append(_within("previous-summary", previous))
-        parts += [load_prompt(prompt, self._language), *_asides(self._ctx, self._language)]
+    async def within_half(self, previous: str, *beside: str) -> list[str]:
+        """The earlier summary as it is sent, where there is one: whole, or merged where it takes more than
+        half of the room beside these texts."""
+        if not previous:
+            return []
+        room = self.room(*beside) // 2
+        if estimate_tokens(previous) > room:
+            merged = await self.levels.within([Note(flat(previous))], room)
+            previous = "\n\n".join(note.text for note in merged)
+        return [within_tags("previous-summary", previous)]
+
+    def _instructions(self, prompt: str) -> list[str]:
+        return [load_prompt(prompt, self._language), *asides(self._ctx, self._language)]
+
+    def room(self, *beside: str) -> int:
+        """Estimated tokens a request has left beside these texts, its answer and its frame."""
+        most = int((self._ctx.summariser_window - self.answer_tokens) / ERRS_HIGH)
+        frame = estimate_tokens(load_prompt("summariser", self._language)) + _FRAME_TOKENS
+        return max(1, most - frame - sum(map(estimate_tokens, beside)))
+
+    async def ask(self, parts: Sequence[str]) -> str:
+        """The answer to a request of these parts.
+
+        Raises:
+            DraftRejected: it cannot be used, and neither can a second one, where that may be asked for.
+            LLMError: the model could not be asked.
+        """
         try:
             return _accepted(await self._send(parts))
         except DraftRejected as rejected:
@@ -206,7 +245,7 @@ class Writer:
             self._repaired = True
             repair = load_prompt("summary-repair", self._language)
             repair = repair.replace("{reason}", str(rejected).rstrip("."))
-            repair = repair.replace("{tokens}", str(self._ctx.max_summary_tokens * 2 // 3))
+            repair = repair.replace("{tokens}", str(self.answer_tokens * 2 // 3))
             return _accepted(await self._send([*parts, repair]))
 
     async def _send(self, parts: Sequence[str]) -> AssistantMessage:
@@ -215,25 +254,14 @@ class Writer:
                 SystemMessage(parts=text_parts(load_prompt("summariser", self._language))),
                 UserMessage(origin="machine", parts=text_parts("\n\n".join(parts))),
             ),
-            max_output=self._ctx.max_summary_tokens,
+            max_output=self.answer_tokens,
         )
         return await answer_of(self._ctx.llm, request)
 
 
-def _within(tag: str, text: str) -> str:
+def within_tags(tag: str, text: str) -> str:
     """The text between its tags, none of which it can close itself: what was read is data."""
     return f"<{tag}>\n{text.replace(f'</{tag}>', f'[/{tag}]')}\n</{tag}>"
-
-
-def _pieces(blocks: Iterable[str], max_tokens: int) -> Iterator[str]:
-    """The blocks, those longer than the room itself in equal parts, each under its label."""
-    for block in blocks:
-        parts = math.ceil(estimate_tokens(block) / max_tokens) or 1
-        length = math.ceil(len(block) / parts) or 1
-        label = block.partition(":")[0]
-        yield block[:length]
-        for start in range(length, len(block), length):
-            yield f"{label}: […] {block[start : start + length]}"
 
 
 async def answer_of(llm: LLM, request: Request) -> AssistantMessage:

@@ -22,7 +22,8 @@ from .prompts import load_prompt
 
 CONSTRAINTS = "standing-constraints"
 LAST_MESSAGES = "last-user-messages"
-_LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files"
+KEPT = "kept-below"
+_LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}"
 
 _SUMMARY = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
 _APPENDIX = re.compile(rf"\n*<({_LISTS})>\n(.*?)\n</\1>", re.DOTALL)

@@ -60,7 +60,7 @@ def find_cut(
     reached. None where that leaves nothing worth folding. A result that no request has carried yet is
     never folded (invariant 7).
     """
-    position = min(_reach(messages, keep_tokens), _unseen_from(messages))
+    position = min(_reach(messages, keep_tokens), unseen_from(messages))
     legal = [place for place in legal_positions(messages, pins) if place <= position]
     cut = cut_at(messages, legal[-1], pins=pins) if legal else None
     return cut if cut is not None and can_pay(cut.folded) else None
@@ -115,8 +115,9 @@ def _reach(messages: Sequence[BaseMessage], keep_tokens: int) -> int:
     return 0
 
 
-def _unseen_from(messages: Sequence[BaseMessage]) -> int:
-    """Where the newest answer stands if results came after it, and no request has carried them yet."""
+def unseen_from(messages: Sequence[BaseMessage]) -> int:
+    """Where the newest answer stands if results came after it, and no request has carried them yet; else the
+    end."""
     for position in range(len(messages) - 1, -1, -1):
         if isinstance(messages[position], AssistantMessage):
             unseen = any(isinstance(message, ToolResultMessage) for message in messages[position:])

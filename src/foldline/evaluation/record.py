@@ -3,8 +3,8 @@
 All figures of a report are computed from these records, none from counters of the code that is measured.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from foldline.protocol import BaseMessage, Compaction
@@ -34,6 +34,9 @@ class Sent:
     """Seconds on the recorded session's clock."""
     answer: int | None = None
     """Index of the recorded answer, for a step."""
+    tools: bool = True
+    """Whether the session's tools were offered: their schemas are then a prefix of the request. `tokens` is
+    without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class Run:
     folds: tuple[Folded, ...]
     last_view: tuple[BaseMessage, ...]
     """The view after the newest message."""
+    clipped: Mapping[int, BaseMessage] = field(default_factory=dict)
+    """By index: results larger than there was room for, as the agent let them in."""
     pins: frozenset[int] = frozenset()
     failures: tuple[str, ...] = ()
     """Folds that were due and failed: sentences."""

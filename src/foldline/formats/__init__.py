@@ -1,7 +1,7 @@
 """Other agents' sessions read into our protocol: detection by content, a reader a format, never a write."""
 
 from .base import ForeignSession
-from .detect import Format
-from .reader import FORMATS, read_foreign
+from .known import FORMATS, Format
+from .reader import read_foreign
 
 __all__ = ["FORMATS", "ForeignSession", "Format", "read_foreign"]

@@ -1,16 +1,13 @@
 """Read any session file there is a reader for."""
 
 from pathlib import Path
-from typing import get_args
 
 from foldline.history import EVENTS, parse_log
 from foldline.protocol import FoldlineError
 
 from .base import ForeignSession
-from .detect import Format, Unreadable, detect
-from .pi import read_pi
-
-FORMATS: tuple[Format, ...] = get_args(Format)
+from .detect import Unreadable, detect
+from .known import FOREIGN, FORMATS
 
 
 def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
@@ -25,16 +22,15 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     if format is not None and format not in FORMATS:
         raise FoldlineError(f"There is no format {format!r}: Foldline reads {_known()}.")
     data = _read(path)
-    found = detect(data)
-    match format or found:
-        case Unreadable(what):
-            raise FoldlineError(f"{path} {what}: Foldline reads {_known()}.")
-        case "pi":
-            return read_pi(data, path)
-        case _:
-            loaded = parse_log(data, path)
-            notes = (f"{loaded.damage}.",) if loaded.damage else ()
-            return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
+    name = format or detect(data)
+    if isinstance(name, Unreadable):
+        raise FoldlineError(f"{path} {name.what}: Foldline reads {_known()}.")
+    for known in FOREIGN:
+        if known.name == name:
+            return known.read(data, path)
+    loaded = parse_log(data, path)
+    notes = (f"{loaded.damage}.",) if loaded.damage else ()
+    return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
 
 
 def _read(path: Path) -> bytes:
@@ -56,4 +52,8 @@ def _read(path: Path) -> bytes:
 
 
 def _known() -> str:
-    return "its own sessions (foldline) and those of pi (pi)"
+    """What there are readers for, in words."""
+    *others, last = (
+        known.title if known.title == known.name else f"{known.title} ({known.name})" for known in FOREIGN
+    )
+    return f"its own sessions (foldline) and those of {', '.join(others)} and {last}"

@@ -15,19 +15,23 @@ from .base import (
     ToolSpec,
     spec_tokens,
 )
+from .embedder import Embedder, NoEmbedder, Vector
 
 __all__ = [
     "LLM",
     "Answer",
     "Chunk",
     "ContextOverflow",
+    "Embedder",
     "LLMError",
     "ModelInfo",
+    "NoEmbedder",
     "Request",
     "RetryChunk",
     "TextChunk",
     "ThinkingChunk",
     "ToolCallChunk",
     "ToolSpec",
+    "Vector",
     "spec_tokens",
 ]

@@ -5,10 +5,19 @@ from urllib.parse import urlsplit
 
 from foldline.protocol import FoldlineError
 
+from .embeddings import OpenAIEmbedder, known_embedding_model
 from .models import DEFAULT_WINDOW, model_info
 from .openai_client import OPENAI_URL, OpenAIChat, is_local
 
-__all__ = ["DEFAULT_WINDOW", "OPENAI_MODEL", "ask_window", "connect", "is_configured", "model_info"]
+__all__ = [
+    "DEFAULT_WINDOW",
+    "OPENAI_MODEL",
+    "ask_window",
+    "connect",
+    "connect_embeddings",
+    "is_configured",
+    "model_info",
+]
 
 OPENAI_MODEL = "gpt-5-mini"
 """Asked at api.openai.com where no model is named: its list begins with models that do not chat."""
@@ -49,6 +58,18 @@ def connect(
     if not named and host == "api.openai.com":
         named = OPENAI_MODEL
     return OpenAIChat(model=named or None, base_url=url, api_key=key, window=window)
+
+
+def connect_embeddings(model: str, environ: Mapping[str, str]) -> OpenAIEmbedder | None:
+    """Embeddings of the server the environment names, by `model` or the one known for that server; None where
+    neither is."""
+    if not is_configured(environ):
+        return None
+    url = _value(environ, "OPENAI_BASE_URL") or OPENAI_URL
+    named = model.strip() or known_embedding_model(url)
+    if not named:
+        return None
+    return OpenAIEmbedder(model=named, base_url=url, api_key=_value(environ, "OPENAI_API_KEY"))
 
 
 async def ask_window(client: OpenAIChat) -> int:

@@ -46,10 +46,10 @@ class ToolCallPart(Record):
     """JSON text exactly as the model wrote it, so that a request repeats it byte for byte."""
 
     def parsed(self) -> dict[str, Any]:
-        """The arguments as a dictionary; empty where they are not a JSON object."""
+        """The arguments as a dictionary; empty where they are not a JSON object, or nested without end."""
         try:
             value = json.loads(self.arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
 

@@ -23,6 +23,7 @@ from foldline.protocol import (
 
 from ..base import Request, ToolSpec
 from .answers import Voice
+from .notes import asks_for_notes, is_notes, notes_on, overview_of
 from .orders import Action, Orders, orders_in
 
 SUMMARY_TOKENS = 2_000
@@ -53,6 +54,7 @@ def reply_to(request: Request, room: int) -> Reply:
 
 _CONVERSATION = re.compile(r"<conversation>\n?(.*)\n?</conversation>", re.DOTALL)
 _PREVIOUS = re.compile(r"<previous-summary>\n?(.*)\n?</previous-summary>", re.DOTALL)
+_PASSAGES = re.compile(r"<passages>\n?(.*?)\n?</passages>", re.DOTALL)
 _FOCUS = re.compile(r"^Additional focus:[ \t]*(.+)$", re.MULTILINE)
 _PREFIX = "## Original Request"
 """Stands in the instructions where the notes are for the first part of a turn that goes on."""
@@ -63,13 +65,17 @@ def _summary(text: str, conversation: re.Match[str], max_tokens: int) -> str:
     after = text[conversation.end() :]
     previous = _PREVIOUS.search(after) or _PREVIOUS.search(text[: conversation.start()])
     instructions = after[previous.end() :] if previous and previous.re is _PREVIOUS else after
-    focus = _FOCUS.search(instructions)
-    notes = digest_conversation(
-        conversation[1],
-        previous[1] if previous else None,
-        focus[1].strip() if focus else None,
-        max_tokens,
-    )
+    found = _FOCUS.search(instructions)
+    focus = found[1].strip() if found else None
+    earlier = previous[1] if previous else None
+    if asks_for_notes(conversation[1]):
+        return notes_on(conversation[1], focus)
+    if is_notes(conversation[1]):
+        passages = _PASSAGES.search(after)
+        quoted = passages[1] if passages else ""
+        notes = overview_of(conversation[1], quoted, earlier, instructions, focus, max_tokens)
+    else:
+        notes = digest_conversation(conversation[1], earlier, focus, max_tokens)
     return _as_prefix(notes) if _PREFIX in instructions else notes
 
 

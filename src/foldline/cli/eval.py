@@ -1,0 +1,181 @@
+"""`foldline eval`: recorded sessions replayed under each strategy; what it costs, and what survives."""
+
+import os
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from foldline.agent.settings import Settings, connect_llm, connect_summariser, known_window
+from foldline.evaluation.arms import RAW, default_arms
+from foldline.evaluation.comparison import Cell, NeverFull, Setup, Subject, compare, messages_to_play
+from foldline.evaluation.figures import Figures
+from foldline.evaluation.judge import Judgement
+from foldline.evaluation.meters import meter_named
+from foldline.evaluation.plot import plotted
+from foldline.evaluation.record import Run
+from foldline.evaluation.recorded import recorded_messages, session_name
+from foldline.evaluation.selftest import self_test
+from foldline.llm import LLM
+from foldline.llm.offline import OFFLINE
+from foldline.llm.prices import Price, price_of, price_table
+from foldline.protocol import FoldlineError, UserMessage
+
+from .arguments import UsageError
+from .asking import confirmed
+from .copying import check_new
+from .eval_judge import judged, say_judgement
+from .eval_report import Report, report_json, say_report
+from .loop import run_async
+from .output import note, say_json
+from .progress import Bar
+from .sources import read_source
+from .windows import settings_here
+
+USUAL_WINDOW = 32_768
+"""Tokens, where nobody says: small enough that most sessions fill it several times."""
+
+
+def run(
+    sources: Sequence[str],
+    strategies: Sequence[str] | None,
+    windows: Sequence[int] | None,
+    model: str | None,
+    tokenizer: str,
+    prices: str | None,
+    plot: str | None,
+    judge: bool,
+    yes: bool,
+    as_json: bool,
+    format_name: str | None,
+) -> int:
+    settings = settings_here(model=model, offline__pace=0)
+    setup = Setup(
+        arms=list(dict.fromkeys([RAW, *(strategies or default_arms())])),
+        windows=list(windows or [USUAL_WINDOW]),
+        meter=meter_named(tokenizer),
+        price=None if prices is None else _price(prices),
+        sizes=settings.budget_settings,
+    )
+    target = Path(plot).expanduser() if plot else None
+    if target is not None:
+        check_new(target)
+    if faults := self_test():
+        raise FoldlineError(f"The instrument failed its own test, so nothing was measured: {faults[0]}")
+    subjects = [_subject(source, format_name) for source in sources]
+    found = run_async(_measure(subjects, setup, settings, judge=judge, yes=yes))
+    report, answers = found.report, found.judgement
+    if as_json:
+        say_json({**report_json(report), "judgement": answers.as_json() if answers else None})
+    else:
+        say_report(report)
+        if answers is not None:
+            say_judgement(answers)
+    if target is not None:
+        _draw(target, found.runs, report.rows)
+    if report.violations:
+        raise FoldlineError(
+            f"A rule that holds for every strategy was broken {len(report.violations)} times, first: "
+            f"{report.violations[0]}"
+        )
+    return 0
+
+
+def _price(model: str) -> Price:
+    found = price_of(model)
+    if found is None:
+        known = ", ".join(price_table().by_model)
+        raise UsageError(f"There is no price for {model}; there is one for {known}.")
+    return found
+
+
+def _subject(source: str, format_name: str | None) -> Subject:
+    found = read_source(source, format_name)
+    history = recorded_messages(found.entries)
+    if not any(isinstance(message, UserMessage) for message in history):
+        raise FoldlineError(f"{source} holds no request of a user: there is nothing to replay.")
+    return Subject(session_name(Path(found.name)), history)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    report: Report
+    runs: Sequence[Run]
+    """Of the first session, to be drawn; of all, where they are judged."""
+    judgement: Judgement | None = None
+
+
+async def _measure(
+    subjects: Sequence[Subject], setup: Setup, settings: Settings, *, judge: bool, yes: bool
+) -> _Found:
+    """What was asked for. A model is asked only where one is configured, and its price agreed to."""
+    llm = connect_llm(settings, os.environ)
+    writer = connect_summariser(settings, os.environ) or llm
+    try:
+        if judge and llm.info.id == OFFLINE:
+            raise FoldlineError("--judge asks a model, and none is configured: name one with -m MODEL.")
+        if writer.info.id != OFFLINE:
+            await known_window(writer)
+            await _confirm_price(subjects, setup, writer, yes=yes)
+            setup = replace(setup, summariser=lambda _window: writer, summarised_by=writer.info.id)
+        found = await _compared(subjects, setup, keep_all=judge)
+        if not judge:
+            return found
+        await known_window(llm)
+        other = writer if writer is not llm else None
+        folded = [run for run in found.runs if run.strategy != RAW]
+        return replace(found, judgement=await judged(folded, setup.meter, llm, other, yes=yes))
+    finally:
+        await llm.aclose()
+        if writer is not llm:
+            await writer.aclose()
+
+
+async def _compared(subjects: Sequence[Subject], setup: Setup, *, keep_all: bool = False) -> _Found:
+    rows: list[Figures] = []
+    never_full: list[NeverFull] = []
+    runs: list[Run] = []
+    with Bar(messages_to_play(subjects, setup)) as bar:
+        async with aclosing(compare(subjects, setup, bar.step)) as cells:
+            async for cell in cells:
+                match cell:
+                    case NeverFull():
+                        never_full.append(cell)
+                    case Cell():
+                        rows.append(cell.figures)
+                        if keep_all or not runs or runs[0].session == cell.run.session:
+                            runs.append(cell.run)
+    return _Found(Report(setup, len(subjects), tuple(rows), tuple(never_full)), runs)
+
+
+async def _confirm_price(subjects: Sequence[Subject], setup: Setup, llm: LLM, *, yes: bool) -> None:
+    """Shows what real summaries will take, as the same comparison with digests took, and asks.
+
+    Raises:
+        FoldlineError: the answer is no, or nobody is there to give one.
+    """
+    if yes:
+        return
+    report = (await _compared(subjects, setup)).report
+    calls = sum(row.cost.aux for row in report.rows)
+    tokens = sum(row.summary_input for row in report.rows)
+    price = price_of(llm.info.id)
+    dollars = f", about ${tokens * price.input / 1e6:.2f} and the answers" if price else ""
+    question = (
+        f"Real summaries by {llm.info.id} take about {calls} calls and {tokens:,} input tokens{dollars}."
+    )
+    if not confirmed(f"{question} Send them?", yes=yes, how="--yes"):
+        raise FoldlineError("Nothing was sent. With -m offline, digests stand in for summaries.")
+
+
+def _draw(target: Path, runs: Sequence[Run], rows: Sequence[Figures]) -> None:
+    if not runs:
+        note(f"no window was ever full: there is nothing to draw, and {target} was not written.")
+        return
+    try:
+        target.write_text(plotted(runs, rows, title="foldline eval"), encoding="utf-8")
+    except OSError as error:
+        raise FoldlineError(
+            f"{target} cannot be written: {(error.strerror or str(error)).lower()}."
+        ) from None
+    note(f"drawn to {target}.")

@@ -1,0 +1,334 @@
+"""The report of `foldline eval`: tables a session and a window each, never a pooled headline."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from math import log2
+
+from foldline.evaluation import atoms
+from foldline.evaluation.arms import RAW
+from foldline.evaluation.comparison import NeverFull, Setup
+from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
+from foldline.evaluation.figures import USUAL, Figures
+from foldline.evaluation.pooled import LEAST_SESSIONS, Difference, difference
+from foldline.evaluation.survival import KINDS, Share
+from foldline.llm.prices import price_table
+from foldline.version import __version__
+
+from .output import Cell, Column, say, say_heading, say_legend, say_table
+
+REFERENCE = "summary"
+"""The strategy that others are held against where several sessions are compared."""
+_SHORT = {"constraint": "rules", "identifier": "names", "command": "cmds"}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that was measured."""
+
+    setup: Setup
+    sessions: int
+    rows: tuple[Figures, ...]
+    never_full: tuple[NeverFull, ...]
+
+    def differences(self) -> list[Difference]:
+        """Against the reference, at each window with sessions enough."""
+        found = []
+        for window in self.setup.windows:
+            rows = [row for row in self.rows if row.window == window]
+            for name in dict.fromkeys(row.strategy for row in rows):
+                if name in (REFERENCE, RAW):
+                    continue
+                for figure, value in _COMPARED.items():
+                    ours = {row.session: value(row) for row in rows if row.strategy == name}
+                    base = {row.session: value(row) for row in rows if row.strategy == REFERENCE}
+                    made = difference(name, f"{figure} at {_k(window)}", ours, base)
+                    found += [made] if made else []
+        return found
+
+    @property
+    def violations(self) -> list[str]:
+        """Of rules that hold for every strategy; not of the run that never folds."""
+        return [
+            f"{row.session}, {row.strategy}, {_k(row.window)}: {violation}"
+            for row in self.rows
+            if row.strategy != RAW
+            for violation in row.violations
+        ]
+
+
+_COMPARED: dict[str, Callable[[Figures], float | None]] = {
+    "cost": lambda row: row.relative[USUAL],
+    "recall": lambda row: row.recall.grounded,
+    "long-range recall": lambda row: row.recall.long_range_grounded,
+}
+
+
+def report_json(report: Report) -> dict[str, object]:
+    setup = report.setup
+    return {
+        "version": __version__,
+        "tokenizer": setup.meter.name,
+        "atoms_version": atoms.VERSION,
+        "summariser": setup.summarised_by,
+        "prices_dated": str(price_table().date),
+        "cache": {
+            "granularity": OPENAI_CACHE.granularity,
+            "minimum": OPENAI_CACHE.minimum,
+            "life_seconds": OPENAI_CACHE.life,
+        },
+        "sessions": report.sessions,
+        "rows": [row.as_json() for row in report.rows],
+        "never_full": [
+            {"session": one.session, "window": one.window, "peak": one.peak} for one in report.never_full
+        ],
+        "differences": [
+            {
+                "strategy": one.strategy, "figure": one.figure, "reference": REFERENCE, "mean": one.mean,
+                "low": one.low, "high": one.high, "sessions": one.sessions,
+            }
+            for one in report.differences()
+        ],
+    }  # fmt: skip
+
+
+# --- for people -------------------------------------------------------------------------------------
+
+
+def say_report(report: Report) -> None:
+    for (session, window), group in groupby(report.rows, key=lambda row: (row.session, row.window)):
+        _say_session(session, window, list(group))
+    for one in report.never_full:
+        say(
+            f"{one.session} · window {_k(one.window)} · never full (its longest request has {_k(one.peak)} "
+            "tokens): nothing to compare"
+        )
+    if len(report.setup.windows) > 1:
+        _say_recall_at_budget(report)
+    _say_differences(report)
+    _say_foot(report)
+
+
+def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
+    say()
+    say_heading(f"{session} · {rows[0].messages} messages · window {_k(window)}")
+    say_table(
+        [Column("strategy"), *_right("folds", "calls", "input", "fresh", "hit", "peak", "mean", "price")],
+        (
+            [
+                _name(row), str(row.folds), str(row.cost.calls), _k(row.cost.input), _k(row.cost.uncached),
+                _percent(row.cost.hit_rate), _k(row.cost.peak), _k(row.cost.mean or 0), _dollars(row.dollars),
+            ]
+            for row in rows
+        ),
+    )  # fmt: skip
+    say()
+    say("cost against raw, by the price of cached input · cold: at .1, nothing cached after a user message")
+    say_table(
+        [Column("strategy"), *_right(*(f"{rho:g}" for rho in RHO_SWEEP), "cold", "e*", "churn")],
+        (
+            [
+                _name(row), *(_relative(row.relative[rho]) for rho in RHO_SWEEP),
+                _relative(row.relative_cold), _steps(row.tolerance), _times(row.churn),
+            ]
+            for row in rows
+        ),
+    )  # fmt: skip
+    say()
+    say("what the recorded answers used next, and what of it their request still held")
+    best = _best(rows)
+    say_table(
+        [
+            Column("strategy"),
+            *_right("recall", "far", "handle", "lost", "refetch", "calls", "rules", "always", "files"),
+        ],
+        (
+            [
+                _name(row),
+                _marked(row, row.recall.grounded, best["recall"]),
+                _marked(row, row.recall.long_range_grounded, best["long-range recall"]),
+                _percent(row.recall.all.share("recoverable")),
+                _percent(row.recall.all.share("lost")),
+                _k(row.recall.refetch_tokens),
+                str(row.recall.refetch_calls),
+                _count(row.survival.constraints),
+                _count(row.survival.constraints_throughout),
+                _count(row.survival.edited_files),
+            ]
+            for row in rows
+        ),
+    )
+    say()
+    say("of the facts of the folded part, the share still in the last view")
+    kinds = [kind for kind in KINDS if any(kind in row.survival.end.by_kind for row in rows)]
+    say_table(
+        [Column("strategy"), *_right("all", *(_SHORT.get(kind, f"{kind}s") for kind in kinds), "per 1k")],
+        (
+            [
+                _name(row),
+                _percent(row.survival.end.facts.value),
+                *(_percent(_value(row.survival.end.by_kind.get(kind))) for kind in kinds),
+                f"{row.survival.end.density or 0:.1f}",
+            ]
+            for row in rows
+        ),
+    )
+    _say_losses(rows)
+
+
+def _best(rows: Sequence[Figures]) -> dict[str, float | None]:
+    folded = [row for row in rows if row.strategy != RAW and row.feasible]
+    values = {
+        name: [made for row in folded if (made := value(row)) is not None]
+        for name, value in _COMPARED.items()
+    }
+    return {name: max(found, default=None) for name, found in values.items()}
+
+
+def _say_losses(rows: Iterable[Figures]) -> None:
+    """What went against a strategy is said in words, so that no table can hide it."""
+    for row in rows:
+        if row.strategy == RAW:
+            if row.over:
+                say(f"raw is infeasible: {row.over} of {row.cost.calls} requests exceed the window.")
+            continue
+        dear = [f"{rho:g}" for rho in RHO_SWEEP if row.relative[rho] >= 1]
+        if dear:
+            say(f"{row.strategy} costs more than sending everything, at cached prices of {', '.join(dear)}.")
+        if row.over:
+            say(f"{row.strategy}: {row.over} requests exceed the window.")
+        other = sum(count for rung, count in row.rungs.items() if rung != "strategy")
+        if other:
+            say(f"{row.strategy}: {other} of {row.folds} folds were made by a later rung of the ladder.")
+        if row.failures:
+            say(f"{row.strategy}: {len(row.failures)} folds failed, the first: {row.failures[0]}")
+
+
+def _say_recall_at_budget(report: Report) -> None:
+    """Recall is compared at equal windows; the mean over doublings is the area under that curve."""
+    windows = sorted(set(report.setup.windows))
+    by_session = groupby(sorted(report.rows, key=lambda row: row.session), key=lambda row: row.session)
+    for session, group in by_session:
+        rows = list(group)
+        if len({row.window for row in rows}) < 2:
+            continue
+        say()
+        say_heading(f"{session} · recall at budget (far recall behind it)")
+        lines = []
+        for name in dict.fromkeys(row.strategy for row in rows if row.strategy != RAW):
+            at = {row.window: row for row in rows if row.strategy == name}
+            cells = [
+                f"{_percent(at[window].recall.grounded)} ({_percent(at[window].recall.long_range_grounded)})"
+                if window in at
+                else "–"
+                for window in windows
+            ]
+            lines.append([name, *cells, _percent(_area(at))])
+        say_table([Column("strategy"), *_right(*map(_k, windows), "area")], lines)
+
+
+def _area(at: dict[int, Figures]) -> float | None:
+    """Under the curve of recall over the logarithm of the window, as a share of the most it could be."""
+    points = [(log2(window), row.recall.grounded or 0.0) for window, row in sorted(at.items())]
+    if len(points) < 2:
+        return None
+    area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
+    return area / (points[-1][0] - points[0][0])
+
+
+def _say_differences(report: Report) -> None:
+    found = report.differences()
+    if not found:
+        return
+    say()
+    say_heading(f"against {REFERENCE}, mean of the differences by session, 95 % interval")
+    say_table(
+        [Column("strategy"), Column("figure"), *_right("mean", "from", "to", "sessions")],
+        (
+            [
+                one.strategy, one.figure, Cell(f"{one.mean:+.3f}", "bold" if one.is_clear else None),
+                f"{one.low:+.3f}", f"{one.high:+.3f}", str(one.sessions),
+            ]
+            for one in found
+        ),
+    )  # fmt: skip
+
+
+def _say_foot(report: Report) -> None:
+    setup = report.setup
+    say()
+    if any(row.is_floor for row in report.rows):
+        say(
+            "* summaries by the offline digest: what a model's would have kept is not known; this is a floor."
+        )
+    cache, few = OPENAI_CACHE, report.sessions < LEAST_SESSIONS
+    facts = [
+        f"tokens by {setup.meter.name}",
+        f"summaries by {setup.summarised_by}",
+        f"prompt cache: blocks of {cache.granularity} from {cache.minimum:,} tokens, {cache.life:.0f} s",
+        f"atoms v{atoms.VERSION}",
+        f"prices of {price_table().date}",
+        f"foldline {__version__}",
+        f"sessions: {report.sessions}" + (f" (no intervals below {LEAST_SESSIONS})" if few else ""),
+    ]
+    say(" · ".join(facts))
+    say_legend(_LEGEND)
+
+
+_LEGEND = """\
+recall   of what answers used of earlier text, the share still in their request
+far      the same where it was last said 20k tokens ago or more
+handle   behind a stub or a clip that opens it again
+refetch  tokens to read again, at the least
+rules    the user's constraints in the last view; always: in every request
+e*       more steps that would cancel the saving (measured by JetBrains: +4 % masking, +20 % summaries)"""
+
+
+# --- cells ------------------------------------------------------------------------------------------
+
+
+def _right(*titles: str) -> list[Column]:
+    return [Column(title, right=True) for title in titles]
+
+
+def _name(row: Figures) -> Cell:
+    return Cell(row.strategy, None if row.feasible else "alert")
+
+
+def _marked(row: Figures, value: float | None, best: float | None) -> Cell:
+    text = _percent(value) + ("*" if row.is_floor else "")
+    return Cell(text, "bold" if value is not None and value == best and row.strategy != RAW else None)
+
+
+def _relative(value: float) -> Cell:
+    return Cell(f"{value:.2f}", "alert" if value > 1 else None)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}%" if value < 0.9995 else "100%"
+
+
+def _value(share: Share | None) -> float | None:
+    return None if share is None else share.value
+
+
+def _count(share: Share) -> str:
+    return f"{share.kept}/{share.of}" if share.of else "–"
+
+
+def _k(tokens: float) -> str:
+    if tokens >= 1_000_000:
+        return f"{tokens / 1_000_000:.2f}M"
+    return f"{tokens / 1_000:.1f}k" if tokens >= 1_000 else f"{tokens:.0f}"
+
+
+def _dollars(value: float | None) -> str:
+    return "–" if value is None else f"${value:.2f}"
+
+
+def _steps(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.0f}"
+
+
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}×"

@@ -1,0 +1,146 @@
+"""`HierarchicalCompaction`: messages are shortened, turns become notes, topics become milestones."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from foldline.context.cut import Cut
+from foldline.context.language import Language, language_of
+from foldline.context.points import Focus
+from foldline.context.serialise import labelled_blocks
+from foldline.context.tokens import estimate_tokens
+from foldline.llm import ContextOverflow
+from foldline.protocol import BaseMessage
+
+from .hierarchy import Note, Record, fitted, joined, overview_in, parsed, size_of
+from .levels import Memory
+from .prompts import load_prompt
+from .shortening import BREVITIES, shortened
+from .strategy import CompactionContext
+from .summary import ERRS_HIGH, Writer, asides, assemble, clipped_only, cut_for, within_tags
+from .summary_text import notes_of, unframed, with_appendix
+from .topics import promotion
+from .turns import parts_of
+
+_OVERVIEW_SHARE = 0.4
+"""Of the summary, what the overview is asked to keep to; milestones and notes of turns have the rest."""
+_NOTE_SHARE, _LEAST_NOTE = 5, 48
+"""One note takes at most this part of the summary, but so many tokens if need be."""
+_PASSAGE_SHARE, _PASSAGE = 4, 160
+"""Of the room beside the notes, what passages about the focus may take at most; and tokens of one of them."""
+
+
+class HierarchicalCompaction:
+    """Folds into an overview, milestones of what lies far back, and a note on each newer turn.
+
+    Each level is made from the one below, once: a later fold reads notes and milestones back from the
+    summary, a draft made again finds them in memory. The request of a split turn stays verbatim.
+    """
+
+    def __init__(self) -> None:
+        self._memory = Memory()
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        cut = cut_for(ctx)
+        if cut is None:
+            return clipped_only(ctx)
+        previous = "\n\n".join(unframed(message) for message in cut.previous)
+        record = await self._record(ctx, cut)
+        summary = await asyncio.to_thread(
+            with_appendix, record.rendered(), cut.folded, previous, ctx.details, ctx.max_summary_tokens
+        )
+        return assemble(ctx, cut, summary)
+
+    async def _record(self, ctx: CompactionContext, cut: Cut) -> Record:
+        limit = int(ctx.max_summary_tokens / ERRS_HIGH)
+        for_overview = int(limit * _OVERVIEW_SHARE)
+        language = language_of(ctx.history)
+        writer = Writer(
+            ctx, language, memory=self._memory, note_tokens=max(_LEAST_NOTE, limit // _NOTE_SHARE)
+        )
+        earlier = [notes_of(unframed(message)) for message in cut.previous]
+        before = _together([parsed(notes) for notes in earlier])
+        request = (cut.request,) if cut.request and cut.prefix else ()
+        folded = (*cut.history, *request, *cut.prefix)
+        new = await writer.levels.notes(folded, after=before.last)
+        grown = replace(before, turns=(*before.turns, *new))
+        promoted = await asyncio.to_thread(promotion, grown, limit - for_overview)
+        milestones = tuple(await writer.levels.milestones(promoted.topics))
+        overview = await _Overview(
+            ctx=ctx,
+            writer=writer,
+            instructions=_instructions(ctx, language, for_overview),
+            earlier="\n\n".join(earlier),
+            new=new,
+            levels=(*milestones, *promoted.turns),
+            folded=folded,
+        ).written()
+        return fitted(Record(overview, milestones, promoted.turns), limit)
+
+
+def _together(records: Sequence[Record]) -> Record:
+    """Several earlier summaries as one; their overviews are written anew."""
+    return Record(
+        milestones=tuple(note for record in records for note in record.milestones),
+        turns=tuple(note for record in records for note in record.turns),
+    )
+
+
+def _instructions(ctx: CompactionContext, language: Language, tokens: int) -> list[str]:
+    """The prompt of an overview, and what the reader adds to it: of an earlier draft only the overview is
+    written again."""
+    draft = ctx.earlier_draft and overview_in(ctx.earlier_draft)
+    prompt = load_prompt("overview", language).replace("{tokens}", str(tokens))
+    return [prompt, *asides(replace(ctx, earlier_draft=draft), language)]
+
+
+@dataclass(frozen=True)
+class _Overview:
+    """The sections over all, from the notes below them and the earlier summary."""
+
+    ctx: CompactionContext
+    writer: Writer
+    instructions: Sequence[str]
+    earlier: str
+    """The earlier summary, whole."""
+    new: Sequence[Note]
+    """On the turns of this fold."""
+    levels: Sequence[Note]
+    """Milestones and notes that stay."""
+    folded: Sequence[BaseMessage]
+
+    async def written(self) -> str:
+        levels = self.writer.levels
+        earlier = await self.writer.within_half(self.earlier, *self.instructions)
+        while True:
+            room = min(self.writer.room(*earlier, *self.instructions), levels.most)
+            told = self.new if size_of(self.new) <= room else self.levels
+            notes = await levels.within(told, room)
+            quoted = await asyncio.to_thread(self._quoted, min(room // _PASSAGE_SHARE, room - size_of(notes)))
+            parts = [within_tags("conversation", joined(notes)), *quoted, *earlier, *self.instructions]
+            try:
+                return overview_in(await self.writer.ask(parts))
+            except ContextOverflow:
+                if not levels.refused(size_of(notes)):
+                    raise
+
+    def _quoted(self, room: int) -> list[str]:
+        """Passages of the folded messages about what the reader asked for: notes made before know nothing
+        of it."""
+        wanted = Focus(" ".join(filter(None, (self.ctx.focus, self.ctx.guidance))))
+        if not wanted:
+            return []
+        passages = [
+            part
+            for message in self.folded
+            for block in labelled_blocks([shortened(message, BREVITIES[0])])
+            for part in parts_of(block, _PASSAGE)
+        ]
+        shares = [wanted.share(passage) for passage in passages]
+        chosen: list[int] = []
+        for place in sorted(range(len(passages)), key=lambda place: (-shares[place], -place)):
+            cost = estimate_tokens(passages[place]) + 1
+            if shares[place] > 0 and cost <= room:
+                chosen.append(place)
+                room -= cost
+        return [within_tags("passages", "\n\n".join(passages[p] for p in sorted(chosen)))] if chosen else []

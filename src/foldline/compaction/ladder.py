@@ -1,0 +1,183 @@
+"""`LadderCompaction`: a summary, a harder one, truncation. One straight line, one log record a run."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from foldline.context.cut import giant_limit
+from foldline.context.stubs import clip, with_text
+from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.context.view import is_preamble
+from foldline.llm import spec_tokens
+from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, UserMessage
+
+from .lighter import ClipGiants, TruncateTurns
+from .strategy import CompactionContext, DraftRejected
+from .summary import SummaryCompaction, cut_for
+
+_log = logging.getLogger("foldline.compaction")
+_log.addHandler(logging.NullHandler())  # what has no handler prints warnings, here onto a drawn screen
+
+View = Sequence[BaseMessage]
+
+
+@dataclass
+class _Run:
+    """How far a run has come."""
+
+    view: View
+    rung: str = "none"
+    failure: FoldlineError | None = None
+
+
+class LadderCompaction:
+    """Compress, then aggressive, then truncate: each is tried once, until the view has room again.
+
+    A view that is no larger than what a fold would leave comes back unchanged. Every summary is made from the
+    messages the run was given, never from another summary of the same run. A rejected draft leads to the next
+    rung; a request that fails (no key, no server, too long) is the engine's to deal with, unless an earlier
+    rung has given a view.
+    """
+
+    async def compact(self, ctx: CompactionContext) -> View | None:
+        with _recorded(ctx) as run:
+            if _is_small(ctx):
+                return None
+            rungs = {"compress": self._compress, "aggressive": self._aggressive, "truncate": self._truncate}
+            if ctx.first_kept_index is not None:
+                rungs = {"compress": self._compress}  # the reader chose what stays
+            for name, rung in rungs.items():
+                try:
+                    shorter = await rung(ctx, run.view)
+                    if shorter is not None:
+                        run.view, run.rung = _smaller(shorter, run.view), name
+                except FoldlineError as failure:
+                    if run.rung == "none" and not isinstance(failure, DraftRejected):
+                        raise
+                    run.failure = failure
+                else:
+                    if _tokens(run.view) <= _room(ctx):
+                        break
+            if run.rung == "none" and run.failure is not None:
+                raise run.failure
+            return run.view if run.rung != "none" else None
+
+    async def _compress(self, ctx: CompactionContext, _: View) -> View | None:
+        """A summary of what lies before the cut, and the recent work."""
+        return await SummaryCompaction().compact(ctx)
+
+    async def _aggressive(self, ctx: CompactionContext, _: View) -> View | None:
+        """A summary of all but the last message; its tool group and the request it works on stay with it.
+
+        None where that is the same cut again.
+        """
+        closer = replace(ctx, keep_recent_tokens=1)
+        if _first_kept(closer) == _first_kept(ctx):
+            return None
+        return await SummaryCompaction().compact(closer)
+
+    async def _truncate(self, ctx: CompactionContext, view: View) -> View | None:
+        """No model: long texts and results lose their middle; where no summary was made, the oldest turns go.
+
+        With a summary they stay: it does not tell what they say.
+        """
+        room = _room(ctx)
+        if _tokens(view) <= room:
+            return None
+        clipped = list(_clipped_texts(ctx, view))
+        now = replace(ctx, history=clipped)
+        now = replace(ctx, history=await ClipGiants().compact(now) or clipped)
+        if not any(message.index == NEW for message in view):
+            now = replace(ctx, history=await TruncateTurns(room).compact(now) or now.history)
+        return now.history if _tokens(now.history) < _tokens(view) else None
+
+
+def _clipped_texts(ctx: CompactionContext, view: View) -> Iterator[BaseMessage]:
+    """The messages; what was said in many words is clipped, but for the last word and the request."""
+    limit = giant_limit(0, ctx.max_context_size)
+    said = [message for message in view if isinstance(message, UserMessage | AssistantMessage)]
+    stays = {message.key for message in (*said[-1:], *_unanswered(said))}
+    long = {message.key for message in said if estimate_tokens(message.text) > limit} - stays
+    for message in view:
+        if message.key in long and message.index not in ctx.pins:
+            yield with_text(message, clip(message.text, limit, message.index))
+        else:
+            yield message
+
+
+def _unanswered(said: View) -> list[BaseMessage]:
+    """The request that is being worked on, if there is one."""
+    for message in reversed(said):
+        if isinstance(message, UserMessage):
+            return [message]
+        if isinstance(message, AssistantMessage) and not message.calls:
+            break
+    return []
+
+
+# --- sizes, in estimated tokens before calibration --------------------------------------------------------
+
+
+def _is_small(ctx: CompactionContext) -> bool:
+    """Whether the view is no larger than what a fold would leave of it, and nothing else calls for one."""
+    due = ctx.token_count + ctx.reserved_context_size >= ctx.max_context_size or ctx.may_clip_unseen
+    if due or ctx.first_kept_index is not None:
+        return False
+    stays = _tokens([m for m in ctx.history if is_preamble(m) or m.index in ctx.pins])
+    return _tokens(ctx.history) <= stays + ctx.keep_recent_tokens + ctx.max_summary_tokens // 2
+
+
+def _room(ctx: CompactionContext) -> int:
+    """What a view may take. As much as is kept verbatim stays free, or the next step would fold again."""
+    threshold = ctx.max_context_size - ctx.reserved_context_size
+    return int(threshold / _scale(ctx)) - _schemas(ctx) - ctx.keep_recent_tokens
+
+
+def _scale(ctx: CompactionContext) -> float:
+    """Tokens as reported usage counts them, for each estimated one."""
+    return max(1, ctx.token_count) / max(1, _schemas(ctx) + _tokens(ctx.history))
+
+
+def _schemas(ctx: CompactionContext) -> int:
+    return sum(map(spec_tokens, ctx.tools))
+
+
+def _tokens(view: View) -> int:
+    return sum(map(message_tokens, view))
+
+
+def _smaller(view: View, before: View) -> View:
+    """The view.
+
+    Raises:
+        DraftRejected: it is not smaller than the one before.
+    """
+    if _tokens(view) >= _tokens(before):
+        raise DraftRejected("The draft of the summary is not smaller than what it replaces.")
+    return view
+
+
+def _first_kept(ctx: CompactionContext) -> int | None:
+    cut = cut_for(ctx)
+    return cut.position if cut else None
+
+
+@contextmanager
+def _recorded(ctx: CompactionContext) -> Iterator[_Run]:
+    """A run, and its one record in the log, however it ends."""
+    run, rung = _Run(ctx.history), "failed"
+    try:
+        yield run
+        rung = run.rung
+    finally:
+        view = ctx.history if rung == "failed" else run.view
+        after = round(_scale(ctx) * (_schemas(ctx) + _tokens(view)))
+        fields = {
+            "tokens_before": ctx.token_count,
+            "tokens_after": after,
+            "ratio": round(after / max(1, ctx.token_count), 3),
+            "message_count": len(ctx.history),
+            "rung": rung,
+        }
+        _log.info("ladder: %s", ", ".join(f"{name} {value}" for name, value in fields.items()), extra=fields)

@@ -1,0 +1,227 @@
+"""What the requests of a run cost, under a model of the provider's prompt cache.
+
+The model is ideal: a prefix that was sent within the cache's life is found, message by message. Real servers
+miss more, above all after a new user message, so that costs are lower bounds (evaluation.md §4).
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+from foldline.llm.prices import Price
+from foldline.protocol import BaseMessage, ThinkingPart, ToolResultMessage, UserMessage
+
+from .per_message import PerMessage
+from .record import Meter, Run, Sent
+
+RHO_SWEEP = (1.0, 0.5, 0.25, 0.1, 0.02)
+"""Price of cached input, as a share of that of fresh input, from servers without a cache to DeepSeek's."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCache:
+    """What a provider's prompt cache does."""
+
+    granularity: int
+    """Tokens a cached prefix is rounded down to a multiple of."""
+    minimum: int
+    """Tokens below which nothing is cached."""
+    life: float = 300.0
+    """Seconds after its last use that a prefix stays."""
+    cold_user_turns: bool = False
+    """Whether nothing is found right after a new user message: the pessimistic arm."""
+
+    def found(self, prefix: int) -> int:
+        """Tokens served from the cache, of a prefix that was sent before."""
+        return prefix // self.granularity * self.granularity if prefix >= self.minimum else 0
+
+
+OPENAI_CACHE = PromptCache(granularity=128, minimum=1_024)
+"""As documented for the models before gpt-5.6."""
+DEEPSEEK_CACHE = PromptCache(granularity=64, minimum=64)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Prices as multiples of that of fresh input."""
+
+    rho: float
+    """Of cached input."""
+    w: float = 1.0
+    """Of input that is written to the cache."""
+    omega: float = 5.0
+    """Of output."""
+
+    @classmethod
+    def of(cls, price: Price) -> "Rates":
+        return cls(price.cached_ratio, price.write, price.output_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Tokens of all requests of one run."""
+
+    input: int
+    uncached: int
+    output: int
+    calls: int
+    aux: int
+    """Calls that were no steps: summaries."""
+    peak: int
+    """The longest request's input."""
+
+    @property
+    def cached(self) -> int:
+        return self.input - self.uncached
+
+    @property
+    def steps(self) -> int:
+        return self.calls - self.aux
+
+    @property
+    def hit_rate(self) -> float | None:
+        """None where nothing was sent."""
+        return self.cached / self.input if self.input else None
+
+    @property
+    def mean(self) -> float | None:
+        return self.input / self.calls if self.calls else None
+
+    def equivalent(self, rates: Rates) -> float:
+        """E: the cost in tokens of fresh input."""
+        return rates.w * self.uncached + rates.rho * self.cached + rates.omega * self.output
+
+    def dollars(self, price: Price) -> float:
+        return self.equivalent(Rates.of(price)) * price.input / 1_000_000
+
+
+def cost(run: Run, meter: Meter, cache: PromptCache = OPENAI_CACHE, *, tools: int = 0) -> Cost:
+    """What a run costs. `tools` are the tokens of the tool schemas, which open each request that has them."""
+    sizes = [sent.tokens + (tools if sent.tools else 0) for sent in run.requests]
+    prefixes = cached_prefixes(run.requests, meter, cache, tools=tools)
+    uncached = (size - cache.found(min(size, prefix)) for size, prefix in zip(sizes, prefixes, strict=True))
+    return Cost(
+        input=sum(sizes),
+        uncached=sum(uncached),
+        output=sum(sent.output for sent in run.requests),
+        calls=len(sizes),
+        aux=sum(sent.kind != "step" for sent in run.requests),
+        peak=max(sizes, default=0),
+    )
+
+
+# -- the prompt cache ------------------------------------------------------------------------------
+
+
+def cached_prefixes(
+    requests: Sequence[Sent], meter: Meter, cache: PromptCache, *, tools: int = 0
+) -> Iterator[int]:
+    """For each request the longest prefix, in tokens, that it shares with an earlier one in the cache.
+
+    All requests are laid into one tree, a branch for each different next message. A branch lives as long as
+    the last request through it is young enough.
+    """
+    tokens = PerMessage(meter.tokens)
+    number = PerMessage(_Numbers())
+    branches: dict[tuple[int, int], int] = {}
+    depth = [0, tools]  # tokens from the root to each node: the two roots are the first
+    last_use = [float("-inf")] * len(depth)
+    for sent in requests:
+        node = _WITH_TOOLS if sent.tools else _WITHOUT_TOOLS
+        is_warm = not (cache.cold_user_turns and _opens_turn(sent)) and sent.at - last_use[node] <= cache.life
+        shared = depth[node] if is_warm else 0
+        last_use[node] = sent.at
+        for message in sent.messages:
+            branch = (node, number(message))
+            following = branches.get(branch)
+            if following is None:
+                is_warm = False
+                following = branches[branch] = len(depth)
+                depth.append(depth[node] + tokens(message))
+                last_use.append(sent.at)
+            elif is_warm and sent.at - last_use[following] <= cache.life:
+                shared = depth[following]
+            else:
+                is_warm = False
+            last_use[following] = sent.at
+            node = following
+        yield shared
+
+
+_WITHOUT_TOOLS, _WITH_TOOLS = 0, 1
+"""The two roots of the tree: tool schemas are sent before all messages, if at all."""
+
+
+class _Numbers:
+    """A number for each message, the same for messages that are sent as the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, int] = {}
+
+    def __call__(self, message: BaseMessage) -> int:
+        return self._known.setdefault(as_sent(message), len(self._known))
+
+
+def as_sent(message: BaseMessage) -> Hashable:
+    """What a server sees of a message; thinking, as most of them, it does not get back."""
+    parts = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
+    match message:
+        case ToolResultMessage():
+            return message.type, message.call_id, parts
+        case UserMessage():
+            return message.type, message.origin, parts
+        case _:
+            return message.type, parts
+
+
+def _opens_turn(sent: Sent) -> bool:
+    return sent.kind == "step" and isinstance(sent.messages[-1] if sent.messages else None, UserMessage)
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+
+def churn(folded: Cost, raw: Cost) -> float | None:
+    """Uncached tokens as a multiple of the raw session's: far above 1 where prefixes change all the time."""
+    return folded.uncached / raw.uncached if raw.uncached else None
+
+
+def elongation_tolerance(folded: Cost, raw: Cost, rates: Rates) -> float | None:
+    """How many more steps of the same mean cost would cancel the saving; negative where there is none.
+
+    For scale: JetBrains measured 4 % more steps under masking, 20 % under summaries (evaluation.md §1.3).
+    """
+    spent = folded.equivalent(rates)
+    return (raw.equivalent(rates) - spent) / (spent / folded.steps) if spent and folded.steps else None
+
+
+@dataclass(frozen=True, slots=True)
+class OneFold:
+    """The lengths, in tokens, that decide from which request on one compaction has paid for itself."""
+
+    before: int
+    after: int
+    prefix: int
+    """What the views before and after share at their beginning."""
+    summary: int
+    """Output of the summary."""
+    folded: int
+    """The span that is summarised."""
+    instruction: int = 0
+    """What the cache-aligned form adds to the ordinary request."""
+
+    def break_even(self, rates: Rates, *, aligned: bool) -> float | None:
+        """n*: requests after which it costs less than going on. None where it never does.
+
+        `aligned` summaries are the ordinary request with one instruction more, which finds its prefix in the
+        cache; others send the span in a prompt of their own.
+        """
+        asked = rates.rho * self.before + self.instruction if aligned else self.folded
+        written = rates.omega * self.summary + (rates.w - rates.rho) * (self.after - self.prefix)
+        saved = rates.rho * (self.before - self.after)
+        return (asked + written) / saved if saved > 0 else None
+
+
+def least_hidden(behind: float, rho: float) -> float:
+    """The tokens that hiding one result on every call must save to pay for the `behind` tokens that stand
+    after it and are sent afresh (d(1-rho)/rho)."""
+    return behind * (1 - rho) / rho

@@ -1,0 +1,189 @@
+"""The figures of one run: what it cost, what was there when it was needed, what survives, what broke."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from foldline.llm.prices import Price
+from foldline.protocol import BaseMessage
+
+from .cost import (
+    OPENAI_CACHE,
+    RHO_SWEEP,
+    Cost,
+    PromptCache,
+    Rates,
+    churn,
+    cost,
+    elongation_tolerance,
+)
+from .recall import Needs, Recall, needs, recall
+from .record import Meter, Run
+from .safety import violations
+from .survival import Known, Share, Survival, survival
+
+USUAL = 0.1
+"""The price of cached input that tables show, as a share of fresh input: OpenAI's, Anthropic's, Kimi K3's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """How a session is measured, the same for all its runs. Made once a session."""
+
+    meter: Meter
+    price: Price | None
+    needs: Needs
+    known: Known
+    raw: Cost
+    """Of the run that never folds: what costs are relative to."""
+    raw_cold: Cost
+    cache: PromptCache = OPENAI_CACHE
+
+    @property
+    def cold(self) -> PromptCache:
+        """The pessimistic cache: nothing is found right after a new user message."""
+        return replace(self.cache, cold_user_turns=True)
+
+
+def instrument_for(
+    history: Sequence[BaseMessage], raw: Run, meter: Meter, price: Price | None = None
+) -> Instrument:
+    cold = replace(OPENAI_CACHE, cold_user_turns=True)
+    return Instrument(
+        meter=meter,
+        price=price,
+        needs=needs(history, meter),
+        known=Known(history, meter),
+        raw=cost(raw, meter),
+        raw_cold=cost(raw, meter, cold),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One row of a report: one session, one strategy, one window."""
+
+    session: str
+    strategy: str
+    window: int
+    summariser: str
+    messages: int
+    folds: int
+    rungs: Mapping[str, int]
+    """By which rung of the failure ladder the folds were made."""
+    cost: Cost
+    summary_input: int
+    """Input tokens of the summary requests."""
+    dollars: float | None
+    relative: Mapping[float, float]
+    """Cost as a multiple of the raw session's, by the price ratio of cached input."""
+    relative_cold: float
+    """The same at `USUAL`, with a cache that is cold after each user message."""
+    churn: float | None
+    tolerance: float | None
+    """e*: so many more steps would cancel the saving; negative where there is none."""
+    recall: Recall
+    survival: Survival
+    over: int
+    """Requests longer than the window: a server would have refused them."""
+    violations: tuple[str, ...]
+    failures: tuple[str, ...]
+
+    @property
+    def feasible(self) -> bool:
+        return self.over == 0
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether an extract stood in for a model's summaries: what they would have kept is not known."""
+        return self.cost.aux > 0 and self.summariser == "digest"
+
+    @property
+    def refetch_adjusted(self) -> int:
+        """Input tokens, and those to read again at the least."""
+        return self.cost.input + self.recall.refetch_tokens
+
+    def as_json(self) -> dict[str, object]:
+        cost, recall, survival = self.cost, self.recall, self.survival
+        return {
+            "session": self.session,
+            "strategy": self.strategy,
+            "window": self.window,
+            "summariser": self.summariser,
+            "floor": self.is_floor,
+            "feasible": self.feasible,
+            "requests_over_window": self.over,
+            "messages": self.messages,
+            "compactions": self.folds,
+            "rungs": dict(self.rungs),
+            "model_calls": cost.calls,
+            "summary_calls": cost.aux,
+            "input_tokens": cost.input,
+            "uncached_tokens": cost.uncached,
+            "output_tokens": cost.output,
+            "cache_hit_rate": cost.hit_rate,
+            "peak_view": cost.peak,
+            "mean_view": cost.mean,
+            "dollars": self.dollars,
+            "cost_relative_to_raw": {str(rho): value for rho, value in self.relative.items()},
+            "cost_relative_to_raw_cold_user_turns": self.relative_cold,
+            "cache_churn": self.churn,
+            "elongation_tolerance": self.tolerance,
+            "grounded_recall": recall.grounded,
+            "long_range_recall": recall.long_range_grounded,
+            "needs": recall.all.needs,
+            "long_range_needs": recall.long_range.needs,
+            "states": {
+                "retained": recall.all.retained,
+                "recoverable": recall.all.recoverable,
+                "lost": recall.all.lost,
+            },
+            "recall_by_kind": {kind: tally.share("retained") for kind, tally in recall.by_kind.items()},
+            "refetch_tokens": recall.refetch_tokens,
+            "refetch_calls": recall.refetch_calls,
+            "refetch_adjusted_input": self.refetch_adjusted,
+            "survival": survival.end.facts.value,
+            "survival_by_kind": {kind: share.value for kind, share in survival.end.by_kind.items()},
+            "survival_per_1000_tokens": survival.end.density,
+            "survival_after_each_fold": [at.facts.value for at in survival.folds],
+            "constraints_at_end": _counted(survival.constraints),
+            "constraints_throughout": _counted(survival.constraints_throughout),
+            "pins_throughout": _counted(survival.pins_throughout),
+            "todos_at_end": _counted(survival.todos),
+            "edited_files_at_end": _counted(survival.edited_files),
+            "violations": list(self.violations),
+            "failures": list(self.failures),
+        }
+
+
+def figures(run: Run, instrument: Instrument) -> Figures:
+    """All figures of a run."""
+    meter, raw = instrument.meter, instrument.raw
+    spent = cost(run, meter, instrument.cache)
+    cold = cost(run, meter, instrument.cold)
+    usual = Rates(USUAL)
+    return Figures(
+        session=run.session,
+        strategy=run.strategy,
+        window=run.window,
+        summariser=run.summariser,
+        messages=len(run.history),
+        folds=len(run.folds),
+        rungs=Counter(fold.entry.rung for fold in run.folds),
+        cost=spent,
+        summary_input=sum(sent.tokens for sent in run.requests if sent.kind == "summary"),
+        dollars=None if instrument.price is None else spent.dollars(instrument.price),
+        relative={rho: spent.equivalent(Rates(rho)) / raw.equivalent(Rates(rho)) for rho in RHO_SWEEP},
+        relative_cold=cold.equivalent(usual) / instrument.raw_cold.equivalent(usual),
+        churn=churn(spent, raw),
+        tolerance=elongation_tolerance(spent, raw, usual),
+        recall=recall(run, instrument.needs),
+        survival=survival(run, instrument.known),
+        over=sum(sent.tokens > run.window for sent in run.requests),
+        violations=tuple(violations(run, meter)),
+        failures=run.failures,
+    )
+
+
+def _counted(share: Share) -> dict[str, int]:
+    return {"kept": share.kept, "of": share.of}

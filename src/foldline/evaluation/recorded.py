@@ -1,0 +1,43 @@
+"""A recorded session as a replay takes it: its messages in order, numbered the same for every strategy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from foldline.context.projection import project
+from foldline.protocol import AssistantMessage, BaseMessage, Entry, UserMessage
+
+STRIDE = 8
+"""Between the indices of two recorded messages there is room for the markers of any strategy."""
+
+
+def recorded_messages(entries: Sequence[Entry]) -> tuple[BaseMessage, ...]:
+    """The messages a replay plays again: all that the session went on from, its own folds left out.
+
+    What was taken back by a rewind is no part of it. Usage is that of another view, and is dropped.
+    """
+    projection = project(entries)
+    said = [
+        entry
+        for entry in entries
+        if isinstance(entry, BaseMessage) and projection.fate(entry.index).kind not in ("reverted", "aside")
+    ]
+    opening = next((at for at, message in enumerate(said) if isinstance(message, UserMessage)), len(said))
+    kept = [message for at, message in enumerate(said) if at > opening or not _is_answer(message)]
+    return tuple(
+        message.model_copy(update={"index": STRIDE * (at + 1), **_forgotten(message)})
+        for at, message in enumerate(kept)
+    )
+
+
+def _is_answer(message: BaseMessage) -> bool:
+    """Whether it answers a request: before the first one there is nothing to answer."""
+    return message.type in ("assistant", "tool_result")
+
+
+def _forgotten(message: BaseMessage) -> dict[str, object]:
+    return {"usage": None, "model": None} if isinstance(message, AssistantMessage) else {}
+
+
+def session_name(path: Path) -> str:
+    """What a report calls a session."""
+    return path.parent.name if path.name == "events.jsonl" else path.name.split(".", 1)[0]

@@ -1,0 +1,316 @@
+"""A recorded session played again, step by step, through the agent's own folding, under one strategy.
+
+Teacher-forced: every answer is the recorded one, whatever the view holds. So it measures what a strategy
+costs and what it keeps, and not how an agent would have gone on from there (evaluation.md §5.8).
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from foldline.agent.desk import Desk
+from foldline.agent.fold import Wanted, fold
+from foldline.agent.room import phase_is_due, why_not_by_itself
+from foldline.compaction import CompactionStrategy
+from foldline.context.budget import BudgetSettings
+from foldline.context.pairing import paired
+from foldline.context.stubs import clip, with_text
+from foldline.context.todos import newly_completed
+from foldline.context.tokens import message_tokens
+from foldline.history import Session
+from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Compaction,
+    Entry,
+    FoldlineError,
+    Reason,
+    RequestRecord,
+    SessionHeader,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    events,
+)
+
+from .record import Folded, Meter, Run, Sent
+
+STEP_SECONDS = 10.0
+"""Between two messages of a session that recorded no times."""
+UNLIMITED = 100_000_000
+"""The window of a run that never folds."""
+
+Sizes = Callable[[int, str], BudgetSettings]
+Progress = Callable[[int], None]
+"""Told how many of the recorded messages have been played."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One of the ways that are compared."""
+
+    name: str
+    strategy: CompactionStrategy | None
+    """None: the whole history is sent each time."""
+
+
+async def replay(
+    history: Sequence[BaseMessage],
+    arm: Arm,
+    *,
+    session: str,
+    window: int,
+    summariser: LLM,
+    summarised_by: str,
+    meter: Meter,
+    sizes: Sizes = lambda *_: BudgetSettings(),
+    progress: Progress = lambda _: None,
+) -> Run:
+    """What this arm would have sent and folded, had it held the recorded session (`recorded_messages`).
+
+    The window is that of the session's model, whose part the summariser plays; in tokens. `sizes` are those a
+    user set, given a window and a model.
+
+    Raises:
+        LLMError: the summariser cannot be asked at all (a wrong key, no such model): no figure would hold.
+    """
+    player = _Player(history, arm, window, summariser, meter, sizes)
+    for played, message in enumerate(history, start=1):
+        await player.play(message)
+        progress(played)
+    return player.run(session, summarised_by)
+
+
+class _Tape(Session):
+    """A session in memory. Recorded messages keep their index and their time; markers get the next one."""
+
+    def __init__(self, on_fold: Callable[[Compaction, tuple[BaseMessage, ...]], None]) -> None:
+        now = datetime.now(UTC)
+        super().__init__(SessionHeader(id="replay", created_at=now, cwd="/"))
+        self._on_fold = on_fold
+
+    async def append(self, *entries: Entry, durable: bool = False) -> list[Entry]:
+        appended = []
+        for entry in entries:
+            index = entry.index if isinstance(entry, BaseMessage) else self.projection.last_index + 1
+            numbered = entry.model_copy(update={"index": index})
+            before = self.view if isinstance(entry, Compaction) else ()
+            self._take(numbered)
+            if isinstance(numbered, Compaction):
+                self._on_fold(numbered, before)
+            appended.append(numbered)
+        return appended
+
+    @property
+    def view(self) -> tuple[BaseMessage, ...]:
+        return tuple(item.message for item in self.projection.view)
+
+
+@dataclass
+class _Listener:
+    """The summariser, overheard: as itself, or as the session's model, whose window may be another."""
+
+    llm: LLM
+    window: int
+    heard: Callable[[Request, AssistantMessage], None]
+
+    @property
+    def info(self) -> ModelInfo:
+        return replace(self.llm.info, window=self.window)
+
+    @property
+    def dialect(self) -> str:
+        return self.llm.dialect
+
+    async def prepare(self) -> ModelInfo:
+        await self.llm.prepare()
+        return self.info
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        async with aclosing(self.llm.stream(request)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, Answer):
+                    self.heard(request, chunk.message)
+                yield chunk
+
+    async def aclose(self) -> None:
+        await self.llm.aclose()
+
+
+@dataclass
+class _Player:
+    history: Sequence[BaseMessage]
+    arm: Arm
+    window: int
+    summariser: LLM
+    meter: Meter
+    sizes: Sizes
+    requests: list[Sent] = field(default_factory=list)
+    folds: list[Folded] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    clipped: dict[int, BaseMessage] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tape = _Tape(self._folded)
+        self.clock = 0.0
+        self.newest: BaseMessage | None = None
+        self._summaries = 0
+        self._lengths: dict[int, tuple[BaseMessage, int]] = {}
+        limit = self.window if self.arm.strategy else UNLIMITED
+        llm, writer = (
+            _Listener(self.summariser, window, self._heard_summary)
+            for window in (limit, min(limit, self.summariser.info.window))
+        )
+        self.desk = Desk(
+            session=self.tape,
+            llm=llm,
+            summary_llm=writer,
+            tools=(),
+            emit=self._emitted,
+            budget_settings=self.sizes,
+        )
+        if self.arm.strategy is None:
+            self.desk.mode = "off"
+        else:
+            self.desk.strategy = self.arm.strategy
+
+    # --- one message ------------------------------------------------------------------------------
+
+    async def play(self, message: BaseMessage) -> None:
+        match message:
+            case UserMessage():
+                await self._before_a_prompt(message)
+                await self.tape.append(message)
+            case AssistantMessage():
+                await self._step(message)
+            case ToolResultMessage():
+                await self.tape.append(self._narrowed(message))
+            case _:
+                await self.tape.append(message)
+        self._tell_time(message)
+        self.newest = message
+
+    async def _before_a_prompt(self, message: UserMessage) -> None:
+        if phase_is_due(self.desk) and why_not_by_itself(self.desk) is None:
+            await self._fold("phase")
+        if self.desk.is_full([message]):
+            await self._fold("threshold", pending=message_tokens(message))
+
+    async def _step(self, answer: AssistantMessage) -> None:
+        desk = self.desk
+        if isinstance(self.newest, ToolResultMessage):
+            if desk.is_full():
+                await self._fold("threshold")
+            elif newly_completed(self.tape.entries) and phase_is_due(desk):
+                await self._fold("phase")
+        messages = await self._sent()
+        length = sum(map(self._length, messages))
+        usage = Usage(input=length, cached=self._shared(messages), output=self._length(answer))
+        record = RequestRecord(
+            digest="",
+            model=desk.llm.info.id,
+            dialect=desk.llm.dialect,
+            after=desk.projection.last_index,
+            view_items=len(messages),
+            estimated=desk.projection.sent,
+            usage=usage,
+        )
+        self.requests.append(Sent("step", messages, length, usage.output, self.clock, answer.index))
+        said = answer.model_copy(update={"usage": usage, "model": desk.llm.info.id})
+        await self.tape.append(said, record)
+
+    async def _sent(self) -> tuple[BaseMessage, ...]:
+        """The request as it leaves: where it is longer than the window, the server refuses it first."""
+        messages = tuple(paired(self.tape.view))
+        while self.arm.strategy and sum(map(self._length, messages)) > self.window:
+            known = len(self.folds)
+            await self._fold("overflow")
+            messages = tuple(paired(self.tape.view))
+            if len(self.folds) == known:
+                break
+        return messages
+
+    def _narrowed(self, result: ToolResultMessage) -> ToolResultMessage:
+        """A fresh result as this agent lets it in: a group must fit beside what a fold leaves."""
+        if self.arm.strategy is None:
+            return result
+        group = self.desk.projection.group(self.newest.index) if self.newest else ()
+        taken = sum(
+            message_tokens(item.message)
+            for item in reversed(self.tape.projection.view[-len(group) - 1 :])
+            if isinstance(item.message, ToolResultMessage) and item.index in group
+        )
+        room = max(256, self.desk.room_for_results() - taken)
+        if message_tokens(result) <= room:
+            return result
+        short = with_text(result, clip(result.text, room, result.index))
+        self.clipped[result.index] = short
+        return short
+
+    # --- folding ----------------------------------------------------------------------------------
+
+    async def _fold(self, reason: Reason, *, pending: int = 0) -> None:
+        """As the agent does; where it stops doing so by itself, its user is taken to say "fold now"."""
+        if self.arm.strategy is None:
+            return
+        asked = "manual" if reason == "threshold" and why_not_by_itself(self.desk) else reason
+        self._summaries = 0
+        with suppress(FoldlineError):  # noted by `_emitted`
+            await fold(self.desk, Wanted(asked, pending=pending, will_retry=reason == "overflow"))
+
+    def _folded(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
+        after = self.tape.view
+        self.folds.append(Folded(entry, before, after, len(self.requests), self._summaries))
+
+    def _emitted(self, event: events.Event) -> None:
+        if isinstance(event, events.CompactionEnd) and event.error:
+            self.failures.append(event.error)
+
+    def _heard_summary(self, request: Request, answer: AssistantMessage) -> None:
+        messages = tuple(request.messages)
+        length = sum(map(self._length, messages))
+        # The cache-preserving form is the ordinary request and one instruction more: it has the tools, too.
+        goes_on = messages[:1] == self.tape.view[:1]
+        self._summaries += 1
+        self.requests.append(
+            Sent("summary", messages, length, self._length(answer), self.clock, tools=goes_on)
+        )
+
+    # --- measuring --------------------------------------------------------------------------------
+
+    def _length(self, message: BaseMessage) -> int:
+        """Each message is measured once: views share them."""
+        known = self._lengths.get(id(message))
+        if known is None or known[0] is not message:
+            known = self._lengths[id(message)] = (message, self.meter.tokens(message))
+        return known[1]
+
+    def _shared(self, messages: Sequence[BaseMessage]) -> int:
+        """What a prefix cache would report: that a provider has one is all that folding asks for."""
+        before = next((sent.messages for sent in reversed(self.requests) if sent.kind == "step"), ())
+        shared = 0
+        for earlier, now in zip(before, messages, strict=False):
+            if earlier is not now:
+                break
+            shared += self._length(now)
+        return shared
+
+    def _tell_time(self, message: BaseMessage) -> None:
+        recorded = message.at.timestamp() if message.at else self.clock + STEP_SECONDS
+        self.clock = max(self.clock, recorded)
+
+    def run(self, session: str, summarised_by: str) -> Run:
+        return Run(
+            session=session,
+            strategy=self.arm.name,
+            window=self.window,
+            summariser=summarised_by,
+            history=tuple(self.history),
+            requests=tuple(self.requests),
+            folds=tuple(self.folds),
+            last_view=self.tape.view,
+            clipped=self.clipped,
+            failures=tuple(self.failures),
+        )

@@ -1,0 +1,182 @@
+"""What must hold of every request a server gets and of every fold (evaluation.md §3.3), as sentences on what
+does not.
+
+W1 window, P1 to P7 pairing, C3 pins, K1 stable prefix, T1 fresh messages, T2 whole batches, E2 smaller views.
+P8, reasoning that must come back, is not modelled: the records hold no dialect. P5 cannot fail: the calls of
+an answer without any are not sent at all.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import is_
+
+from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
+
+from .cost import as_sent
+from .per_message import PerMessage
+from .record import Folded, Meter, Run, Sent
+from .wire import on_the_wire, pairing_faults
+
+FRESH_SHARE = 4
+"""Results that no request has carried yet may come clipped where together they are more than this part of the
+window, with the way to recall the rest (DESIGN §5.7)."""
+
+
+def violations(run: Run, meter: Meter, *, reserved: int = 0, tools: int = 0) -> list[str]:
+    """Every violation of a run; one that later requests repeat is told once.
+
+    `reserved` tokens are kept free for a step's answer, `tools` are those of the tool schemas.
+    """
+    check = _Check(run, PerMessage(meter.tokens), reserved, tools)
+    repeated: dict[tuple[str, str], list[str]] = {}
+    for fault in check.all():
+        repeated.setdefault((fault.rule, fault.what), []).append(fault.where)
+    return [f"{rule}, {_places(places)}: {what}" for (rule, what), places in repeated.items()]
+
+
+def _places(places: Sequence[str]) -> str:
+    more = len(places) - 1
+    return f"{places[0]} and {more} later one{'' if more == 1 else 's'}" if more else places[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    rule: str
+    where: str
+    what: str
+
+
+_Shown = Mapping[int, BaseMessage]
+"""The messages of a request, by index."""
+
+
+class _Check:
+    """The rules, each a method that names its faults."""
+
+    def __init__(self, run: Run, tokens: PerMessage[int], reserved: int, tools: int) -> None:
+        self.run = run
+        self.tokens = tokens
+        self.reserved = reserved
+        self.tools = tools
+        self.positions = {message.index: at for at, message in enumerate(run.history)}
+        self.pins = [message for message in run.history if message.index in run.pins]
+        self.wire = PerMessage(on_the_wire)
+
+    def all(self) -> Iterator[_Fault]:
+        for number, sent in enumerate(self.run.requests, start=1):
+            where = f"request {number}"
+            yield from self.window(sent, where)
+            for rule, what in pairing_faults(map(self.wire, sent.messages)):
+                yield _Fault(rule, where, what)
+            if sent.kind == "step" and sent.answer in self.positions:
+                # From the end: the stated result of a call without one has its caller's index.
+                shown = {message.index: message for message in reversed(sent.messages)}
+                yield from self.pins_verbatim(sent.answer, shown, where)
+                yield from self.fresh_verbatim(sent.answer, shown, where)
+        yield from self.stable_prefix()
+        for number, fold in enumerate(self.run.folds, start=1):
+            where = f"fold {number} (after request {fold.requests})"
+            yield from self.whole_batches(fold, where)
+            yield from self.smaller(fold, where)
+
+    def window(self, sent: Sent, where: str) -> Iterator[_Fault]:
+        """W1: input and answer fit. A summary's answer is known, so that nothing is reserved for it."""
+        takes = sent.tokens + (self.tools if sent.tools else 0)
+        output = self.reserved if sent.kind == "step" else sent.output
+        if self.run.window and takes + output > self.run.window:
+            what = f"a {sent.kind} does not fit the window of {self.run.window:,} tokens"
+            yield _Fault("W1", where, what)
+
+    def pins_verbatim(self, answer: int, shown: _Shown, where: str) -> Iterator[_Fault]:
+        """C3: pins are in every request after they were said."""
+        for pin in self.pins:
+            if pin.index < answer and not _verbatim(pin, shown):
+                yield _Fault("C3", where, f"pinned entry {pin.index} is not there word for word")
+
+    def fresh_verbatim(self, answer: int, shown: _Shown, where: str) -> Iterator[_Fault]:
+        """T1: the newest user message of the turn, and the calls and results that no request has carried."""
+        upto = self.positions[answer]
+        request = _unanswered(self.run.history[:upto])
+        if request is not None and not _verbatim(request, shown):
+            yield _Fault("T1", where, f"the user message in entry {request.index} is not there word for word")
+        batch = _newest_batch(self.run.history[:upto])
+        large = 0 < self.run.window < FRESH_SHARE * sum(map(self.tokens, batch))
+        for message in (self.run.clipped.get(message.index, message) for message in batch):
+            if not _verbatim(message, shown) and not (large and _is_clipped(message, shown)):
+                yield _Fault("T1", where, f"fresh entry {message.index} is not there word for word")
+
+    def stable_prefix(self) -> Iterator[_Fault]:
+        """K1: between two folds, each step's request goes on from the one before."""
+        folded_after = {fold.requests for fold in self.run.folds}
+        steps = [(number, sent) for number, sent in enumerate(self.run.requests, 1) if sent.kind == "step"]
+        for (before, earlier), (number, later) in pairwise(steps):
+            if any(count in folded_after for count in range(before, number)):
+                continue
+            at = _first_difference(earlier.messages, later.messages)
+            if at is not None:
+                what = f"it does not go on from the step before: message {at + 1} is another"
+                yield _Fault("K1", f"request {number}", what)
+
+    def whole_batches(self, fold: Folded, where: str) -> Iterator[_Fault]:
+        """T2: no fold comes while results of the newest calls are still to come."""
+        batch = _newest_batch(fold.before)
+        caller = next((message for message in batch if isinstance(message, AssistantMessage)), None)
+        if caller is None or caller.index not in self.positions:
+            return
+        seen = {message.call_id for message in batch if isinstance(message, ToolResultMessage)}
+        for message in self.run.history[self.positions[caller.index] + 1 :]:
+            if not isinstance(message, ToolResultMessage):
+                return
+            if message.call_id not in seen:
+                yield _Fault("T2", where, f"entry {message.index} was still to come for the calls before it")
+
+    def smaller(self, fold: Folded, where: str) -> Iterator[_Fault]:
+        """E2: a fold never makes the view longer."""
+        before, after = (sum(map(self.tokens, view)) for view in (fold.before, fold.after))
+        if after > before:
+            yield _Fault("E2", where, f"the view grew from {before:,} to {after:,} tokens")
+
+
+# -- fresh and pinned messages ---------------------------------------------------------------------
+
+
+def _verbatim(message: BaseMessage, shown: _Shown) -> bool:
+    there = shown.get(message.index)
+    return there is not None and there.type == message.type and there.parts == message.parts
+
+
+def _is_clipped(result: BaseMessage, shown: _Shown) -> bool:
+    """Whether it stands there shortened, with the way to recall the rest."""
+    there = shown.get(result.index)
+    return isinstance(there, ToolResultMessage) and f"history_read({result.index})" in there.text
+
+
+def _unanswered(history: Sequence[BaseMessage]) -> UserMessage | None:
+    """The newest user message, unless an answer without calls has ended its turn."""
+    for message in reversed(history):
+        if isinstance(message, UserMessage):
+            return message
+        if isinstance(message, AssistantMessage) and not message.calls:
+            return None
+    return None
+
+
+def _newest_batch(history: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The newest answer that called tools and its results, where nothing came after them."""
+    for at in reversed(range(len(history))):
+        message = history[at]
+        if not isinstance(message, ToolResultMessage):
+            return list(history[at:]) if isinstance(message, AssistantMessage) and message.calls else []
+    return []
+
+
+def _first_difference(earlier: Sequence[BaseMessage], later: Sequence[BaseMessage]) -> int | None:
+    """Where the later list does not go on from the earlier one; None where it does."""
+    if len(later) >= len(earlier) and all(map(is_, earlier, later)):
+        return None
+    for at, message in enumerate(earlier):
+        same = at < len(later) and (message is later[at] or as_sent(message) == as_sent(later[at]))
+        if not same:
+            return at
+    return None

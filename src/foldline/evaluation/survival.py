@@ -1,0 +1,257 @@
+"""What survives the folds of a run: of the facts of all that was folded so far, those the view still says.
+
+What a fact is and when a view says it is the audit's rule, so that a path may be absolute or relative, but a
+paraphrase counts as lost. `Known` belongs to the session: its facts are looked for once, for all its runs.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from foldline.context import facts
+from foldline.context.audit import FactKind, taken
+from foldline.context.audit import _View as AuditedView
+from foldline.context.mentions import Mention, Voice, error_message, mentions, path_parts
+from foldline.context.todos import open_todos
+from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
+
+from .atoms import texts
+from .per_message import PerMessage, Presence
+from .recall import answered_steps
+from .record import Meter, Run
+
+KINDS: tuple[FactKind, ...] = get_args(FactKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """So many of so many."""
+
+    kept: int
+    of: int
+
+    @property
+    def value(self) -> float | None:
+        """None where there was nothing to keep."""
+        return self.kept / self.of if self.of else None
+
+
+@dataclass(frozen=True, slots=True)
+class Survived:
+    """The facts of everything folded up to one moment, and how many of them the view then says."""
+
+    requests: int
+    """How many requests had left."""
+    facts: Share
+    by_kind: Mapping[FactKind, Share]
+    """Kinds of which something was folded."""
+    tokens: int
+    """Of the view."""
+
+    @property
+    def density(self) -> float | None:
+        """Facts kept per 1,000 tokens of the view. To be shown, never ranked by: a tiny view would win."""
+        return self.facts.kept / self.tokens * 1_000 if self.tokens else None
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """What one run kept."""
+
+    folds: tuple[Survived, ...]
+    """Right after each fold."""
+    end: Survived
+    constraints: Share
+    """CS_end: sentences of the user that command or forbid, verbatim in the last view."""
+    constraints_throughout: Share
+    """CS_min: those in every request after they were said."""
+    pins_throughout: Share
+    """CS_min of those in pinned messages: must be all."""
+    todos: Share
+    """Items open at the end of the session, and in the last view."""
+    edited_files: Share
+    """Files the session changed, and named in the last view."""
+
+
+class Known:
+    """The facts of a session, and which messages say them. Made once, for all its runs."""
+
+    def __init__(self, history: Sequence[BaseMessage], meter: Meter) -> None:
+        self.history = tuple(history)
+        self.tokens = PerMessage(meter.tokens)
+        self.facts = [fact for fact in mentions(history) if fact.kind != "todo"]
+        self.facts += _todos(history)
+        self.constraints = tuple(_constraints(history))
+        self._signs = [_sign(fact) for fact in self.facts]
+        self.says = PerMessage(self._says)
+        """The facts, by number, that a message says."""
+        self.quotes = PerMessage(self._quotes)
+        """The constraints, by number, that a message holds verbatim."""
+        self._noting = [(at, message.text) for at, message in enumerate(history) if _notes(message)]
+
+    def _says(self, message: BaseMessage) -> frozenset[int]:
+        view = AuditedView([message], self.facts)
+        text = "\n".join(texts(message)).casefold()
+        likely = [n for n, sign in enumerate(self._signs) if sign in text]
+        return frozenset(n for n in likely if view.holds(self.facts[n]))
+
+    def _quotes(self, message: BaseMessage) -> frozenset[int]:
+        said = _spaced("\n".join(texts(message)))
+        return frozenset(n for n, constraint in enumerate(self.constraints) if constraint.text in said)
+
+    def open_todos(self, upto: int) -> frozenset[str]:
+        """What is to do after so many messages of the session."""
+        noted = "\n".join(text for at, text in self._noting if at < upto)
+        return frozenset(open_todos(self.history[:upto])) | frozenset(facts.todos(noted))
+
+    def folded(self, upto: int, view: Sequence[BaseMessage]) -> Iterator[int]:
+        """The facts, by number, of those of the first `upto` messages that the view has not as they were."""
+        gone = {message.index for message in taken(self.history[:upto], view)}
+        still_open = self.open_todos(upto)
+        for n, fact in enumerate(self.facts):
+            done = fact.kind == "todo" and fact.text not in still_open
+            if not done and not gone.isdisjoint(fact.indices):
+                yield n
+
+
+def survival(run: Run, known: Known) -> Survival:
+    """What a run kept after each of its folds and at its end."""
+    said = Presence(known.says)
+    present = _constraints_present(run, known)
+    folds = tuple(_survived(fold.before, fold.after, fold.requests, known, said) for fold in run.folds)
+    end = _survived(known.history, run.last_view, len(run.requests), known, said)
+    still_open = known.open_todos(len(known.history))
+    facts_now = list(enumerate(known.facts))
+    return Survival(
+        folds=folds,
+        end=end,
+        constraints=_share(n in present.at_end for n in range(len(known.constraints))),
+        constraints_throughout=_share(n in present.throughout for n in present.asked),
+        pins_throughout=_share(
+            n in present.throughout for n in present.asked if known.constraints[n].index in run.pins
+        ),
+        todos=_share(n in said for n, fact in facts_now if fact.kind == "todo" and fact.text in still_open),
+        edited_files=_share(n in said for n, fact in facts_now if fact.changed),
+    )
+
+
+# -- facts of what was folded ----------------------------------------------------------------------
+
+
+def _survived(
+    before: Sequence[BaseMessage],
+    after: Sequence[BaseMessage],
+    requests: int,
+    known: Known,
+    said: Presence[int],
+) -> Survived:
+    """Shows the view `after`."""
+    said.show(after)
+    folded = list(known.folded(_length(before, known.history), after))
+    all_of = Counter(known.facts[n].kind for n in folded)
+    kept = Counter(known.facts[n].kind for n in folded if n in said)
+    return Survived(
+        requests=requests,
+        facts=Share(kept.total(), all_of.total()),
+        by_kind={kind: Share(kept[kind], all_of[kind]) for kind in KINDS if all_of[kind]},
+        tokens=sum(map(known.tokens, after)),
+    )
+
+
+def _length(view: Sequence[BaseMessage], history: Sequence[BaseMessage]) -> int:
+    """How many messages the history had when this was its view: the newest one is always in it."""
+    shown = {message.key for message in view}
+    return next((at + 1 for at in reversed(range(len(history))) if history[at].key in shown), 0)
+
+
+def _sign(fact: Mention) -> str:
+    """Small letters without which no text says this fact, in any form; empty where there are none for sure.
+
+    Only to spare most messages a closer look: few facts are in few messages.
+    """
+    match fact.kind:
+        case "path":
+            certain = _LETTERS.findall(path_parts(fact.text)[-1].casefold())
+        case "error":
+            certain = _LETTERS.findall(error_message(fact.text).casefold())
+        case "constraint" | "todo":
+            certain = _LETTERS.findall(fact.text.casefold())[1:-1]  # blanks within do not count
+        case _:
+            certain = _LETTERS.findall(fact.text.casefold())
+    return max(certain, key=len, default="")
+
+
+_LETTERS = re.compile(r"[a-z]+")
+
+
+def _todos(history: Sequence[BaseMessage]) -> list[Mention]:
+    """Whatever was to do at any time, with the messages that say it."""
+    found: dict[str, Mention] = {}
+    for message in history:
+        noted = facts.todos(message.text) if _notes(message) else ()
+        for item in dict.fromkeys([*noted, *open_todos([message])]):
+            found.setdefault(item, Mention("todo", item, Voice.ASSISTANT, [])).indices.append(message.index)
+    return list(found.values())
+
+
+_TODO_SIGN = re.compile(r"\[[ xX]\]|TODO|FIXME|待办|待做")
+
+
+def _notes(message: BaseMessage) -> bool:
+    """Whether a message may say what is to do, or that it is done. What a file or an output says is none."""
+    return not isinstance(message, ToolResultMessage) and bool(_TODO_SIGN.search(message.text))
+
+
+# -- constraints -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Constraint:
+    text: str
+    """In single blanks."""
+    index: int
+    """Of the message that said it first."""
+
+
+def _constraints(history: Sequence[BaseMessage]) -> Iterator[_Constraint]:
+    said: set[str] = set()
+    for message in history:
+        if isinstance(message, UserMessage) and message.origin == "typed":
+            new = dict.fromkeys(map(_spaced, facts.constraints(message.text)))
+            yield from (_Constraint(text, message.index) for text in new if text not in said)
+            said |= new.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """Constraints by number."""
+
+    asked: Sequence[int]
+    """Those that a request came after."""
+    throughout: frozenset[int]
+    at_end: frozenset[int]
+
+
+def _constraints_present(run: Run, known: Known) -> _Present:
+    shown = Presence(known.quotes)
+    asked: set[int] = set()
+    missed: set[int] = set()
+    for step in answered_steps(run):
+        shown.show(step.messages)
+        due = {n for n, constraint in enumerate(known.constraints) if constraint.index < step.answer}
+        asked |= due
+        missed |= {n for n in due if n not in shown}
+    shown.show(run.last_view)
+    at_end = frozenset(n for n in range(len(known.constraints)) if n in shown)
+    return _Present(sorted(asked), frozenset(asked - missed), at_end)
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _share(kept: Iterable[bool]) -> Share:
+    marks = list(kept)
+    return Share(sum(marks), len(marks))

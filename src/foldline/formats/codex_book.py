@@ -1,0 +1,56 @@
+"""The entries of a Codex session so far, by index, and the view they make up."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from foldline.protocol import BaseMessage, Entry
+
+from .base import JsonObject
+from .foreign_view import ForeignView
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of the file."""
+
+    position: int
+    kind: str
+    payload: JsonObject
+    record: JsonObject
+    at: datetime | None
+
+    def is_event(self, name: str) -> bool:
+        return self.kind == "event_msg" and self.payload.get("type") == name
+
+
+@dataclass
+class Book:
+    entries: dict[int, Entry] = field(default_factory=dict)
+    view: ForeignView = field(default_factory=ForeignView)
+    _shift: int = 0
+    _last: int = -1
+
+    def next_index(self, row: Row) -> int:
+        """An index for one more entry of this row: its place in the file, as far as that is still free."""
+        if row.position + self._shift <= self._last:
+            self._shift = self._last + 1 - row.position
+        self._last = row.position + self._shift
+        return self._last
+
+    def add(self, row: Row, entry: Entry) -> int:
+        index = self.next_index(row)
+        self.put(index, row.at, entry)
+        return index
+
+    def put(self, index: int, at: datetime | None, entry: Entry) -> None:
+        """Add an entry at an index taken before."""
+        entry = self.entries[index] = entry.model_copy(update={"index": index, "at": at})
+        if isinstance(entry, BaseMessage):
+            self.view.add(entry)
+
+    def change(self, index: int, **update: Any) -> None:
+        self.entries[index] = self.entries[index].model_copy(update=update)
+
+    def in_order(self) -> list[Entry]:
+        return [self.entries[index] for index in sorted(self.entries)]

@@ -1,0 +1,152 @@
+"""Embeddings: texts as vectors, by the provider's `/embeddings`. Near vectors mean about the same.
+
+Whatever goes wrong is an `LLMError` at once: who asks has another way to compare texts.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from foldline.context.tokens import estimate_tokens
+
+from . import failures
+from .base import LLMError
+from .embedder import Vector
+from .failures import Endpoint
+from .openai_client import OPENAI_URL, is_local
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+SECONDS = 30.0
+"""For all requests of one `embed`: a fold does not wait longer for what it can do without."""
+_CONNECT_SECONDS = 5.0
+_MOST_TEXTS = 10
+"""Of one request: no more are taken by DashScope."""
+_MOST_TOKENS = 8_000
+"""Of one request, estimated: half of what Mistral takes."""
+
+# From the providers' public pages as of 2025; each knows many languages.
+_KNOWN: Mapping[str, str] = {
+    "api.openai.com": "text-embedding-3-small",
+    "api.mistral.ai": "mistral-embed",
+    "api.siliconflow.cn": "BAAI/bge-m3",
+    "dashscope.aliyuncs.com": "text-embedding-v3",
+    "generativelanguage.googleapis.com": "gemini-embedding-001",
+    "open.bigmodel.cn": "embedding-3",
+}
+
+
+def known_embedding_model(base_url: str) -> str | None:
+    """The model for embeddings of a provider we know; None for all others, local servers included."""
+    return _KNOWN.get(urlsplit(base_url).hostname or "")
+
+
+class OpenAIEmbedder:
+    """A model behind `/embeddings`. Its connections are open for the length of one `embed`."""
+
+    def __init__(
+        self, *, model: str, base_url: str = OPENAI_URL, api_key: str = "", seconds: float = SECONDS
+    ) -> None:
+        self.model = model
+        self._base_url = base_url
+        self._key = api_key
+        self._seconds = seconds
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """See `Embedder.embed`. Long lists go in several requests; nothing is sent again."""
+        vectors: list[Vector] = []
+        async with await asyncio.to_thread(self._client) as client:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    for batch in _batches(texts):
+                        vectors += await self._embed(client, batch)
+            except TimeoutError:
+                raise LLMError(failures.stalled_failure(self._endpoint, self._seconds).sentence) from None
+        if len({len(vector) for vector in vectors}) > 1:
+            raise self._unusable()
+        return vectors
+
+    async def _embed(self, client: "AsyncOpenAI", texts: Sequence[str]) -> list[Vector]:
+        import openai
+
+        # The SDK asks for base64 unless told otherwise, which many servers do not speak.
+        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
+        try:
+            answer = await client.post("/embeddings", cast_to=object, body=body)
+        except openai.APIStatusError as error:
+            failure = failures.status_failure(self._endpoint, error.status_code, error.response.text, {})
+            raise LLMError(failure.sentence, failure.status) from None
+        except openai.APITimeoutError:
+            raise LLMError(failures.stalled_failure(self._endpoint, self._seconds).sentence) from None
+        except openai.APIConnectionError as error:
+            raise LLMError(failures.unreachable_failure(self._endpoint, str(error)).sentence) from None
+        except (openai.APIError, ValueError):
+            raise self._unusable() from None
+        vectors = _vectors(answer)
+        if len(vectors) != len(texts):
+            raise self._unusable()
+        return vectors
+
+    def _unusable(self) -> LLMError:
+        return LLMError(
+            f"{self._endpoint.shown} gave no usable embeddings with {self.model}: set "
+            "compaction.embedding_model to a model that makes them."
+        )
+
+    @property
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(self._base_url, self.model, self._key)
+
+    def _client(self) -> "AsyncOpenAI":
+        """The SDK's client; import and construction block for long, hence the thread."""
+        import openai
+
+        timeout = openai.Timeout(self._seconds, connect=_CONNECT_SECONDS)
+        return openai.AsyncOpenAI(
+            api_key=self._key or "none",
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=timeout,
+            # As for chat: a proxy of the environment is not meant for this machine and its neighbours.
+            http_client=openai.DefaultAsyncHttpx2Client(timeout=timeout, trust_env=False)
+            if is_local(self._base_url)
+            else None,
+        )
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    start, tokens = 0, 0
+    for at, text in enumerate(texts):
+        size = estimate_tokens(text)
+        if at > start and (at - start == _MOST_TEXTS or tokens + size > _MOST_TOKENS):
+            yield texts[start:at]
+            start, tokens = at, 0
+        tokens += size
+    if start < len(texts):
+        yield texts[start:]
+
+
+def _vectors(answer: object) -> list[Vector]:
+    """The vectors of an answer, in the order of the texts; none where it has another shape."""
+    records = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        return []
+    places = [record.get("index", at) for at, record in enumerate(records)]
+    if sorted(map(str, places)) != sorted(map(str, range(len(records)))):
+        return []
+    ordered = sorted(zip(places, records, strict=True), key=lambda pair: int(pair[0]))
+    vectors = [_vector(record.get("embedding")) for _, record in ordered]
+    return vectors if all(vectors) else []
+
+
+def _vector(value: object) -> Vector:
+    if not isinstance(value, list) or not all(_is_number(number) for number in value):
+        return ()
+    return tuple(map(float, value))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

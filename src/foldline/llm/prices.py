@@ -1,0 +1,63 @@
+"""What models cost, by name: the dated table in `prices.toml`. What is not in it has no price here."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+
+_TABLE = Path(__file__).with_name("prices.toml")
+_DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
+"""What vendors put behind a name for one edition of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens."""
+
+    input: float
+    cached: float
+    """Input that the provider's prompt cache had."""
+    write: float
+    """Factor on `input` for what goes into the cache; 1 where that is free."""
+    output: float
+
+    @property
+    def cached_ratio(self) -> float:
+        return self.cached / self.input
+
+    @property
+    def output_ratio(self) -> float:
+        return self.output / self.input
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    date: date
+    """When the prices were taken from their source."""
+    source: str
+    by_model: Mapping[str, Price]
+
+
+@cache
+def price_table() -> PriceTable:
+    """The table that travels with the program."""
+    data = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    rows = ((row.pop("models"), Price(**row)) for row in data["price"])
+    return PriceTable(
+        date=data["date"],
+        source=data["source"],
+        by_model={model: price for models, price in rows for model in models},
+    )
+
+
+def price_of(model_id: str) -> Price | None:
+    """The price of a model; None where the table has none: `gpt-5-nano` is no `gpt-5`.
+
+    Providers in front of the name and a date behind it do not matter: `anthropic/claude-opus-4-5-20251101`.
+    """
+    name = model_id.strip().lower().rsplit("/", 1)[-1]
+    by_model = price_table().by_model
+    return by_model.get(name) or by_model.get(_DATED.sub("", name))

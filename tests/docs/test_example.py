@@ -1,0 +1,181 @@
+"""The example of a strategy of one's own: installed as anybody would, then used by the real program."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.history import Session
+from support.front_door import FrontDoor
+from support.history import History, history
+from support.invariants import broken
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "foldline-questions"
+OWN = "foldline_questions:OnlyQuestions"
+
+FAULTY = """
+class NoMethod: ...
+
+class AsksTooMuch:
+    def __init__(self, database: dict) -> None: ...
+    async def compact(self, ctx): ...
+"""
+
+TORN = """
+class Torn:
+    async def compact(self, ctx):
+        return [m for m in ctx.history if m.type != "tool_result"]
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which pip has installed the example, and with it somebody's faulty modules."""
+    folder = tmp_path_factory.mktemp("example")
+    source, site = folder / "foldline-questions", folder / "site"
+    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("__pycache__"))
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
+    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(site), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    (site / "faulty_folding.py").write_text(FAULTY)
+    (site / "torn_folding.py").write_text(TORN)
+    return site
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program as its console script starts it, in a house of its own, that folder on Python's path."""
+
+    site: Path
+    home: Path
+    cwd: Path
+
+    def __call__(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        environ = {
+            name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE_", "OPENAI_"))
+        }
+        environ |= {"PYTHONPATH": str(self.site), "FOLDLINE_HOME": str(self.home), "NO_COLOR": "1"}
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("foldline")), *map(str, arguments)],
+            cwd=self.cwd,
+            env=environ,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        )
+
+    def json(self, *arguments: str | Path) -> Any:
+        done = self(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def program(site: Path, tmp_path: Path) -> Program:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    return Program(site, tmp_path / "home", tmp_path / "work")
+
+
+@pytest.fixture
+def session(program: Program, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A session where the program finds it: eight questions, each with a step and a long answer."""
+    return FrontDoor(program.home, program.cwd, capsys).keep(eight_questions().entries)
+
+
+def eight_questions() -> History:
+    built = history().system("You are Foldline.").instructions("Always run the linter.")
+    for nth in range(8):
+        built.user(f"question {nth}").step("read", f"line of file {nth}\n" * 200, path=f"{nth}.py")
+        built.assistant(f"Answer {nth}: the decision is number {nth}. " + "And so on. " * 40)
+    return built
+
+
+def questions(folder: Path) -> list[str]:
+    view = Session.open(folder).projection.view
+    return [item.message.text for item in view if item.kind == "user"]
+
+
+def test_the_installed_strategy_folds_a_session(program: Program, session: Path) -> None:
+    said = program.json("compact", session, "--strategy", OWN)
+    assert (said["strategy"], said["rung"], said["committed"]) == ("OnlyQuestions", "strategy", True)
+    assert said["model_calls"] == 0
+    assert said["tokens_after"] < said["tokens_before"]
+    assert questions(session) == [f"question {nth}" for nth in range(8)]
+    after = Session.open(session).projection
+    assert broken(after) == []
+    kinds = [item.kind for item in after.view]
+    assert kinds == ["system", "developer", *["user"] * 8, "assistant", "tool_result", "assistant"]
+
+
+def test_its_constructor_gets_the_working_folder(program: Program, session: Path) -> None:
+    (program.cwd / "keep-words.txt").write_text("3: 5:\n")
+    program.json("compact", session, "--strategy", OWN)
+    view = Session.open(session).projection.view
+    answers = [item.message.text[:8] for item in view if item.message.text.startswith("Answer")]
+    assert answers == ["Answer 3", "Answer 5", "Answer 7"]
+
+
+def test_a_prompt_that_does_not_fit_is_sent_after_a_fold_by_it(program: Program, session: Path) -> None:
+    done = program("run", "-c", "and now?", "--window", "8k", "--strategy", OWN, "--json")
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    [fold] = [each["entry"] for each in said if each.get("entry", {}).get("type") == "compaction"]
+    assert (fold["strategy"], fold["rung"], fold["reason"]) == ("OnlyQuestions", "strategy", "threshold")
+    assert questions(session) == [*(f"question {nth}" for nth in range(8)), "and now?"]
+
+
+def test_the_users_own_settings_can_name_it(program: Program, session: Path) -> None:
+    (program.home / "config.toml").write_text(f'[compaction]\nstrategy = "{OWN}"\n')
+    assert program.json("compact", session)["strategy"] == "OnlyQuestions"
+
+
+def test_a_projects_settings_cannot(program: Program, session: Path) -> None:
+    (program.cwd / ".foldline.toml").write_text(f'[compaction]\nstrategy = "{OWN}"\n')
+    done = program("compact", session)
+    assert done.returncode == 1
+    assert ".foldline.toml" in done.stderr
+    assert Session.open(session).projection.compactions() == []
+
+
+def test_a_result_that_is_not_legal_is_told_and_the_ladder_goes_on(program: Program, session: Path) -> None:
+    done = program("compact", session, "--strategy", "torn_folding:Torn", "--json")
+    assert (done.returncode, "torn" in done.stderr) == (0, True)
+    assert json.loads(done.stdout)["rung"] != "strategy"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("foldline_answers:OnlyAnswers", "no module foldline_answers"),
+        ("foldline_questions:OnlyAnswers", "foldline_questions has no class OnlyAnswers"),
+        ("faulty_folding:NoMethod", "no method compact(ctx)"),
+        ("faulty_folding:AsksTooMuch", "asks for database: dict"),
+    ],
+)
+def test_what_cannot_be_loaded_is_one_sentence_and_nothing_is_folded(
+    program: Program, session: Path, name: str, says: str
+) -> None:
+    refused_with(says, program, session, "compact", session, "--strategy", name)
+
+
+def test_no_prompt_is_sent_with_a_strategy_that_cannot_be_loaded(program: Program, session: Path) -> None:
+    refused_with("no module nowhere", program, session, "run", "-c", "go on", "--strategy", "nowhere:Thing")
+
+
+def refused_with(says: str, program: Program, session: Path, *arguments: str | Path) -> None:
+    before = (session / "events.jsonl").read_bytes()
+    done = program(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert (session / "events.jsonl").read_bytes() == before

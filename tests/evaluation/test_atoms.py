@@ -1,0 +1,149 @@
+"""What of a message can be found again word for word, and what an answer is seen to use."""
+
+import pytest
+
+from foldline.evaluation.atoms import Atom, AtomKind, atoms, needed, said, sought
+from foldline.protocol import AssistantMessage, BaseMessage
+from support.evaluation import messages_of
+from support.history import call, history
+
+
+def only(message: BaseMessage, kind: AtomKind) -> list[str]:
+    return [atom.text for atom in atoms(message, [kind])]
+
+
+def answer(text: str = "", name: str = "edit", **arguments: object) -> AssistantMessage:
+    [message] = messages_of(history().assistant(text, calls=[call(name, **arguments)] if arguments else ()))
+    assert isinstance(message, AssistantMessage)
+    return message
+
+
+def result(text: str) -> BaseMessage:
+    return messages_of(history().step("read", text, path="x"))[1]
+
+
+def user(text: str) -> BaseMessage:
+    return messages_of(history().user(text))[0]
+
+
+def holds(text: str, needed_atom: Atom) -> bool:
+    """Whether a view that says this has what is needed."""
+    return not said(atoms(result(text))).isdisjoint(sought(needed_atom))
+
+
+# -- atoms -----------------------------------------------------------------------------------------
+
+
+def test_a_message_has_atoms_of_every_kind() -> None:
+    text = (
+        "Never touch src/pay/ledger.py, see https://docs.example.com/ledger and commit 3f2a91c.\n"
+        "max_retries = 3\nLockError: could not obtain lock\n- [ ] back-fill June"
+    )
+    assert {atom.kind for atom in atoms(user(text))} == {
+        "path", "identifier", "error", "url", "hash", "number", "line", "constraint", "todo",
+    }  # fmt: skip
+
+
+def test_no_atom_comes_twice() -> None:
+    found = atoms(user("src/a.py and src/a.py\nsrc/a.py and src/a.py"))
+    assert len(found) == len(set(found))
+
+
+def test_what_a_file_forbids_is_no_constraint_and_what_it_notes_no_todo() -> None:
+    found = atoms(result("You must never call this.\nTODO: remove the old retry"))
+    assert {atom.kind for atom in found} == {"line"}
+
+
+def test_arguments_of_calls_are_read_as_values() -> None:
+    assert only(answer(command="cat src/shop/api.py\nls"), "path") == ["src/shop/api.py"]
+
+
+def test_thinking_is_not_looked_at() -> None:
+    [message] = messages_of(history().assistant("Done.", thinking="Perhaps src/secret.py is to blame."))
+    assert atoms(message, ["path"]) == ()
+
+
+def test_short_lines_are_no_atoms() -> None:
+    assert only(result("    return None\n    raise ValueError(f'no such order: {number}')"), "line") == [
+        "raise ValueError(f'no such order: {number}')"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "\x00" * 50, "a/" * 20_000, "+" * 5_000, "é\u2028" * 300])
+def test_odd_text_is_read_without_failing(text: str) -> None:
+    assert len(said(atoms(result(text)))) < 60_000
+
+
+# -- what an answer used ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["old", "oldText", "old_string", "old_str", "oldString"])
+def test_an_edit_needs_the_lines_it_replaces(key: str) -> None:
+    old = "def total_of_all(orders, vat):\n    x = 1\n"
+    found = needed(answer(**{"path": "src/a.py", key: old, "newText": "def total_with_the_vat(orders):\n"}))
+    assert [atom.text for atom in found if atom.kind == "line"] == ["def total_of_all(orders, vat):"]
+
+
+def test_each_of_several_edits_counts() -> None:
+    edits = [{"oldText": f"value_{n} = compute_value({n})", "newText": ""} for n in range(3)]
+    assert sum(atom.kind == "line" for atom in needed(answer(path="a.py", edits=edits))) == 3
+
+
+def test_a_patch_needs_what_it_removes_and_what_stands_around_it() -> None:
+    patch = (
+        "*** Begin Patch\n*** Update File: src/a.py\n@@\n"
+        " def total(orders: list[Order]) -> int:\n-    return sum(order.total for order in orders)\n"
+        "+    return sum(order.total_with_vat for order in orders)\n*** End Patch"
+    )
+    assert [atom.text for atom in needed(answer(input=patch)) if atom.kind == "line"] == [
+        "def total(orders: list[Order]) -> int:",
+        "return sum(order.total for order in orders)",
+    ]
+
+
+def test_written_text_needs_no_lines() -> None:
+    found = needed(answer(name="write", path="a.py", content="a brand new line of some length"))
+    assert {atom.kind for atom in found} == {"path"}
+
+
+def test_text_names_what_it_needs() -> None:
+    found = needed(answer("`OrderReplayed` is raised in src/a.py since 3f2a91c."))
+    assert set(found) == {
+        Atom("identifier", "OrderReplayed"),
+        Atom("path", "src/a.py"),
+        Atom("hash", "3f2a91c"),
+    }
+
+
+# -- forms -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "held"),
+    [
+        ("see /home/ann/shop/src/api.py", "src/api.py", True),
+        ("see src/api.py", "/home/ann/shop/src/api.py", True),
+        ("see ./src/api.py", "src/api.py", True),
+        ("see other/src/api.py", "shop/src/api.py", False),
+        ("see api.py", "/home/ann/shop/src/api.py", False),
+        ("see src/api.py", "shop/src/api.py", False),
+        ("see src/api.pyc", "src/api.py", False),
+    ],
+)
+def test_a_path_is_held_in_any_form_that_says_which_file(text: str, path: str, held: bool) -> None:
+    assert holds(text, Atom("path", path)) is held
+
+
+@pytest.mark.parametrize("before", ["", "    ", "  12\t", "12→", "428|", "src/a.py:12:", "+", "- "])
+def test_a_line_is_held_whatever_a_tool_puts_before_it(before: str) -> None:
+    assert holds(f"{before}value = compute(offset, row)", Atom("line", "value = compute(offset, row)"))
+
+
+def test_a_long_commit_id_holds_its_abbreviation_and_not_the_other_way_round() -> None:
+    long = "3f2a91c0b7d4e5f60718293a4b5c6d7e8f901234"
+    assert holds(f"commit {long}", Atom("hash", long[:7]))
+    assert not holds(f"commit {long[:7]}", Atom("hash", long))
+
+
+def test_part_of_a_name_is_not_the_name() -> None:
+    assert not holds("compute_totals()", Atom("identifier", "compute_total"))

@@ -1,0 +1,59 @@
+"""Prices are data with a date; a model that is not listed has none."""
+
+from datetime import date
+
+import pytest
+
+from foldline.llm.prices import Price, price_of, price_table
+
+
+def test_the_table_says_when_and_where_it_was_taken_from() -> None:
+    assert isinstance(price_table().date, date)
+    assert price_table().source
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-opus-4-5",
+        "claude-opus-4-5-20251101",
+        "anthropic/claude-opus-4-5",
+        "Claude-Opus-4-5",
+        "claude-opus-4-5-latest",
+    ],
+)
+def test_a_model_is_known_with_and_without_provider_and_date(name: str) -> None:
+    assert price_of(name) == Price(input=5, cached=0.5, write=1.25, output=25)
+
+
+def test_a_date_with_hyphens_is_one_too() -> None:
+    assert price_of("gpt-5-2025-08-07") == price_of("gpt-5")
+
+
+@pytest.mark.parametrize("name", ["gpt-5-nano", "gpt-4o-mini", "gpt", "", "offline", "claude-opus-4-5-fast"])
+def test_what_only_begins_like_a_known_model_has_no_price(name: str) -> None:
+    assert price_of(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rho", "w", "omega"),
+    [
+        ("gpt-4o", 0.5, 1, 4),
+        ("gpt-4.1", 0.25, 1, 4),
+        ("gpt-5.5", 0.1, 1, 6),
+        ("gpt-5.6", 0.1, 1.25, 5),
+        ("claude-haiku-4-5", 0.1, 1.25, 5),
+        ("kimi-k3", 0.1, 1, 5),
+        ("deepseek-flash", 0.02, 1, 4),
+    ],
+)
+def test_ratios_are_those_the_research_gives(name: str, rho: float, w: float, omega: float) -> None:
+    price = price_of(name)
+    assert price is not None
+    assert (price.cached_ratio, price.write, price.output_ratio) == pytest.approx((rho, w, omega))
+
+
+def test_cached_input_never_costs_more_and_no_price_is_zero() -> None:
+    for model, price in price_table().by_model.items():
+        assert 0 < price.cached <= price.input < price.output, model
+        assert price.write >= 1, model

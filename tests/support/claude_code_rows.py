@@ -1,0 +1,102 @@
+"""Builders for the records of Claude Code, and `read`, which reads them and checks what must hold."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from foldline.context.invariants import broken
+from foldline.context.projection import project
+from foldline.formats import ForeignSession
+from foldline.formats.claude_code import read_claude_code
+from foldline.protocol import Compaction, dump_entry, parse_entry
+
+Record = dict[str, Any]
+PICTURE: Record = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aGk="}}
+
+
+def read(*records: Record | bytes, torn: bytes = b"") -> ForeignSession:
+    """Read a file of these records. Each follows the one before, unless it says otherwise.
+
+    What is read must be writable, and its projection must keep every promise.
+    """
+    lines, parent = [], None
+    for place, given in enumerate(records):
+        if isinstance(given, bytes):
+            lines.append(given)
+            continue
+        record = {"uuid": f"u{place}", "parentUuid": parent, "sessionId": "s-1", "cwd": "/x", **given}
+        record.setdefault("timestamp", "2026-01-02T03:04:05.678Z")
+        if record["uuid"] is None:
+            del record["uuid"], record["parentUuid"]
+        else:
+            parent = record["uuid"]
+        lines.append(json.dumps(record).encode())
+    session = read_claude_code(b"".join(line + b"\n" for line in lines) + torn, Path("session.jsonl"))
+    indices = [entry.index for entry in session.entries]
+    assert indices == sorted(set(indices))
+    for line in map(dump_entry, session.entries):
+        assert dump_entry(parse_entry(line)) == line
+    assert broken(project(session.entries)) == []
+    return session
+
+
+def user(content: Any, **fields: Any) -> Record:
+    return {"type": "user", "message": {"role": "user", "content": content}, **fields}
+
+
+def text(words: str) -> Record:
+    return {"type": "text", "text": words}
+
+
+def call(call_id: str, name: str, **arguments: Any) -> Record:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+
+
+def piece(answer: str, block: Record, **fields: Any) -> Record:
+    """One of the records of an answer."""
+    told = {key: fields.pop(key) for key in ("usage", "stop_reason", "model") if key in fields}
+    return {
+        "type": "assistant",
+        "message": {"id": answer, "role": "assistant", "content": [block], **told},
+        **fields,
+    }
+
+
+def result(call_id: str, content: Any = "ok", *, is_error: bool = False, **fields: Any) -> Record:
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
+    return user([block], **fields)
+
+
+def attachment(kind: str, **fields: Any) -> Record:
+    return {"type": "attachment", "attachment": {"type": kind, **fields}}
+
+
+def beside(kind: str, **fields: Any) -> Record:
+    """A record outside the tree."""
+    return {"type": kind, "uuid": None, **fields}
+
+
+def boundary(**told: Any) -> Record:
+    return {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "parentUuid": None,
+        "compactMetadata": {"trigger": "auto", **told},
+    }
+
+
+def summary(words: str = "so far", **fields: Any) -> Record:
+    return user(words, isCompactSummary=True, isVisibleInTranscriptOnly=True, **fields)
+
+
+def texts(session: ForeignSession) -> list[str]:
+    return [item.message.text for item in project(session.entries).view]
+
+
+def fold_of(session: ForeignSession) -> Compaction:
+    return next(entry for entry in reversed(session.entries) if isinstance(entry, Compaction))
+
+
+def microcompact(*calls: str) -> Record:
+    told = {"trigger": "auto", "preTokens": 50, "compactedToolIds": list(calls)}
+    return {"type": "system", "subtype": "microcompact_boundary", "microcompactMetadata": told}
