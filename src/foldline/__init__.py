@@ -76,7 +76,7 @@ async def compact(
         known_window,
         load_settings,
     )
-    from foldline.compaction import plan, plans_by_cut, propose
+    from foldline.compaction import for_fold, plan, plans_by_cut, propose
     from foldline.context.budget import budget_for
     from foldline.history import Session
     from foldline.llm import LLM, Embedder
@@ -94,9 +94,11 @@ async def compact(
             writer = await opened.enter_async_context(aclosing(own)) if own else model
         window = await known_window(model)
         budget = budget_for(window, model.info.max_output, settings.budget_settings(window, model.info.id))
-        given = {LLM: writer, Session: session, Path: Path(session.cwd)}
+        given: dict[type, object] = {LLM: writer, Session: session, Path: Path(session.cwd)}
         embedder = connect_embedder(settings, os.environ) if llm is None else None
-        chosen = strategy or settings.strategy(given if embedder is None else {**given, Embedder: embedder})
+        if embedder is not None:
+            given[Embedder] = embedder
+        chosen = for_fold(strategy or settings.strategy(given), "manual")
         if plans_by_cut(chosen) and plan(session.projection, budget, "manual") is None:
             return None
         session.claim()  # before the model is asked

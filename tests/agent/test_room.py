@@ -316,10 +316,25 @@ async def test_another_model_writes_the_summaries_where_one_is_set(tmp_path: Pat
     await agent.compact()
     [fold] = agent.session.projection.folds
     assert (fold.model, fold.rung) == ("writer", "strategy")
-    assert len(writer.summary_requests) > 1  # its window is small: in chunks
+    assert len(writer.summary_requests) == 1
     assert llm.summary_requests == []
     await agent.aclose()
     assert (llm.closed, writer.closed) == (1, 1)
+
+
+async def test_by_itself_a_full_window_hides_old_results_and_by_hand_it_is_summarised(tmp_path: Path) -> None:
+    llm = PlayedLLM("on it", window=16_384, summaries=("notes",))
+    async with at_work(tmp_path, worked(9), llm, compaction=None) as (agent, _):
+        assert agent.desk.is_full()
+        await agent.prompt("go on")
+        [fold] = agent.session.projection.folds
+        assert (fold.strategy, fold.summary, llm.summary_requests) == ("AdaptiveCompaction", "", [])
+        assert any(item.fate == "hidden" for item in agent.session.projection.view)
+        await agent.compact()
+        by_hand = agent.session.projection.folds[-1]
+        assert by_hand.strategy == "SummaryCompaction"
+        assert by_hand.summary.startswith("notes")
+        assert broken(agent.session.projection) == []
 
 
 # --- phase ----------------------------------------------------------------------------------------

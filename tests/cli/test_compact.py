@@ -159,7 +159,7 @@ def test_a_window_too_small_to_work_in_is_refused(door: FrontDoor, window: str) 
 def test_an_unknown_strategy_names_the_known_ones(door: FrontDoor) -> None:
     said = door("compact", door.keep(long().entries), "--strategy", "wizardry")
     assert said.code == 1
-    assert "There is no strategy wizardry; there are summary, simple, hide," in said.err
+    assert "There is no strategy wizardry; there are adaptive, summary, simple, hide," in said.err
 
 
 def test_a_strategy_is_chosen_by_its_short_name(door: FrontDoor) -> None:

@@ -103,7 +103,7 @@ def test_the_chat_without_a_terminal_says_what_works_there(door: FrontDoor) -> N
         ("empty.jsonl", b"", "is empty"),
         ("photo.jsonl", b"\x89PNG\x00\x01\x02", "is a binary file"),
         ("notes.txt", b"just some text\n", "is text, not a session"),
-        ("chat.jsonl", b'{"role": "user", "content": "hi"}\n', "seems to be an OpenAI chat"),
+        ("gemini.json", b'{"sessionId": "a", "projectHash": "b"}\n', "seems to be a Gemini CLI session"),
     ],
 )
 @pytest.mark.parametrize("command", ["view", "history", "verify", "compact", "open"])

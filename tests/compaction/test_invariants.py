@@ -349,12 +349,7 @@ class Sessions(RuleBasedStateMachine):
         self.history.undo(target)
         self.sync()
         # A result may be late once its call, which the fold had taken away, is back.
-        if (
-            target in self.before_fold
-            and only_messages
-            and not refused
-            and not any(map(self.is_late, since))
-        ):
+        if target in self.before_fold and only_messages and not refused and not any(map(self.is_late, since)):
             earlier = self.before_fold[target]
             assert tuple(self.live.view[: len(earlier)]) == earlier, "undo gives back the earlier view"
         if refused is None and self.live.undo_refusal(self.history.last) is None:

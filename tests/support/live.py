@@ -183,7 +183,13 @@ async def live(
 ) -> AsyncIterator[Live]:
     """The program with its session open, at rest."""
     model = llm or SpeakingLLM(*script, window=window, summaries=summaries)
-    given = {"approvals": "all", "budget": AT_THE_THRESHOLD, "interactive": True, **options}
+    given = {
+        "approvals": "all",
+        "budget": AT_THE_THRESHOLD,
+        "interactive": True,
+        "compaction": "summary",  # its drafts take time, and can be looked at
+        **options,
+    }
     agent = Agent(session or session_in(folder), llm=model, **given)
     app = FoldlineApp(lambda: agent, root=folder, clock=clock or Clock())
     async with app.run_test(size=size) as pilot:

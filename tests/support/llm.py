@@ -113,5 +113,8 @@ class ScriptedLLM:
             self.cancelled += 1
             raise
 
+    async def prepare(self) -> ModelInfo:
+        return self.info
+
     async def aclose(self) -> None:
         """Nothing is open."""

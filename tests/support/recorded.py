@@ -15,3 +15,11 @@ needs_recorded = pytest.mark.skipif(
 def recorded(folder: str) -> list[Path]:
     """All files below one folder of the recorded sessions; empty where they are absent."""
     return sorted(path for path in (SHARED / folder).rglob("*") if path.is_file())
+
+
+READ = ("claude-code", "codex", "kimi", "mini-swe-agent", "opencode", "pi")
+
+
+def readable() -> list[Path]:
+    """All recorded sessions in formats that are read."""
+    return [path for folder in READ for path in recorded(folder)]

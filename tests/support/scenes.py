@@ -242,7 +242,13 @@ def scene(
     llm = SpeakingLLM(*script, window=window, summaries=tuple(summaries))
     llm.info = ModelInfo(id=model, window=window)
     tools = [_Waits(tool) if tool.spec.name == waits else tool for tool in default_tools()]
-    agent = Agent(session, llm=llm, approvals=approvals, tools=tools)  # type: ignore[arg-type]
+    agent = Agent(
+        session,
+        llm=llm,
+        approvals=approvals,  # type: ignore[arg-type]
+        tools=tools,
+        compaction="summary",  # the drawn screens show one
+    )
     clock = Clock()
     app = SceneApp(lambda: agent, root=folder, clock=clock)
     app.branch = branch

@@ -39,11 +39,12 @@ def worked(turns: int, *, cached_usage: int | None = None) -> tuple[Entry, ...]:
 async def at_work(
     folder: Path, entries: tuple[Entry, ...], llm: LLM, **options: Any
 ) -> AsyncIterator[tuple[Agent, Watch]]:
-    """An agent in this folder on a session of its own with these entries."""
+    """An agent in this folder on a session of its own with these entries. It summarises, unless told
+    otherwise: that is what takes time, and can be looked at."""
     template = Session.from_entries(SessionHeader(id="s", created_at=NOON, cwd=str(folder)), entries)
     home = folder.parent / f"{folder.name}-home"
     session = await template.copy(home=home, cwd=folder, now=lambda: NOON)
-    agent = Agent(session, llm=llm, **{"approvals": "all", **options})
+    agent = Agent(session, llm=llm, **{"approvals": "all", "compaction": "summary", **options})
     watch = Watch(agent)
     try:
         yield agent, watch

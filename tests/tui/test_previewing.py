@@ -154,7 +154,7 @@ async def test_another_draft_of_a_proposal_that_something_waits_for_is_seen_bein
 ) -> None:
     opened = asyncio.Event()
     half = Hang("## Goal\n- half written")
-    summaries = (Gate(opened, "## Goal\n- some of it"), "## Goal\n- all of it", half)
+    summaries = (Gate(opened, "## Goal\n- all of it"), half)
     async with live(tmp_path, window=16_384, summaries=summaries) as running:
         await fill(running)
         await running.enter(f"And now. {FULL}")

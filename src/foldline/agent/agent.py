@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from foldline.compaction import (
+    AdaptiveCompaction,
     CompactionStrategy,
-    SummaryCompaction,
     load_strategy,
     no_step_since_fold,
     plan,
@@ -78,7 +78,7 @@ class Agent:
         )
         if isinstance(compaction, str):
             compaction = load_strategy(compaction, self.desk.dependencies)
-        self.desk.strategy = compaction or SummaryCompaction()
+        self.desk.strategy = compaction or AdaptiveCompaction()
         self.executor = Executor(self.desk, connect or _no_other_model)
 
     def must_make_room(self, parts: Sequence[Part]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from foldline.compaction import CompactionStrategy, Dependencies, SummaryCompaction
+from foldline.compaction import AdaptiveCompaction, CompactionStrategy, Dependencies
 from foldline.context.budget import Budget, BudgetSettings, budget_for
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
@@ -33,7 +33,7 @@ class Desk:
     llm: LLM
     tools: Sequence[Tool]
     emit: Callable[[Event], None]
-    strategy: CompactionStrategy = field(default_factory=SummaryCompaction)
+    strategy: CompactionStrategy = field(default_factory=AdaptiveCompaction)
     summary_llm: LLM | None = None
     """Another model that writes the summaries."""
     embedder: Embedder | None = None

@@ -11,6 +11,7 @@ from foldline.compaction import (
     CompactionStrategy,
     Proposal,
     Wishes,
+    for_fold,
     plan,
     plans_by_cut,
     propose,
@@ -53,7 +54,7 @@ async def fold(desk: Desk, wanted: Wanted) -> bool:
     """
     budget = wanted.budget or desk.budget
     planned = plan(desk.projection, budget, wanted.reason, overhead=desk.overhead)
-    told_all = plans_by_cut(wanted.strategy or desk.strategy)
+    told_all = plans_by_cut(_strategy(desk, wanted))
     if planned is None and told_all and wanted.reason != "overflow":
         if wanted.reason == "manual":
             desk.emit(events.CompactionEnd(reason="manual", nothing=True))
@@ -143,7 +144,7 @@ async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
     """A proposal; None where there is nothing to fold, or nothing worth breaking the cached prefix for."""
     proposal = await propose(
         desk.projection,
-        strategy=wanted.strategy or desk.strategy,
+        strategy=_strategy(desk, wanted),
         llm=await desk.summariser(),
         budget=wanted.budget or desk.budget,
         reason=wanted.reason,
@@ -157,7 +158,11 @@ async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
     )
     if proposal is None or wanted.reason != "phase" or proposal.model_calls:
         return proposal
-    return proposal if proposal.entry.tokens_after <= WORTH_WHILE * proposal.entry.tokens_before else None
+    return proposal if proposal.left <= WORTH_WHILE else None
+
+
+def _strategy(desk: Desk, wanted: Wanted) -> CompactionStrategy:
+    return wanted.strategy or for_fold(desk.strategy, wanted.reason)
 
 
 async def commit(desk: Desk, proposal: Proposal) -> None:

@@ -74,9 +74,9 @@ class CompactionSettings(_Section):
 
     mode: Literal["auto", "ask", "off"] = "auto"
     """auto: a full window is folded by itself; ask: you see the proposal first; off: never unasked."""
-    strategy: Annotated[str, Field(min_length=1)] = "summary"
-    """How a view is rewritten: summary, simple, hide, hide-then-summary, ladder, importance, semantic,
-    hierarchical, digest, or `module:ClassName`."""
+    strategy: Annotated[str, Field(min_length=1)] = "adaptive"
+    """How a view is rewritten: adaptive, summary, simple, hide, hide-then-summary, ladder, importance,
+    semantic, hierarchical, digest, or `module:ClassName`."""
     model: str = ""
     """The model that writes the summaries. Empty: the one the session is held with."""
     embedding_model: str = ""

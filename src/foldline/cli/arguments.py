@@ -156,8 +156,13 @@ def _verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _strategy(parser: argparse.ArgumentParser) -> None:
-    names = "summary, simple, hide, hide-then-summary, digest, or module:ClassName"
-    parser.add_argument("--strategy", metavar="NAME", help=f"how to fold: {names}")
+    parser.add_argument("--strategy", metavar="NAME", help=f"how to fold: {STRATEGIES}, or module:ClassName")
+
+
+STRATEGIES = (
+    "adaptive, summary, simple, hide, hide-then-summary, ladder, importance, semantic, hierarchical, digest"
+)
+"""The names of `compaction.BUILT_IN`, which would take too long to import for a help text."""
 
 
 def _compact(parser: argparse.ArgumentParser) -> None:

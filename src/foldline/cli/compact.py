@@ -12,7 +12,7 @@ from foldline.agent.settings import (
     connect_summariser,
     known_window,
 )
-from foldline.compaction import Dependencies, Plan, Proposal, plan, plans_by_cut, propose
+from foldline.compaction import Dependencies, Plan, Proposal, for_fold, plan, plans_by_cut, propose
 from foldline.context.budget import Budget, budget_for
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
@@ -86,7 +86,7 @@ async def _compact(
         _check_room(projection, budget)
         # An amount to keep that was asked for is kept; without one, a fold by hand keeps less than others.
         reason: Reason = "manual" if by_hand else "threshold"
-        strategy = settings.strategy(_dependencies(settings, llm, session))
+        strategy = for_fold(settings.strategy(_dependencies(settings, llm, session)), "manual")
         outcome = Outcome(type(strategy).__name__, budget, projection, dry_run=dry_run)
         outcome = replace(outcome, planned=plan(projection, budget, reason))
         if dry_run or (outcome.planned is None and plans_by_cut(strategy)):

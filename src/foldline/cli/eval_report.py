@@ -123,7 +123,7 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
         ),
     )  # fmt: skip
     say()
-    say("cost against raw, by the price of cached input · cold: at .1, nothing cached after a user message")
+    say("cost against raw, by the price of cached input (cold: none after a prompt, .1)")
     say_table(
         [Column("strategy"), *_right(*(f"{rho:g}" for rho in RHO_SWEEP), "cold", "e*", "churn")],
         (
@@ -140,7 +140,7 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
     say_table(
         [
             Column("strategy"),
-            *_right("recall", "far", "handle", "lost", "refetch", "calls", "rules", "always", "files"),
+            *_right("recall", "far", "handle", "lost", "refetch", "rules", "always", "files"),
         ],
         (
             [
@@ -150,7 +150,6 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
                 _percent(row.recall.all.share("recoverable")),
                 _percent(row.recall.all.share("lost")),
                 _k(row.recall.refetch_tokens),
-                str(row.recall.refetch_calls),
                 _count(row.survival.constraints),
                 _count(row.survival.constraints_throughout),
                 _count(row.survival.edited_files),
@@ -258,20 +257,19 @@ def _say_foot(report: Report) -> None:
     setup = report.setup
     say()
     if any(row.is_floor for row in report.rows):
-        say(
-            "* summaries by the offline digest: what a model's would have kept is not known; this is a floor."
-        )
+        say("* summaries by the offline digest: a floor, not what a model's would have kept.")
     cache, few = OPENAI_CACHE, report.sessions < LEAST_SESSIONS
     facts = [
         f"tokens by {setup.meter.name}",
         f"summaries by {setup.summarised_by}",
-        f"prompt cache: blocks of {cache.granularity} from {cache.minimum:,} tokens, {cache.life:.0f} s",
         f"atoms v{atoms.VERSION}",
-        f"prices of {price_table().date}",
         f"foldline {__version__}",
-        f"sessions: {report.sessions}" + (f" (no intervals below {LEAST_SESSIONS})" if few else ""),
+        f"prompt cache: blocks of {cache.granularity} from {cache.minimum:,}, {cache.life:.0f} s",
+        f"prices of {price_table().date}",
+        f"sessions: {report.sessions}" + (f" (below {LEAST_SESSIONS}: no intervals)" if few else ""),
     ]
-    say(" · ".join(facts))
+    for line in (facts[:4], facts[4:]):
+        say(" · ".join(line))
     say_legend(_LEGEND)
 
 

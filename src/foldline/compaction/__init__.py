@@ -1,5 +1,6 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
+from .adaptive import AdaptiveCompaction
 from .automation import automation_paused, fold_taken_back, kind_of, largest_items, no_step_since_fold
 from .climb import WORDS
 from .digest import DigestCompaction
@@ -10,7 +11,7 @@ from .hierarchical import HierarchicalCompaction
 from .importance import ImportanceCompaction
 from .ladder import LadderCompaction
 from .lighter import TruncateTurns
-from .loading import BUILT_IN, Dependencies, load_strategy, plans_by_cut
+from .loading import BUILT_IN, DEFAULT, Dependencies, for_fold, load_strategy, plans_by_cut
 from .prompts import load_prompt
 from .proposal import Outline, Proposal
 from .semantic import SemanticCompaction
@@ -20,7 +21,9 @@ from .summary import SummaryCompaction
 
 __all__ = [
     "BUILT_IN",
+    "DEFAULT",
     "WORDS",
+    "AdaptiveCompaction",
     "CompactionContext",
     "CompactionFailed",
     "CompactionStrategy",
@@ -42,6 +45,7 @@ __all__ = [
     "Wishes",
     "automation_paused",
     "fold_taken_back",
+    "for_fold",
     "kind_of",
     "largest_items",
     "load_prompt",

@@ -5,8 +5,9 @@ import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, Reason
 
+from .adaptive import AdaptiveCompaction
 from .digest import DigestCompaction
 from .hiding import ToolResultHidingCompaction
 from .hiding_then_summary import HidingThenSummaryCompaction
@@ -19,6 +20,7 @@ from .strategy import CompactionStrategy
 from .summary import SummaryCompaction
 
 BUILT_IN: Mapping[str, type[CompactionStrategy]] = {
+    "adaptive": AdaptiveCompaction,
     "summary": SummaryCompaction,
     "simple": SimpleCompaction,
     "hide": ToolResultHidingCompaction,
@@ -31,6 +33,9 @@ BUILT_IN: Mapping[str, type[CompactionStrategy]] = {
 }
 """The strategies that come along, by their short names."""
 
+DEFAULT = "adaptive"
+"""The one of these that folds where nobody chose (docs/decisions/0014-default-strategy.md)."""
+
 Dependencies = Mapping[type, object]
 """What a constructor may ask for, by the type it annotates."""
 
@@ -38,6 +43,13 @@ Dependencies = Mapping[type, object]
 def plans_by_cut(strategy: CompactionStrategy) -> bool:
     """Whether the plan says all: where it finds nothing to cut, this strategy finds nothing either."""
     return isinstance(strategy, SummaryCompaction | HierarchicalCompaction | DigestCompaction)
+
+
+def for_fold(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
+    """The strategy that makes a fold for this reason: the default one has another for folds by hand."""
+    if reason == "manual" and isinstance(strategy, AdaptiveCompaction):
+        return strategy.by_hand
+    return strategy
 
 
 def load_strategy(name: str, dependencies: Dependencies | None = None) -> CompactionStrategy:

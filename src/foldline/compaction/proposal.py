@@ -93,6 +93,11 @@ class Proposal:
         return sum(item.key in survivors for item in self.view)
 
     @property
+    def left(self) -> float:
+        """The share of the view that it leaves, by estimate."""
+        return self._tokens(self.after) / max(1, self._tokens(item.message for item in self.view))
+
+    @property
     def notes(self) -> str:
         """The text of the summary that a person may edit: without the lists appended from the history."""
         return notes_of(self.entry.summary)

@@ -1,0 +1,76 @@
+"""`AdaptiveCompaction`: the cheapest fold that will do, and a summary for who asks for one."""
+
+from foldline.compaction import AdaptiveCompaction, Proposal, SummaryCompaction, Wishes, for_fold, propose
+from foldline.context.budget import Budget
+from foldline.protocol import Reason
+from support.history import History, history
+from support.invariants import broken
+from support.llm import ScriptedLLM
+
+LINE = "what the command said, line after line: all is well\n"
+BUDGET = Budget(32_768, 4_096, 700, 1_600, 0.75)
+
+
+def read(count: int, lines: int, answers: int = 0) -> History:
+    """Reads of `lines` lines each, after as many turns of talk as `answers`."""
+    built = history().system("s")
+    for nth in range(answers):
+        built.turn(f"question {nth}", LINE * 40)
+    built.user("read it all")
+    for nth in range(count):
+        built.step("read", f"file {nth}\n" + LINE * lines, path=f"{nth}.py")
+    return built.assistant("all read")
+
+
+async def folded(
+    built: History, llm: ScriptedLLM, reason: Reason = "threshold", wishes: Wishes | None = None
+) -> Proposal:
+    proposal = await propose(
+        built.projection(),
+        strategy=for_fold(AdaptiveCompaction(), reason),
+        llm=llm,
+        budget=BUDGET,
+        reason=reason,
+        wishes=wishes,
+    )
+    assert proposal is not None
+    assert broken(built.add(proposal.entry).projection()) == []
+    return proposal
+
+
+async def test_where_stubs_free_a_quarter_no_model_is_asked() -> None:
+    llm = ScriptedLLM()
+    proposal = await folded(read(12, 60), llm)
+    assert (proposal.entry.summary, llm.requests) == ("", [])
+    assert proposal.entry.tokens_after <= 0.75 * proposal.entry.tokens_before
+
+
+async def test_where_stubs_free_little_the_view_as_it_is_is_summarised() -> None:
+    llm = ScriptedLLM("notes", "notes of the turn")
+    proposal = await folded(read(7, 10, answers=12), llm)
+    assert proposal.entry.summary.startswith("notes")
+    assert "file 0" in "".join(llm.prompts), "the summary is written from the results, not from stubs"
+
+
+async def test_a_second_fold_summarises_what_the_first_one_hid() -> None:
+    built = read(12, 60)
+    await folded(built, ScriptedLLM())
+    proposal = await folded(built, ScriptedLLM("notes"))
+    assert proposal.entry.summary.startswith("notes")
+
+
+async def test_a_fold_by_hand_is_a_summary() -> None:
+    proposal = await folded(read(12, 60), ScriptedLLM("notes"), "manual")
+    assert (proposal.entry.strategy, proposal.entry.summary[:5]) == ("SummaryCompaction", "notes")
+
+
+async def test_wishes_of_a_reader_are_followed_by_a_summary() -> None:
+    wishes = Wishes(guidance="say more of file 3", earlier_draft="")
+    proposal = await folded(read(12, 60), ScriptedLLM("notes"), wishes=wishes)
+    assert proposal.entry.summary.startswith("notes")
+
+
+def test_a_strategy_that_was_chosen_makes_the_folds_by_hand_too() -> None:
+    chosen = SummaryCompaction()
+    assert for_fold(chosen, "manual") is chosen
+    assert for_fold(chosen, "threshold") is chosen
