@@ -1,5 +1,7 @@
 """`foldline compact`."""
 
+from pathlib import Path
+
 import pytest
 
 from foldline.history import Session
@@ -48,6 +50,27 @@ def test_a_dry_run_plans_and_changes_nothing(door: FrontDoor) -> None:
     assert said.json["first_kept_index"] > 0
     assert said.json["tokens_after"] < said.json["tokens_before"]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("strategy", ["hide", "simple"])
+def test_a_dry_run_promises_no_summary_of_a_strategy_that_makes_no_cut(
+    door: FrontDoor, strategy: str
+) -> None:
+    said = door("compact", door.keep(long().entries), "--dry-run", "--strategy", strategy)
+    assert said.code == 0
+    assert "into 1 summary" not in said.out
+    assert "knows what would go" in said.out
+
+
+def test_a_fold_that_hides_where_nothing_could_be_cut_is_not_called_nothing(door: FrontDoor) -> None:
+    builder = history().user("read them")
+    for number in range(7):
+        builder.step("read", f"line {number}\n" * 200, path=f"{number}.txt")
+    folder = door.keep(builder.entries)
+    said = door("compact", folder, "--strategy", "hide", "--window", "64k")
+    assert said.code == 0
+    assert "2 results hidden, no summary written" in said.out
+    assert door("view", folder, "--json").json["items"][2]["fate"] == "hidden"
 
 
 def test_a_session_of_ours_is_folded_in_place(door: FrontDoor) -> None:
@@ -189,6 +212,24 @@ def test_the_model_of_the_settings_writes_the_summary(
     assert (said["model"], said["committed"], said["rung"]) == ("their/writer:1", True, "strategy")
 
 
+def test_a_strategy_that_asks_for_the_model_gets_the_one_that_writes_summaries(
+    door: FrontDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asks_for_model.py").write_text(
+        "from foldline.llm import LLM\n"
+        "class Asks:\n"
+        "    def __init__(self, llm: LLM) -> None: self.llm = llm\n"
+        "    async def compact(self, ctx): raise RuntimeError(f'given {self.llm.info.id}')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with running_server(model="their/writer:1") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("FOLDLINE_COMPACTION__MODEL", "their/writer:1")
+        folder = door.keep(long().entries)
+        said = door("compact", folder, "-m", "offline", "--strategy", "asks_for_model:Asks")
+    assert "given their/writer:1" in said.err
+
+
 def test_a_model_without_a_server_is_one_sentence(door: FrontDoor) -> None:
     said = door("compact", door.keep(long().entries), "-m", "gpt-5")
     assert said.code == 1
@@ -203,5 +244,5 @@ def test_a_fold_that_only_clips_says_so(door: FrontDoor) -> None:
     folder = door.keep(builder.entries)
     said = door("compact", folder, "--window", "16k")
     assert said.code == 0
-    assert "1 entry clipped, nothing folded" in said.out
+    assert "1 result clipped, no summary written" in said.out
     assert door("view", folder, "--json").json["items"][2]["fate"] == "clipped"

@@ -12,11 +12,11 @@ from support.history import History, history, modified
 from support.server import running_server
 
 
-def long() -> History:
-    """Eight turns of about 3k tokens, each about files of its own and with a rule of its own."""
+def long(turns: int = 8) -> History:
+    """Turns of about 3k tokens, each about files of its own and with a rule of its own."""
     chance = random.Random(5)
     built = history().system("You are careful.")
-    for turn in range(8):
+    for turn in range(turns):
         built.user(f"Do part {turn}. Never touch table payments_{turn}.")
         for step in range(4):
             path = f"src/part_{turn}/file_{step}.py"
@@ -134,6 +134,7 @@ def test_a_strategy_of_ones_own_is_an_arm_like_any_other(door: FrontDoor) -> Non
         (("--prices", "no-such-model"), 2, "There is no price for no-such-model"),
         (("--judge",), 1, "--judge asks a model, and none is configured"),
         (("--window", "100"), 1, "too small"),
+        (("--plot", "cost.png"), 2, "call it cost.svg"),
         (("--window", "many"), 2, "many"),
     ],
 )
@@ -149,6 +150,35 @@ def test_what_cannot_be_done_is_one_sentence(
 def test_a_session_without_a_request_has_nothing_to_replay(door: FrontDoor) -> None:
     said = door("eval", kept(door, history().system("s")))
     assert (said.code, "no request of a user" in said.err) == (1, True)
+
+
+def test_a_session_without_an_answer_has_nothing_to_replay(door: FrontDoor) -> None:
+    asked = history()
+    for _ in range(6):
+        asked.user("words that say something " * 500)
+    said = door("eval", kept(door, asked), "--window", "8k")
+    assert (said.code, said.err.count("\n"), "no answer" in said.err) == (1, 1, True)
+
+
+def test_two_sessions_in_files_of_one_name_are_two_sessions(door: FrontDoor) -> None:
+    for name, turns in (("one", 8), ("two", 6)):
+        (door.cwd / name).mkdir()
+        (door.cwd / name / "context.jsonl").write_bytes(
+            (kept(door, long(turns)) / "events.jsonl").read_bytes()
+        )
+    files = ("one/context.jsonl", "two/context.jsonl")
+    report = door("eval", *files, files[0], "--window", "8k", "--strategies", "hide", "--json").json
+    assert report["sessions"] == 2
+    assert [row["session"] for row in report["rows"]] == [files[0]] * 2 + [files[1]] * 2
+
+
+def test_a_strategy_of_ones_own_may_ask_for_the_working_folder(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = Path(__file__).parents[2] / "docs" / "examples" / "foldline-questions" / "src"
+    monkeypatch.syspath_prepend(example)
+    said = door("eval", kept(door), "--window", "8k", "--strategies", "foldline_questions:OnlyQuestions")
+    assert said.code == 0, said.err
 
 
 # --- with a model ---------------------------------------------------------------------------------------
@@ -170,6 +200,15 @@ def test_real_summaries_cost_money_and_are_not_sent_unasked(
         assert "Real summaries by scripted-1 take about" in said.err
         assert "--yes" in said.err
         assert server.requests() == []
+
+
+def test_what_takes_no_summaries_asks_for_no_consent(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_server(window=8_192) as server:
+        at_server(monkeypatch, server.base_url, server.model)
+        said = door("eval", kept(door), "--window", "8k", "--strategies", "truncate")
+        assert (said.code, server.requests()) == (0, [])
 
 
 def test_with_a_model_its_summaries_are_measured_and_named(

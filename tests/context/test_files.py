@@ -1,7 +1,9 @@
 """File lists: from the history, cumulative over folds, forgotten only when the content was restored."""
 
-from foldline.context.files import file_lists, tracked_files
-from foldline.protocol import Compaction, FoldDetails, Revert
+import pytest
+
+from foldline.context.files import file_lists, fold_words, tracked_files
+from foldline.protocol import Compaction, FoldDetails, Kept, Revert, SystemMessage, Written, text_parts
 from support.history import History, history, modified, read
 
 
@@ -53,3 +55,30 @@ def test_the_newest_touch_comes_first_with_lines_added_and_removed() -> None:
     [newest, before, *_] = tracked_files(worked().projection())
     assert (newest.path, newest.added, newest.modified) == ("c.py", 20, True)
     assert (before.path, before.added, before.removed, before.touches) == ("b.py", 9, 6, (4, 6))
+
+
+SUMMARY = Written(message=SystemMessage(origin="summary", parts=text_parts("so far")), covers=((0, 2),))
+
+
+def altered(ref: int, fate: str) -> Kept:
+    return Kept.model_validate({"ref": ref, "content": "less", "fate": fate})
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        ((SUMMARY,), "3 entries folded"),
+        ((SUMMARY, altered(2, "hidden")), "3 entries folded"),
+        ((Kept(ref=0), altered(2, "hidden"), altered(4, "hidden")), "2 results hidden"),
+        ((altered(2, "hidden"), altered(4, "clipped")), "1 result hidden, 1 result clipped"),
+        ((), "older entries left out"),
+    ],
+)
+def test_a_fold_is_told_by_what_it_did(head: tuple[Kept | Written, ...], says: str) -> None:
+    built = history().user("go").step("read", "a").step("read", "b")
+    assert fold_words(built.projection(), Compaction(first_kept_index=5, head=head)) == says
+
+
+def test_a_result_that_was_altered_where_it_stands_counts_like_one_before_the_cut() -> None:
+    fold = Compaction(first_kept_index=1, replaced=(altered(2, "hidden"),))
+    assert fold_words(history().user("go").step("read", "a").projection(), fold) == "1 result hidden"

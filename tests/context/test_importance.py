@@ -56,6 +56,10 @@ def test_a_command_of_the_interface_asks_for_nothing() -> None:
     assert reasons(history().user("/model x"))[0] == set()
 
 
+def test_a_request_that_begins_with_a_path_is_no_command() -> None:
+    assert "request" in reasons(history().user("/etc/nginx/site.conf is wrong, mend it"))[0]
+
+
 def test_what_the_user_wants_otherwise_matters() -> None:
     assert "wish" in reasons(history().user("no, the block should stay as it is"))[0]
 

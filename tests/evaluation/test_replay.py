@@ -2,23 +2,24 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from foldline.compaction import BUILT_IN
 from foldline.context.pairing import pairing_faults
 from foldline.context.tokens import message_tokens
-from foldline.evaluation.arms import arm_named
-from foldline.evaluation.record import Meter, Run
-from foldline.evaluation.recorded import STRIDE, recorded_messages
-from foldline.evaluation.replay import UNLIMITED, replay
-from foldline.evaluation.summarisers import digest_summariser, opaque
+from foldline.evaluation.record import Run
+from foldline.evaluation.recorded import STRIDE, recorded_messages, recorded_pins
+from foldline.evaluation.replay import UNLIMITED
+from foldline.evaluation.safety import violations
+from foldline.evaluation.summarisers import opaque
 from foldline.llm import LLM, LLMError
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage
+from support.compared import METER, replayed
 from support.history import History, history
 from support.llm import ScriptedLLM, refusal
 
-METER = Meter("script weights", message_tokens)
 WINDOW = 8_192
 
 
@@ -38,16 +39,7 @@ def worked(turns: int = 6, steps: int = 4, lines: int = 30) -> History:
 async def played(
     messages: Sequence[BaseMessage], arm: str, *, window: int = WINDOW, llm: LLM | None = None
 ) -> Run:
-    llm = llm or digest_summariser(window)
-    return await replay(
-        messages,
-        arm_named(arm, window, {LLM: llm}),
-        session="made",
-        window=window,
-        summariser=llm,
-        summarised_by="digest",
-        meter=METER,
-    )
+    return await replayed(messages, arm, window=window, llm=llm)
 
 
 RECORDED = recorded_messages(worked().entries)
@@ -128,3 +120,25 @@ async def test_a_summariser_that_cannot_be_asked_is_a_later_rung_and_no_end() ->
 async def test_nothing_is_folded_in_a_window_that_is_never_full() -> None:
     run = await played(RECORDED, "summary", window=1_000_000)
     assert run.folds == ()
+
+
+async def test_what_was_pinned_in_the_session_is_pinned_in_the_replay_and_stays_word_for_word() -> None:
+    built = worked()
+    rule = next(entry.index for entry in built.entries if entry.type == "user")
+    built.edit("pin", rule)
+    pins = recorded_pins(built.entries)
+    assert len(pins) == 1
+    run = await replayed(RECORDED, "summary", window=WINDOW, pins=pins)
+    assert run.folds
+    assert run.pins == pins
+    steps = [sent for sent in run.requests if sent.kind == "step"]
+    assert all(any(message.index in pins for message in sent.messages) for sent in steps)
+    assert violations(run, METER) == []
+
+
+async def test_coverage_is_checked_at_every_fold() -> None:
+    run = await played(RECORDED, "adaptive")
+    assert run.broken == ()
+    assert violations(replace(run, broken=("fold 1: entry 8 is gone",)), METER) == [
+        "C1, fold 1: entry 8 is gone"
+    ]

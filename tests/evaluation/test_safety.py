@@ -108,6 +108,17 @@ def test_w1_a_summary_request_must_fit_with_what_it_wrote() -> None:
     assert rules(replace(run, window=window - 1)) == ["W1"]
 
 
+def test_w1_blames_no_strategy_for_a_recorded_answer_longer_than_the_window() -> None:
+    built = history().system("s").user("write it").assistant("long " * 3_000, calls=[call("read", path="a")])
+    built.result("read").assistant("done")
+    run = raw(built)
+    too_long = length(run.requests[-1].messages) - 1
+    assert rules(replace(run, window=too_long)) == []
+    early = history().system("s").turn("talk", "long " * 3_000).user("write it").assistant("done")
+    run = raw(early)
+    assert rules(replace(run, window=length(run.requests[-1].messages) - 1)) == ["W1"]
+
+
 def test_w1_without_a_window_everything_fits() -> None:
     assert rules(request(USER), reserved=10**9) == []
 

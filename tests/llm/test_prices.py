@@ -1,10 +1,12 @@
 """Prices are data with a date; a model that is not listed has none."""
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from foldline.llm.prices import Price, price_of, price_table
+from foldline.protocol import FoldlineError
 
 
 def test_the_table_says_when_and_where_it_was_taken_from() -> None:
@@ -57,3 +59,22 @@ def test_cached_input_never_costs_more_and_no_price_is_zero() -> None:
     for model, price in price_table().by_model.items():
         assert 0 < price.cached <= price.input < price.output, model
         assert price.write >= 1, model
+
+
+def test_another_table_of_the_same_form_can_be_given(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'date = 2026-01-02\nsource = "me"\n'
+        '[[price]]\nmodels = ["Mine"]\ninput = 1\ncached = 0.5\nwrite = 1\noutput = 4\n'
+    )
+    table = price_table(path)
+    assert price_of("mine", table) == Price(1, 0.5, 1, 4)
+    assert price_of("gpt-5", table) is None
+
+
+@pytest.mark.parametrize("text", ["", "date = 1", "not toml", 'date = 2026-01-02\nsource = "x"\nprice = [1]'])
+def test_what_is_no_table_of_prices_is_said_in_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(FoldlineError, match="is no table of prices"):
+        price_table(path)

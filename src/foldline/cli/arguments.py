@@ -198,6 +198,7 @@ def _eval(parser: argparse.ArgumentParser) -> None:
         "--tokenizer", choices=("weights", "o200k"), default="weights", help="how tokens are counted"
     )
     parser.add_argument("--prices", metavar="MODEL", help="also in dollars, at this model's prices")
+    parser.add_argument("--price-table", metavar="FILE.toml", help="another table of prices than ours")
     parser.add_argument("--plot", metavar="FILE.svg", help="draw it to this new file")
     parser.add_argument("--judge", action="store_true", help="ask the model questions about what was folded")
     parser.add_argument("-y", "--yes", action="store_true", help="send what costs money without asking")

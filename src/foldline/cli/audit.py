@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from foldline.context.audit import Audit, FactKind, Lost, audit, taken
 from foldline.context.budget import Size
-from foldline.context.files import folded_count
+from foldline.context.files import fold_words, folded_count
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.protocol import Compaction
@@ -29,6 +29,8 @@ class AuditedFold:
     after: Size
     entries: int
     """How many entries it took out of the view."""
+    did: str
+    """The same in words, and for a fold that only altered what it found."""
     audit: Audit
 
 
@@ -63,6 +65,7 @@ def audited_folds(source: Source) -> Iterator[AuditedFold]:
             before=_recorded(entry.tokens_before, size),
             after=_recorded(entry.tokens_after, view_size(projection)),
             entries=folded_count(projection, entry),
+            did=fold_words(projection, entry),
             audit=audit(taken(before, after), after),
         )
 
@@ -89,10 +92,9 @@ def _fold_json(each: AuditedFold) -> dict[str, object]:
 
 def _say_fold(each: AuditedFold, cwd: str) -> None:
     sizes = " → ".join(tokens(size.tokens, estimated=size.estimated) for size in (each.before, each.after))
-    entries = f"{each.entries} entr{'y' if each.entries == 1 else 'ies'}"
     lost, facts = len(each.audit.lost), each.audit.facts
     say_heading(
-        f"{each.fold.index} {each.fold.reason} {sizes} tokens, {entries}, {lost} of {facts} facts lost"
+        f"{each.fold.index} {each.fold.reason} {sizes} tokens, {each.did}, {lost} of {facts} facts lost"
     )
     if lost:
         columns = (Column("lost"), Column("fact", grows=True), Column("entries"))

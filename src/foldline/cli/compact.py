@@ -14,13 +14,13 @@ from foldline.agent.settings import (
 )
 from foldline.compaction import Dependencies, Plan, Proposal, for_fold, plan, plans_by_cut, propose
 from foldline.context.budget import Budget, budget_for
-from foldline.context.files import file_lists
+from foldline.context.files import file_lists, fold_words
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
 from foldline.history import EVENTS, Session
 from foldline.llm import LLM, Embedder
-from foldline.protocol import Compaction, FoldlineError, Kept, Reason, events
+from foldline.protocol import Compaction, FoldlineError, Reason, events
 from foldline.tui.numbers import about_tokens, tokens
 
 from .copying import check_new, write_copy
@@ -38,6 +38,8 @@ class Outcome:
     budget: Budget
     projection: Projection
     planned: Plan | None = None
+    plans_by_cut: bool = True
+    """Whether the plan is what the strategy would do; others decide by themselves what goes."""
     proposal: Proposal | None = None
     entry: Compaction | None = None
     """The proposal's entry; with its index where it was committed."""
@@ -86,12 +88,14 @@ async def _compact(
         _check_room(projection, budget)
         # An amount to keep that was asked for is kept; without one, a fold by hand keeps less than others.
         reason: Reason = "manual" if by_hand else "threshold"
-        strategy = for_fold(settings.strategy(_dependencies(settings, llm, session)), "manual")
-        outcome = Outcome(type(strategy).__name__, budget, projection, dry_run=dry_run)
-        outcome = replace(outcome, planned=plan(projection, budget, reason))
-        if dry_run or (outcome.planned is None and plans_by_cut(strategy)):
-            return outcome
         writer = connect_summariser(settings, os.environ) or llm
+        strategy = for_fold(settings.strategy(_dependencies(settings, writer, session)), "manual")
+        outcome = Outcome(type(strategy).__name__, budget, projection, dry_run=dry_run)
+        outcome = replace(
+            outcome, planned=plan(projection, budget, reason), plans_by_cut=plans_by_cut(strategy)
+        )
+        if dry_run or (outcome.planned is None and outcome.plans_by_cut):
+            return outcome
         writes = session if source.ours and out is None else None
         if writes is not None:
             writes.claim()  # before the model is asked: whoever may not write should not pay
@@ -119,8 +123,8 @@ async def _compact(
             await writer.aclose()
 
 
-def _dependencies(settings: Settings, llm: LLM, session: Session) -> Dependencies:
-    given = {LLM: llm, Session: session, Path: Path(session.cwd)}
+def _dependencies(settings: Settings, writer: LLM, session: Session) -> Dependencies:
+    given = {LLM: writer, Session: session, Path: Path(session.cwd)}
     embedder = connect_embedder(settings, os.environ)
     return given if embedder is None else {**given, Embedder: embedder}
 
@@ -203,16 +207,20 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
 
 def _say(source: Source, outcome: Outcome) -> None:
     size = view_size(outcome.projection)
-    if outcome.planned is None:
-        before = tokens(size.tokens, estimated=size.estimated)
-        say(f"Nothing to fold: the view of {before} tokens holds nothing old enough. Nothing was changed.")
-        return
+    before = tokens(size.tokens, estimated=size.estimated)
     if outcome.entry is None or outcome.proposal is None:
-        _say_plan(source, outcome, outcome.planned)
+        if outcome.dry_run and not outcome.plans_by_cut:
+            _say_without_plan(source, outcome, before)
+        elif outcome.planned is None:
+            say(
+                f"Nothing to fold: the view of {before} tokens holds nothing old enough. Nothing was changed."
+            )
+        else:
+            _say_plan(source, outcome, outcome.planned, before)
         return
     entry = outcome.entry
     sizes = f"{tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens"
-    say_heading(f"{source.name} · {sizes} · {_done(entry, outcome.proposal)}")
+    say_heading(f"{source.name} · {sizes} · {_done(outcome.projection, entry, outcome.proposal)}")
     if entry.summary:
         say(f"\n{entry.summary}\n")
     match outcome.written_to:
@@ -227,15 +235,23 @@ def _say(source: Source, outcome: Outcome) -> None:
             note(f"written to {path}, the fold as entry {entry.index}; {source.path} stays as it is.")
 
 
-def _say_plan(source: Source, outcome: Outcome, planned: Plan) -> None:
-    size = view_size(outcome.projection)
-    before = tokens(size.tokens, estimated=size.estimated)
+def _say_without_plan(source: Source, outcome: Outcome, before: str) -> None:
+    say_heading(f"{source.name} · the view has {before} tokens; only {outcome.strategy} knows what would go")
+    say(f"  {'window':<9} {_window(outcome.budget)}")
+    note("a dry run: it shows the plan of strategies that cut, and this one does not. Nothing was changed.")
+
+
+def _window(budget: Budget) -> str:
+    return f"{budget.window:,} tokens, full at {budget.threshold:,}"
+
+
+def _say_plan(source: Source, outcome: Outcome, planned: Plan, before: str) -> None:
     say_heading(
         f"{source.name} · a fold would take {before} to {about_tokens(planned.tokens_expected)} tokens"
     )
     rows = [
         ("strategy", outcome.strategy),
-        ("window", f"{outcome.budget.window:,} tokens, full at {outcome.budget.threshold:,}"),
+        ("window", _window(outcome.budget)),
         (
             "folded",
             f"{_entries(planned.folded)} into 1 summary" if planned.cut else "only giant results clipped",
@@ -251,11 +267,9 @@ def _say_plan(source: Source, outcome: Outcome, planned: Plan) -> None:
     note("a dry run: no model was asked, and nothing was changed.")
 
 
-def _done(entry: Compaction, proposal: Proposal) -> str:
+def _done(projection: Projection, entry: Compaction, proposal: Proposal) -> str:
     if not entry.summary:
-        clipped = sum(isinstance(piece, Kept) and piece.content is not None for piece in entry.head)
-        clipped += len(entry.replaced)
-        return f"{_entries(clipped)} clipped, nothing folded"
+        return f"{fold_words(projection, entry)}, no summary written"
     return f"{_entries(proposal.folded)} folded · kept from entry {entry.first_kept_index} on"
 
 

@@ -1,25 +1,27 @@
 """`foldline eval`: recorded sessions replayed under each strategy; what it costs, and what survives."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.agent.settings import Settings, connect_llm, connect_summariser, known_window
+from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
 from foldline.evaluation.arms import RAW, default_arms
-from foldline.evaluation.comparison import Cell, NeverFull, Setup, Subject, compare, messages_to_play
+from foldline.evaluation.comparison import Cell, NotCompared, Setup, Subject, compare, messages_to_play
 from foldline.evaluation.figures import Figures
 from foldline.evaluation.judge import Judgement
 from foldline.evaluation.meters import meter_named
 from foldline.evaluation.plot import plotted
 from foldline.evaluation.record import Run
-from foldline.evaluation.recorded import recorded_messages, session_name
+from foldline.evaluation.recorded import recorded_messages, recorded_pins, session_name
 from foldline.evaluation.selftest import self_test
 from foldline.llm import LLM
 from foldline.llm.offline import OFFLINE
-from foldline.llm.prices import Price, price_of, price_table
-from foldline.protocol import FoldlineError, UserMessage
+from foldline.llm.prices import Price, PriceTable, price_of
+from foldline.llm.prices import price_table as prices_in
+from foldline.protocol import AssistantMessage, FoldlineError, UserMessage
 
 from .arguments import UsageError
 from .asking import confirmed
@@ -43,6 +45,7 @@ def run(
     model: str | None,
     tokenizer: str,
     prices: str | None,
+    price_table: str | None,
     plot: str | None,
     judge: bool,
     yes: bool,
@@ -50,19 +53,23 @@ def run(
     format_name: str | None,
 ) -> int:
     settings = settings_here(model=model, offline__pace=0)
+    table = prices_in(Path(price_table).expanduser()) if price_table else prices_in()
     setup = Setup(
         arms=list(dict.fromkeys([RAW, *(strategies or default_arms())])),
         windows=list(windows or [USUAL_WINDOW]),
         meter=meter_named(tokenizer),
-        price=None if prices is None else _price(prices),
+        price=None if prices is None else _price(prices, table),
+        prices_dated=table.date,
         sizes=settings.budget_settings,
     )
     target = Path(plot).expanduser() if plot else None
     if target is not None:
+        if target.suffix.lower() != ".svg":
+            raise UsageError(f"--plot draws SVG: call it {target.with_suffix('.svg').name}.")
         check_new(target)
     if faults := self_test():
         raise FoldlineError(f"The instrument failed its own test, so nothing was measured: {faults[0]}")
-    subjects = [_subject(source, format_name) for source in sources]
+    subjects = _subjects(sources, format_name)
     found = run_async(_measure(subjects, setup, settings, judge=judge, yes=yes))
     report, answers = found.report, found.judgement
     if as_json:
@@ -81,12 +88,22 @@ def run(
     return 0
 
 
-def _price(model: str) -> Price:
-    found = price_of(model)
+def _price(model: str, table: PriceTable) -> Price:
+    found = price_of(model, table)
     if found is None:
-        known = ", ".join(price_table().by_model)
+        known = ", ".join(table.by_model)
         raise UsageError(f"There is no price for {model}; there is one for {known}.")
     return found
+
+
+def _subjects(sources: Sequence[str], format_name: str | None) -> list[Subject]:
+    """The sessions, each once. Where two would be called the same, they are called as they were asked for."""
+    by_source = {source: _subject(source, format_name) for source in dict.fromkeys(sources)}
+    named = Counter(subject.name for subject in by_source.values())
+    return [
+        replace(subject, name=source) if named[subject.name] > 1 else subject
+        for source, subject in by_source.items()
+    ]
 
 
 def _subject(source: str, format_name: str | None) -> Subject:
@@ -94,7 +111,10 @@ def _subject(source: str, format_name: str | None) -> Subject:
     history = recorded_messages(found.entries)
     if not any(isinstance(message, UserMessage) for message in history):
         raise FoldlineError(f"{source} holds no request of a user: there is nothing to replay.")
-    return Subject(session_name(Path(found.name)), history)
+    if not any(isinstance(message, AssistantMessage) for message in history):
+        raise FoldlineError(f"{source} holds no answer of a model: there is nothing to replay.")
+    pins = recorded_pins(found.entries)
+    return Subject(session_name(Path(found.name)), history, Path(found.header.cwd), pins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +137,12 @@ async def _measure(
         if writer.info.id != OFFLINE:
             await known_window(writer)
             await _confirm_price(subjects, setup, writer, yes=yes)
-            setup = replace(setup, summariser=lambda _window: writer, summarised_by=writer.info.id)
+            setup = replace(
+                setup,
+                summariser=lambda _window: writer,
+                summarised_by=writer.info.id,
+                embedder=connect_embedder(settings, os.environ),
+            )
         found = await _compared(subjects, setup, keep_all=judge)
         if not judge:
             return found
@@ -133,19 +158,19 @@ async def _measure(
 
 async def _compared(subjects: Sequence[Subject], setup: Setup, *, keep_all: bool = False) -> _Found:
     rows: list[Figures] = []
-    never_full: list[NeverFull] = []
+    not_compared: list[NotCompared] = []
     runs: list[Run] = []
     with Bar(messages_to_play(subjects, setup)) as bar:
         async with aclosing(compare(subjects, setup, bar.step)) as cells:
             async for cell in cells:
                 match cell:
-                    case NeverFull():
-                        never_full.append(cell)
+                    case NotCompared():
+                        not_compared.append(cell)
                     case Cell():
                         rows.append(cell.figures)
                         if keep_all or not runs or runs[0].session == cell.run.session:
                             runs.append(cell.run)
-    return _Found(Report(setup, len(subjects), tuple(rows), tuple(never_full)), runs)
+    return _Found(Report(setup, len(subjects), tuple(rows), tuple(not_compared)), runs)
 
 
 async def _confirm_price(subjects: Sequence[Subject], setup: Setup, llm: LLM, *, yes: bool) -> None:
@@ -158,6 +183,8 @@ async def _confirm_price(subjects: Sequence[Subject], setup: Setup, llm: LLM, *,
         return
     report = (await _compared(subjects, setup)).report
     calls = sum(row.cost.aux for row in report.rows)
+    if not calls:
+        return
     tokens = sum(row.summary_input for row in report.rows)
     price = price_of(llm.info.id)
     dollars = f", about ${tokens * price.input / 1e6:.2f} and the answers" if price else ""

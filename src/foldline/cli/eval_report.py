@@ -7,12 +7,11 @@ from math import log2
 
 from foldline.evaluation import atoms
 from foldline.evaluation.arms import RAW
-from foldline.evaluation.comparison import NeverFull, Setup
+from foldline.evaluation.comparison import NotCompared, Setup
 from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
 from foldline.evaluation.pooled import LEAST_SESSIONS, Difference, difference
 from foldline.evaluation.survival import KINDS, Share
-from foldline.llm.prices import price_table
 from foldline.version import __version__
 
 from .output import Cell, Column, say, say_heading, say_legend, say_table
@@ -29,7 +28,7 @@ class Report:
     setup: Setup
     sessions: int
     rows: tuple[Figures, ...]
-    never_full: tuple[NeverFull, ...]
+    not_compared: tuple[NotCompared, ...]
 
     def differences(self) -> list[Difference]:
         """Against the reference, at each window with sessions enough."""
@@ -71,7 +70,7 @@ def report_json(report: Report) -> dict[str, object]:
         "tokenizer": setup.meter.name,
         "atoms_version": atoms.VERSION,
         "summariser": setup.summarised_by,
-        "prices_dated": str(price_table().date),
+        "prices_dated": str(setup.prices_dated),
         "cache": {
             "granularity": OPENAI_CACHE.granularity,
             "minimum": OPENAI_CACHE.minimum,
@@ -79,8 +78,8 @@ def report_json(report: Report) -> dict[str, object]:
         },
         "sessions": report.sessions,
         "rows": [row.as_json() for row in report.rows],
-        "never_full": [
-            {"session": one.session, "window": one.window, "peak": one.peak} for one in report.never_full
+        "not_compared": [
+            {"session": one.session, "window": one.window, "why": one.why} for one in report.not_compared
         ],
         "differences": [
             {
@@ -98,11 +97,8 @@ def report_json(report: Report) -> dict[str, object]:
 def say_report(report: Report) -> None:
     for (session, window), group in groupby(report.rows, key=lambda row: (row.session, row.window)):
         _say_session(session, window, list(group))
-    for one in report.never_full:
-        say(
-            f"{one.session} · window {_k(one.window)} · never full (its longest request has {_k(one.peak)} "
-            "tokens): nothing to compare"
-        )
+    for one in report.not_compared:
+        say(f"{one.session} · window {_k(one.window)} · {one.why}: nothing to compare")
     if len(report.setup.windows) > 1:
         _say_recall_at_budget(report)
     _say_differences(report)
@@ -117,7 +113,7 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
         (
             [
                 _name(row), str(row.folds), str(row.cost.calls), _k(row.cost.input), _k(row.cost.uncached),
-                _percent(row.cost.hit_rate), _k(row.cost.peak), _k(row.cost.mean or 0), _dollars(row.dollars),
+                _percent(row.cost.hit_rate), _k(row.peak), _k(row.mean), _dollars(row.dollars),
             ]
             for row in rows
         ),
@@ -228,7 +224,8 @@ def _say_recall_at_budget(report: Report) -> None:
 
 def _area(at: dict[int, Figures]) -> float | None:
     """Under the curve of recall over the logarithm of the window, as a share of the most it could be."""
-    points = [(log2(window), row.recall.grounded or 0.0) for window, row in sorted(at.items())]
+    known = {window: row.recall.grounded for window, row in sorted(at.items())}
+    points = [(log2(window), recall) for window, recall in known.items() if recall is not None]
     if len(points) < 2:
         return None
     area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
@@ -265,21 +262,26 @@ def _say_foot(report: Report) -> None:
         f"atoms v{atoms.VERSION}",
         f"foldline {__version__}",
         f"prompt cache: blocks of {cache.granularity} from {cache.minimum:,}, {cache.life:.0f} s",
-        f"prices of {price_table().date}",
+        f"prices of {setup.prices_dated}",
         f"sessions: {report.sessions}" + (f" (below {LEAST_SESSIONS}: no intervals)" if few else ""),
     ]
-    for line in (facts[:4], facts[4:]):
+    for line in (facts[:4], facts[4:6], facts[6:]):
         say(" · ".join(line))
     say_legend(_LEGEND)
 
 
 _LEGEND = """\
+fresh    input tokens that the prompt cache did not have; hit: the share it had
+churn    fresh tokens as a multiple of raw's
 recall   of what answers used of earlier text, the share still in their request
-far      the same where it was last said 20k tokens ago or more
+far      the same where it was last said more than 20k tokens ago
 handle   behind a stub or a clip that opens it again
 refetch  tokens to read again, at the least
 rules    the user's constraints in the last view; always: in every request
-e*       more steps that would cancel the saving (measured by JetBrains: +4 % masking, +20 % summaries)"""
+files    files the session changed, and the last view still names
+e*       more steps that would cancel the saving (JetBrains measured 4 % more
+         under masking, 20 % under summaries)
+per 1k   facts kept for each 1,000 tokens of the last view"""
 
 
 # --- cells ------------------------------------------------------------------------------------------

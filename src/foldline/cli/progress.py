@@ -22,7 +22,11 @@ class Bar:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-            columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
+            columns = (
+                BarColumn(bar_width=30),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeRemainingColumn(),
+            )
             text = TextColumn("{task.description}", markup=False)
             self._bar = Progress(*columns, text, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("", total=self._total)

@@ -24,6 +24,7 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     Undo,
+    UserMessage,
 )
 from foldline.tui.numbers import tokens
 
@@ -123,6 +124,8 @@ def kind_label(entry: Entry, *, last_of_group: bool = True) -> str:
             return f"{'└' if last_of_group else '├'} {name}"
         case SystemMessage(origin="summary"):
             return "summary"
+        case UserMessage(origin="machine"):
+            return "machine"
         case _:
             return clip_cells(entry.type, 16)
 

@@ -12,7 +12,7 @@ from .summary_text import notes_of, unframed, with_appendix
 
 
 class DigestCompaction:
-    """Folds like the default, with an extractive digest in place of a model's summary."""
+    """Folds like `SummaryCompaction`, with an extractive digest in place of a model's summary."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = cut_for(ctx)

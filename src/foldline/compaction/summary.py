@@ -1,4 +1,4 @@
-"""`SummaryCompaction`, the default: a model summarises what is folded, recent work stays verbatim."""
+"""`SummaryCompaction`: a model summarises what is folded, recent work stays verbatim."""
 
 import asyncio
 from collections.abc import Sequence

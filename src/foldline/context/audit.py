@@ -8,7 +8,7 @@ paraphrase says it is for the reader to judge.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,7 +20,7 @@ from . import facts
 from .mentions import FactKind, Mention, Voice, error_message, mentions, path_parts
 from .shell import joined
 
-__all__ = ["Audit", "FactKind", "Lost", "audit", "taken"]
+__all__ = ["Audit", "FactKind", "Lost", "ViewText", "audit", "namesakes", "taken"]
 
 DEEPEST = 12
 """Names of a path that are compared: deeper ones would cost the square of their depth."""
@@ -49,7 +49,7 @@ class Audit:
 def audit(folded: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Audit:
     """Compare the folded messages with the view after the fold. Linear in the text of both."""
     found = mentions(folded)
-    view = _View(after, found)
+    view = ViewText(after, namesakes(found))
     lost = sorted((mention for mention in found if not view.holds(mention)), key=_worth)
     return Audit(
         lost=tuple(Lost(mention.kind, mention.text, tuple(mention.indices)) for mention in lost),
@@ -98,13 +98,18 @@ _WIDE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(rf"\d++(?:[.,_]\d++)*+|[{_WIDE}%°]|[^\W\d{_WIDE}][^\W{_WIDE}]*+")
 
 
-class _View:
+def namesakes(found: Iterable[Mention]) -> Counter[str]:
+    """How many of the files among these facts have a name."""
+    return Counter(path_parts(fact.text)[-1] for fact in found if fact.kind == "path")
+
+
+class ViewText:
     """The text of a view, asked for facts. Each form of it is made once, and only where it is asked for."""
 
-    def __init__(self, messages: Sequence[BaseMessage], found: Sequence[Mention]) -> None:
+    def __init__(self, messages: Sequence[BaseMessage], named: Mapping[str, int]) -> None:
+        """`named` are the `namesakes` of all facts that may be asked for."""
         self._text = "\n".join(_texts(messages))
-        self._namesakes = Counter(path_parts(fact.text)[-1] for fact in found if fact.kind == "path")
-        """How many folded files have a name."""
+        self._named = named
 
     def holds(self, fact: Mention) -> bool:
         match fact.kind:
@@ -144,7 +149,7 @@ class _View:
         return (
             path in self._runs
             or any(end in self._paths for end in ends)
-            or (path[-1:] in self._paths and self._namesakes[path[-1]] == 1)
+            or (path[-1:] in self._paths and self._named[path[-1]] == 1)
         )
 
     @cached_property

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.protocol import Compaction, FileTouch, FoldDetails, Written
+from foldline.protocol import Compaction, FileTouch, FoldDetails, Kept, Written
 
 from .projection import Projection
 
@@ -89,3 +89,24 @@ def folded_count(projection: Projection, fold: Compaction) -> int:
     """How many messages a compaction's new texts stand for, earlier summaries not counted."""
     spans = [span for piece in fold.head if isinstance(piece, Written) for span in piece.covers]
     return sum(projection.messages_within(first, last) for first, last in spans)
+
+
+def fold_words(projection: Projection, fold: Compaction) -> str:
+    """What a compaction did, in a few words: `16 entries folded`, `12 results hidden`.
+
+    Entries that were altered in place are named where no new text was written, for then they are all it did,
+    or all that can be counted.
+    """
+    if any(isinstance(piece, Written) for piece in fold.head):
+        return f"{_counted(folded_count(projection, fold), 'entry', 'entries')} folded"
+    fates = [piece.fate for piece in (*fold.head, *fold.replaced) if isinstance(piece, Kept) and piece.fate]
+    done = [
+        f"{_counted(fates.count(fate), 'result', 'results')} {fate}"
+        for fate in ("hidden", "clipped")
+        if fate in fates
+    ]
+    return ", ".join(done) or "older entries left out"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

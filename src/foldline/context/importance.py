@@ -21,6 +21,8 @@ _AT_HAND = 3
 """So many requests, the newest ones, belong to what is worked on now."""
 _OLDEST = 0.8
 """Of two units that tell as much, the newer one is worth more: the oldest one gets this share."""
+_COMMAND = re.compile(r"/[\w:-]+(?:\s|\Z)")
+"""`/model x`; a request may begin with a path."""
 _TELLING = 40
 """Characters of a last answer from which on it reports something."""
 
@@ -91,7 +93,7 @@ def _points(units: Sequence[Unit]) -> Iterator[Point]:
 
 def _asks(unit: Unit) -> bool:
     """Whether the user asks for something here; a command of the interface asks the model for nothing."""
-    return bool(unit.asked.strip()) and not unit.asked.startswith("/") and not is_bare_consent(unit)
+    return bool(unit.asked.strip()) and not _COMMAND.match(unit.asked) and not is_bare_consent(unit)
 
 
 def _asked_again(units: Sequence[Unit]) -> Iterator[int]:

@@ -1,6 +1,9 @@
 """The arms of a comparison: strategies by name, and two references that need no strategy of ours."""
 
+from importlib.util import find_spec
+
 from foldline.compaction import BUILT_IN, Dependencies, TruncateTurns, load_strategy
+from foldline.protocol import FoldlineError
 
 from .headroom import HeadroomCompaction
 from .replay import Arm
@@ -18,8 +21,9 @@ REFERENCES = {
 
 
 def default_arms() -> list[str]:
-    """What is compared where nobody says: all that comes along, and what to hold it against."""
-    return [RAW, *BUILT_IN, TRUNCATE]
+    """What is compared where nobody says: all that comes along or is installed, and the references."""
+    extra = [HEADROOM] if find_spec("headroom") else []
+    return [RAW, *BUILT_IN, TRUNCATE, *extra]
 
 
 def arm_named(name: str, window: int, dependencies: Dependencies) -> Arm:
@@ -36,4 +40,9 @@ def arm_named(name: str, window: int, dependencies: Dependencies) -> Arm:
         case "headroom":
             return Arm(name, HeadroomCompaction())
         case _:
+            if name not in BUILT_IN and ":" not in name:
+                known = ", ".join([*REFERENCES, *BUILT_IN])
+                raise FoldlineError(
+                    f"There is no strategy {name}; there are {known}, and your own as module:ClassName."
+                )
             return Arm(name, load_strategy(name, dependencies))

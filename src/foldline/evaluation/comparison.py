@@ -1,18 +1,19 @@
 """A comparison: recorded sessions replayed under each arm at each window, and measured the same way."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
 
-from foldline.compaction import Dependencies
 from foldline.context.budget import BudgetSettings
-from foldline.llm import LLM
+from foldline.llm import LLM, Embedder
 from foldline.llm.prices import Price
 from foldline.protocol import BaseMessage
 
 from .arms import RAW, arm_named
 from .figures import Figures, figures, instrument_for
 from .record import Meter, Run
-from .replay import UNLIMITED, Sizes, replay
+from .replay import UNLIMITED, Arm, Sizes, WindowTooSmall, replay
 from .summarisers import DIGEST, digest_summariser
 
 
@@ -22,6 +23,9 @@ class Subject:
 
     name: str
     history: tuple[BaseMessage, ...]
+    cwd: Path
+    """The folder it was held in, for strategies that ask for it."""
+    pins: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,14 @@ class Setup:
     windows: Sequence[int]
     meter: Meter
     price: Price | None = None
+    prices_dated: date | None = None
     summariser: Callable[[int], LLM] = digest_summariser
     """Given a window: what writes the summaries in it."""
     summarised_by: str = DIGEST
+    embedder: Embedder | None = None
+    """For strategies that ask for one; by words without it."""
     sizes: Sizes = lambda *_: BudgetSettings()
     """What the user set for a window in tokens and a model."""
-    dependencies: Mapping[type, object] = field(default_factory=dict)
-    """What the constructor of a strategy may ask for, beside the summariser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +55,13 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class NeverFull:
-    """A session that no arm had to fold at this window: there is nothing to compare."""
+class NotCompared:
+    """A session and a window that show no difference between strategies."""
 
     session: str
     window: int
-    peak: int
-    """Tokens of its longest request."""
+    why: str
+    """The rest of a sentence about the session."""
 
 
 Progress = Callable[[str, int], None]
@@ -71,24 +76,32 @@ def messages_to_play(subjects: Sequence[Subject], setup: Setup) -> int:
 
 async def compare(
     subjects: Sequence[Subject], setup: Setup, progress: Progress = lambda _what, _count: None
-) -> AsyncGenerator[Cell | NeverFull, None]:
+) -> AsyncGenerator[Cell | NotCompared, None]:
     """Cell after cell, a session at a time; the raw run of each session comes first, asked for or not.
 
     Raises:
-        FoldlineError: an arm cannot be made, or the summariser cannot be asked.
+        FoldlineError: an arm cannot be made; told before anything is played.
     """
+    for subject in subjects[:1]:
+        for arm in setup.arms:
+            _made(arm, UNLIMITED, subject, setup, setup.summariser(UNLIMITED))
     for subject in subjects:
         raw = await _played(subject, RAW, UNLIMITED, setup, progress)
         instrument = instrument_for(subject.history, raw, setup.meter, setup.price)
         for window in setup.windows:
             cells: list[Cell] = []
+            why = f"never full (its longest request has {instrument.raw.peak:,} tokens)"
             for arm in (arm for arm in setup.arms if arm != RAW):
-                run = await _played(subject, arm, window, setup, progress)
-                if not run.folds and not cells:  # until the first fold all arms do the same
+                try:
+                    run = await _played(subject, arm, window, setup, progress)
+                except WindowTooSmall as small:
+                    why = str(small)
+                    break
+                if not run.due and not cells:  # until a fold is due all arms do the same
                     break
                 cells.append(Cell(run, figures(run, instrument)))
             if not cells:
-                yield NeverFull(subject.name, window, instrument.raw.peak)
+                yield NotCompared(subject.name, window, why)
                 continue
             if RAW in setup.arms:
                 seen = replace(raw, window=window)
@@ -107,18 +120,25 @@ async def _played(subject: Subject, arm: str, window: int, setup: Setup, progres
             told = played
 
     llm = setup.summariser(window)
-    dependencies: Dependencies = {**setup.dependencies, LLM: llm}
     return await replay(
         subject.history,
-        arm_named(arm, window, dependencies),
+        _made(arm, window, subject, setup, llm),
         session=subject.name,
         window=window,
         summariser=llm,
         summarised_by=setup.summarised_by,
         meter=setup.meter,
         sizes=setup.sizes,
+        pins=subject.pins,
         progress=tell,
     )
+
+
+def _made(arm: str, window: int, subject: Subject, setup: Setup, llm: LLM) -> Arm:
+    given: dict[type, object] = {LLM: llm, Path: subject.cwd}
+    if setup.embedder is not None:
+        given[Embedder] = setup.embedder
+    return arm_named(arm, window, given)
 
 
 _EVERY = 25

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from foldline.llm.prices import Price
 from foldline.protocol import BaseMessage
@@ -72,6 +73,9 @@ class Figures:
     rungs: Mapping[str, int]
     """By which rung of the failure ladder the folds were made."""
     cost: Cost
+    peak: int
+    """Tokens of the largest view that was sent."""
+    mean: float
     summary_input: int
     """Input tokens of the summary requests."""
     dollars: float | None
@@ -122,8 +126,8 @@ class Figures:
             "uncached_tokens": cost.uncached,
             "output_tokens": cost.output,
             "cache_hit_rate": cost.hit_rate,
-            "peak_view": cost.peak,
-            "mean_view": cost.mean,
+            "peak_view": self.peak,
+            "mean_view": self.mean,
             "dollars": self.dollars,
             "cost_relative_to_raw": {str(rho): value for rho, value in self.relative.items()},
             "cost_relative_to_raw_cold_user_turns": self.relative_cold,
@@ -162,6 +166,7 @@ def figures(run: Run, instrument: Instrument) -> Figures:
     spent = cost(run, meter, instrument.cache)
     cold = cost(run, meter, instrument.cold)
     usual = Rates(USUAL)
+    views = [sent.tokens for sent in run.requests if sent.kind == "step"]
     return Figures(
         session=run.session,
         strategy=run.strategy,
@@ -171,6 +176,8 @@ def figures(run: Run, instrument: Instrument) -> Figures:
         folds=len(run.folds),
         rungs=Counter(fold.entry.rung for fold in run.folds),
         cost=spent,
+        peak=max(views, default=0),
+        mean=fmean(views) if views else 0.0,
         summary_input=sum(sent.tokens for sent in run.requests if sent.kind == "summary"),
         dollars=None if instrument.price is None else spent.dollars(instrument.price),
         relative={rho: spent.equivalent(Rates(rho)) / raw.equivalent(Rates(rho)) for rho in RHO_SWEEP},

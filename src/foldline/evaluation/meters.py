@@ -35,6 +35,6 @@ def _o200k() -> Meter:
     def tokens(message: BaseMessage) -> int:
         calls = message.calls if isinstance(message, AssistantMessage) else ()
         texts = [message.text, *(f"{call.name} {call.arguments}" for call in calls)]
-        return MESSAGE_OVERHEAD + sum(int(vocabulary.count(text)) for text in texts)
+        return MESSAGE_OVERHEAD + sum(len(vocabulary.encode_ordinary(text)) for text in texts)
 
     return Meter("o200k_base", tokens)

@@ -54,11 +54,11 @@ def _worth(figures: Sequence[Figures]) -> "Graph":
     )
     for name in dict.fromkeys(row.strategy for row in figures):
         dots = [
-            (row.relative[USUAL], 100 * (row.recall.grounded or 0.0))
+            (round(row.relative[USUAL], 3), round(100 * row.recall.grounded, 2))
             for row in figures
-            if row.strategy == name
+            if row.strategy == name and row.recall.grounded is not None
         ]
-        chart.add(name, [(round(x, 3), round(y, 2)) for x, y in dots])
+        chart.add(name, dots)
     return chart
 
 

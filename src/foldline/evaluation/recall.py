@@ -18,7 +18,7 @@ from .per_message import PerMessage, Presence
 from .record import Meter, Run
 
 LONG_RANGE = 20_000
-"""Tokens since the last mention from which on a need is a long-range one."""
+"""A need is a long-range one where its last mention lies more tokens back than this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,5 +71,9 @@ class Run:
     clipped: Mapping[int, BaseMessage] = field(default_factory=dict)
     """By index: results larger than there was room for, as the agent let them in."""
     pins: frozenset[int] = frozenset()
+    broken: tuple[str, ...] = ()
+    """What a fold did to the history that must not be (`context.invariants`): sentences."""
     failures: tuple[str, ...] = ()
     """Folds that were due and failed: sentences."""
+    due: int = 0
+    """How often a fold was due, whatever came of it."""

@@ -14,16 +14,19 @@ from foldline.agent.fold import Wanted, fold
 from foldline.agent.room import phase_is_due, why_not_by_itself
 from foldline.compaction import CompactionStrategy
 from foldline.context.budget import BudgetSettings
+from foldline.context.invariants import broken
 from foldline.context.pairing import paired
 from foldline.context.stubs import clip, with_text
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens
+from foldline.context.view import is_preamble
 from foldline.history import Session
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Compaction,
+    Edit,
     Entry,
     FoldlineError,
     Reason,
@@ -66,21 +69,25 @@ async def replay(
     summarised_by: str,
     meter: Meter,
     sizes: Sizes = lambda *_: BudgetSettings(),
+    pins: frozenset[int] = frozenset(),
     progress: Progress = lambda _: None,
 ) -> Run:
     """What this arm would have sent and folded, had it held the recorded session (`recorded_messages`).
 
     The window is that of the session's model, whose part the summariser plays; in tokens. `sizes` are those a
-    user set, given a window and a model.
-
-    Raises:
-        LLMError: the summariser cannot be asked at all (a wrong key, no such model): no figure would hold.
+    user set, given a window and a model; `pins` are pinned as soon as they are said. Where the summariser
+    cannot be asked, the folds say by which later rung they were made.
     """
-    player = _Player(history, arm, window, summariser, meter, sizes)
+    player = _Player(history, arm, window, summariser, meter, sizes, pins)
+    player.check_room()
     for played, message in enumerate(history, start=1):
         await player.play(message)
         progress(played)
     return player.run(session, summarised_by)
+
+
+class WindowTooSmall(FoldlineError):
+    """What is never folded leaves no room to work in: the agent would not begin."""
 
 
 class _Tape(Session):
@@ -147,16 +154,19 @@ class _Player:
     summariser: LLM
     meter: Meter
     sizes: Sizes
+    pins: frozenset[int]
     requests: list[Sent] = field(default_factory=list)
     folds: list[Folded] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     clipped: dict[int, BaseMessage] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tape = _Tape(self._folded)
         self.clock = 0.0
         self.newest: BaseMessage | None = None
         self._summaries = 0
+        self._due = 0
         self._lengths: dict[int, tuple[BaseMessage, int]] = {}
         limit = self.window if self.arm.strategy else UNLIMITED
         llm, writer = (
@@ -178,6 +188,16 @@ class _Player:
 
     # --- one message ------------------------------------------------------------------------------
 
+    def check_room(self) -> None:
+        """Raises WindowTooSmall where system prompt and instruction files fill the window, and FoldlineError
+        where nothing could be done in it."""
+        if self.arm.strategy is not None:
+            _ = self.desk.budget
+            try:
+                self.desk.check_window([message for message in self.history if is_preamble(message)])
+            except FoldlineError:
+                raise WindowTooSmall("its system prompt and instruction files fill the window") from None
+
     async def play(self, message: BaseMessage) -> None:
         match message:
             case UserMessage():
@@ -189,6 +209,8 @@ class _Player:
                 await self.tape.append(self._narrowed(message))
             case _:
                 await self.tape.append(message)
+        if message.index in self.pins:
+            await self.tape.append(Edit(target=message.index, action="pin"))
         self._tell_time(message)
         self.newest = message
 
@@ -255,6 +277,7 @@ class _Player:
         """As the agent does; where it stops doing so by itself, its user is taken to say "fold now"."""
         if self.arm.strategy is None:
             return
+        self._due += 1
         asked = "manual" if reason == "threshold" and why_not_by_itself(self.desk) else reason
         self._summaries = 0
         with suppress(FoldlineError):  # noted by `_emitted`
@@ -262,6 +285,8 @@ class _Player:
 
     def _folded(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
         after = self.tape.view
+        wrong = broken(self.tape.projection)
+        self.broken += [f"fold {len(self.folds) + 1} of {self.arm.name}: {fault}" for fault in wrong]
         self.folds.append(Folded(entry, before, after, len(self.requests), self._summaries))
 
     def _emitted(self, event: events.Event) -> None:
@@ -312,5 +337,8 @@ class _Player:
             folds=tuple(self.folds),
             last_view=self.tape.view,
             clipped=self.clipped,
+            pins=self.pins,
+            broken=tuple(self.broken),
             failures=tuple(self.failures),
+            due=self._due,
         )

@@ -1,7 +1,8 @@
 """What must hold of every request a server gets and of every fold (evaluation.md §3.3), as sentences on what
 does not.
 
-W1 window, P1 to P7 pairing, C3 pins, K1 stable prefix, T1 fresh messages, T2 whole batches, E2 smaller views.
+W1 window, P1 to P7 pairing, C1 coverage, C3 pins, K1 stable prefix, T1 fresh messages, T2 whole batches, E2
+smaller views.
 P8, reasoning that must come back, is not modelled: the records hold no dialect. P5 cannot fail: the calls of
 an answer without any are not sent at all.
 """
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import is_
 
+from foldline.context.view import is_preamble
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
 
 from .cost import as_sent
@@ -32,7 +34,10 @@ def violations(run: Run, meter: Meter, *, reserved: int = 0, tools: int = 0) -> 
     repeated: dict[tuple[str, str], list[str]] = {}
     for fault in check.all():
         repeated.setdefault((fault.rule, fault.what), []).append(fault.where)
-    return [f"{rule}, {_places(places)}: {what}" for (rule, what), places in repeated.items()]
+    return [
+        *(f"C1, {fault}" for fault in run.broken),
+        *(f"{rule}, {_places(places)}: {what}" for (rule, what), places in repeated.items()),
+    ]
 
 
 def _places(places: Sequence[str]) -> str:
@@ -81,12 +86,27 @@ class _Check:
             yield from self.smaller(fold, where)
 
     def window(self, sent: Sent, where: str) -> Iterator[_Fault]:
-        """W1: input and answer fit. A summary's answer is known, so that nothing is reserved for it."""
+        """W1: input and answer fit. A summary's answer is known, so that nothing is reserved for it.
+
+        A recorded answer, or what else must stay, may be longer than the window by itself: the session was
+        not held in so small a one, and no strategy can help.
+        """
         takes = sent.tokens + (self.tools if sent.tools else 0)
         output = self.reserved if sent.kind == "step" else sent.output
-        if self.run.window and takes + output > self.run.window:
+        if self.run.window and takes + output > self.run.window >= self._must_stay(sent):
             what = f"a {sent.kind} does not fit the window of {self.run.window:,} tokens"
             yield _Fault("W1", where, what)
+
+    def _must_stay(self, sent: Sent) -> int:
+        """Tokens of what opens the request, and of what no fold may take out of it."""
+        if sent.answer is None:
+            return 0
+        before = self.run.history[: self.positions[sent.answer]]
+        request = _unanswered(before)
+        fresh = [*([request] if request else []), *_newest_batch(before)]
+        let_in = (self.run.clipped.get(message.index, message) for message in fresh)
+        opening = (message for message in sent.messages if is_preamble(message))
+        return sum(map(self.tokens, (*opening, *let_in)))
 
     def pins_verbatim(self, answer: int, shown: _Shown, where: str) -> Iterator[_Fault]:
         """C3: pins are in every request after they were said."""

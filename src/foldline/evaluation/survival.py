@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from foldline.context import facts
-from foldline.context.audit import FactKind, taken
-from foldline.context.audit import _View as AuditedView
+from foldline.context.audit import FactKind, ViewText, namesakes, taken
 from foldline.context.mentions import Mention, Voice, error_message, mentions, path_parts
 from foldline.context.todos import open_todos
 from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
@@ -85,6 +84,7 @@ class Known:
         self.facts += _todos(history)
         self.constraints = tuple(_constraints(history))
         self._signs = [_sign(fact) for fact in self.facts]
+        self._named = namesakes(self.facts)
         self.says = PerMessage(self._says)
         """The facts, by number, that a message says."""
         self.quotes = PerMessage(self._quotes)
@@ -92,7 +92,7 @@ class Known:
         self._noting = [(at, message.text) for at, message in enumerate(history) if _notes(message)]
 
     def _says(self, message: BaseMessage) -> frozenset[int]:
-        view = AuditedView([message], self.facts)
+        view = ViewText([message], self._named)
         text = "\n".join(texts(message)).casefold()
         likely = [n for n, sign in enumerate(self._signs) if sign in text]
         return frozenset(n for n in likely if view.holds(self.facts[n]))

@@ -1,7 +1,7 @@
 """The rows of History, LLM view and Files, drawn without a screen."""
 
 from foldline.context.projection import Projection
-from foldline.protocol import Revert, ToolCallPart
+from foldline.protocol import Compaction, Kept, Revert, ToolCallPart, UserMessage, text_parts
 from foldline.tui import numbers
 from foldline.tui.blocks import Block, Styles, lines_of_diff
 from foldline.tui.inspector import file_rows, history_rows, view_rows
@@ -12,7 +12,7 @@ from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks
 from foldline.tui.inspector.places import DIVIDER_KEY, in_view, row_key
 from foldline.tui.inspector.rows import SummaryPreview, summary_preview
 from foldline.tui.inspector.text import call_title
-from support.history import call, modified, read
+from support.history import call, history, modified, read
 from support.stories import SERVICE, Story, chinese, shop
 
 STYLES = Styles(no_color=True)
@@ -229,3 +229,18 @@ def test_call_titles_come_from_the_arguments() -> None:
     assert title('{"command": "cd /w\\nmake\\nmake check"}') == ("make⏎make check", False)
     assert title("not json") == ("", False)
     assert title('{"n": 3, "note": "hello"}') == ("hello", False)
+
+
+def test_a_fold_that_only_hid_is_called_by_what_it_hid() -> None:
+    stub = Kept(ref=2, content="[hidden]", fate="hidden")
+    story = (
+        history().user("go").step("read", "all of it").add(Compaction(first_kept_index=1, replaced=(stub,)))
+    )
+    fold = story.entries[-1].index
+    assert in_view(story.projection(), fold).words == f"{fold}: 1 result hidden"
+
+
+def test_what_a_program_said_in_the_users_place_is_not_passed_off_as_typed() -> None:
+    said = UserMessage(origin="machine", parts=text_parts("Called the Read tool"))
+    rows = lines(history_rows(history().add(said).projection()))
+    assert rows[0, 0].startswith("machine Called the Read tool")

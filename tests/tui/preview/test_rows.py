@@ -1,5 +1,7 @@
 """Rows of Audit and Draft, and wishes that wait their turn."""
 
+from dataclasses import replace
+
 from foldline.context.audit import Audit, Lost
 from foldline.protocol import Usage
 from foldline.tui.preview import CutMoved, FocusAdded, NotesEdited, PinsChosen, PreviewState
@@ -60,6 +62,13 @@ async def test_the_lists_from_the_history_are_counted_below_the_notes() -> None:
     ]
     assert history_blocks(made)[1].text() == "modified-files 2 · quoted constraints 1 · messages 2"
     assert note_lines(made.notes) == NOTES.split("\n")
+
+
+async def test_a_draft_that_wrote_no_summary_says_so_where_one_would_stand() -> None:
+    made = await proposed(orders())
+    entry = made.entry.model_copy(update={"summary": ""})
+    (line,) = history_blocks(replace(made, entry=entry))
+    assert line.text().startswith("No summary: this fold writes no text")
 
 
 async def test_the_earlier_summary_is_there_to_compare_with() -> None:

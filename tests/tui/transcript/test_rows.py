@@ -2,9 +2,9 @@
 
 import pytest
 
-from foldline.protocol import Compaction, RequestRecord, SystemMessage, Written, text_parts
+from foldline.protocol import Compaction, Kept, RequestRecord, SystemMessage, Written, text_parts
 from foldline.tui.blocks.styles import Styles
-from foldline.tui.transcript.rows import entry_blocks
+from foldline.tui.transcript.rows import entry_blocks, fold_block
 from support.history import history
 from support.stories import Story
 
@@ -41,6 +41,29 @@ def test_the_line_of_a_fold_says_how_it_was_made_and_what_it_lost(made: dict[str
     story = history().user("one").assistant("two").user("three").add(fold(**made))
     (line,) = entry_blocks(story.entries[-1], story.projection())
     assert line.text() == f"116.2k → 27.4k tokens · {says}"
+
+
+def hiding() -> Story:
+    """A session whose one fold only hid two results."""
+    story = Story().system("s").user("go").tool("read", "a\n" * 90, path="a.py")
+    story.tool("read", "b\n" * 90, path="b.py")
+    stubs = tuple(Kept(ref=at, content="[hidden]", fate="hidden") for at in (3, 5))
+    head = (Kept(ref=1), Kept(ref=2), stubs[0], Kept(ref=4), stubs[1])
+    story.add(Compaction(first_kept_index=6, head=head, tokens_before=9_600, tokens_after=6_100))
+    return story
+
+
+def test_a_fold_that_only_hides_says_how_many_results_and_never_shows_an_empty_summary() -> None:
+    story = hiding()
+    fold = story.entries[-1]
+    assert isinstance(fold, Compaction)
+    closed = fold_block(fold, story.projection(), opened=False)
+    assert closed.text() == "9.6k → 6.1k tokens · 2 results hidden · Enter to read"
+    opened = fold_block(fold, story.projection(), opened=True)
+    assert opened.body is not None
+    assert opened.body.text().startswith(
+        "No summary was written: 2 results hidden. The history has all of it"
+    )
 
 
 def test_in_a_narrow_terminal_the_line_of_a_fold_keeps_how_it_was_made_and_what_opens_it() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from foldline.context.files import fold_words
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, Fate, FateKind
 from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo
@@ -144,8 +145,8 @@ def _who(projection: Projection, fate: Fate) -> str:
 
 def _aside_words(projection: Projection, index: int) -> str:
     match projection.entry(index):
-        case Compaction():
-            return "a fold that is undone" if is_undone(projection, index) else "a fold that wrote no text"
+        case Compaction() as fold:
+            return "a fold that is undone" if is_undone(projection, index) else fold_words(projection, fold)
         case Revert() | Clear() | Undo() | Edit():
             return "a marker, not sent to the model"
         case AssistantMessage(error=str()):

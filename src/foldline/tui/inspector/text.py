@@ -14,6 +14,7 @@ from foldline.protocol import (
     ThinkingPart,
     ToolCallPart,
     ToolResultMessage,
+    UserMessage,
 )
 from foldline.tui.blocks import clean_line
 
@@ -62,6 +63,8 @@ def kind_of(message: BaseMessage) -> str:
     """The kind column of a message that is no tool result."""
     if isinstance(message, SystemMessage) and message.origin == "summary":
         return "summary"
+    if isinstance(message, UserMessage) and message.origin == "machine":
+        return "machine"  # what a program said in the user's place is not passed off as typed
     return KINDS.get(message.type, clean_line(message.type))
 
 

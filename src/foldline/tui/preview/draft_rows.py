@@ -50,6 +50,9 @@ def _line(key: Key, line: str) -> Block:
 
 def history_blocks(proposal: Proposal) -> list[Block]:
     """What is appended to the notes whoever wrote them: the counts, then the lists themselves."""
+    if not proposal.entry.summary:
+        words = "No summary: this fold writes no text, it shortens or leaves out what the Cut panel marks."
+        return [TextBlock((HISTORY, 0), words, "muted")]
     lists = appended(proposal.entry.summary)
     if not lists:
         return []

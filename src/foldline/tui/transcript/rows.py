@@ -6,7 +6,7 @@ from typing import Final
 
 from foldline.agent.tools.text import printed
 from foldline.context.calls import subject_of
-from foldline.context.files import folded_count
+from foldline.context.files import fold_words, folded_count
 from foldline.context.projection import Projection
 from foldline.context.weight import entry_weight
 from foldline.protocol import (
@@ -161,9 +161,8 @@ def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> Rul
     sizes = f"{numbers.tokens(fold.tokens_before)} → {numbers.tokens(fold.tokens_after)} tokens"
     if not fold.tokens_after:
         sizes = f"{numbers.tokens(fold.tokens_before)} tokens before"
-    count = folded_count(projection, fold)
     how = clean_line(rung_words(fold.rung))
-    folded = f"{count} {'entry' if count == 1 else 'entries'} folded" if count or not how else ""
+    folded = fold_words(projection, fold) if folded_count(projection, fold) or not how else ""
     lost = f"{fold.lost} of {fold.facts} facts lost" if fold.facts else ""
     hint, key = "" if opened else "Enter to read", (fold.index, 0)
     return RuleBlock(
@@ -172,8 +171,18 @@ def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> Rul
         brief=" · ".join(filter(None, (sizes, how or folded, hint))),
         lead="▾─" if opened else "▸─",
         right=_time(fold.at),
-        body=TextBlock(key, clean(fold.summary), "folded") if opened else None,
+        body=TextBlock(key, clean(fold.summary or _without_summary(projection, fold)), "folded")
+        if opened
+        else None,
         indent=INDENT + 3,
+    )
+
+
+def _without_summary(projection: Projection, fold: Compaction) -> str:
+    """What opening a fold shows that wrote no text: an empty line would read as a summary that failed."""
+    return (
+        f"No summary was written: {fold_words(projection, fold)}. The history has all of it: "
+        "the model opens it with history_read, /undo takes the fold back."
     )
 
 
