@@ -1,6 +1,6 @@
 """Real sessions sent through windows of every size, step by step: it folds, it holds, and it ends.
 
-Here each session meets each window under two strategies; `make bench` sends it through under all of them.
+Here each session meets each window under one strategy; `make bench` sends it through under all of them.
 """
 
 from pathlib import Path
@@ -17,10 +17,9 @@ pytestmark = [needs_recorded, pytest.mark.slow]
 WINDOWS = (8_192, 32_768, 131_072, 1_048_576)
 NAMES = list(BUILT_IN)
 SAMPLE = [
-    (path, window, NAMES[(at * len(WINDOWS) + nth + turn * 5) % len(NAMES)])
+    (path, window, NAMES[(at * len(WINDOWS) + nth) % len(NAMES)])
     for at, path in enumerate(readable())
     for nth, window in enumerate(WINDOWS)
-    for turn in range(2)
 ]
 
 

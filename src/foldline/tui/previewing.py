@@ -6,7 +6,7 @@ from dataclasses import replace
 from textual import on
 from textual.app import App
 
-from foldline.compaction import plan
+from foldline.compaction import for_fold, plan
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
 from foldline.tui.preview import (
@@ -189,7 +189,7 @@ class Previewing:
             projection=desk.projection,
             overhead=desk.overhead,
             window=desk.llm.info.window,
-            strategy=type(desk.strategy).__name__,
+            strategy=type(for_fold(desk.strategy, self._state.reason)).__name__,
             model=(desk.summary_llm or desk.llm).info.id,
             cwd=desk.session.cwd,
         )
