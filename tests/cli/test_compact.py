@@ -246,3 +246,10 @@ def test_a_fold_that_only_clips_says_so(door: FrontDoor) -> None:
     assert said.code == 0
     assert "1 result clipped, no summary written" in said.out
     assert door("view", folder, "--json").json["items"][2]["fate"] == "clipped"
+
+
+def test_a_dry_run_gives_programs_no_numbers_that_only_the_strategy_would_know(door: FrontDoor) -> None:
+    folder = door.keep(long().entries)
+    said = door("compact", folder, "--dry-run", "--json", "--strategy", "hide").json
+    assert (said["tokens_after"], said["first_kept_index"], said["kept"], said["folded"]) == (None,) * 4
+    assert door("compact", folder, "--dry-run", "--json", "--strategy", "summary").json["folded"] > 0

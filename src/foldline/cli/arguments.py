@@ -213,6 +213,11 @@ def _windows(text: str) -> list[int]:
     return [_tokens(name) for name in _names(text)]
 
 
+def _import(parser: argparse.ArgumentParser) -> None:
+    _source(parser)
+    _json(parser)
+
+
 def _sessions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-a", "--all", dest="everywhere", action="store_true", help="of all folders, not only this one"
@@ -233,6 +238,9 @@ COMMANDS = (
     Command("compact", "FILE|ID", "fold a session into a summary", "foldline.cli.compact", _compact),
     Command("audit", "FILE|ID", "the facts each fold took out of the view", "foldline.cli.audit", _audit),
     Command("eval", "FILE…", "compare strategies on recorded sessions", "foldline.cli.eval", _eval),
+    Command(
+        "import", "FILE", "copy another agent's session, to go on with it", "foldline.cli.importing", _import
+    ),
     Command("sessions", "", "the sessions of this folder", "foldline.cli.sessions", _sessions),
     Command("demo", "", "look around in a recorded session with two folds", "foldline.cli.demo", _demo),
     Command("config", "", "the settings in force, and where each was set", "foldline.cli.config", _json),

@@ -177,11 +177,13 @@ def _tell(progress: events.CompactionProgress) -> None:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, object]:
-    """The shape programs rely on. Where nothing was drafted, the plan's numbers stand in."""
+    """The shape programs rely on. Where nothing was drafted, the plan's numbers stand in; null where only the
+    strategy would know."""
     planned, proposal, entry = outcome.planned, outcome.proposal, outcome.entry
     size = view_size(outcome.projection).tokens
     first_kept = planned.cut.first_kept_index if planned and planned.cut else None
     details = entry.details if entry else file_lists(outcome.projection)
+    unknown = {"tokens_after": None, "first_kept_index": None, "kept": None, "folded": None}
     return {
         "strategy": entry.strategy if entry else outcome.strategy,
         "reason": "manual",
@@ -202,6 +204,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "path": str(outcome.written_to) if outcome.written_to else None,
         "dry_run": outcome.dry_run,
         "window": outcome.budget.window,
+        **(unknown if outcome.dry_run and not outcome.plans_by_cut else {}),
     }
 
 

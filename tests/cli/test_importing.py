@@ -1,0 +1,67 @@
+"""`foldline import`: what another agent was told becomes a session that goes on."""
+
+from pathlib import Path
+
+import pytest
+
+from foldline.context.projection import project
+from foldline.formats import read_foreign
+from foldline.history import Session
+from support.front_door import FrontDoor
+from support.history import history
+from support.recorded import SHARED, needs_recorded
+
+FILES = (
+    "claude-code/entire-2auto-opus45.jsonl",
+    "codex/mise-2comp-gpt56.jsonl",
+    "kimi/ctx-a/context.jsonl",
+    "mini-swe-agent/astropy-6938.traj.json",
+    "opencode/prsui-mimo.json",
+    "pi/pimono-v1-2comp.jsonl",
+)
+
+
+@needs_recorded
+@pytest.mark.parametrize("file", FILES)
+def test_the_copy_sends_what_the_other_agents_model_saw_last(door: FrontDoor, file: str) -> None:
+    path = SHARED / file
+    before = path.read_bytes()
+    said = door("import", path, "--json")
+    assert said.code == 0, said.err
+    copy = Session.open(Path(said.json["path"]))
+    theirs = project(read_foreign(path).entries)
+    assert [item.message for item in copy.projection.view] == [item.message for item in theirs.view]
+    assert said.json["entries"] == len(theirs.entries)
+    assert path.read_bytes() == before
+
+
+@needs_recorded
+def test_an_imported_session_is_listed_and_goes_on(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDLINE_MODEL", "offline")
+    monkeypatch.setenv("FOLDLINE_OFFLINE__WINDOW", "64k")
+    made = door("import", SHARED / "pi" / "prsui-v3-b.jsonl", "--json").json
+    assert made["cwd"] == str(door.cwd)
+    assert [row["id"] for row in door("sessions", "--json").json] == [made["id"]]
+    said = door("run", "-c", "what did we do?")
+    assert said.code == 0, said.err
+    grown = Session.open(Path(made["path"]))
+    assert len(grown.entries) > made["entries"]
+    assert door("verify", made["path"]).code == 0
+
+
+def test_a_session_whose_folder_is_here_stays_in_it(door: FrontDoor, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "project"
+    elsewhere.mkdir()
+    folder = door.keep(history().turn("hello", "hi").entries, cwd=elsewhere)
+    said = door("import", folder)
+    assert said.code == 0
+    assert "goes on with it" in said.err
+    assert len(door("sessions", "--all", "--json").json) == 2
+    assert door("sessions", "--json").json == []
+
+
+def test_what_is_no_session_is_not_imported(door: FrontDoor) -> None:
+    (door.cwd / "notes.txt").write_text("hello")
+    said = door("import", "notes.txt")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert door("sessions", "--all", "--json").json == []
