@@ -1,5 +1,6 @@
 """`foldline import`: what another agent was told becomes a session that goes on."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,24 @@ def test_what_is_no_session_is_not_imported(door: FrontDoor) -> None:
     said = door("import", "notes.txt")
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert door("sessions", "--all", "--json").json == []
+
+
+def test_a_record_too_deep_to_be_written_again_is_damage_and_no_end(door: FrontDoor) -> None:
+    deep = '{"a":' * 300 + "1" + "}" * 300
+    said = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    head = {
+        "type": "session",
+        "id": "a",
+        "timestamp": "2025-12-01T10:00:00.000Z",
+        "cwd": "/",
+        "provider": "x",
+    }
+    lines = [
+        json.dumps(head),
+        json.dumps({"type": "message", "message": said}),
+        f'{{"type": "odd", "x": {deep}}}',
+    ]
+    (door.cwd / "deep.jsonl").write_text("\n".join([*lines, ""]))
+    done = door("import", "deep.jsonl", "--json")
+    assert (done.code, done.json["entries"]) == (0, 1)
+    assert "1 damaged record" in done.err

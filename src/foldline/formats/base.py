@@ -58,14 +58,35 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
 
 
 def parse_object(text: bytes) -> JsonObject | None:
-    """The JSON object this is, with text that can be encoded again; None where it is none."""
+    """The JSON object this is, with text that can be encoded again; None where it is none, or is nested so
+    deep that it could not be written again."""
     try:
         value: Json = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or _is_too_deep(text, value):
         return None
     return as_object(_mended(value)) if _LONE_SURROGATE.search(text) else value
+
+
+DEEPEST = 200
+"""Levels of nesting; pydantic writes 255 at most, our own record around a foreign one included."""
+
+
+def _is_too_deep(text: bytes, value: Json) -> bool:
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:
+        return False
+    level: list[Json] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _mended(value: Json) -> Json:
