@@ -77,5 +77,5 @@ class WriterLock:
             who = f"process {int(holder['pid'])}{here} (since {since:%Y-%m-%d %H:%M})"
         return (
             f"The session {self._folder.name} is being written by {who}: "
-            "it can be read here, or forked, but not continued."
+            "it can be read here, or forked (`foldline import`), but not continued."
         )
