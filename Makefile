@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test bench lint format wheel clean
+.PHONY: run demo test bench campaign lint format wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -13,8 +13,15 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 2
 
+BENCH := -o addopts="--import-mode=importlib" -o timeout=0 -p no:randomly --benchmark-only
+CAMPAIGN := tests/bench/test_recorded_campaign.py
+
 bench: .venv/ready .venv/bench
-	$(BIN)/pytest tests/bench -o addopts="--import-mode=importlib" -o timeout=0 -p no:randomly --benchmark-only
+	$(BIN)/pytest tests/bench $(BENCH) --ignore=$(CAMPAIGN)
+
+# Every strategy on every recorded session at every window: about a quarter of an hour.
+campaign: .venv/ready
+	$(BIN)/pytest $(CAMPAIGN) $(BENCH)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """Real sessions sent through windows of every size, step by step: it folds, it holds, and it ends.
 
-Here each session meets each window under one strategy; `make bench` sends it through under all of them.
+Here each session meets each window under one strategy; `make campaign` sends it through under all of them.
 """
 
 from pathlib import Path
