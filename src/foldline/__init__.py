@@ -76,10 +76,8 @@ async def compact(
         known_window,
         load_settings,
     )
-    from foldline.compaction import for_fold, plan, plans_by_cut, propose
+    from foldline.compaction import dependencies, for_fold, plan, plans_by_cut, propose
     from foldline.context.budget import budget_for
-    from foldline.history import Session
-    from foldline.llm import LLM, Embedder
     from foldline.protocol import FoldlineError
 
     if session.read_only:
@@ -94,10 +92,8 @@ async def compact(
             writer = await opened.enter_async_context(aclosing(own)) if own else model
         window = await known_window(model)
         budget = budget_for(window, model.info.max_output, settings.budget_settings(window, model.info.id))
-        given: dict[type, object] = {LLM: writer, Session: session, Path: Path(session.cwd)}
         embedder = connect_embedder(settings, os.environ) if llm is None else None
-        if embedder is not None:
-            given[Embedder] = embedder
+        given = dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
         chosen = for_fold(strategy or settings.strategy(given), "manual")
         if plans_by_cut(chosen) and plan(session.projection, budget, "manual") is None:
             return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from foldline.compaction import AdaptiveCompaction, CompactionStrategy, Dependencies
+from foldline.compaction import AdaptiveCompaction, CompactionStrategy, Dependencies, dependencies
 from foldline.context.budget import Budget, BudgetSettings, budget_for
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
@@ -95,8 +95,8 @@ class Desk:
     @property
     def dependencies(self) -> Dependencies:
         """What the constructor of a strategy may ask for."""
-        given = {LLM: self.summary_llm or self.llm, Session: self.session, Path: self.cwd}
-        return given if self.embedder is None else {**given, Embedder: self.embedder}
+        writer = self.summary_llm or self.llm
+        return dependencies(writer, self.cwd, session=self.session, embedder=self.embedder)
 
     async def summariser(self) -> LLM:
         """The model that writes the summaries. One that cannot be reached says so when it is asked."""

@@ -12,14 +12,23 @@ from foldline.agent.settings import (
     connect_summariser,
     known_window,
 )
-from foldline.compaction import Dependencies, Plan, Proposal, for_fold, plan, plans_by_cut, propose
+from foldline.compaction import (
+    Dependencies,
+    Plan,
+    Proposal,
+    dependencies,
+    for_fold,
+    plan,
+    plans_by_cut,
+    propose,
+)
 from foldline.context.budget import Budget, budget_for
 from foldline.context.files import file_lists, fold_words
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
 from foldline.history import EVENTS, Session
-from foldline.llm import LLM, Embedder
+from foldline.llm import LLM
 from foldline.protocol import Compaction, FoldlineError, Reason, events
 from foldline.tui.numbers import about_tokens, tokens
 
@@ -124,9 +133,8 @@ async def _compact(
 
 
 def _dependencies(settings: Settings, writer: LLM, session: Session) -> Dependencies:
-    given = {LLM: writer, Session: session, Path: Path(session.cwd)}
     embedder = connect_embedder(settings, os.environ)
-    return given if embedder is None else {**given, Embedder: embedder}
+    return dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
 
 
 def _session(source: Source, *, writing: bool) -> Session:

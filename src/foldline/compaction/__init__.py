@@ -11,7 +11,7 @@ from .hierarchical import HierarchicalCompaction
 from .importance import ImportanceCompaction
 from .ladder import LadderCompaction
 from .lighter import TruncateTurns
-from .loading import BUILT_IN, DEFAULT, Dependencies, for_fold, load_strategy, plans_by_cut
+from .loading import BUILT_IN, DEFAULT, Dependencies, dependencies, for_fold, load_strategy, plans_by_cut
 from .prompts import load_prompt
 from .proposal import Outline, Proposal
 from .semantic import SemanticCompaction
@@ -44,6 +44,7 @@ __all__ = [
     "TruncateTurns",
     "Wishes",
     "automation_paused",
+    "dependencies",
     "fold_taken_back",
     "for_fold",
     "kind_of",

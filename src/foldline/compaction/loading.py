@@ -4,7 +4,10 @@ import importlib
 import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 
+from foldline.history import Session
+from foldline.llm import LLM, Embedder
 from foldline.protocol import FoldlineError, Reason
 
 from .adaptive import AdaptiveCompaction
@@ -38,6 +41,14 @@ DEFAULT = "adaptive"
 
 Dependencies = Mapping[type, object]
 """What a constructor may ask for, by the type it annotates."""
+
+
+def dependencies(
+    writer: LLM, folder: Path, *, session: Session | None = None, embedder: Embedder | None = None
+) -> Dependencies:
+    """The model that writes summaries, the working folder, and what else there is."""
+    given: dict[type, object | None] = {LLM: writer, Path: folder, Session: session, Embedder: embedder}
+    return {kind: what for kind, what in given.items() if what is not None}
 
 
 def plans_by_cut(strategy: CompactionStrategy) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+from foldline.compaction import dependencies
 from foldline.context.budget import BudgetSettings
 from foldline.llm import LLM, Embedder
 from foldline.llm.prices import Price
@@ -135,10 +136,7 @@ async def _played(subject: Subject, arm: str, window: int, setup: Setup, progres
 
 
 def _made(arm: str, window: int, subject: Subject, setup: Setup, llm: LLM) -> Arm:
-    given: dict[type, object] = {LLM: llm, Path: subject.cwd}
-    if setup.embedder is not None:
-        given[Embedder] = setup.embedder
-    return arm_named(arm, window, given)
+    return arm_named(arm, window, dependencies(llm, subject.cwd, embedder=setup.embedder))
 
 
 _EVERY = 25
