@@ -21,7 +21,8 @@ from foldline.llm import (
     ToolSpec,
 )
 from foldline.llm.dialect import OPENAI
-from foldline.llm.openai_client import OpenAIChat, is_local
+from foldline.llm.openai_client import OpenAIChat
+from foldline.llm.sdk import is_local
 from foldline.protocol import (
     AssistantMessage,
     Message,

@@ -7,8 +7,8 @@ from foldline.context.digest import digest
 from foldline.protocol import BaseMessage
 
 from .strategy import CompactionContext
-from .summary import ERRS_HIGH, assemble, cut_for
-from .summary_text import notes_of, unframed, with_appendix
+from .summary import ERRS_HIGH, cut_for, earlier_summary, with_summary
+from .summary_text import notes_of
 
 
 class DigestCompaction:
@@ -18,16 +18,12 @@ class DigestCompaction:
         cut = cut_for(ctx)
         if cut is None:
             return None
-        previous = "\n\n".join(unframed(message) for message in cut.previous)
         request = (cut.request,) if cut.request else ()
         notes = await asyncio.to_thread(
             digest,
             (*cut.history, *request, *cut.prefix),
-            previous=notes_of(previous) or None,
+            previous=notes_of(earlier_summary(cut)) or None,
             focus=ctx.focus,
             max_tokens=int(ctx.max_summary_tokens / ERRS_HIGH),
         )
-        summary = await asyncio.to_thread(
-            with_appendix, notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens
-        )
-        return assemble(ctx, cut, summary)
+        return await with_summary(ctx, cut, notes)

@@ -17,8 +17,8 @@ from .levels import Memory
 from .prompts import load_prompt
 from .shortening import BREVITIES, shortened
 from .strategy import CompactionContext
-from .summary import ERRS_HIGH, Writer, asides, assemble, clipped_only, cut_for, within_tags
-from .summary_text import notes_of, unframed, with_appendix
+from .summary import ERRS_HIGH, Writer, asides, clipped_only, cut_for, with_summary, within_tags
+from .summary_text import notes_of, unframed
 from .topics import promotion
 from .turns import parts_of
 
@@ -44,12 +44,8 @@ class HierarchicalCompaction:
         cut = cut_for(ctx)
         if cut is None:
             return clipped_only(ctx)
-        previous = "\n\n".join(unframed(message) for message in cut.previous)
         record = await self._record(ctx, cut)
-        summary = await asyncio.to_thread(
-            with_appendix, record.rendered(), cut.folded, previous, ctx.details, ctx.max_summary_tokens
-        )
-        return assemble(ctx, cut, summary)
+        return await with_summary(ctx, cut, record.rendered())
 
     async def _record(self, ctx: CompactionContext, cut: Cut) -> Record:
         limit = int(ctx.max_summary_tokens / ERRS_HIGH)

@@ -1,6 +1,5 @@
 """`SimpleCompaction`: the last few messages stay, everything before them becomes one summary in tags."""
 
-import asyncio
 from collections.abc import Sequence
 
 from foldline.context.cut import Cut, can_pay, cut_before
@@ -8,8 +7,8 @@ from foldline.context.language import language_of
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, UserMessage
 
 from .strategy import CompactionContext
-from .summary import Writer, assemble
-from .summary_text import notes_of, unframed, with_appendix
+from .summary import Writer, earlier_summary, with_summary
+from .summary_text import notes_of
 
 KEPT_MESSAGES = 2
 """As in kimi-cli: so many of the newest user and assistant messages stay."""
@@ -29,15 +28,11 @@ class SimpleCompaction:
         cut = self._cut(ctx)
         if cut is None:
             return None
-        previous = "\n\n".join(unframed(message) for message in cut.previous)
         request = (cut.request,) if cut.request else ()
         writer = Writer(ctx, language_of(ctx.history), first="simple", update="simple-update")
         told = [_without_thinking(message) for message in (*cut.history, *request, *cut.prefix)]
-        notes = await writer.update(notes_of(previous), told)
-        summary = await asyncio.to_thread(
-            with_appendix, notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens
-        )
-        return assemble(ctx, cut, summary)
+        notes = await writer.update(notes_of(earlier_summary(cut)), told)
+        return await with_summary(ctx, cut, notes)
 
     def _cut(self, ctx: CompactionContext) -> Cut | None:
         """Where the kept messages begin: each is a legal place, and takes its tool group along."""

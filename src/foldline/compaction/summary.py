@@ -49,11 +49,7 @@ class SummaryCompaction:
         if cut is None:
             return clipped_only(ctx)
         notes = await _cached_notes(ctx, cut) or await self.summarise(ctx, cut)
-        previous = "\n\n".join(unframed(message) for message in cut.previous)
-        summary = await asyncio.to_thread(
-            with_appendix, notes, cut.folded, previous, ctx.details, ctx.max_summary_tokens
-        )
-        return assemble(ctx, cut, summary)
+        return await with_summary(ctx, cut, notes)
 
     async def summarise(self, ctx: CompactionContext, cut: Cut) -> str:
         """The notes for the folded part: of its whole turns, and of the folded part of a split turn.
@@ -122,6 +118,19 @@ def asides(ctx: CompactionContext, language: Language) -> list[str]:
     if ctx.focus:
         parts.append(f"Additional focus: {ctx.focus}")
     return parts
+
+
+def earlier_summary(cut: Cut) -> str:
+    """The earlier summaries that a new one absorbs, with the lists at their ends."""
+    return "\n\n".join(unframed(message) for message in cut.previous)
+
+
+async def with_summary(ctx: CompactionContext, cut: Cut, notes: str) -> list[BaseMessage]:
+    """The new view with these notes as its summary, and behind them what is quoted from the history."""
+    summary = await asyncio.to_thread(
+        with_appendix, notes, cut.folded, earlier_summary(cut), ctx.details, ctx.max_summary_tokens
+    )
+    return assemble(ctx, cut, summary)
 
 
 def assemble(ctx: CompactionContext, cut: Cut, summary: str) -> list[BaseMessage]:

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import assert_never
 
-from foldline.protocol import AssistantMessage, BaseMessage
+from foldline.protocol import BaseMessage
 
 from . import facts
 from .mentions import FactKind, Mention, Voice, error_message, mentions, path_parts
@@ -108,7 +108,7 @@ class ViewText:
 
     def __init__(self, messages: Sequence[BaseMessage], named: Mapping[str, int]) -> None:
         """`named` are the `namesakes` of all facts that may be asked for."""
-        self._text = "\n".join(_texts(messages))
+        self._text = "\n".join(text for message in messages for text in facts.texts(message))
         self._named = named
 
     def holds(self, fact: Mention) -> bool:
@@ -185,15 +185,6 @@ class ViewText:
     @cached_property
     def _letters(self) -> str:
         return _letters(self._text)
-
-
-def _texts(messages: Iterable[BaseMessage]) -> Iterator[str]:
-    """All that the model reads of these messages."""
-    for message in messages:
-        yield message.text
-        if isinstance(message, AssistantMessage):
-            for call in message.calls:
-                yield from facts.strings(call.parsed() or [call.arguments])
 
 
 def _runs(text: str) -> list[str]:

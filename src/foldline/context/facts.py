@@ -341,6 +341,14 @@ def todos(text: str) -> tuple[str, ...]:
 # -- tool calls ------------------------------------------------------------------------------------
 
 
+def texts(message: BaseMessage) -> Iterator[str]:
+    """All that the model reads of a message: its text, and the strings in its calls' arguments."""
+    yield message.text
+    if isinstance(message, AssistantMessage):
+        for call in message.calls:
+            yield from strings(call.parsed() or [call.arguments])
+
+
 def strings(value: object) -> Iterator[str]:
     """All strings within the arguments of a call."""
     pending: list[object] = [value]

@@ -32,7 +32,7 @@ class Atom(NamedTuple):
 
 def atoms(message: BaseMessage, kinds: Collection[AtomKind] = KINDS) -> tuple[Atom, ...]:
     """The atoms of a message as they stand there, none twice. Thinking is not looked at."""
-    text = "\n".join(texts(message))
+    text = "\n".join(facts.texts(message))
     found = [Atom(kind, atom) for kind in kinds if kind in _READERS for atom in _READERS[kind](text)]
     if "constraint" in kinds and _rules(message):
         found += [Atom("constraint", sentence) for sentence in facts.constraints(message.text)]
@@ -44,18 +44,10 @@ def atoms(message: BaseMessage, kinds: Collection[AtomKind] = KINDS) -> tuple[At
 def needed(message: AssistantMessage) -> tuple[Atom, ...]:
     """What an answer used: paths, identifiers, addresses and hashes of its text and of its calls'
     arguments, and the lines that an edit says are in the file."""
-    text = "\n".join(texts(message))
+    text = "\n".join(facts.texts(message))
     named = [Atom(kind, atom) for kind in USABLE if kind != "line" for atom in _READERS[kind](text)]
     replaced = [Atom("line", line) for old in _old_texts(message) for line in lines(old)]
     return tuple(dict.fromkeys([*named, *replaced]))
-
-
-def texts(message: BaseMessage) -> Iterator[str]:
-    """All that the model reads of a message: its text, and the strings in its calls' arguments."""
-    yield message.text
-    if isinstance(message, AssistantMessage):
-        for call in message.calls:
-            yield from facts.strings(call.parsed() or [call.arguments])
 
 
 def lines(text: str) -> Iterator[str]:

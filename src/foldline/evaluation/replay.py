@@ -38,6 +38,7 @@ from foldline.protocol import (
     events,
 )
 
+from .per_message import PerMessage
 from .record import Folded, Meter, Run, Sent
 
 STEP_SECONDS = 10.0
@@ -167,7 +168,7 @@ class _Player:
         self.newest: BaseMessage | None = None
         self._summaries = 0
         self._due = 0
-        self._lengths: dict[int, tuple[BaseMessage, int]] = {}
+        self._length = PerMessage(self.meter.tokens)
         limit = self.window if self.arm.strategy else UNLIMITED
         llm, writer = (
             _Listener(self.summariser, window, self._heard_summary)
@@ -304,13 +305,6 @@ class _Player:
         )
 
     # --- measuring --------------------------------------------------------------------------------
-
-    def _length(self, message: BaseMessage) -> int:
-        """Each message is measured once: views share them."""
-        known = self._lengths.get(id(message))
-        if known is None or known[0] is not message:
-            known = self._lengths[id(message)] = (message, self.meter.tokens(message))
-        return known[1]
 
     def _shared(self, messages: Sequence[BaseMessage]) -> int:
         """What a prefix cache would report: that a provider has one is all that folding asks for."""

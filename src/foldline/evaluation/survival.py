@@ -16,7 +16,6 @@ from foldline.context.mentions import Mention, Voice, error_message, mentions, p
 from foldline.context.todos import open_todos
 from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
 
-from .atoms import texts
 from .per_message import PerMessage, Presence
 from .recall import answered_steps
 from .record import Meter, Run
@@ -93,12 +92,12 @@ class Known:
 
     def _says(self, message: BaseMessage) -> frozenset[int]:
         view = ViewText([message], self._named)
-        text = "\n".join(texts(message)).casefold()
+        text = "\n".join(facts.texts(message)).casefold()
         likely = [n for n, sign in enumerate(self._signs) if sign in text]
         return frozenset(n for n in likely if view.holds(self.facts[n]))
 
     def _quotes(self, message: BaseMessage) -> frozenset[int]:
-        said = _spaced("\n".join(texts(message)))
+        said = _spaced("\n".join(facts.texts(message)))
         return frozenset(n for n, constraint in enumerate(self.constraints) if constraint.text in said)
 
     def open_todos(self, upto: int) -> frozenset[str]:

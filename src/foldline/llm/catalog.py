@@ -7,7 +7,8 @@ from foldline.protocol import FoldlineError
 
 from .embeddings import OpenAIEmbedder, known_embedding_model
 from .models import DEFAULT_WINDOW, model_info
-from .openai_client import OPENAI_URL, OpenAIChat, is_local
+from .openai_client import OPENAI_URL, OpenAIChat
+from .sdk import is_local
 
 __all__ = [
     "DEFAULT_WINDOW",

@@ -15,7 +15,8 @@ from . import failures
 from .base import LLMError
 from .embedder import Vector
 from .failures import Endpoint
-from .openai_client import OPENAI_URL, is_local
+from .openai_client import OPENAI_URL
+from .sdk import sdk_client
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -102,18 +103,8 @@ class OpenAIEmbedder:
 
     def _client(self) -> "AsyncOpenAI":
         """The SDK's client; import and construction block for long, hence the thread."""
-        import openai
-
-        timeout = openai.Timeout(self._seconds, connect=_CONNECT_SECONDS)
-        return openai.AsyncOpenAI(
-            api_key=self._key or "none",
-            base_url=self._base_url,
-            max_retries=0,
-            timeout=timeout,
-            # As for chat: a proxy of the environment is not meant for this machine and its neighbours.
-            http_client=openai.DefaultAsyncHttpx2Client(timeout=timeout, trust_env=False)
-            if is_local(self._base_url)
-            else None,
+        return sdk_client(
+            self._base_url, self._key, idle_seconds=self._seconds, connect_seconds=_CONNECT_SECONDS
         )
 
 

@@ -4,12 +4,10 @@
 """
 
 import asyncio
-import ipaddress
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from foldline.protocol import AssistantMessage
 
@@ -19,6 +17,7 @@ from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, 
 from .dialect import Dialect, dialect_for, to_openai, tools_to_openai
 from .failures import Endpoint, Failure
 from .models import is_known, listed_window, model_info
+from .sdk import is_local, sdk_client
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -36,15 +35,6 @@ _UNNAMED = "default"
 def preload() -> None:
     """Imports `openai`. To be run in a thread, after the first paint."""
     _load()
-
-
-def is_local(base_url: str) -> bool:
-    """Whether a server is on this machine or a private network: such servers need no key."""
-    host = urlsplit(base_url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
 
 
 def _always(window: int | None) -> Callable[[str], int | None]:
@@ -254,20 +244,9 @@ class OpenAIChat:
             return self._client
 
     def _build(self) -> "AsyncOpenAI":
-        openai = _load()
-        timeout = openai.Timeout(self._idle, connect=_CONNECT_SECONDS)
-        client: AsyncOpenAI = openai.AsyncOpenAI(
-            # The SDK insists on a key; servers that need none ignore it.
-            api_key=self._key or "none",
-            base_url=self._base_url,
-            max_retries=0,
-            timeout=timeout,
-            # A proxy of the environment is not meant for this machine and its neighbours.
-            http_client=openai.DefaultAsyncHttpx2Client(timeout=timeout, trust_env=False)
-            if is_local(self._base_url)
-            else None,
+        return sdk_client(
+            self._base_url, self._key, idle_seconds=self._idle, connect_seconds=_CONNECT_SECONDS
         )
-        return client
 
 
 class _Failed(Exception):
