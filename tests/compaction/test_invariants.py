@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,11 +20,12 @@ from foldline.compaction import (
 from foldline.compaction.summary_text import notes_of, unframed
 from foldline.context.budget import Budget
 from foldline.context.projection import Projection, project
-from foldline.context.view import Fate, ViewItem, is_preamble
+from foldline.context.view import ViewItem, is_preamble
 from foldline.llm import LLMError
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    Checkpoint,
     Clear,
     Compaction,
     Edit,
@@ -45,6 +45,8 @@ from foldline.protocol import (
 from support.history import History, call
 from support.invariants import broken
 from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, overflow, refusal
+from support.projections import State
+from support.reopening import reopened
 
 PIECES = [
     "",
@@ -82,31 +84,6 @@ class Recording:
         return after
 
 
-@dataclass(frozen=True)
-class State:
-    """All that a projection says, to compare it with another."""
-
-    view: tuple[ViewItem, ...]
-    fates: tuple[Fate, ...]
-    pins: frozenset[int]
-    tokens: int
-    folds: tuple[int, ...]
-    anchor: object
-    ratios: dict[str, float]
-
-    @classmethod
-    def of(cls, projection: Projection) -> "State":
-        return cls(
-            view=tuple(projection.view),
-            fates=tuple(projection.fate(entry.index) for entry in projection.entries),
-            pins=projection.pins,
-            tokens=projection.tokens,
-            folds=tuple(fold.index for fold in projection.compactions()),
-            anchor=projection.anchor,
-            ratios=dict(projection.calibration.ratios),
-        )
-
-
 class Sessions(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +103,9 @@ class Sessions(RuleBasedStateMachine):
             assert broken(self.live) == []
             self.states.append(State.of(self.live))
             if not isinstance(entry, Compaction | Edit | Clear | Revert | Undo) and not self.is_late(entry):
-                assert self.live.view[: len(before)] == before, "the prefix is not stable"
+                # The agent tells of a checkpoint at the end of what was not sent yet.
+                sent = before[:-1] if isinstance(entry, Checkpoint) and entry.shown else before
+                assert self.live.view[: len(sent)] == sent, "the prefix is not stable"
 
     def is_late(self, entry: Entry) -> bool:
         """Whether something else stands behind the call of a result, which then goes into the view."""
@@ -198,9 +177,9 @@ class Sessions(RuleBasedStateMachine):
         self.history.add(RequestRecord(digest="", model="m", estimated=self.live.tokens, usage=usage))
         self.sync()
 
-    @rule()
-    def checkpoint(self) -> None:
-        self.history.checkpoint(self.live.next_checkpoint_id)
+    @rule(shown=st.booleans())
+    def checkpoint(self, shown: bool) -> None:
+        self.history.checkpoint(self.live.next_checkpoint_id, shown=shown)
         self.sync()
 
     # --- changing the view ---------------------------------------------------------------------
@@ -314,12 +293,17 @@ class Sessions(RuleBasedStateMachine):
         self.sync()
 
     @precondition(lambda self: self.live.next_checkpoint_id > 0)
-    @rule(data=st.data(), keeps=st.booleans(), message=st.sampled_from([None, "only lines 50-60 matter"]))
-    def revert(self, data: st.DataObject, keeps: bool, message: str | None) -> None:
+    @rule(
+        data=st.data(),
+        keeps=st.booleans(),
+        message=st.sampled_from([None, "only lines 50-60 matter"]),
+        context=st.sampled_from([True, True, True, False]),
+    )
+    def revert(self, data: st.DataObject, keeps: bool, message: str | None, context: bool) -> None:
         checkpoint = data.draw(st.integers(0, self.live.next_checkpoint_id))
         users = [e.index for e in self.live.entries if isinstance(e, UserMessage)]
         kept = data.draw(st.sampled_from(users)) if keeps and users else None
-        self.history.revert(checkpoint, kept=kept, message=message)
+        self.history.revert(checkpoint, kept=kept, message=message, context=context)
         self.sync()
 
     # --- undo ----------------------------------------------------------------------------------
@@ -367,6 +351,9 @@ class Sessions(RuleBasedStateMachine):
             assert State.of(again) == state
         if len(self.states) < len(self.live.entries):
             return
+        with reopened(self.history.entries) as sessions:
+            for session in sessions:
+                assert State.of(session.projection) == self.states[-1]
         whole = project(again.entries)
         assert [item.message.model_dump_json() for item in whole.view] == [
             item.message.model_dump_json() for item in self.live.view

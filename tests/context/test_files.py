@@ -3,7 +3,7 @@
 import pytest
 
 from foldline.context.files import file_lists, fold_words, tracked_files
-from foldline.protocol import Compaction, FoldDetails, Kept, Revert, SystemMessage, Written, text_parts
+from foldline.protocol import Compaction, FileImage, FoldDetails, Kept, SystemMessage, Written, text_parts
 from support.history import History, history, modified, read
 
 
@@ -28,13 +28,22 @@ def test_lists_accumulate_over_folds_also_those_of_an_imported_one() -> None:
     assert lists.modified_files == ("gone.py", "b.py", "c.py")
 
 
-def test_a_rewind_forgets_a_change_only_where_the_files_were_put_back() -> None:
-    def rewound(files: bool) -> FoldDetails:
-        built = history().checkpoint(0).step("edit", "ok", files=[modified("b.py")])
-        return file_lists(built.add(Revert(checkpoint=0, files=files)).projection())
+def test_a_rewind_forgets_a_change_only_where_the_file_was_put_back() -> None:
+    there, back = (
+        FileImage(path="b.py", before="old", after="new"),
+        FileImage(path="b.py", before="new", after="old"),
+    )
+    changed = history().checkpoint(0).checkpoint(1, there).step("edit", "ok", files=[modified("b.py")])
+    assert file_lists(changed.revert(0).projection()).modified_files == ("b.py",)
+    assert file_lists(changed.checkpoint(2, back).revert(0).projection()).modified_files == ()
+    assert tracked_files(changed.projection()) == []
 
-    assert rewound(files=False).modified_files == ("b.py",)
-    assert rewound(files=True).modified_files == ()
+
+def test_a_fold_in_between_does_not_bring_back_the_name_of_a_restored_file() -> None:
+    there, back = FileImage(path="b.py", after="new"), FileImage(path="b.py", before="new")
+    fold = Compaction(first_kept_index=99, details=FoldDetails(modified_files=("b.py", "c.py")))
+    changed = history().checkpoint(1, there).step("write", "ok", files=[modified("b.py")]).add(fold)
+    assert file_lists(changed.checkpoint(2, back).projection()).modified_files == ("c.py",)
 
 
 def test_an_undone_fold_brings_no_lists() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.matching import excerpt, fold, parse_query
+from foldline.context.matching import excerpt, fold, marks, parse_query
 
 
 @given(st.text(), st.text())
@@ -60,3 +60,27 @@ def test_an_excerpt_holds_the_character_it_is_about(text: str, data: st.DataObje
     shown = excerpt(text, fold(text), len(fold(text[:at])))
     assert shown.line == text[:at].count("\n") + 1
     assert text[at] in shown.text or text[at].isspace()
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "marked"),
+    [
+        ("the Port of the port", "port", ["Port", "port"]),
+        ("open the file", "file open", ["open", "file"]),
+        ("open file, and file", "open file", ["open file"]),  # as it was written
+        ("aaaa", "aa a", ["aaaa"]),
+        ("…é Straße ﬁn", "strasse e\u0301 fi", ["é", "Straße", "ﬁ"]),
+        ("数据库的端口", "端口 库", ["库", "端口"]),
+        ("nothing of it", "port", []),
+        ("nothing", "", []),
+    ],
+)
+def test_marks_are_what_was_asked_for(text: str, query: str, marked: list[str]) -> None:
+    assert [text[start:end] for start, end in marks(text, parse_query(query))] == marked
+
+
+@given(st.text("ab ﬁé"), st.text("ab ﬁé"))
+def test_marks_are_apart_and_in_order(text: str, query: str) -> None:
+    places = [place for span in marks(text, parse_query(query)) for place in span]
+    assert places == sorted(set(places))
+    assert all(0 <= place <= len(text) for place in places)

@@ -16,6 +16,7 @@ from foldline.protocol import (
     DeveloperMessage,
     Edit,
     Entry,
+    FileImage,
     FileTouch,
     ImagePart,
     Revert,
@@ -136,11 +137,18 @@ class History:
     def turn(self, request: str, answer: str) -> Self:
         return self.user(request).assistant(answer)
 
-    def checkpoint(self, checkpoint_id: int) -> Self:
-        return self.add(Checkpoint(id=checkpoint_id))
+    def checkpoint(self, checkpoint_id: int, *files: FileImage, shown: bool = False) -> Self:
+        return self.add(Checkpoint(id=checkpoint_id, files=files, shown=shown))
 
-    def revert(self, checkpoint_id: int, *, kept: int | None = None, message: str | None = None) -> Self:
-        return self.add(Revert(checkpoint=checkpoint_id, kept=kept, message=message))
+    def revert(
+        self,
+        checkpoint_id: int,
+        *,
+        kept: int | None = None,
+        message: str | None = None,
+        context: bool = True,
+    ) -> Self:
+        return self.add(Revert(checkpoint=checkpoint_id, kept=kept, message=message, context=context))
 
     def clear(self) -> Self:
         return self.add(Clear())

@@ -11,11 +11,15 @@ from textual.pilot import Pilot
 
 from foldline.agent import Agent
 from foldline.agent.tools import ToolContext, ToolOutcome, default_tools
+from foldline.context.file_states import FileChange
+from foldline.context.places import Place
 from foldline.context.tokens import estimate_tokens
 from foldline.history import Session
 from foldline.llm import ModelInfo
 from foldline.protocol import Entry, RequestRecord, Title, Usage
 from foldline.tui.app import FoldlineApp
+from foldline.tui.rewind import RewindScreen
+from foldline.tui.rewind.state import Outcome, begin
 from support.agents import PATIENCE, calling
 from support.chat_app import Clock
 from support.history import modified, read
@@ -366,3 +370,35 @@ def held_fold() -> tuple[Spoken]:
 def written_fold() -> tuple[str]:
     """A summary as a model writes it."""
     return (SUMMARY,)
+
+
+AT_HALF_PAST_TWO = datetime(2026, 3, 14, 14, 31, tzinfo=UTC)
+REWIND_PLACES = tuple(
+    Place(number, number, AT_HALF_PAST_TWO, "turn", label, changes, label)
+    for number, label, changes in (
+        (9, "Now the same for POST /orders/{id}/cancel, with a test that fires 20 requests at once", 2),
+        (6, "Yes, do that. Never touch the payments table. Keep the public schema.", 4),
+        (5, "把订单接口改成幂等的，先写一个测试", 5),
+    )
+)
+REWIND_OUTCOME = Outcome(
+    before=27_400,
+    after=12_100,
+    items=34,
+    files=(
+        FileChange("src/shop/orders/service.py", "write", "new", "old"),
+        FileChange("migrations/0042_idempotency.py", "remove", "new", None),
+        FileChange("docs/api.md", "conflict", "mine", "old"),
+    ),
+)
+
+
+async def rewind(scene: Scene, pilot: Pilot[None]) -> None:
+    """The Rewind screen over the chat, once the files were looked at."""
+
+    async def look(_: int) -> Outcome:
+        return REWIND_OUTCOME
+
+    screen = RewindScreen(begin(REWIND_PLACES), look)
+    scene.app.push_screen(screen)
+    await scene.until(pilot, lambda: screen.is_current and screen.state.outcome is not None)

@@ -9,7 +9,7 @@ import pytest
 
 from foldline.history import Session
 from foldline.llm import LLMError
-from foldline.protocol import FoldlineError, UserMessage
+from foldline.protocol import Compaction, FoldlineError, UserMessage
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks import markdown_blocks
 from foldline.tui.inspector import InspectorScreen
@@ -134,8 +134,9 @@ async def test_a_prompt_is_held_while_a_fold_makes_room(tmp_path: Path) -> None:
         opened.set()
         await running.until(lambda: len(prompts(running)) == 7)
         await running.at_rest()
+        fold = next(entry for entry in running.entries if isinstance(entry, Compaction))
         assert "entries folded · Enter to read" in "\n".join(
-            block.text() for block in running.blocks if block.key[0] == running.entries[-4].index
+            block.text() for block in running.blocks if block.key[0] == fold.index
         )
         assert "1 held" not in running.text
 

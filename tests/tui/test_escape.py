@@ -19,6 +19,7 @@ STEPS = [
     ("queue_waits", "pause"),
     ("selection", "unselect"),
     ("text", "stash"),
+    ("again", "rewind"),
 ]
 
 

@@ -110,6 +110,11 @@ def test_inspector_in_a_small_terminal(snap_compare: Compare, shop: Callable[...
     assert taken(snap_compare, made, (80, 24))
 
 
+@pytest.mark.parametrize("size", [(80, 24), (160, 44)], ids=["small", "large"])
+def test_rewind(snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]) -> None:
+    assert taken(snap_compare, shop(scenes.shop_api(), play=scenes.rewind), size)
+
+
 def test_chinese_chat(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(scenes.chinese_shop(), play=keys("ctrl+o", "ctrl+end"), branch="主分支 ±2")
     assert taken(snap_compare, made, (100, 40))

@@ -35,6 +35,7 @@ from .desk import Desk, Mode
 from .executor import Executor
 from .room import must_choose, phase_is_due, why_not_by_itself
 from .tools import Tool, default_tools
+from .tools.dmail import Mailbox, SendDmail
 from .tools.recall import recall_tools
 
 
@@ -51,6 +52,7 @@ class Agent:
         summariser: LLM | None = None,
         embedder: Embedder | None = None,
         interactive: bool = False,
+        dmail: bool = False,
         budget: BudgetSettings | Callable[[int, str], BudgetSettings] | None = None,
         approvals: ApprovalMode = "ask",
         tools: Sequence[Tool] | None = None,
@@ -60,14 +62,16 @@ class Agent:
         model; `connect` is the way to other models.
 
         `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
-        one. `interactive` says that somebody answers
-        proposals and choices; without anybody, the mode `ask` folds like `auto`.
+        one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
+        folds like `auto`. `dmail` lets the model go back to checkpoints of its own.
         """
         self.session = session
+        mailbox = Mailbox() if dmail else None
+        hands = (*default_tools(), *recall_tools(session)) if tools is None else tuple(tools)
         self.desk = Desk(
             session=session,
             llm=llm,
-            tools=(*default_tools(), *recall_tools(session)) if tools is None else tools,
+            tools=hands if mailbox is None else (*hands, SendDmail(session, mailbox)),
             emit=lambda _: None,
             summary_llm=summariser,
             embedder=embedder,
@@ -75,6 +79,7 @@ class Agent:
             choices=Choices(interactive=interactive),
             budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
             policy=Policy(mode=approvals),
+            mailbox=mailbox,
         )
         if isinstance(compaction, str):
             compaction = load_strategy(compaction, self.desk.dependencies)

@@ -11,6 +11,7 @@ from foldline.protocol import ToolCallPart, ToolDetails, ToolResultMessage, even
 
 from .approvals import allow_always, decide
 from .desk import Desk
+from .recording import recorder
 from .tools import Tool, ToolContext, ToolOutcome
 
 _DECLINED = ToolOutcome("The user declined this call. Do not try it again unasked.", True, "declined ✗")
@@ -81,6 +82,7 @@ class Calls:
             max_tokens=room - _RESULT_FRAME,
             spill_dir=self._spill_dir(),
             known_files=desk.known_files,
+            before_change=recorder(desk.session),
         )
         inside = tool.inside(arguments, context)
         if decide(desk.policy, tool.level, call.name, title, inside) == "ask":

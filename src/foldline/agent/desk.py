@@ -21,6 +21,7 @@ from .approvals import Policy
 from .choices import Choices
 from .review import Review
 from .tools import FileMemory, Tool
+from .tools.dmail import Mailbox
 
 Mode = Literal["auto", "ask", "off"]
 
@@ -45,6 +46,8 @@ class Desk:
     budget_settings: Callable[[int, str], BudgetSettings] = lambda *_: BudgetSettings()
     """What was set for a window in tokens and a model: the one may be learnt, the other switched."""
     policy: Policy = field(default_factory=Policy)
+    mailbox: Mailbox | None = None
+    """Where the model's messages to itself wait; None where it may not send any."""
     known_files: FileMemory = field(default_factory=FileMemory)
     refused: dict[str, int] = field(default_factory=dict)
     """By model: the smallest request, in tokens, that its server refused as too long."""

@@ -18,6 +18,7 @@ from foldline.protocol import (
     Entry,
     FoldlineError,
     ModelChange,
+    Revert,
     Undo,
     events,
     operations,
@@ -29,6 +30,7 @@ from .calls import Calls
 from .desk import Desk
 from .fold import Wanted, apply, fold
 from .review import Apply, Redraft
+from .rewind import put_files_back, rewind
 from .room import confirmed_undo, make_fit, make_room, why_not_by_itself
 from .turn import Turn
 
@@ -49,8 +51,8 @@ class _Job:
 class Executor:
     """Runs the operations of one session, in order, each as a task that can be cancelled and awaited.
 
-    `Interrupt`, answers and what the reader does with a proposal act at once. A manual compaction aborts the
-    turn or fold that runs, a preview of one waits; quick operations that wait before it are carried out.
+    `Interrupt`, answers and what the reader does with a proposal act at once. A manual compaction or a rewind
+    aborts the turn or fold that runs, a preview waits; quick operations that wait before it are carried out.
     """
 
     def __init__(self, desk: Desk, connect: Callable[[str], LLM]) -> None:
@@ -85,7 +87,7 @@ class Executor:
             case operations.ApplyProposal() | operations.RedraftProposal() if self.desk.review.waits:
                 self._at_once(self._review(operation))
             case _:
-                if isinstance(operation, operations.CompactSession) and self._is_at_once(operation):
+                if self._is_at_once(operation):
                     self._cancel(_is_long)
                 end = self._ends[task_id] = asyncio.get_running_loop().create_future()
                 self._waiting.append(_Job(task_id, operation, end))
@@ -234,6 +236,8 @@ class Executor:
                 await self._redraft(operation)
             case operations.UndoCompaction():
                 await self._undo(operation.target)
+            case operations.Rewind():
+                await rewind(desk, operation)
             case operations.EditView():
                 await self._edit(operation)
             case operations.ClearView():
@@ -255,9 +259,11 @@ class Executor:
             case _:
                 assert_never(operation)
 
-    def _is_at_once(self, asked: operations.CompactSession) -> bool:
-        """Whether a fold is made by hand now; one that is only looked at waits its turn."""
-        return asked.reason == "manual" and not (asked.preview or self.desk.mode == "ask")
+    def _is_at_once(self, asked: Operation) -> bool:
+        """Whether it ends what runs: a rewind, a fold by hand. A fold that is only looked at waits."""
+        if isinstance(asked, operations.CompactSession):
+            return asked.reason == "manual" and not (asked.preview or self.desk.mode == "ask")
+        return isinstance(asked, operations.Rewind)
 
     async def _compact(self, asked: operations.CompactSession) -> None:
         desk = self.desk
@@ -296,6 +302,9 @@ class Executor:
         if refusal is not None:
             raise FoldlineError(refusal)
         if await confirmed_undo(desk, target):
+            revert = desk.projection.entry(target)
+            if isinstance(revert, Revert):
+                await put_files_back(desk, revert)
             await desk.session.append(Undo(target=target), durable=True)
 
     async def _switch(self, model: str) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from foldline.compaction import load_prompt
+from foldline.history import Session
 from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, text_parts
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
@@ -22,6 +23,19 @@ def opening(cwd: Path) -> list[BaseMessage]:
             body = f"Instructions from {name} of this folder:\n\n{text}"
             messages.append(DeveloperMessage(origin="instructions", source=name, parts=text_parts(body)))
     return messages
+
+
+def moved_notice(session: Session) -> list[BaseMessage]:
+    """Where the folder was moved since the system prompt named it: says so, once in a view."""
+    if not session.moved_from:
+        return []
+    known = any(_source(item.message) == session.cwd for item in session.projection.view)
+    body = f"The working folder was moved from {session.moved_from}: it is {session.cwd} now."
+    return [] if known else [DeveloperMessage(source=session.cwd, parts=text_parts(body))]
+
+
+def _source(message: BaseMessage) -> str | None:
+    return message.source if isinstance(message, DeveloperMessage) else None
 
 
 def _read(path: Path) -> str:

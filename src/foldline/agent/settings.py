@@ -67,6 +67,8 @@ class ContextSettings(_Section):
 
     window: Window | None = None
     """The context window in tokens, where what is known of the model is wrong."""
+    dmail: bool = False
+    """Whether the model may go back to an earlier step with a message to itself: the tool `send_dmail`."""
 
 
 class CompactionSettings(_Section):

@@ -22,6 +22,7 @@ from foldline.llm import (
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    Checkpoint,
     FoldlineError,
     Part,
     Reason,
@@ -34,7 +35,9 @@ from foldline.protocol import (
 from .calls import Calls
 from .desk import Desk
 from .doubts import doubt
-from .instructions import opening
+from .instructions import moved_notice, opening
+from .pictures import hid_a_picture, picture_advice
+from .rewind import deliver
 from .room import make_room, must_choose, phase_is_due, was_declined, why_not_by_itself
 
 _BYTES = 413
@@ -57,6 +60,7 @@ class Turn:
         answer = await self.step()
         while answer.calls:
             await self._calls.run(answer.calls)
+            await self.deliver_dmail()
             await self.make_room()
             answer = await self.step()
         return answer
@@ -64,10 +68,19 @@ class Turn:
     async def begin(self, parts: Sequence[Part]) -> None:
         """The request is on disk before anything leaves for the model."""
         desk = self._desk
-        first: list[BaseMessage] = [] if desk.projection.view else opening(desk.cwd)
+        opened = bool(desk.projection.view)
+        first = moved_notice(desk.session) if opened else opening(desk.cwd)
         opens = [item.message for item in desk.projection.view if is_preamble(item.message)]
-        desk.check_window(first or opens)
-        await desk.session.append(*first, UserMessage(parts=tuple(parts)), durable=True)
+        desk.check_window(opens if opened else first)
+        turn = Checkpoint(id=desk.projection.next_checkpoint_id)
+        await desk.session.append(*first, turn, UserMessage(parts=tuple(parts)), durable=True)
+
+    async def deliver_dmail(self) -> None:
+        """Where the model sent one: back to its checkpoint, keeping the request of this turn."""
+        desk = self._desk
+        dmail = desk.mailbox.take() if desk.mailbox is not None else None
+        if dmail is not None:
+            await deliver(desk, dmail)
 
     async def make_room(self) -> None:
         """Between two steps: fold where the window is full, or a task is done and it soon will be.
@@ -109,11 +122,18 @@ class Turn:
     async def step(self) -> AssistantMessage:
         """One request; refused as too long, room is made and it is sent again, each time strictly smaller."""
         desk = self._desk
+        await self._mark_step()
         while True:
             size = desk.size()
             try:
                 return await self._ask()
-            except ContextOverflow as overflow:
+            except LLMError as failure:
+                if await hid_a_picture(desk, failure):
+                    continue
+                if not isinstance(failure, ContextOverflow):
+                    self._advise(failure)
+                    raise
+                overflow = failure
                 if overflow.status != _BYTES:
                     desk.learn_refusal(size)
                 if not await self._shrunk():
@@ -121,6 +141,16 @@ class Turn:
                     if why is None:
                         desk.forget_refusal()
                     raise _given_up(overflow, why or "Nothing more can be folded.", desk) from overflow
+
+    def _advise(self, failure: LLMError) -> None:
+        if advice := picture_advice(self._desk, failure):
+            self._desk.emit(events.Notice(level="warning", text=advice))
+
+    async def _mark_step(self) -> None:
+        """A checkpoint before the step. The model is told of it where it may come back."""
+        desk = self._desk
+        shown = desk.mailbox is not None
+        await desk.session.append(Checkpoint(id=desk.projection.next_checkpoint_id, shown=shown))
 
     async def _shrunk(self) -> bool:
         """Whether a fold, or what the user chose, made the refused request smaller."""
@@ -179,6 +209,8 @@ class Turn:
 
 
 def _given_up(overflow: ContextOverflow, why: str, desk: Desk) -> FoldlineError:
+    if advice := picture_advice(desk, overflow):
+        return FoldlineError(f"{overflow} {advice}")
     return FoldlineError(
         f"{overflow} {why} Largest: {largest_items(desk.projection)}. "
         "Fold with /compact, start over with /clear, or switch to a model with a larger window (/model)."

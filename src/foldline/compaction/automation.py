@@ -1,8 +1,9 @@
 """When folding by itself stops until the user acts, and what is named then. Pure."""
 
 from foldline.context.projection import Projection
+from foldline.context.undoing import ViewMarker
 from foldline.context.view import ViewItem
-from foldline.protocol import Compaction, ToolResultMessage, Undo
+from foldline.protocol import Compaction, Revert, ToolResultMessage, Undo
 
 INEFFECTIVE = 0.9
 """A fold that leaves more than this share of the view was of no use."""
@@ -11,15 +12,19 @@ INEFFECTIVE = 0.9
 def automation_paused(projection: Projection) -> bool:
     """Whether the two newest changes of the view are automatic folds of no use: another would loop.
 
-    An edit, a clear, a rewind or a fold by hand since is the user acting (invariant 8).
+    An edit, a clear, a rewind or a fold by hand since is the user acting (invariant 8); a D-Mail is not.
     """
-    newest = projection.markers[-2:]
+    newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
     return len(newest) == 2 and all(
         isinstance(marker, Compaction)
         and marker.reason != "manual"
         and marker.tokens_after > INEFFECTIVE * marker.tokens_before
         for marker in newest
     )
+
+
+def _is_dmail(marker: ViewMarker) -> bool:
+    return isinstance(marker, Revert) and marker.message is not None
 
 
 def fold_taken_back(projection: Projection) -> bool:

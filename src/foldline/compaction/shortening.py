@@ -14,6 +14,7 @@ from foldline.context.quoting import clip, one_line
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    CheckpointPart,
     ImagePart,
     Part,
     TextPart,
@@ -65,7 +66,7 @@ def shortened(message: BaseMessage, brevity: Brevity) -> BaseMessage:
 
 def _shortened(message: BaseMessage, part: Part, brevity: Brevity) -> Iterator[Part]:
     match part:
-        case ThinkingPart():
+        case ThinkingPart() | CheckpointPart():
             pass
         case ToolCallPart():
             yield _short_call(part, brevity.argument)

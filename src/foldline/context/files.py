@@ -1,11 +1,12 @@
 """The files a session read and modified, and how much of each the model still has."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from foldline.protocol import Compaction, FileTouch, FoldDetails, Kept, Written
 
+from .file_states import restored_paths
 from .projection import Projection
 
 Presence = Literal["whole", "part", "name", "none"]
@@ -26,9 +27,8 @@ class TrackedFile:
 def tracked_files(projection: Projection) -> list[TrackedFile]:
     """Every file the session's tools touched, newest touch first. Linear in the number of touches."""
     by_path: dict[str, list[tuple[int, FileTouch]]] = {}
-    for index, touch in projection.touches:
-        if not _undone_on_disk(projection, index):
-            by_path.setdefault(touch.path, []).append((index, touch))
+    for index, touch in _standing_touches(projection):
+        by_path.setdefault(touch.path, []).append((index, touch))
     files = [_tracked(projection, path, touches) for path, touches in by_path.items()]
     return sorted(files, key=lambda file: file.touches[-1], reverse=True)
 
@@ -60,12 +60,12 @@ def _presence(projection: Projection, touches: Iterable[tuple[int, FileTouch]]) 
     return best
 
 
-def _undone_on_disk(projection: Projection, index: int) -> bool:
-    """A rewind that restored the files took the change back: the file counts as untouched by it."""
-    fate = projection.fate(index)
-    if fate.kind != "reverted" or fate.by is None:
-        return False
-    return projection.restored_files(fate.by)
+def _standing_touches(projection: Projection) -> Iterator[tuple[int, FileTouch]]:
+    """All touches but the changes of files whose content was put back."""
+    restored = restored_paths(projection.images)
+    for index, touch in projection.touches:
+        if touch.action == "read" or touch.path not in restored:
+            yield index, touch
 
 
 def file_lists(projection: Projection) -> FoldDetails:
@@ -75,10 +75,10 @@ def file_lists(projection: Projection) -> FoldDetails:
     """
     read = [path for fold in projection.compactions() for path in fold.details.read_files]
     modified = [path for fold in projection.compactions() for path in fold.details.modified_files]
-    for index, touch in projection.touches:
-        if not _undone_on_disk(projection, index):
-            (modified if touch.action == "modified" else read).append(touch.path)
-    changed = dict.fromkeys(modified)
+    for _, touch in _standing_touches(projection):
+        (modified if touch.action == "modified" else read).append(touch.path)
+    restored = restored_paths(projection.images)
+    changed = dict.fromkeys(path for path in modified if path not in restored)
     return FoldDetails(
         read_files=tuple(path for path in dict.fromkeys(read) if path not in changed),
         modified_files=tuple(changed),

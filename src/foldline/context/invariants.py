@@ -6,6 +6,7 @@ well.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from foldline.protocol import (
@@ -73,7 +74,7 @@ def _coverage(projection: Projection) -> Iterator[str]:
             item is not None
             and item.fate == "live"
             and isinstance(entry, BaseMessage)
-            and item.message != entry
+            and replace(item, checkpoint=None).message != entry
         ):
             yield f"{where} is not in the view word for word"
         opens = isinstance(entry, BaseMessage) and is_preamble(entry) and entry.parts

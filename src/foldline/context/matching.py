@@ -6,6 +6,7 @@ are alike.
 """
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -27,10 +28,15 @@ class _Folded(dict[int, str]):
 _FOLDED = _Folded()
 
 
+_BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
+
+
 def fold(text: str) -> str:
-    if text.isascii():
-        return text.lower().replace("\0", "\ufffd")
-    return text.translate(_FOLDED)
+    # Most of most texts is ASCII, which need not be looked up sign by sign.
+    runs = [text] if text.isascii() else _BEYOND_ASCII.split(text)
+    runs[::2] = [run.lower() for run in runs[::2]]
+    runs[1::2] = [run.translate(_FOLDED) for run in runs[1::2]]
+    return "".join(runs).replace("\0", "\ufffd")
 
 
 _TERM = re.compile(r'(?<!\S)"([^"]+)"(?!\S)|\S+')
@@ -75,6 +81,28 @@ def excerpt(text: str, folded: str, place: int) -> Excerpt:
     around = " ".join(text[start:end].split())
     shown = ("…" if start else "") + around + ("…" if end < len(text) else "")
     return Excerpt(shown, text.count("\n", 0, at) + 1)
+
+
+def marks(text: str, asked: Query) -> list[tuple[int, int]]:
+    """Where what was asked for stands in a short text: from and to, in order, none overlapping."""
+    folded = fold(text)
+    terms = (asked.whole,) if asked.whole in folded else asked.terms
+    places = sorted((at, at + len(term)) for term in terms if term for at in _places(folded, term))
+    spans: list[tuple[int, int]] = []
+    for first, last in places:
+        start, end = _unfolded(text, folded, first), _unfolded(text, folded, last - 1) + 1
+        if spans and start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _places(folded: str, term: str) -> Iterator[int]:
+    at = folded.find(term)
+    while at >= 0:
+        yield at
+        at = folded.find(term, at + len(term))
 
 
 def _unfolded(text: str, folded: str, place: int) -> int:

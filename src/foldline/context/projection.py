@@ -1,7 +1,8 @@
 """The projection: a pure fold over the history that gives the LLM view and the fate of every entry.
 
 `Projection.append` is incremental: O(1) amortised for messages, proportional to the view for markers that
-change it, linear from its target for an undo or a revert. Each marker that changes the view leaves a
+change it, linear from its target for an undo or a revert. It looks at outlines only, never at what an entry
+says. Each marker that changes the view leaves a
 `_Change` behind, with what it takes to go back to the moment before it.
 """
 
@@ -12,26 +13,25 @@ from dataclasses import dataclass
 
 from foldline.protocol import (
     NEW,
-    AssistantMessage,
     BaseMessage,
     Checkpoint,
     Clear,
     Compaction,
     Edit,
     Entry,
+    FileImage,
     ModelChange,
-    RequestRecord,
     Revert,
     Title,
     Undo,
-    Usage,
-    UserMessage,
 )
 
 from .calibration import Calibration
+from .history_entries import Entries, HeldEntries
+from .outline import Aside, MessageOutline, Outline, Reported, RequestOutline
 from .undoing import ViewMarker, annulled, in_force, undo_refusal
-from .view import ASIDE, LIVE, Fate, ViewItem
-from .view_state import Key, ViewState, dmail_of, item_of
+from .view import ASIDE, LIVE, Fate, ViewItem, item_of
+from .view_state import Key, ViewState, dmail_of, unmarked
 
 REPLAYS_REASONING = "-reasoning"
 """Ends the names of the dialects that send reasoning back."""
@@ -62,8 +62,9 @@ class Projection(ViewState):
     Readers use the attributes and never change them.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, entries: Entries | None = None) -> None:
+        """Folds in what `entries` holds already."""
+        super().__init__(HeldEntries() if entries is None else entries)
         self.calibration = Calibration()
         self.anchor: Anchor | None = None
         self.folds: list[Compaction] = []
@@ -78,9 +79,15 @@ class Projection(ViewState):
         self._markers: list[ViewMarker] = []
         self._undos: list[Undo] = []
         self._annulled: frozenset[int] = frozenset()
+        self.images: list[tuple[int, FileImage]] = []
+        """Every change of a file by our hand, with the index of the checkpoint that recorded it, in order."""
+        self.checkpoints: list[Checkpoint] = []
+        """Every checkpoint ever made, in order, those in reverted parts included."""
         self._checkpoints: dict[int, int] = {}
+        self._highest_checkpoint = -1
         self._caching: set[str] = set()
         self._replays_reasoning = False
+        self.follow()
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -92,7 +99,7 @@ class Projection(ViewState):
     def messages_within(self, first: int, last: int) -> int:
         """How many entries from `first` to `last` are messages."""
         start, stop = bisect_left(self._indices, first), bisect_right(self._indices, last)
-        return sum(isinstance(entry, BaseMessage) for entry in self.entries[start:stop])
+        return sum(isinstance(outline, MessageOutline) for outline in self.entries.outlines[start:stop])
 
     def compactions(self) -> list[Compaction]:
         """The compactions in force, oldest first: those neither undone nor reverted."""
@@ -121,22 +128,17 @@ class Projection(ViewState):
         """Whether the newest request carried this view to a provider that has served some from a cache."""
         return self.anchor is not None and self.model in self._caching
 
-    def restored_files(self, index: int) -> bool:
-        """Whether the entry is a rewind that put the files back, too."""
-        marker = self.entry(index)
-        return isinstance(marker, Revert) and marker.files
-
     def checkpoint(self, checkpoint_id: int) -> int | None:
         """Index of the checkpoint entry with this id."""
         return self._checkpoints.get(checkpoint_id)
 
     @property
     def next_checkpoint_id(self) -> int:
-        return max(self._checkpoints, default=-1) + 1
+        return self._highest_checkpoint + 1
 
     def undo_refusal(self, target: int) -> str | None:
         """Why the marker at `target` cannot be undone now; None where it can."""
-        if not isinstance(self.entry(target), ViewMarker | Undo):
+        if not isinstance(self.outline(target), ViewMarker | Undo):
             return f"Entry {target} is no fold, clear, edit, rewind or undo: nothing to take back."
         if target in self._annulled:
             return f"Entry {target} is already undone."
@@ -147,53 +149,62 @@ class Projection(ViewState):
 
     def append(self, entry: Entry) -> None:
         """Fold in the next entry. Indices must increase."""
-        if entry.index <= self.last_index:
-            raise ValueError(f"entry {entry.index} does not come after entry {self.last_index}")
         self.entries.append(entry)
-        self._indices.append(entry.index)
-        if isinstance(entry, Compaction):
-            self.folds.append(entry)
-        if isinstance(entry, Undo):
-            self._undo(entry)
-        else:
-            self._apply(entry, len(self.entries) - 1)
+        self.follow()
 
-    def _apply(self, entry: Entry, position: int) -> None:
+    def follow(self) -> None:
+        """Fold in what `entries` got since the last time."""
+        for position in range(len(self._indices), len(self.entries)):
+            outline = self.entries.outlines[position]
+            self._indices.append(outline.index)
+            self._apply(outline, position)
+
+    def _apply(self, entry: Outline, position: int) -> None:
         match entry:
-            case BaseMessage():
+            case MessageOutline():
                 self._add_message(entry)
+            case RequestOutline():
+                self._learn(entry)
             case Compaction() | Clear() | Edit() | Revert():
+                if isinstance(entry, Compaction):
+                    self.folds.append(entry)
                 self._markers.append(entry)
                 self.newest_change = entry
                 if entry.index not in self._annulled:
                     self._change(entry, position)
+            case Undo():
+                self._undo(entry)
             case Checkpoint():
+                self.checkpoints.append(entry)
                 self._checkpoints.setdefault(entry.id, entry.index)
-            case RequestRecord():
-                self._learn(entry)
+                self._highest_checkpoint = max(self._highest_checkpoint, entry.id)
+                self.images.extend((entry.index, image) for image in entry.files)
+                self._mark(entry)
             case ModelChange():
                 self.model = entry.model
                 self.anchor = None
             case Title():
                 self.title = entry.title
+            case Aside():
+                pass
 
-    def _add_message(self, message: BaseMessage) -> None:
+    def _add_message(self, message: MessageOutline) -> None:
         self._note_group(message)
         sent = self.sent
         self._place(message)
-        if isinstance(message, AssistantMessage):
+        if message.type == "assistant":
             self.model = message.model or self.model
             if message.usage is not None:
                 self._anchor_at(message.usage, message.model or "", sent)
 
-    def _anchor_at(self, usage: Usage, model: str, sent: int) -> None:
+    def _anchor_at(self, usage: Reported, model: str, sent: int) -> None:
         """`sent` is the estimate of the view before the answer, which counts where the view holds it."""
         reasoning = 0 if self._replays_reasoning else usage.reasoning
         answer = usage.output - reasoning if self.sent > sent else 0
         if usage.input and self.calibration.plausible(model, usage.input, sent):
             self.anchor = Anchor(reported=usage.input + answer, estimated=self.sent)
 
-    def _learn(self, request: RequestRecord) -> None:
+    def _learn(self, request: RequestOutline) -> None:
         before = self.sent
         self.newest_request = request.index
         self._replays_reasoning = request.dialect.endswith(REPLAYS_REASONING)
@@ -215,6 +226,7 @@ class Projection(ViewState):
         for name, value in vars(self).items():
             if isinstance(value, list | dict | set):
                 setattr(other, name, copy(value))
+        other.entries = copy(self.entries)
         if any(isinstance(entry, BaseMessage) for entry in entries):  # only messages change these inside
             other._results = {caller: list(results) for caller, results in self._results.items()}
             other._open_calls = {call: list(callers) for call, callers in self._open_calls.items()}
@@ -246,6 +258,8 @@ class Projection(ViewState):
         self.anchor = None
 
     def _revert(self, revert: Revert) -> None:
+        if not revert.context:
+            return
         back_to = self._checkpoints.get(revert.checkpoint, revert.index)
         if back_to >= revert.index:
             return
@@ -257,7 +271,7 @@ class Projection(ViewState):
         kept = None if revert.kept is None else self._verbatim(revert.kept)
         if (
             kept is not None
-            and isinstance(kept.message, UserMessage)
+            and kept.outline.type == "user"
             and all(item.index != kept.index for item in view)
         ):
             self._set_fate(kept.key, LIVE)
@@ -283,7 +297,14 @@ class Projection(ViewState):
                     self._set_fate(key, fate or ASIDE)
             view, pins = change.view, set(change.pins)
         self._pins = set(pins)
-        return [item for item in view if item.index <= index]
+        return [self._marked_by(item, index) for item in view if item.index <= index]
+
+    def _marked_by(self, item: ViewItem, index: int) -> ViewItem:
+        """The item without the mark of a checkpoint that came after entry `index`."""
+        checkpoint = item.checkpoint
+        if checkpoint is None or self._checkpoints.get(checkpoint, index) <= index:
+            return item
+        return unmarked(item)
 
     # --- undo ------------------------------------------------------------------------------------
 
@@ -302,29 +323,28 @@ class Projection(ViewState):
             self._set_view(change.view)
             self._pins = set(change.pins)
         # Messages since then are in the restored view only as far as they came before the next change.
-        self._set_view([item for item in self.view if item.index < since])
+        self._set_view([self._marked_by(item, since) for item in self.view if item.index < since])
         self._replay(start)
         self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
         self.anchor = None
 
     def _replay(self, start: int) -> None:
-        for position in range(start, len(self.entries)):
-            entry = self.entries[position]
+        for position in range(start, len(self._indices)):
+            entry = self.entries.outlines[position]
             match entry:
-                case BaseMessage():
+                case MessageOutline():
                     self._place(entry)
+                case Checkpoint():
+                    self._mark(entry)
                 case Compaction() | Clear() | Edit() | Revert():
                     if entry.index not in self._annulled:
                         self._change(entry, position)
                     else:
-                        self._fates.pop((entry.index, 0), None)
+                        self._restore_fates([((entry.index, 0), None)])
                 case _:
                     pass
 
 
 def project(entries: Iterable[Entry]) -> Projection:
     """Fold a whole history. Linear in its length."""
-    projection = Projection()
-    for entry in entries:
-        projection.append(entry)
-    return projection
+    return Projection(HeldEntries(entries))

@@ -10,6 +10,7 @@ import string
 
 from foldline.protocol import (
     BaseMessage,
+    CheckpointPart,
     ImagePart,
     Part,
     TextPart,
@@ -39,7 +40,7 @@ _EMOJI, _SYMBOL = 2.0, 1.0
 _LETTERS = string.ascii_letters.encode()
 _DIGITS = string.digits.encode()
 _SPACES = bytes(range(33)) + b"\x7f"
-_ASCII_RUN = re.compile(r"[\x00-\x7f]+")
+_ASCII, _BEYOND_ASCII = bytes(range(128)), bytes(range(128, 256))
 _SCRIPTS = (
     (re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"), _HAN),
     (re.compile(r"[\u3040-\u30ff]+"), _KANA),
@@ -52,6 +53,8 @@ _SCRIPTS = (
 MESSAGE_OVERHEAD = 4
 """Tokens a message costs beyond its text: role and delimiters."""
 CALL_OVERHEAD = 8
+CHECKPOINT_TOKENS = 16
+"""The marked line that tells the model of a checkpoint."""
 IMAGE_TOKENS = 1200
 """An image of unknown size."""
 IMAGE_CAP = 1600
@@ -61,16 +64,16 @@ _PIXELS_PER_TOKEN = 750
 
 def estimate_tokens(text: str) -> int:
     """The finer estimate that decisions use, before calibration. Linear and fast: about 5 ns a character."""
-    ascii_bytes = text.encode("ascii", "ignore")
-    weight = _ascii_weight(ascii_bytes)
-    if len(ascii_bytes) != len(text):
-        rest = _ASCII_RUN.sub("", text)
-        for script, tokens_per_character in _SCRIPTS:
-            remaining = script.sub("", rest)
-            weight += (len(rest) - len(remaining)) * tokens_per_character
-            rest = remaining
-        weight += len(rest) * _OTHER
-    return math.ceil(weight)
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) == len(text):
+        return math.ceil(_ascii_weight(encoded))
+    weight = _ascii_weight(encoded.translate(None, _BEYOND_ASCII))
+    rest = encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    for script, tokens_per_character in _SCRIPTS:
+        remaining = script.sub("", rest)
+        weight += (len(rest) - len(remaining)) * tokens_per_character
+        rest = remaining
+    return math.ceil(weight + len(rest) * _OTHER)
 
 
 def _ascii_weight(text: bytes) -> float:
@@ -93,8 +96,15 @@ def _part_tokens(part: Part) -> int:
             return 0  # counted by itself, `thinking_tokens`: most servers do not get it back
         case ImagePart():
             return image_tokens(part)
+        case CheckpointPart():
+            return CHECKPOINT_TOKENS
         case ToolCallPart():
-            return CALL_OVERHEAD + estimate_tokens(part.name) + estimate_tokens(part.arguments)
+            return call_tokens(part)
+
+
+def call_tokens(call: ToolCallPart) -> int:
+    """Estimate of one tool call."""
+    return CALL_OVERHEAD + estimate_tokens(call.name) + estimate_tokens(call.arguments)
 
 
 def thinking_tokens(message: BaseMessage) -> int:
@@ -118,3 +128,8 @@ def message_tokens(message: BaseMessage) -> int:
     """Estimate of one message as it is sent, before calibration. Call names, arguments and images count."""
     tokens = MESSAGE_OVERHEAD + sum(_part_tokens(part) for part in message.parts)
     return tokens + CALL_OVERHEAD if isinstance(message, ToolResultMessage) else tokens
+
+
+def text_tokens(text: str, *, of_result: bool) -> int:
+    """Estimate of a message of nothing but this text, such as a tool result."""
+    return MESSAGE_OVERHEAD + estimate_tokens(text) + (CALL_OVERHEAD if of_result else 0)

@@ -30,7 +30,7 @@ def in_force(
         if marker.index in undone or (back_to is not None and marker.index > back_to):
             continue
         found.append(marker)
-        if isinstance(marker, Revert):
+        if isinstance(marker, Revert) and marker.context:
             reached = checkpoints.get(marker.checkpoint, marker.index)
             back_to = reached if reached < marker.index else back_to
     return found[::-1]

@@ -1,10 +1,14 @@
 """The LLM view: the items the next request sends, each with its provenance; and the fates of all entries."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+from weakref import ref
 
-from foldline.protocol import BaseMessage, DeveloperMessage, Span, SystemMessage
+from foldline.protocol import BaseMessage, CheckpointPart, DeveloperMessage, Span, SystemMessage
+
+from .outline import MessageOutline, message_outline
+from .stubs import with_text
 
 FateKind = Literal[
     "live",
@@ -34,11 +38,28 @@ LIVE = Fate("live")
 ASIDE = Fate("aside")
 
 
-@dataclass(frozen=True, slots=True)
-class ViewItem:
-    """One message of the view, exactly as it will be sent."""
+class Messages(Protocol):
+    """Where the messages of a view are kept."""
 
-    message: BaseMessage
+    def message(self, outline: MessageOutline) -> BaseMessage: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One message that is in memory anyway: a summary, or what a rewind says."""
+
+    held: BaseMessage
+
+    def message(self, outline: MessageOutline) -> BaseMessage:
+        return self.held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewItem:
+    """One message of the view, exactly as it will be sent. Its text is fetched when it is looked at."""
+
+    outline: MessageOutline
+    source: Messages
     tokens: int
     """Estimate before calibration, without reasoning."""
     thinking: int = 0
@@ -49,24 +70,72 @@ class ViewItem:
     """Whether a compaction wrote it: new text that stands for folded entries."""
     covers: tuple[Span, ...] = ()
     """For a written item: the spans of entries it stands for."""
+    content: str | None = None
+    """What stands in place of its text; None where it is verbatim."""
+    checkpoint: int | None = None
+    """Id of the checkpoint that the model is told of at its end."""
+    _altered: "ref[BaseMessage] | None" = field(default=None, init=False, repr=False)
+    """The message with its content and its mark, as long as somebody uses it."""
+
+    @property
+    def message(self) -> BaseMessage:
+        message = self.source.message(self.outline)
+        if self.content is None and self.checkpoint is None:
+            return message
+        made = None if self._altered is None else self._altered()
+        if made is None:
+            made = message if self.content is None else with_text(message, self.content)
+            if self.checkpoint is not None:
+                parts = (*made.parts, CheckpointPart(id=self.checkpoint))
+                made = made.model_copy(update={"parts": parts})
+            object.__setattr__(self, "_altered", ref(made))
+        return made
 
     @property
     def index(self) -> int:
-        return self.message.index
+        return self.outline.index
 
     @property
     def key(self) -> tuple[int, int]:
-        return self.message.key
+        return self.outline.key
 
     @property
     def kind(self) -> str:
         """`summary`, or the message's type."""
-        return "summary" if self.written else self.message.type
+        return "summary" if self.written else self.outline.type
+
+    @property
+    def is_preamble(self) -> bool:
+        """Whether it opens every view and is never folded."""
+        return self.outline.is_preamble
 
     @property
     def foldable(self) -> bool:
         """Whether a fold may take it out of the view: all but the preamble and pins."""
-        return not (self.pinned or is_preamble(self.message))
+        return not (self.pinned or self.is_preamble)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they would be sent and shown alike, wherever their messages are kept."""
+        if self is other or not isinstance(other, ViewItem):
+            return self is other
+        return self._shown == other._shown and self.message == other.message
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def _shown(self) -> tuple[object, ...]:
+        return (self.outline, self.tokens, self.thinking, self.fate, self.pinned, self.written, self.covers)
+
+
+def item_of(message: BaseMessage) -> ViewItem:
+    """An item for a message that is held in memory."""
+    return item_from(message_outline(message), Held(message))
+
+
+def item_from(outline: MessageOutline, source: Messages) -> ViewItem:
+    """An item for a message as it came."""
+    return ViewItem(outline, source, outline.tokens, outline.thinking)
 
 
 def is_summary(message: BaseMessage) -> bool:

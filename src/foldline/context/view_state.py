@@ -4,14 +4,12 @@ Only these methods write the view, the pins and the fates; what they write while
 recorded, so that `Projection` can go back.
 """
 
-from bisect import bisect_left
-from collections import Counter
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from foldline.protocol import (
-    AssistantMessage,
-    BaseMessage,
+    Checkpoint,
     Clear,
     Compaction,
     DeveloperMessage,
@@ -26,10 +24,12 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .stubs import hidden_stub, with_text
-from .tokens import message_tokens, thinking_tokens
+from .history_entries import Entries
+from .outline import MessageOutline, Outline
+from .stubs import hidden_stub
+from .tokens import CHECKPOINT_TOKENS
 from .undoing import ViewMarker
-from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, is_preamble, total_tokens
+from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, item_from, item_of, total_tokens
 
 Key = tuple[int, int]
 
@@ -37,8 +37,8 @@ Key = tuple[int, int]
 class ViewState:
     """Entries, the view over them, and where each of them is. Readers use it and never change it."""
 
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
         self.view: list[ViewItem] = []
         self.tokens = 0
         """Estimate of the view before calibration, in tokens, without reasoning."""
@@ -48,6 +48,8 @@ class ViewState:
         """Every file a tool call touched, with the index of its result, in order."""
         self._indices: list[int] = []
         self._fates: dict[Key, Fate] = {}
+        self._stands: dict[Fate, Fate] = {}
+        """What `_standing` found, until a marker changes the fate of a summary."""
         self._pins: set[int] = set()
         self._in_force: list[ViewMarker] = []
         self._recorded: list[tuple[Key, Fate | None]] | None = None
@@ -59,22 +61,55 @@ class ViewState:
 
     def entry(self, index: int) -> Entry | None:
         """The entry with this index, or None where a damaged record left a gap."""
+        position = self._position(index)
+        return None if position is None else self.entries[position]
+
+    def outline(self, index: int) -> Outline | None:
+        """The outline of the entry with this index, which costs no look at what the entry says."""
+        position = self._position(index)
+        return None if position is None else self.entries.outlines[position]
+
+    def _position(self, index: int) -> int | None:
         position = bisect_left(self._indices, index)
-        if position < len(self._indices) and self._indices[position] == index:
-            return self.entries[position]
-        return None
+        found = position < len(self._indices) and self._indices[position] == index
+        return position if found else None
+
+    def after(self, index: int, most: int) -> Sequence[Entry]:
+        """The entries that follow entry `index`, at most so many, oldest first."""
+        start = bisect_right(self._indices, index)
+        return self.entries[start : start + most]
+
+    def before(self, index: int, most: int) -> Sequence[Entry]:
+        """The entries that lead to entry `index`, at most so many, newest first."""
+        stop = bisect_left(self._indices, index)
+        return self.entries[max(0, stop - most) : stop][::-1]
 
     def fate(self, index: int) -> Fate:
         """Where an entry is now. A compaction's fate is that of its summary."""
         fate = self._fates.get((index, 0), ASIDE)
-        while fate.kind == "summarised" and fate.by is not None:
-            carrier = self._fates.get((fate.by, fate.nth), LIVE)
-            if carrier.kind in IN_VIEW:
-                return fate
-            fate = carrier
+        if fate.kind == "summarised":
+            fate = self._standing(fate)
         if fate.kind in ("dropped", "truncated") and fate.by is not None:
             return self._cleared_after(fate.by) or fate
         return fate
+
+    def _standing(self, fate: Fate) -> Fate:
+        """What became of all that has this fate: the fate of the summary that stands for it now."""
+        passed: list[Fate] = []
+        found = fate
+        while found.kind == "summarised" and (by := found.by) is not None:
+            known = self._stands.get(found)
+            if known is not None:
+                found = known
+                break
+            passed.append(found)
+            carrier = self._fates.get((by, found.nth), LIVE)
+            if carrier.kind in IN_VIEW:
+                break
+            found = carrier
+        for earlier in passed:
+            self._stands[earlier] = found
+        return found
 
     def _cleared_after(self, index: int) -> Fate | None:
         """Cleared outranks dropped and truncated (DESIGN §4), though such entries were gone already."""
@@ -97,17 +132,15 @@ class ViewState:
 
     # --- messages ------------------------------------------------------------------------------
 
-    def _place(self, message: BaseMessage) -> None:
+    def _place(self, message: MessageOutline) -> None:
         """At the end of the view, or with its tool group. A failed answer without words stays aside."""
-        if isinstance(message, ToolResultMessage):
+        if message.type == "tool_result":
             self._place_result(message)
-        elif message.parts and (
-            not isinstance(message, AssistantMessage) or message.text.strip() or message.calls
-        ):
+        elif message.says:
             self._set_fate((message.index, 0), LIVE)
-            self._insert(len(self.view), item_of(message))
+            self._insert(len(self.view), item_from(message, self.entries))
 
-    def _place_result(self, result: ToolResultMessage) -> None:
+    def _place_result(self, result: MessageOutline) -> None:
         caller = self._caller.get(result.index)
         if caller is None:
             return
@@ -116,26 +149,26 @@ class ViewState:
         place = self._end_of_group(caller)
         if place is not None:
             self._set_fate((result.index, 0), LIVE)
-            self._insert(place, replace(item_of(result), pinned=result.index in self._pins))
+            item = item_from(result, self.entries)
+            self._insert(place, replace(item, pinned=True) if result.index in self._pins else item)
             return
         fate = self.fate(caller)  # a result that comes when its call has left the view goes with it
         self._set_fate((result.index, 0), Fate("truncated", fate.by) if fate.kind == "summarised" else fate)
 
-    def _note_group(self, message: BaseMessage) -> None:
+    def _note_group(self, message: MessageOutline) -> None:
         """Which call a result answers. A result without an open call belongs to nothing and stays aside."""
-        match message:
-            case AssistantMessage():
-                counts = Counter(call.call_id for call in message.calls)  # some servers repeat an id
-                self._open_calls.update({call_id: [message.index] * n for call_id, n in counts.items()})
-            case ToolResultMessage():
-                waiting = self._open_calls.get(message.call_id)
-                if waiting:
-                    caller = waiting.pop()
-                    self._caller[message.index] = caller
-                    self._results.setdefault(caller, []).append(message.index)
-                self.touches.extend((message.index, touch) for touch in message.details.files)
-            case _:
-                pass
+        if message.calls:
+            for call_id in message.calls:
+                self._open_calls[call_id] = []
+            for call_id in message.calls:  # some servers repeat an id
+                self._open_calls[call_id].append(message.index)
+        elif message.type == "tool_result":
+            waiting = self._open_calls.get(message.call_id)
+            if waiting:
+                caller = waiting.pop()
+                self._caller[message.index] = caller
+                self._results.setdefault(caller, []).append(message.index)
+            self.touches.extend((message.index, touch) for touch in message.touches)
 
     def _end_of_group(self, caller: int) -> int | None:
         """Where in the view the next result of this call goes; None where the call is not in it."""
@@ -150,6 +183,17 @@ class ViewState:
     def _rank(self, index: int) -> int:
         """Where an entry belongs in the order of the view: a result with its call."""
         return self._caller.get(index, index)
+
+    def _mark(self, checkpoint: Checkpoint) -> None:
+        """Tell the model of a checkpoint, where it may go back to it."""
+        if not checkpoint.shown or not self.view:
+            return
+        item = self.view[-1]
+        own_words = item.outline.type == "assistant"
+        if item.written or item.is_preamble or own_words or item.checkpoint is not None:
+            return
+        self.view[-1] = replace(item, checkpoint=checkpoint.id, tokens=item.tokens + CHECKPOINT_TOKENS)
+        self.tokens += CHECKPOINT_TOKENS
 
     # --- the only places that write the view and the fates ---------------------------------------
 
@@ -166,9 +210,11 @@ class ViewState:
     def _set_fate(self, key: Key, fate: Fate) -> None:
         if self._recorded is not None:
             self._recorded.append((key, self._fates.get(key)))
+            self._stands.clear()
         self._fates[key] = fate
 
     def _restore_fates(self, recorded: Iterable[tuple[Key, Fate | None]]) -> None:
+        self._stands.clear()
         for key, fate in recorded:
             if fate is None:
                 self._fates.pop(key, None)
@@ -184,15 +230,19 @@ class ViewState:
     def _altered(self, item: ViewItem, piece: Kept, by: int) -> ViewItem:
         fate = piece.fate or "clipped"
         self._set_fate(item.key, Fate(fate, by))
-        message = with_text(item.message, piece.content or "")
-        return replace(item, message=message, tokens=message_tokens(message), fate=fate)
+        content = piece.content or ""
+        tokens = item.outline.tokens_with(content)
+        return replace(item, content=content, checkpoint=None, tokens=tokens, fate=fate)
 
     def _verbatim(self, index: int) -> ViewItem | None:
-        entry = self.entry(index)
-        message = dmail_of(entry) if isinstance(entry, Revert) else entry
-        if not isinstance(message, BaseMessage):
+        outline = self.outline(index)
+        if isinstance(outline, MessageOutline):
+            item = item_from(outline, self.entries)
+        elif isinstance(outline, Revert) and (dmail := dmail_of(outline)):
+            item = item_of(dmail)
+        else:
             return None
-        return replace(item_of(message), pinned=index in self._pins)
+        return replace(item, pinned=index in self._pins)
 
     # --- a fold, a clear, an edit ----------------------------------------------------------------
 
@@ -204,10 +254,10 @@ class ViewState:
         head = [self._head_item(fold, piece, old, written) for piece in fold.head]
         placed = {item.key for item in head if item is not None}
         replaced = {(piece.ref, piece.nth): piece for piece in fold.replaced}
-        view = [item for item in self.view if is_preamble(item.message) and item.key not in placed]
+        view = [item for item in self.view if item.is_preamble and item.key not in placed]
         view += [item for item in head if item is not None]
         for item in self._from(fold.first_kept_index):
-            if item.key in placed or is_preamble(item.message) or item.written:
+            if item.key in placed or item.is_preamble or item.written:
                 continue
             piece = replaced.get(item.key)
             view.append(self._altered(item, piece, fold.index) if piece else item)
@@ -244,7 +294,7 @@ class ViewState:
                 return item
 
     def _clear(self, marker: Clear) -> None:
-        stays = [item for item in self.view if is_preamble(item.message) or item.pinned]
+        stays = [item for item in self.view if item.is_preamble or item.pinned]
         kept = {item.key for item in stays}
         for item in self.view:
             if item.key not in kept:
@@ -293,7 +343,7 @@ class ViewState:
 
     def _place_of(self, index: int) -> int:
         for position, item in enumerate(self.view):
-            if item.written or is_preamble(item.message):
+            if item.written or item.is_preamble:
                 continue
             if self._rank(item.index) > self._rank(index):
                 return position
@@ -302,7 +352,9 @@ class ViewState:
     def _hide(self, indices: Sequence[int], by: int) -> None:
         wanted = set(indices)
         for position, item in enumerate(self.view):
-            if item.index in wanted and isinstance(item.message, ToolResultMessage) and item.fate != "hidden":
+            if item.index not in wanted or item.fate == "hidden":
+                continue
+            if item.outline.type == "tool_result" and isinstance(item.message, ToolResultMessage):
                 piece = Kept(ref=item.index, content=hidden_stub(item.message), fate="hidden")
                 self.view[position] = self._altered(item, piece, by)
         self._set_view(self.view)
@@ -311,15 +363,16 @@ class ViewState:
         wanted = set(indices)
         stays = []
         for item in self.view:
-            if item.index in wanted and not item.written and not is_preamble(item.message):
+            if item.index in wanted and not item.written and not item.is_preamble:
                 self._set_fate(item.key, Fate("dropped", by))
             else:
                 stays.append(item)
         self._set_view(stays)
 
 
-def item_of(message: BaseMessage) -> ViewItem:
-    return ViewItem(message=message, tokens=message_tokens(message), thinking=thinking_tokens(message))
+def unmarked(item: ViewItem) -> ViewItem:
+    """The item without the checkpoint that the model was told of at its end."""
+    return replace(item, checkpoint=None, tokens=item.tokens - CHECKPOINT_TOKENS)
 
 
 def dmail_of(revert: Revert) -> DeveloperMessage | None:
@@ -340,4 +393,7 @@ def _fold_fate(item: ViewItem, fold: int, written: Sequence[Written]) -> Fate:
 
 
 def _within(index: int, spans: Sequence[Span]) -> bool:
-    return any(first <= index <= last for first, last in spans)
+    for first, last in spans:  # noqa: SIM110 - once for each entry: `any` takes twice as long
+        if first <= index <= last:
+            return True
+    return False

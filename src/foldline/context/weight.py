@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foldline.protocol import AssistantMessage, BaseMessage
+from foldline.protocol import BaseMessage
 
 from .budget import Size
+from .outline import MessageOutline
 from .projection import Projection
 from .tokens import message_tokens
-from .view import ViewItem, is_preamble
+from .view import Held, ViewItem, item_from, item_of
 
 
 def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[BaseMessage] = ()) -> Size:
@@ -34,17 +35,20 @@ class Weight:
 
 def item_weight(projection: Projection, item: ViewItem) -> Weight:
     """What is sent of one item. An answer as it came weighs what its provider reported."""
-    message = item.message
-    if isinstance(message, AssistantMessage) and message.usage and item.fate == "live":
-        reported = message.usage.output - message.usage.reasoning
-        if reported > 0 and not message.thinking:
+    usage = item.outline.usage
+    if usage is not None and item.fate == "live":
+        reported = usage.output - usage.reasoning
+        if reported > 0 and not item.thinking:
             return Weight(reported, estimated=False)
     return Weight(round(item.tokens * projection.calibration.scale(projection.model)), estimated=True)
 
 
 def entry_weight(projection: Projection, message: BaseMessage) -> Weight:
     """What a message weighs verbatim, wherever it is now."""
-    return item_weight(projection, ViewItem(message=message, tokens=message_tokens(message)))
+    known = projection.outline(message.index)  # weighed once, when it was appended
+    if isinstance(known, MessageOutline) and known.key == message.key:
+        return item_weight(projection, item_from(known, Held(message)))
+    return item_weight(projection, item_of(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ def categories(projection: Projection, *, overhead: int = 0) -> Categories:
     """System prompt, instructions and tools; summaries and pins; the rest."""
     system, summaries, verbatim = overhead, 0, 0
     for item in projection.view:
-        if is_preamble(item.message):
+        if item.is_preamble:
             system += item.tokens
         elif item.written or item.pinned:
             summaries += item.tokens

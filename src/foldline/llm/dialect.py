@@ -104,6 +104,11 @@ def machine_text(text: str) -> str:
     return f"{NOTE_OPEN}\n{defused}\n{NOTE_CLOSE}"
 
 
+def checkpoint_line(message: BaseMessage) -> list[str]:
+    """How the model is told of a checkpoint at the end of a message; nothing where there is none."""
+    return [] if message.checkpoint is None else [f"CHECKPOINT {message.checkpoint}"]
+
+
 def to_openai(messages: Sequence[BaseMessage], dialect: Dialect) -> list[ChatMessage]:
     """The messages as one request sends them.
 
@@ -158,6 +163,7 @@ class _Rendering:
         text = message.text
         if not text:
             return
+        text = "\n\n".join([text, *checkpoint_line(message)])
         self.flush_images()
         if self.dialect.merge_system:
             if not self._leading:
@@ -188,6 +194,7 @@ class _Rendering:
             pieces = [
                 _text(machine_text(piece["text"])) if piece["type"] == "text" else piece for piece in pieces
             ]
+        pieces += [_text(machine_text(line)) for line in checkpoint_line(message)]
         if pieces:
             self._add_user(pieces)
 
@@ -226,6 +233,7 @@ class _Rendering:
             note = f"What the tool call {call_id} returned as an image:"
             self._images += [_text(machine_text(note)), *map(_image, images)]
             text = text or "The result is an image; it follows."
+        text = "\n\n".join([*([text] if text else []), *map(machine_text, checkpoint_line(message))])
         self.done.append({"role": "tool", "tool_call_id": call_id, "content": text})
 
     def flush_images(self) -> None:

@@ -79,12 +79,35 @@ class Undo(Entry):
     target: int
 
 
+class FileImage(Record):
+    """A file as it was found and as it is left: recorded before our hand touches it.
+
+    Contents are named by their SHA-256; None says that there is no such file.
+    """
+
+    path: str
+    """Relative to the working directory, where it is inside; else absolute."""
+    before: str | None = None
+    after: str | None = None
+    mode: int | None = None
+    """Its permission bits before."""
+
+
 class Checkpoint(Entry):
+    """A place to go back to: before a turn, before a step, before files are changed."""
+
     type: Literal["checkpoint"] = "checkpoint"
     id: int
+    """Never used twice in a session."""
+    shown: bool = Field(default=False, exclude_if=lambda shown: not shown)
+    """Whether the model is told of it, at the end of the newest item of the view: it may send a D-Mail."""
+    files: tuple[FileImage, ...] = Field(default=(), exclude_if=lambda files: not files)
+    """What is changed on disk right after it."""
 
 
 class Revert(Entry):
+    """Going back to a checkpoint: the context, the files our tools changed, or both."""
+
     type: Literal["revert"] = "revert"
     checkpoint: int
     """The id of the checkpoint gone back to."""
@@ -93,6 +116,11 @@ class Revert(Entry):
     message: str | None = None
     """A D-Mail, or none for a rewind by the user."""
     files: bool = False
+    """Whether files were put back."""
+    context: bool = Field(default=True, exclude_if=lambda context: context)
+    """Whether the view falls back."""
+    came_from: int | None = None
+    """Id of the checkpoint right before it, which holds what it did to files: the way back."""
 
 
 class Clear(Entry):

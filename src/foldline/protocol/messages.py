@@ -54,7 +54,16 @@ class ToolCallPart(Record):
         return value if isinstance(value, dict) else {}
 
 
-Part = Annotated[TextPart | ThinkingPart | ImagePart | ToolCallPart, Field(discriminator="type")]
+class CheckpointPart(Record):
+    """Tells the model that it may come back here, with a D-Mail. Stands in views, never in the history."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+    id: int
+
+
+Part = Annotated[
+    TextPart | ThinkingPart | ImagePart | ToolCallPart | CheckpointPart, Field(discriminator="type")
+]
 
 
 class Usage(Record):
@@ -94,6 +103,11 @@ class BaseMessage(Entry):
     @property
     def thinking(self) -> str:
         return "\n".join(part.text for part in self.parts if isinstance(part, ThinkingPart))
+
+    @property
+    def checkpoint(self) -> int | None:
+        """Id of the checkpoint that the model is told of at the end of this message."""
+        return next((part.id for part in self.parts if isinstance(part, CheckpointPart)), None)
 
     @property
     def key(self) -> tuple[int, int]:

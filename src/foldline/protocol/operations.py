@@ -86,6 +86,18 @@ class UndoCompaction(Record):
     target: int | None = None
 
 
+class Rewind(Record):
+    """Go back to a checkpoint: the context, the files our tools changed, or both. Ends a running turn first."""
+
+    type: Literal["rewind"] = "rewind"
+    checkpoint: int
+    """Its id."""
+    context: bool = True
+    files: bool = False
+    overwrite: tuple[str, ...] = ()
+    """Files that somebody else has changed since, and that are to be put back all the same."""
+
+
 class EditView(Record):
     type: Literal["edit_view"] = "edit_view"
     target: int
@@ -132,6 +144,7 @@ Operation = Annotated[
     | ApplyProposal
     | DiscardProposal
     | UndoCompaction
+    | Rewind
     | EditView
     | ClearView
     | SwitchModel

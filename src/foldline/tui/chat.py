@@ -22,7 +22,14 @@ from foldline.tui.blocks import BlockView, Key
 from foldline.tui.blocks.clean import clean_line
 from foldline.tui.candidates import candidates
 from foldline.tui.commands import BY_ID, COMMANDS, check_handlers, key_name
-from foldline.tui.escape import EscFacts, EscStep, InterruptFacts, escape_step, interrupt_step
+from foldline.tui.escape import (
+    REWIND_WITHIN,
+    EscFacts,
+    EscStep,
+    InterruptFacts,
+    escape_step,
+    interrupt_step,
+)
 from foldline.tui.inputs import Completing
 from foldline.tui.messages import (
     CancelRequested,
@@ -108,6 +115,8 @@ class ChatScreen(Screen[None]):
         self._files: tuple[str, ...] | None = None
         self._remark = ""
         self._quit_warned: float | None = None
+        self._escaped: float | None = None
+        """When Esc was last pressed on an empty prompt."""
         self._wake: Timer | None = None
         self._remark_timer: Timer | None = None
         self.prompts: Sequence[Key] = ()
@@ -347,12 +356,15 @@ class ChatScreen(Screen[None]):
                 queue_waits=state.waiting.count > 0 and not state.waiting.paused,
                 selection=self.prompt.has_selection,
                 text=bool(self.prompt.editor.text.strip()),
+                again=self._escaped is not None and self._clock() - self._escaped <= REWIND_WITHIN,
             )
         )
 
     def _escape(self) -> None:
         waiting = self.state.waiting
-        match self._escape_now().action:
+        action = self._escape_now().action
+        self._escaped = self._clock() if action == "none" else None
+        match action:
             case "close-completion":
                 self.prompt.close_completion()
             case "leave-queue":
@@ -371,8 +383,11 @@ class ChatScreen(Screen[None]):
                 self.prompt.unselect()
             case "stash":
                 self.prompt.stash()
+            case "rewind":
+                self.run_command("rewind")
             case "none":
-                pass
+                self._show_status()
+                self.set_timer(REWIND_WITHIN, self._show_status)
 
     def _interrupt(self) -> None:
         now = self._clock()

@@ -14,6 +14,7 @@ EscAction = Literal[
     "pause",
     "unselect",
     "stash",
+    "rewind",
     "none",
 ]
 
@@ -38,6 +39,8 @@ class EscFacts:
     """Prompts wait and are not paused."""
     selection: bool = False
     text: bool = False
+    again: bool = False
+    """It was pressed on an empty prompt a moment ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ _TABLE: tuple[tuple[Callable[[EscFacts], bool], EscStep], ...] = (
     (lambda f: f.queue_waits, EscStep("pause", "Esc pauses the queue")),
     (lambda f: f.selection, EscStep("unselect", "Esc unselects")),
     (lambda f: f.text, EscStep("stash", "Esc puts it aside, ↑ returns it")),
+    (lambda f: f.again, EscStep("rewind", "Esc again: rewind")),
 )
 
 
@@ -66,6 +70,9 @@ def escape_step(facts: EscFacts) -> EscStep:
     """The one step Esc takes now. It never discards anything."""
     return next((step for holds, step in _TABLE if holds(facts)), EscStep("none"))
 
+
+REWIND_WITHIN = 1.0
+"""Seconds in which a second Esc on an empty prompt opens Rewind."""
 
 QUIT_WITHIN = 2.0
 """Seconds in which the second Ctrl+C quits."""

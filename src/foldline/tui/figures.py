@@ -11,7 +11,7 @@ from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.view import first_words
 from foldline.context.weight import categories, entry_weight
-from foldline.protocol import BaseMessage, Clear, Compaction, FoldlineError, Reason, Undo
+from foldline.protocol import BaseMessage, Clear, Compaction, FoldlineError, Reason, Revert, Undo
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
@@ -134,9 +134,13 @@ class Figures:
         )
 
 
-def newest_undoable(projection: Projection) -> Compaction | Clear | None:
-    """What /undo takes back: the newest fold or clear in force. Edits are taken back where they are made."""
-    return next((each for each in reversed(projection.markers) if isinstance(each, Compaction | Clear)), None)
+def newest_undoable(projection: Projection) -> Compaction | Clear | Revert | None:
+    """What /undo takes back: the newest fold, clear or rewind in force.
+
+    Edits are taken back where they are made.
+    """
+    kinds = Compaction | Clear | Revert
+    return next((each for each in reversed(projection.markers) if isinstance(each, kinds)), None)
 
 
 def _pin_rows(projection: Projection) -> tuple[PinRow, ...]:

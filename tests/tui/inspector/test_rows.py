@@ -1,7 +1,7 @@
 """The rows of History, LLM view and Files, drawn without a screen."""
 
 from foldline.context.projection import Projection
-from foldline.protocol import Compaction, Kept, Revert, ToolCallPart, UserMessage, text_parts
+from foldline.protocol import Compaction, FileImage, Kept, Revert, ToolCallPart, UserMessage, text_parts
 from foldline.tui import numbers
 from foldline.tui.blocks import Block, Styles, lines_of_diff
 from foldline.tui.inspector import file_rows, history_rows, view_rows
@@ -155,11 +155,13 @@ def test_a_file_only_in_a_summary_has_the_rail_of_its_name() -> None:
 
 
 def test_files_of_a_rewind_that_restored_them_have_a_section_of_their_own() -> None:
-    story = Story().user("go").checkpoint(0).tool("edit", path="a.py", files=[modified("a.py")])
+    story = Story().user("go").checkpoint(0, FileImage(path="a.py", before="old", after="new"))
+    story.tool("edit", path="a.py", files=[modified("a.py")])
+    story.checkpoint(1, FileImage(path="a.py", before="new", after="old"))
     story.add(Revert(checkpoint=0, files=True))
     story.tool("read", path="b.py", files=[read("b.py")])
     shown = [drawn(block, 40)[0] for block in file_rows(story.projection())]
-    assert shown[0].startswith("Modified, then restored") and "rewind 4" in shown[1]
+    assert shown[0].startswith("Modified, then restored") and "rewind 5" in shown[1]
 
 
 def test_rows_never_exceed_their_width_in_chinese() -> None:

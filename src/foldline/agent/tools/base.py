@@ -43,6 +43,9 @@ class ToolContext:
     spill_dir: Path
     """Where whole outputs are kept when the model gets a piece."""
     known_files: FileMemory = field(default_factory=FileMemory)
+    before_change: Callable[[Path, bytes | None, bytes], None] = lambda *_: None
+    """Called in the tool's thread right before a file is changed, with what it holds (None: there is none)
+    and what it will hold. Raises ToolFailure where that could not be recorded: then nothing is changed."""
 
 
 class Tool(Protocol):

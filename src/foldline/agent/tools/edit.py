@@ -73,7 +73,8 @@ def _edit(arguments: EditArguments, context: ToolContext) -> ToolOutcome:
     shown = named(path, context)
     with context.known_files.lock:
         edited = _edited(arguments, context)
-        replace(path, edited.after, context)
+        context.before_change(path, edited.before, edited.after)
+        replace(path, edited.after, shown)
         context.known_files.remember(path, edited.after)
     made = edited.made
     places = f"{counted(len(edited.lines), 'replacement')} at {_line_list(edited.lines)}"

@@ -42,15 +42,15 @@ def contents(path: Path, context: ToolContext) -> bytes:
         raise ToolFailure(f"{shown} could not be read: {error.strerror or error}.") from None
 
 
-def replace(path: Path, content: bytes, context: ToolContext) -> None:
+def replace(path: Path, content: bytes, shown: str) -> None:
     """Make this the content of a file, all or nothing: a new file beside it takes its place.
 
-    Links are followed, the mode of an existing file is kept, missing folders are made.
+    Links are followed, the mode of an existing file is kept, missing folders are made. `shown` names the file
+    in sentences.
 
     Raises:
         ToolFailure: it could not be written; what was there is unchanged.
     """
-    shown = named(path, context)
     target = Path(os.path.realpath(path))
     try:
         mode = _mode(target, shown)

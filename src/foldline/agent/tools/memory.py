@@ -22,6 +22,9 @@ class FileMemory:
     def knows(self, path: Path) -> bool:
         return os.path.realpath(path) in self._digests
 
+    def forget(self, path: Path) -> None:
+        self._digests.pop(os.path.realpath(path), None)
+
     def is_stale(self, path: Path, content: bytes) -> bool:
         """Whether the file was seen before, and with other content."""
         seen = self._digests.get(os.path.realpath(path))

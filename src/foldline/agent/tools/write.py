@@ -76,7 +76,8 @@ def _write(arguments: WriteArguments, context: ToolContext) -> ToolOutcome:
     content = arguments.content.encode()
     with context.known_files.lock:
         before = _before(path, context)
-        replace(path, content, context)
+        context.before_change(path, before, content)
+        replace(path, content, shown)
         context.known_files.remember(path, content)
     made = change(_shown_text(before or b""), arguments.content, shown)
     count = counted(line_count(arguments.content), "line")

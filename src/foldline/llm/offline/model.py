@@ -9,7 +9,9 @@ from foldline.context.tokens import CALL_OVERHEAD, estimate_tokens, image_tokens
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    CheckpointPart,
     ImagePart,
+    Part,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -115,7 +117,7 @@ def _message(message: BaseMessage) -> str:
     return "\n".join([f"[{label}]", *(text for part in message.parts for text in _part(part))])
 
 
-def _part(part: TextPart | ThinkingPart | ImagePart | ToolCallPart) -> Iterator[str]:
+def _part(part: Part) -> Iterator[str]:
     match part:
         case TextPart():
             yield part.text
@@ -123,6 +125,8 @@ def _part(part: TextPart | ThinkingPart | ImagePart | ToolCallPart) -> Iterator[
             yield f"{part.call_id} {part.name} {part.arguments}"
         case ImagePart():
             yield f"[image {part.media_type}]"
+        case CheckpointPart():
+            yield f"CHECKPOINT {part.id}"
         case ThinkingPart():
             return  # not sent back, as with other models
 

@@ -7,6 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from foldline.context.history_entries import Entries
+from foldline.context.outline import MessageOutline, Outline
 from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
@@ -35,6 +37,8 @@ _RAILS = {
 _OUTPUT_KEPT = 8_000
 """Characters of a running command's output that are kept for the lines below its row."""
 
+_SHOWN = 2_000_000
+"""Tokens of the newest entries that are shown: some windows full, read in a moment."""
 _SLICE = 64
 """Calls that are drawn anew at a time: about 10 ms."""
 _WORTH_IT = 0.02
@@ -63,10 +67,14 @@ class Transcript:
 
     # --- whole entries -----------------------------------------------------------------------------
 
-    def read(self, entries: Iterable[Entry]) -> list[Block]:
-        """The blocks of a whole history, for `show`. Touches no widget: for a thread."""
-        blocks: list[Block] = []
-        for entry in entries:
+    def read(self, entries: Entries) -> list[Block]:
+        """The blocks of a whole history, for `show`. Touches no widget: for a thread.
+
+        Of a very long one, those of its newest part, and a rule that says so.
+        """
+        start = first_shown(entries.outlines)
+        blocks: list[Block] = [rows.earlier_block(start)] if start else []
+        for entry in entries[start:]:
             if isinstance(entry, ToolResultMessage):
                 self._note_result(entry)
             else:
@@ -299,6 +307,23 @@ class Transcript:
             return ((" ┃ ", "live"),)
         rail, style = _RAILS.get(self._projection.fate(index).kind, (" ", ""))
         return ((" ", ""), (rail, style), (" ", ""))
+
+
+def first_shown(outlines: Sequence[Outline]) -> int:
+    """Where the newest part of a history begins that is worth `_SHOWN`: with a prompt, where there is one."""
+    at, room = len(outlines), _SHOWN
+    while at and room >= 0:
+        at -= 1
+        outline = outlines[at]
+        room -= outline.tokens + outline.thinking if isinstance(outline, MessageOutline) else 0
+    if not at:
+        return 0
+    prompts = (
+        place
+        for place in range(at, len(outlines))
+        if isinstance(outline := outlines[place], MessageOutline) and outline.type == "user"
+    )
+    return next(prompts, at)
 
 
 def _gap_below(above: Block | None, block: Block | None) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 from foldline.agent.tools.text import printed
 from foldline.context.calls import subject_of
 from foldline.context.files import fold_words, folded_count
+from foldline.context.places import rewind_words
 from foldline.context.projection import Projection
 from foldline.context.weight import entry_weight
 from foldline.protocol import (
@@ -74,7 +75,7 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
         case Clear():
             return [RuleBlock(key, "context cleared: the history stays", right=_time(entry.at))]
         case Revert():
-            return [RuleBlock(key, f"back to checkpoint {entry.checkpoint}", right=_time(entry.at))]
+            return [RuleBlock(key, clean_line(rewind_words(projection, entry)), right=_time(entry.at))]
         case NoticeRecord():
             return [_aside(key, entry.text, "alert" if entry.level == "error" else "muted")]
         case ModelChange():
@@ -115,6 +116,13 @@ def thinking_block(index: int, text: str, *, opened: bool) -> RowBlock:
         gap=1,
         body=body,
         indent=INDENT,
+    )
+
+
+def earlier_block(count: int) -> RuleBlock:
+    """What stands above the newest part of a very long history."""
+    return RuleBlock(
+        (-1, 0), f"{count:,} earlier entries: in the inspector", "muted", brief=f"{count:,} earlier"
     )
 
 
@@ -219,6 +227,8 @@ def _undone(projection: Projection, index: int) -> str:
             group = projection.group(target.target)
             entries = f"{group[0]}–{group[-1]}" if len(group) > 1 else str(group[0])
             return f"{target.action} of {entries} undone"
+        case Revert():
+            return "rewind undone: context and files are as before" if target.files else "rewind undone"
         case None:
             return "undone"
         case _:

@@ -1,0 +1,161 @@
+"""Puts the files our tools changed back to what they held at a checkpoint. What somebody else changed stays.
+
+What is done is recorded at a checkpoint of its own before the first file is touched: so it can be taken back
+in the same way, and a crash in between leaves only contents that are known.
+"""
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from foldline.context.file_states import FileChange, Look, Unreadable, changes_to
+from foldline.history import Contents
+from foldline.protocol import Checkpoint, FileImage, FoldlineError
+
+from .desk import Desk
+from .tools.files import replace
+from .tools.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What became of the files."""
+
+    came_from: int
+    """Id of the checkpoint that recorded it: the way back."""
+    done: tuple[FileChange, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
+    """Files that stayed as they are, and why."""
+
+    @property
+    def level(self) -> Literal["info", "warning"]:
+        return "warning" if self.left else "info"
+
+    def __str__(self) -> str:
+        """For people: `Put back: a.py. b.py stays as it is: changed since by somebody else.`"""
+        written = [change.path for change in self.done if change.target is not None]
+        removed = [change.path for change in self.done if change.target is None]
+        sentences = [f"Put back: {_named(written)}."] if written else []
+        sentences += [f"Removed again: {_named(removed)}."] if removed else []
+        sentences += [f"{one_line(path)} stays as it is: {why}." for path, why in self.left]
+        return " ".join(sentences) or "All files are already as they were."
+
+
+def _named(paths: Sequence[str]) -> str:
+    shown = ", ".join(map(one_line, paths[:4]))
+    return f"{shown} and {len(paths) - 4} more" if len(paths) > 4 else shown
+
+
+def look_in(cwd: Path) -> Look:
+    """Reads what a file below this folder holds now. What cannot be read is never taken for missing."""
+
+    def look(name: str) -> str | Unreadable | None:
+        path = Path(os.path.realpath(cwd / name))
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                return Unreadable("it is no ordinary file any more")
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            return Unreadable(f"it cannot be read, {_why(error)}")
+
+    return look
+
+
+async def file_changes(desk: Desk, index: int) -> list[FileChange]:
+    """What putting the files back to entry `index` would do now."""
+    return await asyncio.to_thread(changes_to, tuple(desk.projection.images), index, look_in(desk.cwd))
+
+
+async def restore(desk: Desk, index: int, overwrite: Collection[str] = ()) -> Restored:
+    """Put the files to what they held at entry `index`; what others changed since only where it is in
+    `overwrite`, and then their content is kept first.
+
+    Raises:
+        FoldlineError: nothing could be recorded; no file was touched.
+    """
+    if desk.session.path is None:
+        raise FoldlineError("This session is not kept on disk, and no file contents either.")
+    contents = Contents(desk.session.path.parent)
+    wanted, left = [], []
+    for change in await file_changes(desk, index):
+        hindrance = await asyncio.to_thread(_hindrance, change, overwrite, contents, desk.cwd)
+        if hindrance:
+            left.append((change.path, hindrance))
+        else:
+            wanted.append(change)
+    came_from = await place(desk, [_image(change, desk.cwd) for change in wanted])
+    done, failed = [], []
+    for change in wanted:
+        try:
+            await asyncio.to_thread(_put, change, contents, desk)
+        except (OSError, FoldlineError) as error:
+            left.append((change.path, _why(error)))
+            failed.append(change)
+        else:
+            done.append(change)
+    if failed:  # What was announced did not happen, and the record says so.
+        await place(desk, [FileImage(path=f.path, before=f.target, after=f.now) for f in failed])
+    return Restored(came_from, tuple(done), tuple(left))
+
+
+async def place(desk: Desk, images: Sequence[FileImage] = ()) -> int:
+    """Append a checkpoint; returns its id."""
+    identity = desk.projection.next_checkpoint_id
+    await desk.session.append(Checkpoint(id=identity, files=tuple(images)), durable=True)
+    return identity
+
+
+def _hindrance(change: FileChange, overwrite: Collection[str], contents: Contents, cwd: Path) -> str:
+    """Why a file stays as it is; empty where nothing is in the way. What is overwritten is kept first."""
+    if change.kind == "unreadable":
+        return change.why
+    if change.kind == "conflict" and change.path not in overwrite:
+        return "changed since by somebody else"
+    if change.target is not None and contents.read(change.target) is None:
+        return "what it held was not kept"
+    if change.kind == "conflict" and change.now is not None:
+        try:
+            contents.keep((cwd / change.path).read_bytes())
+        except OSError as error:
+            return _why(error)
+        if contents.read(change.now) is None:
+            return "what it holds now could not be kept"
+    return ""
+
+
+def _image(change: FileChange, cwd: Path) -> FileImage:
+    mode = None
+    with suppress(OSError):  # gone at this very moment: `_put` will notice
+        mode = None if change.now is None else stat.S_IMODE((cwd / change.path).stat().st_mode)
+    return FileImage(path=change.path, before=change.now, after=change.target, mode=mode)
+
+
+def _put(change: FileChange, contents: Contents, desk: Desk) -> None:
+    """Make the file what it was, provided that it still is what was looked at."""
+    path = Path(os.path.realpath(desk.cwd / change.path))
+    if look_in(desk.cwd)(change.path) != change.now:
+        raise FoldlineError("it changed at this very moment")
+    if change.target is None:
+        path.unlink()
+        desk.known_files.forget(path)
+        return
+    content = contents.read(change.target)
+    if content is None:
+        raise FoldlineError("what it held was not kept")
+    replace(path, content, change.path)
+    desk.known_files.remember(path, content)
+    if change.now is None and change.mode is not None:
+        path.chmod(change.mode)
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)

@@ -1,0 +1,88 @@
+"""What our tools did to files, as the checkpoints recorded it: what each file held, and what going back is.
+
+Contents are named by their SHA-256; None stands for "there is no such file". Pure: what is on disk now comes
+in as an argument.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from foldline.protocol import FileImage
+
+Images = Sequence[tuple[int, FileImage]]
+"""Changes of files in order, each with the index of the checkpoint that recorded it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why it cannot be told what a file holds now: no reason to take it for missing."""
+
+    why: str
+
+
+Look = Callable[[str], "str | Unreadable | None"]
+"""What a path holds now."""
+
+ChangeKind = Literal["write", "remove", "conflict", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What going back does to one file."""
+
+    path: str
+    kind: ChangeKind
+    """`conflict`: it holds what nobody recorded, so somebody else changed it: left as it is unless asked."""
+    now: str | None
+    target: str | None
+    mode: int | None = None
+    why: str = ""
+    """For `unreadable`."""
+
+
+def changes_to(images: Images, index: int, look: Look) -> list[FileChange]:
+    """What puts every file back to what it held at entry `index`. Files that do already are left out."""
+    changes = []
+    for path, image in first_since(images, index).items():
+        change = _change(path, image, look(path), _known(images, path))
+        if change is not None:
+            changes.append(change)
+    return changes
+
+
+def first_since(images: Images, index: int) -> dict[str, FileImage]:
+    """By path, its first change at or after this entry: before it, the file was as it was then."""
+    found: dict[str, FileImage] = {}
+    for at, image in images:
+        if at >= index:
+            found.setdefault(image.path, image)
+    return found
+
+
+def _known(images: Images, path: str) -> set[str | None]:
+    """Everything a file is known to have held."""
+    return {content for _, image in images if image.path == path for content in (image.before, image.after)}
+
+
+def _change(
+    path: str, image: FileImage, now: "str | Unreadable | None", known: set[str | None]
+) -> FileChange | None:
+    target = image.before
+    if isinstance(now, Unreadable):
+        return FileChange(path, "unreadable", None, target, why=now.why)
+    if now == target:
+        return None
+    if now not in known:
+        return FileChange(path, "conflict", now, target, image.mode)
+    return FileChange(path, "remove" if target is None else "write", now, target, image.mode)
+
+
+def restored_paths(images: Iterable[tuple[int, FileImage]]) -> frozenset[str]:
+    """The files that our changes left as they found them, all in all."""
+    first: dict[str, str | None] = {}
+    last: dict[str, str | None] = {}
+    for _, image in images:
+        first.setdefault(image.path, image.before)
+        last[image.path] = image.after
+    return frozenset(path for path, content in last.items() if content == first[path])

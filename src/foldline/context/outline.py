@@ -1,0 +1,151 @@
+"""What the fold asks of an entry: a few numbers and names, and none of its text.
+
+A session is folded from outlines, so that a long history need not be parsed, or kept in memory, to be opened.
+What an outline holds also stands in the index beside a session file (`history/index.py`): whoever changes a
+field, or what it means, raises `OUTLINES` there.
+"""
+
+from typing import NamedTuple
+
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Checkpoint,
+    Clear,
+    Compaction,
+    DeveloperMessage,
+    Edit,
+    Entry,
+    FileTouch,
+    ModelChange,
+    RequestRecord,
+    Revert,
+    SystemMessage,
+    Title,
+    ToolCallPart,
+    ToolResultMessage,
+    Undo,
+    Usage,
+    UserMessage,
+)
+
+from .tokens import call_tokens, message_tokens, text_tokens, thinking_tokens
+
+
+class Reported(NamedTuple):
+    """Tokens of one request, as the provider reported them: what a `Usage` says, in less memory."""
+
+    input: int
+    cached: int
+    output: int
+    reasoning: int
+
+    @classmethod
+    def of(cls, usage: Usage | None) -> "Reported | None":
+        if usage is None:
+            return None
+        return cls(usage.input, usage.cached, usage.output, usage.reasoning)
+
+
+class MessageOutline(NamedTuple):
+    """A message without what it says."""
+
+    index: int  # type: ignore[assignment]  # tuple's method of that name is not used
+    type: str
+    tokens: int
+    """Estimate before calibration, without reasoning."""
+    thinking: int = 0
+    """Estimate of its reasoning."""
+    says: bool = True
+    """Whether it has something for the model: parts; in an answer, words or calls."""
+    origin: str = ""
+    """Of a system, developer or user message; empty for others."""
+    call_id: str = ""
+    """Of a tool result: the call it answers."""
+    touches: tuple[FileTouch, ...] = ()
+    """Of a tool result: the files its call touched."""
+    calls: tuple[str, ...] = ()
+    """Of an answer: the ids of its calls."""
+    call_tokens: int = 0
+    """Of an answer: estimate of its calls alone."""
+    model: str | None = None
+    usage: Reported | None = None
+    nth: int = 0
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Identity within a view, as `BaseMessage.key`."""
+        return (self.index, self.nth)
+
+    @property
+    def is_preamble(self) -> bool:
+        """Whether it opens every view and is never folded: system prompts and instruction files."""
+        return (self.type == "system" and self.origin == "prompt") or (
+            self.type == "developer" and self.origin == "instructions"
+        )
+
+    def tokens_with(self, text: str) -> int:
+        """Estimate of the message with this text in place of its own, as `stubs.with_text` makes it."""
+        return text_tokens(text, of_result=self.type == "tool_result") + self.call_tokens
+
+
+class RequestOutline(NamedTuple):
+    """What a record of a request teaches about estimates."""
+
+    index: int  # type: ignore[assignment]  # tuple's method of that name is not used
+    model: str
+    dialect: str
+    estimated: int
+    usage: Reported | None
+
+
+class Aside(NamedTuple):
+    """An entry that means nothing to the view."""
+
+    index: int  # type: ignore[assignment]  # tuple's method of that name is not used
+
+
+Lasting = Compaction | Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange
+"""Markers are few and short: they are their own outline."""
+
+Outline = MessageOutline | RequestOutline | Aside | Lasting
+
+
+def outline_of(entry: Entry) -> Outline:
+    """The outline of an entry. Linear in its text, which is weighed."""
+    match entry:
+        case BaseMessage():
+            return message_outline(entry)
+        case RequestRecord():
+            usage = Reported.of(entry.usage)
+            return RequestOutline(entry.index, entry.model, entry.dialect, entry.estimated, usage)
+        case Compaction() | Undo() | Checkpoint() | Revert() | Clear() | Edit() | Title() | ModelChange():
+            return entry
+        case _:
+            return Aside(entry.index)
+
+
+def message_outline(message: BaseMessage) -> MessageOutline:
+    plain = MessageOutline(
+        index=message.index,
+        type=message.type,
+        tokens=message_tokens(message),
+        thinking=thinking_tokens(message),
+        says=bool(message.parts),
+        nth=message.nth,
+    )
+    match message:
+        case AssistantMessage():
+            return plain._replace(
+                says=bool(message.calls) or bool(message.text.strip()),
+                calls=tuple(part.call_id for part in message.calls),
+                call_tokens=sum(call_tokens(p) for p in message.parts if isinstance(p, ToolCallPart)),
+                model=message.model,
+                usage=Reported.of(message.usage),
+            )
+        case ToolResultMessage():
+            return plain._replace(call_id=message.call_id, touches=message.details.files)
+        case SystemMessage() | DeveloperMessage() | UserMessage():
+            return plain._replace(origin=message.origin)
+        case _:
+            return plain

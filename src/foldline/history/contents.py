@@ -1,0 +1,56 @@
+"""What files held before and after our tools changed them, kept beside a session so that it can be put back."""
+
+import hashlib
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+CONTENTS = "contents"
+"""The folder of a session that they lie in, each named by its SHA-256."""
+LARGEST_KEPT = 32 * 1024 * 1024
+"""Bytes of the largest content that is kept. A rewind says of a larger one that it cannot be put back."""
+
+
+def content_id(data: bytes) -> str:
+    """The name of a content: its SHA-256."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Contents:
+    """The contents kept for one session. Only ever grows; what is there under a name never changes."""
+
+    def __init__(self, session_folder: Path) -> None:
+        self._folder = session_folder / CONTENTS
+
+    def keep(self, data: bytes) -> str:
+        """Store a content, unless it is there or too large, and return its name. On disk when it returns.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        name = content_id(data)
+        target = self._folder / name
+        if len(data) > LARGEST_KEPT or target.exists():
+            return name
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        draft = self._folder / f".{secrets.token_hex(6)}.tmp"
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(target)
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+        return name
+
+    def read(self, name: str) -> bytes | None:
+        """The content of this name; None where it was not kept, or is not what its name says."""
+        try:
+            data = (self._folder / name).read_bytes()
+        except OSError:
+            return None
+        return data if content_id(data) == name else None

@@ -1,0 +1,135 @@
+"""The lines of the Rewind screen: the list of places, and below it what going back would do. Pure."""
+
+from collections.abc import Sequence
+
+from foldline.context.file_states import FileChange
+from foldline.context.places import Place
+from foldline.tui import numbers
+from foldline.tui.blocks.cells import Span, cut_left, cut_right
+from foldline.tui.blocks.clean import clean_line
+from foldline.tui.rewind.state import Outcome, RewindState
+from foldline.tui.widgets.completion import window_start
+from foldline.tui.widgets.frames import HEAVY, edge, framed_row, sides
+from foldline.tui.widgets.rows import Piece, piece
+
+DETAILS = 8
+"""Lines below the list, frame apart."""
+FILES = 4
+"""Files named there."""
+
+
+def screen_lines(state: RewindState, width: int, height: int) -> list[list[Span]]:
+    """Exactly `height` lines of `width` cells."""
+    shown = state.shown
+    room = max(height - DETAILS - 3, 1)
+    at = next((number for number, place in enumerate(shown) if place.id == state.marked), 0)
+    first = window_start(at, len(shown), room)
+    count = ((f"{at + 1} of {len(shown)}", "muted"),) if shown else ()
+    rows = [
+        _place_row(place, place.id == state.marked, state.steps, width)
+        for place in shown[first : first + room]
+    ]
+    if not shown:
+        rows = [sides(HEAVY, [("  There is nothing to go back over yet.", "muted")], width)]
+    rows += [sides(HEAVY, [], width)] * (room - len(rows))
+    details = [sides(HEAVY, line, width) for line in _details(state, width - 2)]
+    return [
+        edge(HEAVY, True, (("Rewind to right before …", "text bold"),), count, width),
+        *rows,
+        _rule("what going back does", width),
+        *details,
+        edge(HEAVY, False, (("↑↓ choose · Esc closes, nothing changes", "muted"),), (), width),
+    ]
+
+
+def _place_row(place: Place, marked: bool, steps: bool, width: int) -> list[Span]:
+    style = "text reverse" if marked else "text"
+    label = clean_line(place.label) or "(no words)"
+    sign = "❯ " if place.kind == "turn" else ("  after " if steps else "after ")
+    left = [
+        piece("▶" if marked else " ", "accent", gap=0),
+        piece(sign, "accent" if place.kind == "turn" else "muted", gap=1),
+        Piece(((label, style),), gap=0, cut="right"),
+    ]
+    right = [piece(_files(place.changes), "muted", rank=1)] if place.changes else []
+    if place.at is not None:
+        right.append(piece(place.at.astimezone().strftime("%H:%M"), "muted"))
+    return framed_row(HEAVY, left, right, width)
+
+
+def _files(count: int) -> str:
+    return "1 file since" if count == 1 else f"{count} files since"
+
+
+def _rule(words: str, width: int) -> list[Span]:
+    fill = max(width - len(words) - 5, 0)
+    return [("┠─ ", "accent"), (words, "muted"), (" " + "─" * fill, "accent"), ("┨", "accent")]
+
+
+def _details(state: RewindState, width: int) -> list[list[Span]]:
+    """Exactly `DETAILS` lines: context, files, keys."""
+    lines: list[list[Span]] = []
+    if state.place is not None:
+        lines = [[(" looking at the files …", "muted")]]
+        if state.outcome is not None:
+            lines = [_context_line(state.outcome), *_file_lines(state, state.outcome, width)]
+    lines = lines[: DETAILS - 1]
+    lines += [[]] * (DETAILS - 1 - len(lines))
+    return [*lines, _keys(state, width)]
+
+
+def _context_line(outcome: Outcome) -> list[Span]:
+    items = f"{outcome.items} item{'' if outcome.items == 1 else 's'} leave the view"
+    if outcome.items < 0:
+        items = "what was folded since is there again"
+    sizes = f"{numbers.tokens(outcome.before)} → {numbers.tokens(outcome.after, estimated=True)} tokens"
+    return [(" context  ", "muted"), (sizes, "text"), (f", {items}", "muted")]
+
+
+def _file_lines(state: RewindState, outcome: Outcome, width: int) -> list[list[Span]]:
+    if not outcome.files:
+        return [[(" files    ", "muted"), ("as they were then, or changed by no tool of ours", "muted")]]
+    shown: Sequence[FileChange] = sorted(outcome.files, key=lambda change: change.kind not in _LOUD)
+    lines = [_file_line(change, state.overwrite, width) for change in shown[:FILES]]
+    lines[0][0] = (" files    ", "muted")
+    if len(shown) > FILES:
+        lines.append([("          ", ""), (f"and {len(shown) - FILES} more", "muted")])
+    return lines
+
+
+_LOUD = ("conflict", "unreadable")
+
+
+def _file_line(change: FileChange, overwrite: bool, width: int) -> list[Span]:
+    words, style = _fate(change, overwrite)
+    room = max(width - 13 - len(words), 8)
+    return [("          ", ""), (cut_left(clean_line(change.path), room), "text"), (f"  {words}", style)]
+
+
+def _fate(change: FileChange, overwrite: bool) -> tuple[str, str]:
+    match change.kind:
+        case "write":
+            return "is put back", "muted"
+        case "remove":
+            return "is removed again", "muted"
+        case "conflict" if overwrite:
+            return "is overwritten, /undo has it", "alert"
+        case "conflict":
+            return "! changed by somebody else: stays", "alert"
+        case _:
+            return cut_right(f"! stays: {clean_line(change.why)}", 40), "alert"
+
+
+def _keys(state: RewindState, width: int) -> list[Span]:
+    """What can be done at the mark, as the row of hints says it."""
+    known = state.outcome
+    keys = [("b", "both", state.can("both")), ("c", "context", state.can("context"))]
+    keys += [("f", "files", state.can("files"))]
+    if known is not None and known.conflicts:
+        keys.append(("o", "spare them" if state.overwrite else "overwrite, too", True))
+    keys.append(("s", "hide steps" if state.steps else "steps", any(p.kind == "step" for p in state.places)))
+    spans: list[Span] = [(" ", "")]
+    for key, words, usable in keys:
+        if usable:
+            spans += [(key, "accent"), (f" {words}   ", "text")]
+    return spans

@@ -1,0 +1,261 @@
+"""Going back to a checkpoint: context, files or both; never over what somebody else did; and back again."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.agent.rewind import foresee
+from foldline.context.files import file_lists
+from foldline.context.invariants import broken
+from foldline.context.places import places
+from foldline.history import CONTENTS
+from foldline.protocol import BaseMessage, Checkpoint, Revert, operations
+from foldline.protocol.events import TaskFinished
+from support.agents import Hang, PlayedLLM, Watch, agent_in, calling, reloaded
+
+
+def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return ("write", {"path": path, "content": content})
+
+
+def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
+    return ("edit", {"path": path, "old": old, "new": new})
+
+
+async def do(agent: Agent, operation: operations.Operation) -> TaskFinished:
+    return await agent.executor.wait_for(agent.executor.submit(operation))
+
+
+async def back(agent: Agent, checkpoint: int, **options: Any) -> TaskFinished:
+    return await do(agent, operations.Rewind(checkpoint=checkpoint, **options))
+
+
+def said(agent: Agent) -> list[str]:
+    """What the model would be sent, the system prompt apart."""
+    return [item.message.text for item in agent.session.projection.view if item.kind != "system"]
+
+
+async def worked(folder: Path) -> tuple[Agent, Watch]:
+    """Two turns: the first makes b.txt and changes a.txt, the second changes a.txt again."""
+    (folder / "a.txt").write_text("one\n")
+    llm = PlayedLLM(
+        calling(write("b.txt", "new\n"), edit("a.txt", "one", "two")),
+        "first done",
+        calling(edit("a.txt", "two", "three")),
+        "second done",
+    )
+    agent, watch = agent_in(folder, llm)
+    await agent.prompt("first")
+    await agent.prompt("second")
+    return agent, watch
+
+
+def before_prompt(agent: Agent, text: str) -> int:
+    return next(place.id for place in places(agent.session.projection) if place.prompt == text)
+
+
+async def test_the_context_falls_back_to_before_a_prompt_and_the_files_stay(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    await back(agent, before_prompt(agent, "second"))
+    assert said(agent)[-1] == "first done" and (tmp_path / "a.txt").read_text() == "three\n"
+    assert broken(agent.session.projection) == []
+
+
+async def test_files_go_back_to_what_they_held_and_new_ones_go_again(tmp_path: Path) -> None:
+    agent, watch = await worked(tmp_path)
+    await back(agent, before_prompt(agent, "first"), context=False, files=True)
+    assert (tmp_path / "a.txt").read_text() == "one\n" and not (tmp_path / "b.txt").exists()
+    assert said(agent)[-1] == "second done"
+    assert watch.notices == ["Put back: a.txt. Removed again: b.txt."]
+
+
+async def test_both_go_back_at_once_and_the_file_lists_forget_what_was_restored(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    await back(agent, before_prompt(agent, "second"), files=True)
+    assert (tmp_path / "a.txt").read_text() == "two\n" and said(agent)[-1] == "first done"
+    assert file_lists(agent.session.projection).modified_files == ("b.txt", "a.txt")
+    await back(agent, before_prompt(agent, "first"), files=True)
+    assert file_lists(agent.session.projection).modified_files == ()
+
+
+async def test_what_somebody_else_changed_is_shown_and_stays_as_it_is(tmp_path: Path) -> None:
+    agent, watch = await worked(tmp_path)
+    (tmp_path / "a.txt").write_text("mine\n")
+    first = before_prompt(agent, "first")
+    foreseen = await foresee(agent.desk, first)
+    assert {change.path: change.kind for change in foreseen.files} == {"a.txt": "conflict", "b.txt": "remove"}
+    await back(agent, first, files=True)
+    assert (tmp_path / "a.txt").read_text() == "mine\n" and not (tmp_path / "b.txt").exists()
+    assert watch.notices[-1].endswith("a.txt stays as it is: changed since by somebody else.")
+
+
+async def test_overwritten_where_it_was_asked_for_and_even_that_can_be_taken_back(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    (tmp_path / "a.txt").write_text("mine\n")
+    await back(agent, before_prompt(agent, "first"), files=True, overwrite=("a.txt",))
+    assert (tmp_path / "a.txt").read_text() == "one\n"
+    revert = agent.session.projection.markers[-1]
+    await do(agent, operations.UndoCompaction(target=revert.index))
+    assert (tmp_path / "a.txt").read_text() == "mine\n" and (tmp_path / "b.txt").read_text() == "new\n"
+    assert said(agent)[-1] == "second done"
+
+
+async def test_a_file_that_cannot_be_read_is_neither_deleted_nor_overwritten(tmp_path: Path) -> None:
+    agent, watch = await worked(tmp_path)
+    (tmp_path / "b.txt").unlink()
+    (tmp_path / "b.txt").mkdir()
+    await back(agent, before_prompt(agent, "first"), files=True)
+    assert (tmp_path / "b.txt").is_dir() and (tmp_path / "a.txt").read_text() == "one\n"
+    assert "b.txt stays as it is: it is no ordinary file any more." in watch.notices[-1]
+
+
+async def test_a_content_that_is_not_there_any_more_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
+    agent, watch = await worked(tmp_path)
+    assert agent.session.path is not None
+    for kept in (agent.session.path.parent / CONTENTS).iterdir():
+        kept.unlink()
+    await back(agent, before_prompt(agent, "second"), files=True)
+    assert (tmp_path / "a.txt").read_text() == "three\n"
+    assert watch.notices[-1] == "a.txt stays as it is: what it held was not kept."
+
+
+async def test_where_no_file_can_be_put_back_nothing_is_recorded(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    (tmp_path / "a.txt").write_text("mine\n")
+    ended = await back(agent, before_prompt(agent, "second"), context=False, files=True)
+    assert ended.outcome == "failed" and "changed since by somebody else" in str(ended.error)
+    assert not any(isinstance(entry, Revert) for entry in agent.session.entries)
+
+
+async def test_it_works_after_a_restart(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    await agent.aclose()
+    again = Agent(reloaded(agent), llm=PlayedLLM(), approvals="all")
+    await back(again, before_prompt(again, "first"), files=True)
+    assert (tmp_path / "a.txt").read_text() == "one\n" and not (tmp_path / "b.txt").exists()
+    await do(again, operations.UndoCompaction(target=again.session.projection.markers[-1].index))
+    assert (tmp_path / "a.txt").read_text() == "three\n" and (tmp_path / "b.txt").read_text() == "new\n"
+    assert reloaded(again).projection.view[-1].message.text == "second done"
+
+
+async def test_it_reaches_across_a_fold_and_the_undo_brings_the_fold_back(tmp_path: Path) -> None:
+    agent, _ = agent_in(tmp_path, PlayedLLM("one", "two"), compaction="summary")
+    await agent.prompt("first " * 500)
+    await agent.prompt("second")
+    before = said(agent)
+    await do(agent, operations.CompactSession(reason="manual"))
+    folded = said(agent)
+    assert folded != before
+    await back(agent, before_prompt(agent, "second"))
+    assert said(agent) == before[: before.index("second")]
+    await do(agent, operations.UndoCompaction(target=agent.session.projection.markers[-1].index))
+    assert said(agent) == folded
+
+
+async def test_after_the_context_fell_back_an_edit_wants_the_file_read_again(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    await back(agent, before_prompt(agent, "second"))
+    agent.desk.llm.script.extend([calling(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
+    await agent.prompt("again")
+    assert (tmp_path / "a.txt").read_text() == "three\n"
+    assert any("changed on disk since it was last read" in text for text in said(agent))
+
+
+async def test_it_ends_the_turn_that_runs(tmp_path: Path) -> None:
+    agent, _ = agent_in(tmp_path, PlayedLLM("done", Hang("half")))
+    await agent.prompt("first")
+    running = agent.executor.submit(
+        operations.RunAgent.model_validate({"parts": [{"type": "text", "text": "2"}]})
+    )
+    await agent.desk.llm.silent.wait()  # type: ignore[attr-defined]
+    first = before_prompt(agent, "first")
+    await back(agent, first)
+    assert (await agent.executor.wait_for(running)).outcome == "cancelled"
+    assert said(agent) == []
+
+
+async def test_cancelled_in_the_middle_it_is_carried_through(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    task = agent.executor.submit(operations.Rewind(checkpoint=before_prompt(agent, "first"), files=True))
+    await asyncio.sleep(0)
+    agent.executor.submit(operations.Interrupt())
+    await agent.executor.wait_for(task)
+    recorded = any(isinstance(entry, Revert) for entry in agent.session.entries)
+    assert ((tmp_path / "a.txt").read_text() == "one\n") is recorded
+
+
+async def test_an_unknown_checkpoint_is_one_sentence(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    ended = await back(agent, 99)
+    assert ended.error == "There is no checkpoint 99 in this session."
+
+
+async def test_a_change_is_on_disk_before_the_file_is_touched(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    changes = [entry for entry in agent.session.entries if isinstance(entry, Checkpoint) and entry.files]
+    results = [entry.index for entry in agent.session.entries if entry.type == "tool_result"]
+    assert [change.files[0].path for change in changes] == ["b.txt", "a.txt", "a.txt"]
+    assert all(change.index < index for change, index in zip(changes, results, strict=True))
+
+
+async def test_a_change_that_cannot_be_recorded_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("foldline.history.contents.Contents.keep", refuse)
+    (tmp_path / "a.txt").write_text("one\n")
+    agent, _ = agent_in(tmp_path, PlayedLLM(calling(edit("a.txt", "one", "two")), "ok"))
+    await agent.prompt("change it")
+    assert (tmp_path / "a.txt").read_text() == "one\n"
+    assert any("could not be recorded" in text for text in said(agent))
+
+
+async def test_a_link_is_followed_as_the_edit_followed_it(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "real.txt").write_text("one\n")
+    (folder / "a.txt").symlink_to(tmp_path / "real.txt")
+    agent, _ = agent_in(folder, PlayedLLM(calling(edit("a.txt", "one", "two")), "ok"))
+    await agent.prompt("change it")
+    await back(agent, before_prompt(agent, "change it"), files=True)
+    assert (folder / "a.txt").is_symlink() and (tmp_path / "real.txt").read_text() == "one\n"
+
+
+async def test_the_mode_of_a_file_that_was_removed_comes_back_with_it(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("one\n")
+    (tmp_path / "run.sh").chmod(0o755)
+    agent, _ = agent_in(tmp_path, PlayedLLM(calling(edit("run.sh", "one", "two")), "ok"))
+    await agent.prompt("change it")
+    (tmp_path / "run.sh").unlink()
+    first = before_prompt(agent, "change it")
+    await back(agent, first, files=True, overwrite=("run.sh",))
+    assert (tmp_path / "run.sh").read_text() == "one\n" and (
+        tmp_path / "run.sh"
+    ).stat().st_mode & 0o777 == 0o755
+
+
+async def test_each_turn_and_each_step_is_a_place_to_go_back_to(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    listed = [(place.kind, place.label, place.changes) for place in places(agent.session.projection)]
+    assert listed == [
+        ("step", "edit a.txt", 0),
+        ("step", "the prompt", 1),
+        ("turn", "second", 1),
+        ("step", "edit a.txt", 1),
+        ("step", "the prompt", 2),
+        ("turn", "first", 2),
+    ]
+
+
+async def test_what_was_reverted_is_no_place_any_more(tmp_path: Path) -> None:
+    agent, _ = await worked(tmp_path)
+    await back(agent, before_prompt(agent, "second"))
+    assert {place.prompt for place in places(agent.session.projection)} == {"first", ""}
+    assert not any(
+        isinstance(m, BaseMessage) and m.text == "second done" for m in agent.session.projection.view
+    )

@@ -1,0 +1,50 @@
+"""Kept contents: named by what they are, written once, never believed when they are something else."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from foldline.history import CONTENTS, Contents, content_id
+from foldline.history import contents as module
+
+
+def test_what_is_kept_can_be_read_under_its_name(tmp_path: Path) -> None:
+    contents = Contents(tmp_path)
+    name = contents.keep(b"\0 any bytes \xff")
+    assert name == content_id(b"\0 any bytes \xff") and contents.read(name) == b"\0 any bytes \xff"
+
+
+def test_the_same_content_is_kept_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
+    contents = Contents(tmp_path)
+    assert contents.keep(b"x") == contents.keep(b"x")
+    [file] = (tmp_path / CONTENTS).iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_a_content_that_was_changed_on_disk_is_not_given_out(tmp_path: Path) -> None:
+    contents = Contents(tmp_path)
+    name = contents.keep(b"x")
+    (tmp_path / CONTENTS / name).write_bytes(b"y")
+    assert contents.read(name) is None
+
+
+def test_what_is_too_large_gets_a_name_and_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGEST_KEPT", 3)
+    contents = Contents(tmp_path)
+    assert contents.read(contents.keep(b"four")) is None and contents.read(contents.keep(b"one")) == b"one"
+
+
+def test_a_disk_that_refuses_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space"):
+        Contents(tmp_path).keep(b"x")
+    assert list((tmp_path / CONTENTS).iterdir()) == []

@@ -1,0 +1,121 @@
+"""Going back from the chat: the list, what it would do, the prompt in the editor again, and the way back."""
+
+from pathlib import Path
+from typing import Any
+
+from foldline.tui.app import FoldlineApp
+from foldline.tui.rewind import RewindScreen
+from support.agents import Hang, calling
+from support.chat_app import Clock
+from support.live import Live, live
+
+WRITE: tuple[str, dict[str, Any]] = ("write", {"path": "b.txt", "content": "two\n"})
+
+
+def screen(running: Live) -> RewindScreen:
+    app: FoldlineApp = running.app
+    assert isinstance(app.screen, RewindScreen)
+    return app.screen
+
+
+async def opened(running: Live) -> RewindScreen:
+    await running.enter("/rewind")
+    await running.until(
+        lambda: isinstance(running.app.screen, RewindScreen) and screen(running).state.outcome
+    )
+    return screen(running)
+
+
+async def gone_back(running: Live, key: str) -> None:
+    await running.press(key)
+    await running.until(lambda: not isinstance(running.app.screen, RewindScreen))
+    await running.at_rest()
+
+
+async def test_the_context_goes_back_and_the_prompt_is_in_the_editor_again(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one", "two") as running:
+        await running.ask("first")
+        await running.ask("second")
+        await opened(running)
+        assert "❯ second" in running.text and "❯ first" in running.text
+        await gone_back(running, "c")
+        assert running.editor_text == "second"
+        assert "context back to before “second”" in running.text
+        assert running.agent.session.projection.view[-1].message.text == "one"
+
+
+async def test_files_go_back_with_it_and_undo_brings_both_again(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", calling(WRITE), "done") as running:
+        await running.ask("write it")
+        written = tmp_path / "w" / "b.txt"
+        await opened(running)
+        assert "b.txt  is removed again" in running.text
+        await gone_back(running, "b")
+        assert not written.exists() and "Removed again: b.txt." in running.text
+        running.app.chat.prompt.editor.put("")
+        await running.enter("/undo")
+        await running.until(written.exists)
+        await running.at_rest()
+        assert running.agent.session.projection.view[-1].message.text == "done"
+
+
+async def test_a_file_of_somebody_else_is_shown_and_only_overwritten_when_asked(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", calling(WRITE), "done") as running:
+        await running.ask("write it")
+        written = tmp_path / "w" / "b.txt"
+        written.write_text("mine\n")
+        await opened(running)
+        assert "! changed by somebody else: stays" in running.text and "b both" not in running.text
+        await running.press("f")
+        assert written.read_text() == "mine\n"
+        await running.press("o")
+        assert "is overwritten, /undo has it" in running.text
+        await gone_back(running, "f")
+        assert not written.exists()
+
+
+async def test_esc_twice_on_an_empty_prompt_opens_it_and_esc_leaves_everything_as_it_was(
+    tmp_path: Path,
+) -> None:
+    async with live(tmp_path / "w", "one") as running:
+        await running.ask("first")
+        count = len(running.entries)
+        await running.press("escape")
+        assert "Esc again: rewind" in running.text
+        await running.press("escape")
+        await running.until(lambda: isinstance(running.app.screen, RewindScreen))
+        await running.press("escape")
+        assert running.app.screen is running.app.chat and len(running.entries) == count
+
+
+async def test_a_second_esc_that_comes_late_is_a_first_one(tmp_path: Path) -> None:
+    clock = Clock()
+    async with live(tmp_path / "w", "one", clock=clock) as running:
+        await running.ask("first")
+        await running.press("escape")
+        clock.now += 1.5
+        await running.press("escape")
+        assert running.app.screen is running.app.chat
+
+
+async def test_a_prompt_that_is_being_written_is_not_lost_to_the_one_that_comes_back(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one") as running:
+        await running.ask("first")
+        await running.type("half a thought")
+        running.app.chat.run_command("rewind")
+        await running.until(
+            lambda: isinstance(running.app.screen, RewindScreen) and screen(running).state.outcome
+        )
+        await gone_back(running, "c")
+        assert running.editor_text == "half a thought"
+
+
+async def test_it_stops_a_turn_that_runs(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one", Hang("half")) as running:
+        await running.ask("first")
+        await running.enter("second")
+        await running.until(running.llm.silent.is_set)
+        await opened(running)
+        await gone_back(running, "c")
+        assert not running.agent.executor.busy
+        assert running.agent.session.projection.view[-1].message.text == "one"

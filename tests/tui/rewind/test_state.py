@@ -1,0 +1,87 @@
+"""What may be chosen on the Rewind screen, and how its lines say it."""
+
+from dataclasses import replace
+
+from rich.cells import cell_len
+
+from foldline.context.file_states import FileChange
+from foldline.context.places import Place
+from foldline.tui.rewind.rows import screen_lines
+from foldline.tui.rewind.state import Outcome, RewindState, begin
+
+
+def place(identity: int, kind: str = "turn", label: str = "do it", changes: int = 0) -> Place:
+    return Place(identity, identity * 10, None, kind, label, changes, label)  # type: ignore[arg-type]
+
+
+WRITE = FileChange("a.py", "write", "new", "old")
+CONFLICT = FileChange("b.py", "conflict", "mine", "old")
+PLACES = (place(5, "step"), place(4), place(3, "step"), place(2, "step"), place(1))
+
+
+def looked_at(*files: FileChange) -> RewindState:
+    return replace(begin(PLACES), outcome=Outcome(2_000, 1_000, 4, files))
+
+
+def text(state: RewindState, width: int = 100, height: int = 20) -> str:
+    lines = screen_lines(state, width, height)
+    assert len(lines) == height
+    assert {sum(cell_len(words) for words, _ in line) for line in lines} == {width}
+    return "\n".join("".join(words for words, _ in line) for line in lines)
+
+
+def test_it_begins_at_the_newest_turn_with_the_steps_out_of_the_way() -> None:
+    state = begin(PLACES)
+    assert state.marked == 4 and [p.id for p in state.shown] == [4, 1]
+
+
+def test_the_mark_stays_within_the_list() -> None:
+    state = begin(PLACES)
+    assert state.moved(1).marked == 1 and state.moved(9).marked == 1 and state.moved(-9).marked == 4
+
+
+def test_moving_on_forgets_what_was_found_out_and_what_was_to_be_overwritten() -> None:
+    state = replace(looked_at(CONFLICT), overwrite=True).moved(1)
+    assert state.outcome is None and not state.overwrite
+
+
+def test_a_mark_on_a_step_goes_to_its_turn_when_the_steps_are_hidden() -> None:
+    state = begin(PLACES).toggled_steps().moved(1)
+    assert state.marked == 3 and state.toggled_steps().marked == 1
+
+
+def test_nothing_can_be_chosen_before_the_files_were_looked_at() -> None:
+    assert begin(PLACES).operation("context") is None and begin(()).operation("context") is None
+
+
+def test_files_only_where_there_are_some_to_put_back() -> None:
+    assert looked_at().operation("files") is None and looked_at(CONFLICT).operation("both") is None
+    asked = looked_at(WRITE).operation("files")
+    assert asked is not None and (asked.checkpoint, asked.context, asked.files) == (4, False, True)
+
+
+def test_what_others_changed_is_named_in_the_operation_only_when_asked_for() -> None:
+    both = looked_at(WRITE, CONFLICT).operation("both")
+    assert both is not None and both.overwrite == ()
+    over = replace(looked_at(WRITE, CONFLICT), overwrite=True).operation("both")
+    assert over is not None and over.overwrite == ("b.py",)
+
+
+def test_the_lines_say_what_happens_to_each_file_conflicts_first() -> None:
+    shown = text(looked_at(WRITE, CONFLICT))
+    assert shown.index("b.py  ! changed by somebody else: stays") < shown.index("a.py  is put back")
+    assert "o overwrite, too" in shown and "b both" in shown
+
+
+def test_lines_keep_their_width_in_any_script_and_size() -> None:
+    odd = "把订单接口改成幂等的 [red]x[/nope] \x1b[2J 🧑‍🚀" * 4
+    state = replace(
+        begin([place(2, label=odd), place(1, "step", odd)]),
+        outcome=Outcome(
+            1, 2, -3, [replace(CONFLICT, path=odd), replace(WRITE, kind="unreadable", why=odd)] * 4
+        ),
+        steps=True,
+    )
+    for width, height in ((100, 30), (78, 20), (40, 14)):
+        assert "\x1b" not in text(state, width, height)
+    assert "nothing to go back over" in text(begin(()))
