@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test bench campaign lint format wheel clean
+.PHONY: run demo test bench campaign kill lint format wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -22,6 +22,10 @@ bench: .venv/ready .venv/bench
 # Every strategy on every recorded session at every window: about a quarter of an hour.
 campaign: .venv/ready
 	$(BIN)/pytest $(CAMPAIGN) $(BENCH)
+
+# kill -9 of a working process, 10,000 times: about twenty minutes on one core.
+kill: .venv/ready
+	FOLDLINE_KILL_ROUNDS=$${FOLDLINE_KILL_ROUNDS:-10000} $(BIN)/pytest tests/bench/test_kill.py $(BENCH)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

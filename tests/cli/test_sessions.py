@@ -1,7 +1,12 @@
 """`foldline sessions` and `foldline config`."""
 
+import sys
 from pathlib import Path
 
+import pytest
+
+from foldline.cli.output import cells
+from foldline.protocol import Usage
 from support.front_door import FrontDoor
 from support.history import history
 
@@ -27,6 +32,54 @@ def test_no_sessions_is_said_and_is_no_failure(door: FrontDoor) -> None:
     assert (said.code, said.out) == (0, "")
     assert "no sessions in this folder" in said.err
     assert door("sessions", "--json").json == []
+
+
+def test_sessions_json_says_what_else_is_known(door: FrontDoor) -> None:
+    door.keep(history().turn("Mend the login", "Done").turn("And the tests", "Done").entries)
+    [row] = door("sessions", "--json").json
+    assert (row["first_prompt"], row["last_prompt"]) == ("Mend the login", "And the tests")
+    assert row["size"] == Path(row["path"]).stat().st_size
+    assert row["created_at"] <= row["updated_at"]
+    assert (row["archived"], row["note"], row["tie"], row["moved_from"]) == (False, "", "path", "")
+
+
+def test_a_limit_leaves_the_older_ones_out_and_says_so(door: FrontDoor) -> None:
+    for number in range(3):
+        door.keep(history().turn(f"prompt {number}", "ok").entries)
+    said = door("sessions", "--limit", "2")
+    assert ("prompt 2" in said.out, "prompt 0" in said.out) == (True, False)
+    assert "1 older one was left out" in said.err
+    assert len(door("sessions", "--limit", "1", "--json").json) == 1
+    assert door("sessions", "--limit", "0").code == 2
+
+
+def test_sessions_of_a_folder_that_was_moved_here_say_where_they_were_held(door: FrontDoor) -> None:
+    gone = door.cwd.with_name("gone") / door.cwd.name
+    door.keep(history().turn("before", "ok").entries, cwd=gone)
+    said = door("sessions")
+    assert "…/gone/work" in said.out
+    assert f"{gone} is gone, and this folder has its name" in said.err
+    [row] = door("sessions", "--json").json
+    assert (row["cwd"], row["moved_from"], row["tie"]) == (str(gone), str(gone), "name")
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("options", [(), ("--all",)])
+def test_no_line_of_a_list_is_longer_than_the_terminal(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, columns: int, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    deep = door.cwd.with_name("gone") / ("a" * 60) / door.cwd.name
+    usage = Usage(input=1_234_567, output=10)
+    entries = history().user("长" * 80).assistant("x", model="vendor/" + "m" * 60, usage=usage).entries
+    door.keep([*entries, *history().gap(9).user("and \x1b]0;title\x07 then" * 20).entries])
+    door.keep(entries, cwd=deep)
+    lines = door("sessions", *options).out.splitlines()
+    assert len(lines) == 3
+    assert max(map(cells, lines)) <= columns
+    assert ("last prompt" in lines[0]) == (columns == 200)
 
 
 def test_an_unreadable_session_is_listed_with_what_is_wrong(door: FrontDoor) -> None:

@@ -1,14 +1,20 @@
 """Lists of sessions, and finding one by what people type."""
 
 import asyncio
+import errno
+import json
+import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from foldline.history import (
     Session,
+    archive,
     clip_cells,
     data_home,
     find_session,
@@ -34,24 +40,29 @@ def make(home: Path, cwd: str, session_id: str, *texts: str, hour: int = 0, snap
     return session
 
 
-def files(home: Path) -> dict[str, tuple[int, bytes]]:
+def folder_of(session: Session) -> Path:
+    assert session.path is not None
+    return session.path.parent
+
+
+def histories(home: Path) -> dict[str, tuple[int, bytes]]:
     return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in _all(home)}
 
 
 def _all(home: Path) -> Iterator[Path]:
-    return (path for path in home.rglob("*") if path.is_file())
+    return (path for path in home.rglob("*") if path.is_file() and path.name != "meta.json")
 
 
-def test_sessions_are_listed_newest_first_with_and_without_a_snapshot(tmp_path: Path) -> None:
+def test_sessions_are_listed_newest_first_and_no_history_is_touched(tmp_path: Path) -> None:
     make(tmp_path, "/tmp/a", "s-old", "first", hour=1)
     make(tmp_path, "/tmp/b", "s-new", "second", "third", hour=3, snapshot=False)
     make(tmp_path, "/tmp/a", "s-mid", "other", hour=2)
-    before = files(tmp_path)
+    before = histories(tmp_path)
     infos = list_sessions(tmp_path)
     assert [info.id for info in infos] == ["s-new", "s-mid", "s-old"]
     assert (infos[0].meta.title, infos[0].meta.last_prompt, infos[0].meta.entries) == ("second", "third", 2)
     assert [info.id for info in list_sessions(tmp_path, "/tmp/a")] == ["s-mid", "s-old"]
-    assert files(tmp_path) == before
+    assert histories(tmp_path) == before
 
 
 def test_a_stale_or_broken_snapshot_is_not_believed(tmp_path: Path) -> None:
@@ -62,6 +73,190 @@ def test_a_stale_or_broken_snapshot_is_not_believed(tmp_path: Path) -> None:
     assert session.path is not None
     session.path.with_name("meta.json").write_bytes(b"{")
     assert list_sessions(tmp_path)[0].meta.title == "renamed"
+
+
+def test_a_snapshot_that_was_missing_is_kept_for_the_next_list(tmp_path: Path) -> None:
+    session = make(tmp_path, "/tmp/a", "s-1", "first", snapshot=False)
+    [info] = list_sessions(tmp_path)
+    snapshot = folder_of(session) / "meta.json"
+    assert json.loads(snapshot.read_bytes())["title"] == "first"
+    snapshot.write_bytes(snapshot.read_bytes().replace(b'"title":"first"', b'"title":"told"'))
+    assert [info.meta.title, list_sessions(tmp_path)[0].meta.title] == ["first", "told"]
+
+
+def test_a_snapshot_of_a_newer_version_is_believed_as_far_as_it_is_understood(tmp_path: Path) -> None:
+    session = make(tmp_path, "/tmp/a", "s-1", "first")
+    snapshot = folder_of(session) / "meta.json"
+    snapshot.write_text(snapshot.read_text().replace('{"id"', '{"mood":{"of":["the","day"]},"id"'))
+    assert list_sessions(tmp_path)[0].meta.title == "first"
+    assert "mood" in snapshot.read_text()
+
+
+@pytest.mark.parametrize("rubbish", ["folder", "fifo", "dangling link", "zeros", "list", "no time zone"])
+def test_whatever_lies_in_place_of_the_snapshot_the_history_is_listed(tmp_path: Path, rubbish: str) -> None:
+    session = make(tmp_path, "/tmp/a", "s-1", "first")
+    snapshot = folder_of(session) / "meta.json"
+    kept = snapshot.read_bytes()
+    snapshot.unlink()
+    match rubbish:
+        case "folder":
+            snapshot.mkdir()
+        case "fifo":
+            os.mkfifo(snapshot)
+        case "dangling link":
+            snapshot.symlink_to(tmp_path / "nowhere")
+        case "zeros":
+            snapshot.write_bytes(b"\0" * 5000)
+        case "list":
+            snapshot.write_bytes(b"[" * 5000)
+        case _:
+            snapshot.write_bytes(kept.replace(b"Z", b""))
+    [info] = list_sessions(tmp_path)
+    assert (info.meta.title, info.meta.note) == ("first", "")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_times_without_a_zone_are_listed_with_the_others(tmp_path: Path) -> None:
+    session = make(tmp_path, "/tmp/a", "s-1", "first", snapshot=False)
+    make(tmp_path, "/tmp/a", "s-2", "second")
+    assert session.path is not None
+    session.path.write_bytes(session.path.read_bytes().replace(b"Z", b""))
+    assert [info.id for info in list_sessions(tmp_path)] == ["s-2", "s-1"]
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path) -> None:
+    """Lets the system refuse a call for one path, as it does to others than root."""
+    real = getattr(os, name)
+
+    def call(path: Any, *arguments: Any, **named: Any) -> Any:
+        if str(path).startswith(str(folder)):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(os, name, call)
+
+
+def test_a_session_that_cannot_be_read_is_listed_with_why_beside_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut = folder_of(make(tmp_path, "/tmp/a", "s-shut", "one"))
+    make(tmp_path, "/tmp/a", "s-good", "one")
+    refused(monkeypatch, "stat", shut / "events.jsonl")
+    notes = {info.id: info.meta.note for info in list_sessions(tmp_path, "/tmp/a")}
+    assert notes == {"s-good": "", "s-shut": f"{shut} cannot be read: permission denied."}
+
+
+def test_one_folder_that_cannot_be_listed_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut = folder_of(make(tmp_path, "/tmp/shut", "s-shut", "one")).parent
+    make(tmp_path, "/tmp/a", "s-good", "one")
+    refused(monkeypatch, "scandir", shut)
+    notes = [info.meta.note for info in list_sessions(tmp_path)]
+    assert notes == ["", f"The sessions in {shut} cannot be listed: permission denied."]
+    assert [info.id for info in list_sessions(tmp_path, "/tmp/a")] == ["s-good"]
+    assert find_session(tmp_path, "s-good").is_file()
+
+
+def test_a_session_that_goes_while_it_is_listed_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going = folder_of(make(tmp_path, "/tmp/a", "s-going", "one"))
+    make(tmp_path, "/tmp/a", "s-here", "one")
+    real = os.stat
+
+    def stat(path: Any, *arguments: Any, **named: Any) -> Any:
+        shutil.rmtree(going, ignore_errors=True)
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert [info.id for info in list_sessions(tmp_path, "/tmp/a")] == ["s-here"]
+
+
+def test_links_in_a_circle_and_pipes_among_the_sessions_hold_nobody_up(tmp_path: Path) -> None:
+    key = folder_of(make(tmp_path, "/tmp/a", "s-1", "one")).parent
+    (key / "circle").symlink_to("circle")
+    (key.parent / "circle").symlink_to("circle")
+    (key / "s-pipe").mkdir()
+    os.mkfifo(key / "s-pipe" / "events.jsonl")
+    assert [info.id for info in list_sessions(tmp_path)] == ["s-1"]
+    assert list_sessions(tmp_path, "/tmp/elsewhere") == []
+
+
+def test_a_name_of_nobody_is_no_session(tmp_path: Path) -> None:
+    with pytest.raises(FoldlineError, match="There is no session '~nobody-here'"):
+        find_session(tmp_path, "~nobody-here")
+
+
+@pytest.mark.parametrize(("now", "first"), [(5, "s-5"), (2, "s-1"), (-1, "s-9")])
+def test_a_session_of_the_future_is_never_the_latest_unless_all_are(
+    tmp_path: Path, now: int, first: str
+) -> None:
+    for day in (1, 5, 9):
+        make(tmp_path, "/tmp/a", f"s-{day}", "one", hour=24 * day)
+    assert list_sessions(tmp_path, now=START + timedelta(days=now, hours=-1))[0].id == first
+
+
+def test_giving_a_title_makes_no_session_the_latest(tmp_path: Path) -> None:
+    old = make(tmp_path, "/tmp/a", "s-old", "one", hour=1)
+    make(tmp_path, "/tmp/a", "s-new", "one", hour=2)
+    again = Session.open(folder_of(old), now=lambda: START + timedelta(hours=3))
+    asyncio.run(again.append(Title(title="a name at last")))
+    again.close()
+    assert [info.id for info in list_sessions(tmp_path)] == ["s-new", "s-old"]
+
+
+def test_a_fork_is_newer_than_what_it_began_with(tmp_path: Path) -> None:
+    old = make(tmp_path, "/tmp/a", "s-old", "one", hour=1)
+    make(tmp_path, "/tmp/a", "s-new", "one", hour=2)
+    asyncio.run(old.copy(home=tmp_path, session_id="s-fork", now=lambda: START + timedelta(hours=3))).close()
+    assert [info.id for info in list_sessions(tmp_path)] == ["s-fork", "s-new", "s-old"]
+
+
+def test_a_session_goes_by_the_name_of_its_folder_which_is_what_finds_it(tmp_path: Path) -> None:
+    session = make(tmp_path, "/tmp/a", "s-1", "one")
+    shutil.copytree(folder_of(session), folder_of(session).with_name("by hand"))
+    assert {info.id for info in list_sessions(tmp_path)} == {"s-1", "by hand"}
+    assert find_session(tmp_path, "by hand") == folder_of(session).with_name("by hand") / "events.jsonl"
+
+
+def test_a_linked_session_is_listed_and_nothing_is_written_where_the_link_leads(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    folder = folder_of(make(home, "/tmp/a", "s-1", "one", snapshot=False))
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    assert [info.meta.title for info in list_sessions(home)] == ["one"]
+    assert not (elsewhere / "meta.json").exists()
+
+
+def test_an_id_with_the_signs_of_a_pattern_is_only_itself(tmp_path: Path) -> None:
+    make(tmp_path, "/tmp/a", "s-[ab]*", "one")
+    make(tmp_path, "/tmp/a", "s-ab", "two")
+    assert find_session(tmp_path, "s-[ab]*").parent.name == "s-[ab]*"
+    with pytest.raises(FoldlineError, match="There is no session"):
+        find_session(tmp_path, "s-*")
+
+
+def test_archived_sessions_are_listed_apart_and_found_by_id(tmp_path: Path) -> None:
+    away = make(tmp_path, "/tmp/a", "s-away", "one")
+    make(tmp_path, "/tmp/a", "s-here", "one")
+    events = archive(tmp_path, folder_of(away) / "events.jsonl")
+    assert [info.id for info in list_sessions(tmp_path)] == ["s-here"]
+    assert [(info.id, info.archived) for info in list_sessions(tmp_path, "/tmp/a", archived=True)] == [
+        ("s-away", True)
+    ]
+    assert find_session(tmp_path, "away") == events
+    last = latest(tmp_path, "/tmp/a")
+    assert last is not None
+    assert last.id == "s-here"
+
+
+def test_two_sessions_of_one_id_are_told_by_their_folders(tmp_path: Path) -> None:
+    one, two = (folder_of(make(tmp_path, cwd, "s-1", "x")) for cwd in ("/tmp/a", "/tmp/b"))
+    with pytest.raises(FoldlineError) as refusal:
+        find_session(tmp_path, "s-1")
+    assert str(one) in str(refusal.value)
+    assert str(two) in str(refusal.value)
 
 
 def test_a_damaged_session_is_listed_with_a_note_and_fails_nothing(tmp_path: Path) -> None:
@@ -82,9 +277,14 @@ def test_the_latest_session_of_a_folder_is_one_that_can_be_opened(tmp_path: Path
     good = make(tmp_path, "/tmp/a", "s-good", "one")
     lost = make(tmp_path, "/tmp/a", "s-lost", "one", hour=5)
     assert lost.path is not None
-    assert latest(tmp_path, "/tmp/a") == lost.path
+
+    def last() -> Path | None:
+        info = latest(tmp_path, "/tmp/a")
+        return info and info.path
+
+    assert last() == lost.path
     lost.path.write_bytes(b"junk")
-    assert latest(tmp_path, "/tmp/a") == good.path
+    assert last() == good.path
     assert latest(tmp_path, "/tmp/elsewhere") is None
 
 

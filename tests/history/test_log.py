@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.history import Log, WriteFailed, read_log, session_dir
+from foldline.history.opening import open_file
 from foldline.protocol import (
     Compaction,
     Entry,
@@ -47,8 +48,7 @@ def indices(path: Path) -> list[int]:
 
 def append(path: Path, *entries: Entry, durable: bool = False) -> None:
     """Open, append once, close: as a process that continues a session does."""
-    loaded = read_log(path)
-    log = Log(path, loaded.header, loaded=loaded)
+    log = open_file(path).log
     asyncio.run(log.append(entries, durable))
     log.close()
 
@@ -216,8 +216,7 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
 async def test_a_file_that_grew_elsewhere_is_not_written_to(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     write_log(path, [user(0)])
-    loaded = read_log(path)
-    stale = Log(path, loaded.header, loaded=loaded)
+    stale = open_file(path).log
     with path.open("ab") as file:
         file.write(dump_entry(user(1)) + b"\n")
     with pytest.raises(FoldlineError, match="continued by another process"):

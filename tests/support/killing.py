@@ -1,8 +1,9 @@
 """Campaigns of `kill -9`: a real process writes to a real session and is killed at a random moment, again
 and again.
 
-What is found is held against a journal the writer kept: an append that had ended is there, one that was under
-way is there up to some entry, and the view is the one these entries give.
+What is found is held against a journal the writer kept: an append that had ended is there, one that was
+under way is there up to some entry, and the view is the one these entries give. Now and then the power goes,
+too: of what no sync had confirmed, a piece is missing, or is NULs. Sessions go on, so damage adds up.
 """
 
 import hashlib
@@ -22,8 +23,8 @@ from typing import Any
 from foldline.context.pairing import paired
 from foldline.context.projection import Projection
 from foldline.context.proof import digest_of
-from foldline.history import Session, session_dir
-from foldline.protocol import Compaction, NoticeRecord, SessionHeader
+from foldline.history import EVENTS, Meta, Session, parse_log, session_dir
+from foldline.protocol import Compaction, NoticeRecord, SessionHeader, dump_entry
 from foldline.protocol.messages import Entry
 from support.history import history
 from support.invariants import broken
@@ -34,8 +35,10 @@ LONGEST = 0.15
 """Seconds a writer lives at most: it opens the session and takes a few dozen steps in them."""
 AIMED = 0.5
 """Share of the kills that wait for an append to begin: left to chance alone, one in twelve hits one."""
-AN_APPEND = 0.003
+AN_APPEND = 0.0015
 """Seconds an append takes, roughly, with its sync."""
+POWER_CUTS = 0.5
+"""Share of the kills that are a power cut, where something was not synced."""
 FRESH_EVERY = 25
 """Rounds after which another session is begun: long ones take longer to open, and hold nothing new."""
 
@@ -55,6 +58,15 @@ def _state(projection: Projection) -> tuple[str, str]:
     return shown.hexdigest(), digest_of(paired(item.message for item in projection.view))
 
 
+def opened(folder: Path) -> Session:
+    """The session as large ones are opened: with an index beside it, small as it is."""
+    return Session.open(folder, index_from=0)
+
+
+def fingerprint(entry: Entry) -> str:
+    return hashlib.sha256(dump_entry(entry)).hexdigest()
+
+
 @dataclass
 class Found:
     """What the rounds of a campaign came upon."""
@@ -65,7 +77,11 @@ class Found:
     moments: Counter[str] = field(default_factory=Counter)
     """`between appends`; else what was being written, and how far it came: `old`, `new` or `in part`."""
     torn: int = 0
-    """Records cut off by the kill."""
+    """Records cut off."""
+    power_cuts: int = 0
+    """Kills that took with them a piece of what was not synced."""
+    most_damage: int = 0
+    """Damaged records of the one session that had most."""
 
 
 class Campaign:
@@ -82,10 +98,12 @@ class Campaign:
         for number in range(rounds):
             if number % FRESH_EVERY == 0:
                 folder = await self._begun(f"s{number}")
-            before = Session.open(folder)
+            before = opened(folder)
             (folder / JOURNAL).unlink(missing_ok=True)
             self._kill(folder, number)
-            await self._check(folder, before)
+            journal = _read_journal(folder / JOURNAL)
+            cut = self._chance.random() < POWER_CUTS and self._lose_power(folder / EVENTS, journal, before)
+            await self._check(folder, before, journal, cut)
             self.found.rounds += 1
         return self.found
 
@@ -115,56 +133,121 @@ class Campaign:
         status = int(self._victim.stdout.readline())
         assert status == signal.SIGKILL, f"round {number}: the writer ended by itself (status {status})"
 
-    async def _check(self, folder: Path, before: Session) -> None:
-        session = Session.open(folder)
-        assert session.entries[: len(before.entries)] == before.entries
+    def _lose_power(self, events: Path, journal: "Journal", before: Session) -> bool:
+        """Take away some of what no sync has confirmed; whether there was any."""
+        size = events.stat().st_size
+        safe = journal.safe or before.meta().size
+        if size <= safe:
+            return False
+        kept = events.read_bytes()[: self._chance.randint(safe, size - 1)]
+        events.write_bytes(kept + bytes(self._chance.choice([0, 0, 7, size - len(kept)])))
+        self.found.power_cuts += 1
+        return True
+
+    async def _check(self, folder: Path, before: Session, journal: "Journal", cut: bool) -> None:
+        session = opened(folder)
+        entries = list(session.entries)
+        assert entries == parse_log((folder / EVENTS).read_bytes(), folder).entries, (
+            "what opens quickly differs"
+        )
+        assert entries[: len(before.entries)] == list(before.entries)
+        new = entries[len(before.entries) :]
+        count = len(new)
+        assert [fingerprint(entry) for entry in new] == journal.entries[:count], "not what was written"
+        assert count >= (journal.synced if cut else journal.acknowledged), "lost what was on disk"
         assert broken(session.projection) == []
         torn = session.damage.count - before.damage.count
         assert torn in (0, 1), session.damage
-        [(shown, sent)] = states_of(session)
-        types, states, ended = _newest(folder / JOURNAL) or ([], states_of(before), True)
-        allowed = states[-1:] if ended else states
-        assert shown in [state for state, _ in allowed], f"neither old nor new, while writing {types}"
-        if "compaction" in types:
-            assert sent in (allowed[0][1], allowed[-1][1]), "neither the old request nor the new one"
+        states = [*states_of(before), *journal.states]
+        assert states_of(session) == states[count : count + 1], f"not the state after {count} new entries"
+        if "compaction" in journal.types and not cut:
+            sent = states_of(session)[0][1]
+            old, new_one = states[journal.acknowledged_before][1], states[-1][1]
+            assert sent in (old, new_one), "neither the old request nor the new one"
+        _check_snapshot(session, folder)
         self.found.torn += torn
-        new = session.entries[len(before.entries) :]
+        self.found.most_damage = max(self.found.most_damage, session.damage.count)
         self.found.folds += sum(isinstance(entry, Compaction) for entry in new)
-        self.found.moments[_moment(types, [state for state, _ in states], shown, ended)] += 1
+        self.found.moments["a power cut" if cut else _moment(journal, count)] += 1
         # It goes on: no lock is left, nothing is lost by it, and what is appended is there for the next one.
-        entries = list(session.entries)
         [notice] = await session.append(NoticeRecord(text="killed, and opened again"))
         session.close()
-        assert Session.open(folder).entries == [*entries, notice]
+        assert list(opened(folder).entries) == [*entries, notice]
 
 
-def _newest(journal: Path) -> tuple[list[str], list[tuple[str, str]], bool] | None:
-    """The newest append the writer spoke of: its entries' types, the states it leads through, and whether it
-    had ended. None where it came to none. What it failed at fails the test."""
-    lines = journal.read_bytes().split(b"\n")[:-1] if journal.exists() else []
+def _check_snapshot(session: Session, folder: Path) -> None:
+    """The snapshot for lists is whole; where it claims to be current, it says what the history says."""
+    snapshot = folder / "meta.json"
+    if snapshot.exists():
+        meta = Meta.model_validate_json(snapshot.read_bytes())
+        now = session.meta()
+        assert meta.size != now.size or session.damage or meta == now
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the writer said it did, up to its end."""
+
+    entries: list[str]
+    """Fingerprints of all it set out to write."""
+    states: list[tuple[str, str]]
+    """The state after each of them."""
+    types: list[str]
+    """What the newest append was of."""
+    acknowledged: int
+    """How many entries were written before the end, whatever became of the newest append."""
+    acknowledged_before: int
+    """How many before the newest append."""
+    synced: int
+    """How many the disk had confirmed."""
+    safe: int
+    """Bytes of the file then; 0 where no append was confirmed."""
+
+
+def _read_journal(path: Path) -> Journal:
+    """What it says; a failure it speaks of fails the test."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     records: list[dict[str, Any]] = [json.loads(line) for line in lines]
     failures = [record["failed"] for record in records if "failed" in record]
     assert not failures, failures
-    begun = [at for at, record in enumerate(records) if "states" in record]
-    if not begun:
-        return None
-    newest = records[begun[-1]]
-    return newest["types"], [(shown, sent) for shown, sent in newest["states"]], len(records) > begun[-1] + 1
+    entries: list[str] = []
+    states: list[tuple[str, str]] = []
+    types: list[str] = []
+    acknowledged = before = synced = safe = 0
+    for record in records:
+        if "types" in record:
+            before, types = len(entries), record["types"]
+            entries += record["entries"]
+            states += [(shown, sent) for shown, sent in record["states"][1:]]
+            continue
+        acknowledged = len(entries)
+        if record["size"] is not None:
+            synced, safe = acknowledged, record["size"]
+    return Journal(entries, states, types, acknowledged, before, synced, safe)
 
 
-def _moment(types: list[str], states: list[str], shown: str, ended: bool) -> str:
-    if ended:
+def _moment(journal: Journal, count: int) -> str:
+    if journal.acknowledged == len(journal.entries):
         return "between appends"
-    what = "a fold" if "compaction" in types else "an undo" if "undo" in types else "something else"
-    how = "old" if shown == states[0] else "new" if shown == states[-1] else "in part"
-    return f"{what}: {how}"
+    what = next((WHAT[kind] for kind in journal.types if kind in WHAT), "something else")
+    old, new = count == journal.acknowledged, count == len(journal.entries)
+    return f"{what}: {'old' if old else 'new' if new else 'in part'}"
+
+
+WHAT = {
+    "compaction": "a fold",
+    "undo": "an undo",
+    "tool_result": "a tool result",
+    "user": "a prompt",
+    "assistant": "an answer",
+}
 
 
 @contextmanager
 def campaign(home: Path, seed: int) -> Iterator[Campaign]:
     """A campaign with its own process that forks the writers."""
     script = Path(__file__).with_name("victim.py")
-    command = [sys.executable, str(script)]
+    command = [sys.executable, "-P", str(script)]  # its neighbours are no modules of its own
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as victim:
         try:
             yield Campaign(home, victim, seed)

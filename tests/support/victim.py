@@ -29,9 +29,10 @@ from foldline.protocol import AssistantMessage, Entry, UserMessage, operations, 
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.killing import JOURNAL, states_of
+from support.killing import JOURNAL, fingerprint, states_of
 
-DONE = {"done": True}
+REFUSED = "The fold was rejected: it is not smaller"
+"""What may become of a fold of little: no failure."""
 PATIENCE = 5.0
 """Seconds to wait for an append to begin."""
 
@@ -40,9 +41,15 @@ class JournalledSession(Session):
     """A session that says in a file beside it what it is about to write, and when it has."""
 
     async def _commit(self, numbered: Sequence[Entry], durable: bool) -> None:
-        self._note({"types": [entry.type for entry in numbered], "states": states_of(self, numbered)})
+        self._note(
+            {
+                "types": [entry.type for entry in numbered],
+                "entries": [fingerprint(entry) for entry in numbered],
+                "states": states_of(self, numbered),
+            }
+        )
         await super()._commit(numbered, durable)
-        self._note(DONE)
+        self._note({"done": True, "size": self.meta().size if durable else None})
 
     def _note(self, record: dict[str, Any]) -> None:
         assert self.path is not None
@@ -52,13 +59,15 @@ class JournalledSession(Session):
 
 async def work(folder: Path, chance: random.Random) -> None:
     """What a person and an agent do with a session, until somebody kills it."""
-    session = JournalledSession.open(folder)
+    session = JournalledSession.open(folder, index_from=0)
     assert isinstance(session, JournalledSession)
     agent = Agent(session, llm=OfflineLLM(pace=0), approvals="all")
     while True:
-        doing = chance.choice([prompt, prompt, fold, fold, apply_a_proposal, undo, pin])
+        doing = chance.choice(
+            [prompt, use_tools, use_tools, fold, fold, apply_a_proposal, undo, pin, interrupt]
+        )
         finished = await doing(agent, chance)
-        if finished is not None and finished.outcome == "failed":
+        if finished is not None and finished.outcome == "failed" and REFUSED not in finished.error:
             session._note({"failed": finished.error})
 
 
@@ -72,6 +81,26 @@ async def prompt(agent: Agent, chance: random.Random) -> Any:
         return await fold(agent, chance)
     text = " ".join(f"Point {chance.randrange(10**6)} of what is to be kept in mind." for _ in range(150))
     return await done(agent, operations.RunAgent(parts=text_parts(text)))
+
+
+async def use_tools(agent: Agent, chance: random.Random) -> Any:
+    """Calls and their results; one is too long for the model, and goes to a file beside the session."""
+    if agent.desk.past_soft_mark:
+        return await fold(agent, chance)
+    name = f"note-{chance.randrange(20)}.txt"
+    orders = [f'create the file {name} with "{chance.random()}", then read {name}', "run `seq 1 9000`"]
+    return await done(agent, operations.RunAgent(parts=text_parts(chance.choice(orders))))
+
+
+async def interrupt(agent: Agent, chance: random.Random) -> Any:
+    """A turn that the user stops somewhere on its way."""
+    if agent.desk.past_soft_mark:
+        return await fold(agent, chance)
+    task = agent.executor.submit(operations.RunAgent(parts=text_parts("run `sleep 0.01`, then list files")))
+    for _ in range(chance.randrange(40)):
+        await asyncio.sleep(0)
+    agent.executor.submit(operations.Interrupt())
+    return await agent.executor.wait_for(task)
 
 
 async def fold(agent: Agent, chance: random.Random) -> Any:
@@ -129,14 +158,12 @@ def killed_after(folder: Path, seed: str, seconds: float, into_append: float | N
     return os.waitpid(writer, 0)[1]
 
 
-_DONE = json.dumps(DONE).encode() + b"\n"
-
-
 def _wait_for_append(journal: Path) -> None:
     """Until one is under way, by the journal; a writer that came to no append is not waited for long."""
     latest = time.monotonic() + PATIENCE
     while time.monotonic() < latest:  # without a pause: the moment is what this is about
-        if journal.exists() and not journal.read_bytes().endswith(_DONE):
+        lines = journal.read_bytes().split(b"\n") if journal.exists() else []
+        if len(lines) > 1 and lines[-2].startswith(b'{"types"'):
             return
 
 

@@ -11,31 +11,32 @@ from foldline.agent.settings import (
     connect_summariser,
     load_settings,
 )
-from foldline.history import Session, data_home, find_session, latest
+from foldline.history import Folder, Session, data_home, find_session, latest, read_header
 from foldline.llm import LLM
 from foldline.protocol import FoldlineError
 
+from .held import claimed
 
-def chosen_session(continues: bool, resume: str | None) -> Session:
+
+def chosen_session(continues: bool, resume: str | None, folder: Path | None = None) -> Session:
     """The session that `-c` or `-r` names, claimed for writing, or a new one for this folder.
 
+    What is resumed works in `folder`; without that, in its own, or in this one, where that was moved here or
+    is gone.
+
     Raises:
-        FoldlineError: there is no such session, it cannot be read, or another process writes to it.
+        FoldlineError: there is no such session, or it cannot be read.
+        Refused: another process writes to it, or it cannot be written.
     """
     if resume:
-        return _claimed(find_session(data_home(), resume))
+        path = find_session(data_home(), resume)
+        return claimed(path, folder or Folder(Path.cwd()).place(read_header(path)).folder)
     if not continues:
         return Session.create(Path.cwd())
-    path = latest(data_home(), Path.cwd())
-    if path is None:
+    last = latest(data_home(), Path.cwd())
+    if last is None:
         raise FoldlineError("There is no session in this folder to continue: start one without -c.")
-    return _claimed(path)
-
-
-def _claimed(path: Path) -> Session:
-    session = Session.open(path)
-    session.claim()
-    return session
+    return claimed(last.path, Path.cwd())
 
 
 def agent_for(
@@ -47,9 +48,11 @@ def agent_for(
     Raises:
         FoldlineError: the model that is to write the summaries needs a server or a key, and there is none.
     """
+    held_in = Path(session.cwd)
+    agent_folder = held_in if held_in.is_dir() else Path.cwd()
 
     def connect(model: str) -> LLM:
-        return connect_llm(load_settings(Path.cwd(), os.environ, {"model": model}), os.environ)
+        return connect_llm(load_settings(agent_folder, os.environ, {"model": model}), os.environ)
 
     return Agent(
         session,
@@ -62,4 +65,5 @@ def agent_for(
         approvals="all" if yes else settings.approvals.mode,
         connect=connect,
         interactive=interactive,
+        dmail=settings.context.dmail,
     )

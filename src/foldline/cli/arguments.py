@@ -73,13 +73,23 @@ def _number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
+def _count(text: str) -> int:
+    number = _number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
+
+
 def _json(parser: argparse.ArgumentParser, what: str = "the result as JSON") -> None:
     parser.add_argument("--json", dest="as_json", action="store_true", help=what)
 
 
 def _source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "source", metavar="FILE|ID", help="a session file or folder, or the id of one of Foldline's sessions"
+        "source",
+        metavar="FILE|ID",
+        help="a session file or folder, the id of one of Foldline's sessions, or AGENT:ID of one that "
+        "`foldline sessions --from AGENT` lists",
     )
     _format(parser)
 
@@ -218,10 +228,98 @@ def _import(parser: argparse.ArgumentParser) -> None:
     _json(parser)
 
 
+EXPORTS = ("openai", "kimi-cli", "pi", "markdown", "html", "foldline")
+"""The names of `formats.writing.WRITTEN`, which would take too long to import for a help text."""
+
+
+def _export(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a session for another agent or for people. What is written shows the next model what this "
+        "session's model sees now, and as much of the history before it as the format can hold."
+    )
+    _source(parser)
+    parser.add_argument("--to", required=True, choices=EXPORTS, metavar="FORMAT", help=", ".join(EXPORTS))
+    parser.add_argument(
+        "--out",
+        metavar="PATH",
+        help="the new file, or the new folder for kimi-cli; without it, a single file goes to stdout",
+    )
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--view", action="store_true", help="only what the model sees now, and no history")
+    extent.add_argument(
+        "--whole", action="store_true", help="every message as it was said, as if nothing was ever folded"
+    )
+    parser.add_argument("--redact", action="store_true", help="replace what looks like a credential")
+    _json(parser, "write to a file, and say what was written as JSON")
+
+
 def _sessions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-a", "--all", dest="everywhere", action="store_true", help="of all folders, not only this one"
     )
+    parser.add_argument("--archived", action="store_true", help="those that were archived instead")
+    parser.add_argument("--limit", type=_count, metavar="N", help="only the N last written ones")
+    parser.add_argument(
+        "--from",
+        dest="agent",
+        metavar="AGENT",
+        help="those of another agent, in its own folders: claude-code, codex, pi, kimi-cli, klaude-code, "
+        "opencode, or all",
+    )
+    _json(parser)
+
+
+def _search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="QUERY",
+        help="words that stand in one entry, in any script; '\"several words\"' as they stand together",
+    )
+    parser.add_argument("--here", action="store_true", help="only in the sessions of this folder")
+    parser.add_argument(
+        "--kind",
+        choices=("user", "assistant", "tool_result"),
+        help="only what you said, what the model said and called, or what tools returned",
+    )
+    parser.add_argument("--limit", type=_count, metavar="N", help="the most sessions to list; 10 by default")
+    _json(parser)
+
+
+def _rename(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="ID", help="the session: its id, or an end of it")
+    parser.add_argument("title", nargs="+", metavar="TITLE", help="what it is called from now on")
+    _json(parser)
+
+
+def _archive(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sources", nargs="+", metavar="ID", help="the sessions: their ids, or ends of them")
+    parser.add_argument("--back", action="store_true", help="list them again")
+    _json(parser)
+
+
+def _delete(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sources", nargs="+", metavar="ID", help="the sessions: their ids, or ends of them")
+    parser.add_argument("-y", "--yes", action="store_true", help="delete them without asking")
+    _json(parser)
+
+
+def _fork(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="ID", help="the session: its id, or an end of it")
+    parser.add_argument(
+        "--at", type=_number, metavar="INDEX", help="the last entry that comes along; all by default"
+    )
+    _json(parser)
+
+
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sources", nargs="*", metavar="FILE|ID", help="sessions; without any, this installation is looked at"
+    )
+    parser.add_argument(
+        "--repair", dest="repairs", action="store_true", help="set it right; what was there is kept beside it"
+    )
+    parser.add_argument("--network", action="store_true", help="also send the model a short request")
     _json(parser)
 
 
@@ -241,7 +339,14 @@ COMMANDS = (
     Command(
         "import", "FILE", "copy another agent's session, to go on with it", "foldline.cli.importing", _import
     ),
+    Command("export", "FILE|ID", "write a session for others to read", "foldline.cli.export", _export),
     Command("sessions", "", "the sessions of this folder", "foldline.cli.sessions", _sessions),
+    Command("search", "QUERY", "in which session something was said", "foldline.cli.search", _search),
+    Command("rename", "ID TITLE", "give a session another title", "foldline.cli.rename", _rename),
+    Command("fork", "ID", "go on from any entry in a new session", "foldline.cli.fork", _fork),
+    Command("archive", "ID…", "leave sessions out of the lists, or back", "foldline.cli.archive", _archive),
+    Command("delete", "ID…", "delete sessions for good, after a question", "foldline.cli.delete", _delete),
+    Command("doctor", "[FILE|ID…]", "check sessions or this installation", "foldline.cli.doctor", _doctor),
     Command("demo", "", "look around in a recorded session with two folds", "foldline.cli.demo", _demo),
     Command("config", "", "the settings in force, and where each was set", "foldline.cli.config", _json),
 )

@@ -1,4 +1,4 @@
-"""A question on the terminal, for what costs money."""
+"""A question on the terminal, for what costs money or cannot be undone."""
 
 import sys
 

@@ -3,16 +3,18 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .arguments import UsageError
 from .themes import chosen_theme, own_themes
 
 if TYPE_CHECKING:
-    from foldline.agent import Agent
+    from collections.abc import Callable
 
-_CHOICES = 20
-"""Sessions offered where `-r` names none."""
+    from foldline.agent import Agent
+    from foldline.history import Session
+
+    from .held import Refused
 
 
 def run(
@@ -29,34 +31,84 @@ def run(
     from foldline.tui.app import FoldlineApp
 
     if resume == "":
-        resume = _choose()
-    root = _folder_of(resume) if resume else Path.cwd()
+        from .choosing import choose
+
+        resume = str(choose())
+    root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
     named = chosen_theme(theme, root)
     first, again = prompt or "", resume
+    before: _Before | None = None
     while True:
         ref, goes_on = again, continues and again is None
 
-        def load(ref: str | None = ref, goes_on: bool = goes_on) -> "Agent":
+        def load(ref: str | None = ref, goes_on: bool = goes_on, root: Path = root) -> "Agent":
             chosen = {"context__window": window, "compaction__strategy": strategy, "theme": theme}
-            return _load(goes_on, ref, model=model, **chosen)
+            return _load(goes_on, ref, root, model=model, **chosen)
 
-        app = FoldlineApp(load, root=root, theme=named, prompt=first, themes_dir=own_themes())
+        attempt = _Attempt(load)
+        app = FoldlineApp(attempt, root=root, theme=named, prompt=first, themes_dir=own_themes())
         app.run()
+        if attempt.refused is not None:
+            from .held import instead
+
+            end = instead(attempt.refused, theme=theme, back=before is not None)
+            if isinstance(end, int) and before is None:
+                return end
+            if before is not None:
+                again, root, continues, before = before.ref, before.root, False, None
+            if not isinstance(end, int):
+                again, root = str(end), attempt.refused.folder
+            continue
         if app.failure is not None:
             return _failed(app.failure)
         if app.resume is None:
             return app.return_code or 0
-        first, again, root = "", app.resume, _folder_of(app.resume)
+        before = _Before(attempt.kept, root)
+        first, again, root = "", app.resume, _folder_of(app.resume, root)
 
 
-def _load(continues: bool, resume: str | None, **chosen: object) -> "Agent":
-    """The agent; `chosen` is what the options set."""
+class _Before(NamedTuple):
+    """The chat that was left for another session, to come back to where that one is refused."""
+
+    ref: str | None
+    """None where nothing was said in it."""
+    root: Path
+
+
+class _Attempt:
+    """Opening a chat, as the screen does in a thread; keeps the refusal, or its session."""
+
+    def __init__(self, load: "Callable[[], Agent]") -> None:
+        self._load = load
+        self.refused: Refused | None = None
+        self._session: Session | None = None
+
+    @property
+    def kept(self) -> str | None:
+        """The event file of the session, where it has one by now."""
+        path = self._session.path if self._session is not None else None
+        return str(path) if path is not None and path.exists() else None
+
+    def __call__(self) -> "Agent":
+        from .held import Refused
+
+        try:
+            agent = self._load()
+        except Refused as refused:
+            self.refused = refused
+            raise
+        self._session = agent.session
+        return agent
+
+
+def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> "Agent":
+    """The agent; what is resumed goes on in `root`. `chosen` is what the options set."""
     from foldline.agent.settings import connect_llm
 
     from .agents import agent_for, chosen_session
     from .windows import settings_here
 
-    session = chosen_session(continues, resume)
+    session = chosen_session(continues, resume, root)
     settings = settings_here(session.cwd, **chosen)
     return agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
 
@@ -68,36 +120,24 @@ def _failed(sentence: str) -> int:
     return 1
 
 
-def _folder_of(ref: str) -> Path:
-    """The working folder of a session; this one, where that is gone."""
-    from foldline.history import data_home, find_session, read_log
-
-    folder = Path(read_log(find_session(data_home(), ref)).header.cwd)
-    return folder if folder.is_dir() else Path.cwd()
-
-
-def _choose() -> str:
-    """Ask which of this folder's sessions to resume; the newest one by default.
+def _folder_of(ref: str, here: Path) -> Path:
+    """The working folder of a session that is resumed from `here`, wherever that is now.
 
     Raises:
-        FoldlineError: there is none.
+        FoldlineError: it is gone, and the user does not want to go on in this one.
     """
-    from foldline.history import data_home, list_sessions
+    from foldline.history import Folder, data_home, find_session, read_header
     from foldline.protocol import FoldlineError
 
-    from .output import harmless, say
+    from .asking import confirmed
+    from .output import note
 
-    infos = [info for info in list_sessions(data_home(), Path.cwd()) if info.readable][:_CHOICES]
-    if not infos:
-        raise FoldlineError("There is no session in this folder to resume: start one without -r.")
-    for number, info in enumerate(infos, start=1):
-        written = info.meta.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-        say(f"{number:>3}  {written}  {harmless(info.meta.title) or '(nothing said yet)'}")
-    while True:
-        try:
-            answer = input("Resume which one? [1] ").strip() or "1"
-        except EOFError:
-            raise FoldlineError("No session was chosen.") from None
-        if answer.isdecimal() and 1 <= int(answer) <= len(infos):
-            return infos[int(answer) - 1].id
-        say(f"Type a number from 1 to {len(infos)}.")
+    header = read_header(find_session(data_home(), ref))
+    place = Folder(here).place(header)
+    if place.tie is None:
+        question = f"{header.cwd}, where this session was held, is gone. Go on with it in {place.folder}?"
+        if not confirmed(question, yes=False, how="y"):
+            raise FoldlineError("The session was not resumed: do so in the folder where its project is now.")
+    elif place.tie != "path":
+        note(f"This session was held in {header.cwd}; it goes on in {place.folder}.")
+    return place.folder

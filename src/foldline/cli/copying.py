@@ -28,13 +28,22 @@ def write_copy(path: Path, header: SessionHeader, entries: Sequence[Entry], fold
     stored = fold.model_copy(update={"index": last + 1, "at": now})
     ours = SessionHeader(id=new_session_id(now), created_at=now, cwd=header.cwd)
     lines = [ours.model_dump_json().encode(), *(dump_entry(entry) for entry in (*entries, stored))]
+    write_new(path, b"".join(line + b"\n" for line in lines))
+    return stored
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A new file that only its owner may read: the whole of it or none.
+
+    Raises:
+        FoldlineError: it exists already, or the disk refused.
+    """
     try:
-        _write_new(path, b"".join(line + b"\n" for line in lines))
+        _write_new(path, data)
     except FileExistsError:
         raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.") from None
     except OSError as error:
         raise FoldlineError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}.") from None
-    return stored
 
 
 def _write_new(path: Path, data: bytes) -> None:
@@ -44,7 +53,7 @@ def _write_new(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             path.unlink()
         raise

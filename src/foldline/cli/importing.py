@@ -1,12 +1,14 @@
-"""`foldline import`: another agent's session, copied into one of ours that can be continued."""
+"""`foldline import`: another agent's session, or ours as one file, copied into one that can be continued."""
 
 from pathlib import Path
 
-from foldline.history import short_id
+from foldline.formats.bundle_members import BUNDLED, unpack
+from foldline.history import EVENTS, Session, short_id
+from foldline.history.sharing import share_files
 
 from .loop import run_async
 from .output import note, say, say_json
-from .sources import read_source
+from .sources import Source, read_source
 
 
 def run(source: str, as_json: bool, format_name: str | None) -> int:
@@ -14,6 +16,7 @@ def run(source: str, as_json: bool, format_name: str | None) -> int:
     folder = _folder(found.header.cwd)
     copy = run_async(found.session().copy(cwd=folder))
     try:
+        _bring_along(found, copy)
         copy.save_meta()
     finally:
         copy.close()
@@ -29,6 +32,18 @@ def run(source: str, as_json: bool, format_name: str | None) -> int:
         note(f"{was}: the session belongs to {folder} now.")
     note(f"`foldline -r {short_id(copy.id)}` in {folder} goes on with it. {source} stays as it is.")
     return 0
+
+
+def _bring_along(found: Source, copy: Session) -> None:
+    """The whole outputs and kept contents that lie beside the session, or are packed with it."""
+    assert copy.path is not None
+    folder = copy.path.parent
+    if found.ours and found.path.name == EVENTS:
+        share_files(found.path.parent, folder)
+    elif found.format == BUNDLED:
+        damaged = unpack(found.path, folder)
+        if damaged:
+            note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
 
 
 def _folder(recorded: str) -> Path:

@@ -93,7 +93,7 @@ def say_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]]) -
     for place, column in enumerate(columns):
         if column.grows:
             widest = max([cells(column.title), *(cells(line[place].text) for line in lines)])
-            widths[place] = min(widest, max(16, _width() - taken - 2))
+            widths[place] = min(widest, max(16, width() - taken - 2))
     _say_row(columns, widths, [Cell(column.title, "muted") for column in columns])
     for line in lines:
         _say_row(columns, widths, line)
@@ -136,5 +136,6 @@ def cells(text: str) -> int:
     )
 
 
-def _width() -> int:
+def width() -> int:
+    """Columns of the terminal; of a table where there is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH

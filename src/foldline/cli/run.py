@@ -12,6 +12,7 @@ from foldline.tui.numbers import tokens
 
 from .agents import agent_for, chosen_session
 from .arguments import UsageError
+from .held import Refused, claimed, instead
 from .loop import run_async
 from .output import note, say, say_json
 from .windows import settings_here
@@ -33,7 +34,17 @@ def run(
     settings = settings_here(
         model=model, context__window=window, compaction__strategy=strategy, offline__pace=0
     )
-    session = chosen_session(continues, None)
+    try:
+        session = chosen_session(continues, None)
+    except Refused as refused:
+        if as_json or prompt == "-":
+            raise  # for a program: it is not asked
+        end = instead(refused)
+        if isinstance(end, int):
+            return end
+        session = claimed(end, refused.folder)
+    if session.moved_from:
+        note(f"the session {session.id} was held in {session.moved_from}; it goes on in {session.cwd}.")
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
     answer = run_async(_answer(session, settings, text, yes=yes, as_json=as_json))

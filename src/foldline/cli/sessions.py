@@ -1,36 +1,47 @@
 """`foldline sessions`: the sessions of this folder, or all of them."""
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from foldline.history import SessionInfo, data_home, list_sessions, short_id
-from foldline.tui.numbers import tokens
+from foldline.history import SessionInfo, data_home, list_sessions, utc_now
 
-from .output import Cell, Column, note, say_json, say_table
-
-_FOLDER_CELLS = 36
+from .output import note, say_json, say_table, width
+from .session_rows import session_table
 
 
-def run(everywhere: bool, as_json: bool) -> int:
-    infos = list_sessions(data_home(), None if everywhere else Path.cwd())
+def run(everywhere: bool, archived: bool, limit: int | None, agent: str | None, as_json: bool) -> int:
+    if agent is not None:
+        from . import foreign_sessions
+
+        return foreign_sessions.run(agent, everywhere, archived, limit, as_json)
+    infos = list_sessions(data_home(), None if everywhere else Path.cwd(), archived=archived)
+    shown = infos[:limit]
     if as_json:
-        say_json([_json(info) for info in infos])
+        say_json([_json(info) for info in shown])
         return 0
     if not infos:
-        where = "" if everywhere else " in this folder; `foldline sessions --all` lists those of all folders"
-        note(f"There are no sessions{where}.")
+        what = "archived sessions" if archived else "sessions"
+        option = " --archived" if archived else ""
+        there = f" in this folder; `foldline sessions{option} --all` lists those of all folders"
+        note(f"There are no {what}{'' if everywhere else there}.")
         return 0
-    columns = [
-        Column("id"),
-        Column("last written"),
-        Column("entries", right=True),
-        Column("tokens", right=True),
-        Column("model", most=24),
-        *([Column("folder")] if everywhere else []),
-        Column("title", grows=True),
-    ]
-    say_table(columns, [_row(info, everywhere) for info in infos])
+    say_table(*session_table(shown, width(), utc_now().astimezone(), folders=everywhere))
+    for sentence in _about_moved(shown):
+        note(sentence)
+    if older := len(infos) - len(shown):
+        note(f"{older} older {'one was' if older == 1 else 'ones were'} left out (--limit).")
     return 0
+
+
+def _about_moved(infos: Sequence[SessionInfo]) -> list[str]:
+    """Why sessions are listed that were not held at this path, folder by folder."""
+    places = dict.fromkeys((info.moved_from, info.tie) for info in infos if info.moved_from)
+    return [
+        f"This folder was {place} before: its sessions are listed, too."
+        if tie == "identity"
+        else f"{place} is gone, and this folder has its name: its sessions are listed, but it may be another."
+        for place, tie in places
+    ]
 
 
 def _json(info: SessionInfo) -> dict[str, object]:
@@ -45,27 +56,11 @@ def _json(info: SessionInfo) -> dict[str, object]:
         "model": meta.model,
         "path": str(info.path),
         "note": meta.note,
+        "first_prompt": meta.first_prompt,
+        "last_prompt": meta.last_prompt,
+        "size": meta.size,
+        "created_at": meta.created_at.isoformat(),
+        "archived": info.archived,
+        "tie": info.tie,
+        "moved_from": info.moved_from,
     }
-
-
-def _row(info: SessionInfo, everywhere: bool) -> list[Cell | str]:
-    meta = info.meta
-    written = meta.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    folder = [_tail(_home_apart(meta.cwd))] if everywhere else []
-    note = meta.note.replace(str(info.path), "its file")
-    title = Cell(note, "alert") if note else Cell(meta.title or "(nothing said yet)")
-    size = tokens(meta.tokens) if meta.tokens else ""
-    return [short_id(info.id), Cell(written, "muted"), str(meta.entries), size, meta.model, *folder, title]
-
-
-def _home_apart(path: str) -> str:
-    home = os.path.expanduser("~")  # noqa: PTH111 - a prefix of text, not a path
-    inside = path == home or path.startswith(home + os.sep)
-    return "~" + path[len(home) :] if inside and len(home) > 1 else path
-
-
-def _tail(path: str) -> str:
-    """A path, cut on its left at a folder's name: its end says most."""
-    while len(path) > _FOLDER_CELLS and os.sep in path.removeprefix("…" + os.sep):
-        path = "…" + os.sep + path.removeprefix("…" + os.sep).split(os.sep, 1)[1]
-    return path

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from foldline.context.projection import Projection, project
 from foldline.formats import read_foreign
-from foldline.history import EVENTS, Damage, Session, data_home, events_file, find_session
+from foldline.formats.found import find_found
+from foldline.formats.places import AGENTS
+from foldline.history import EVENTS, Damage, Session, data_home, events_file, find_session, typed_path
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
 from .output import note
@@ -44,7 +46,7 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
     Raises:
         FoldlineError: there is none, more than one answers to that, or it cannot be read.
     """
-    path = _path_of(ref)
+    path = path_of(ref)
     found = read_foreign(path, format_name)
     for sentence in found.notes:
         note(f"{ref}: {sentence}")
@@ -53,10 +55,17 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
     return Source(name, file, found.format, found.header, found.entries, found.damage)
 
 
-def _path_of(ref: str) -> Path:
-    path = Path(ref).expanduser()
+def path_of(ref: str) -> Path:
+    """Where the session that `FILE|ID` names lies: a file, or a folder of ours.
+
+    Raises:
+        FoldlineError: there is none, or more than one answers to that.
+    """
+    path = typed_path(ref)
     if ref and os.path.lexists(path):
         return path
+    if ref.partition(":")[0] in AGENTS:
+        return find_found(ref)
     if not ref or os.sep in ref or path.suffix:
         raise FoldlineError(f"There is no file {ref!r}.")
     return find_session(data_home(), ref)

@@ -12,6 +12,7 @@ from foldline.history import Damage
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
 from .base import ForeignSession, JsonLine, JsonObject, as_text, json_lines
+from .beside import Neighbours
 from .kimi_code import read_code_wire
 from .kimi_context import Generation, read_context, rotations
 from .kimi_wire import read_wire
@@ -81,9 +82,17 @@ def _is_sub_agent(path: Path) -> bool:
     return "subagents" in path.parts or name.endswith(("_sub", "_read"))
 
 
+def session_id_of(path: Path) -> str:
+    """A session is called as its folder; files outside of such a folder have names of their own."""
+    if path.parts[-3:-1] == ("agents", "main"):
+        return path.parents[2].name
+    return path.parent.name if path.stem in ("context", "wire") and path.parent.name else path.stem
+
+
 def _session(path: Path, noted: Noted, damage: Damage) -> ForeignSession:
-    name = path.parent.name if path.stem in ("context", "wire") and path.parent.name else path.stem
+    name = session_id_of(path)
     created = next((entry.at for entry in noted.entries if entry.at), datetime.fromtimestamp(0, UTC))
-    header = SessionHeader(id=name, created_at=created, cwd=noted.cwd)
+    cwd = noted.cwd or Neighbours().of("kimi-cli", path, name).cwd
+    header = SessionHeader(id=name, created_at=created, cwd=cwd)
     notes = ([f"{damage}."] if damage else []) + list(noted.notes)
     return ForeignSession("kimi-cli", header, list[Entry](noted.entries), damage, tuple(notes))

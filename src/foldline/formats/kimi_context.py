@@ -34,9 +34,11 @@ from .foreign_view import ForeignView, Moment
 from .kimi_tools import Calls, tool_result
 from .noted import Noted, left_out_note
 
-_SUMMARY = "<system>Previous context has been compacted"
+SUMMARY = "<system>Previous context has been compacted"
+"""How the message starts that holds the summary of a fold."""
 _DMAIL = "<system>You just got a D-Mail"
-_MACHINE = ("<system>", "<system-reminder>", "<notification", "<task-notification")
+MACHINE = ("<system>", "<system-reminder>", "<notification", "<task-notification")
+"""How messages in the role user start that the program wrote."""
 _MEDIA_FOLLOWS = "Non-text parts are sent as a user message below."
 """How the result of a tool ended, in older files, whose image came as a user message."""
 
@@ -134,7 +136,7 @@ class _Reader:
         records = [line.record for line in generation.lines]
         before, self._rows = self._rows, []
         summary = next((place for place, record in enumerate(records) if _is_message(record)), None)
-        if summary is not None and _opens_with(records[summary], _SUMMARY):
+        if summary is not None and _opens_with(records[summary], SUMMARY):
             same_fold = any(row.record == records[summary] for row in before)
             if not same_fold:
                 return self._fold(generation, summary, before)
@@ -213,7 +215,7 @@ class _Reader:
             case "_usage":
                 self._count(as_count(record.get("token_count")))
                 return None
-            case "assistant" | "user" if _opens_with(record, _SUMMARY):
+            case "assistant" | "user" if _opens_with(record, SUMMARY):
                 self._estimated = True
                 parts = self._parts(record.get("content"))
                 return self._view.folded(row.index, parts, (), ahead=self._view.messages, strategy="kimi-cli")
@@ -237,7 +239,7 @@ class _Reader:
         parts = self._parts(record.get("content"))
         if any(isinstance(part, ImagePart) for part in parts) and self._media_follows():
             return UserMessage(parts=parts, origin="machine")
-        if not _opens_with(record, _MACHINE):
+        if not _opens_with(record, MACHINE):
             return UserMessage(parts=parts, origin="machine" if self.by_agent else "typed")
         if any(isinstance(part, ImagePart) for part in parts):
             return UserMessage(parts=parts, origin="machine")

@@ -9,9 +9,12 @@ from .base import ForeignSession
 from .detect import Unreadable, detect
 from .known import FOREIGN, FORMATS
 
+_ZIP = b"PK\x03\x04"
+"""Begins a zip file: of all files that are read, only our sessions as one file are any."""
+
 
 def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
-    """The session in a file, or in a session folder of ours. Only reads.
+    """The session in a file, or in a session folder of ours, or in one of ours as one file. Only reads.
 
     `format` is one of `FORMATS` and overrides detection.
 
@@ -22,6 +25,10 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     if format is not None and format not in FORMATS:
         raise FoldlineError(f"There is no format {format!r}: Foldline reads {_known()}.")
     data = _read(path)
+    if data.startswith(_ZIP) and format in (None, "foldline"):
+        from .bundle_members import read_bundled
+
+        return read_bundled(data, path)
     name = format or detect(data)
     if isinstance(name, Unreadable):
         raise FoldlineError(f"{path} {name.what}: Foldline reads {_known()}.")

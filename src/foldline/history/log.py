@@ -1,22 +1,21 @@
 """The event file of a session: read whatever is whole in it, append without ever tearing what is there."""
 
+import io
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry, parse_entry
+from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry
 
+from .lines import LineReader, Place, Progress
 from .lock import WriterLock
 from .paths import EVENTS
 
 FORMAT_VERSION = 1
-_INDEX_OF_TORN = re.compile(rb'\{"type":"[^"]*","index":(\d{1,12})[,}]')
-"""The index at the start of a record as `dump_entry` writes it: readable although the rest is torn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,12 @@ class LoadedLog:
 
 
 class WriteFailed(FoldlineError):
-    """An append did not reach the disk. `written` is how many of its entries did, whole."""
+    """An append did not reach the disk. `written` is how many of its entries did, whole; `places` where."""
 
-    def __init__(self, sentence: str, written: int) -> None:
+    def __init__(self, sentence: str, written: int, places: Sequence[Place] = ()) -> None:
         super().__init__(sentence)
         self.written = written
+        self.places = places
 
 
 def is_our_header(line: bytes) -> bool:
@@ -90,56 +90,42 @@ def read_log(path: Path) -> LoadedLog:
     """
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
-        raise FoldlineError(f"There is no session file {path}.") from None
     except OSError as error:
-        raise FoldlineError(f"The session file {path} cannot be read: {_why(error)}.") from None
+        raise cannot_be_read(path, error) from None
     return parse_log(data, path)
+
+
+def cannot_be_read(path: Path, error: OSError) -> FoldlineError:
+    """The sentence for an event file that the system does not give us."""
+    if isinstance(error, FileNotFoundError):
+        return FoldlineError(f"There is no session file {path}.")
+    return FoldlineError(f"The session file {path} cannot be read: {_why(error)}.")
 
 
 def parse_log(data: bytes, path: Path) -> LoadedLog:
     """`read_log` for bytes already read; `path` is for the sentences."""
-    first, *lines = data.split(b"\n")
-    header = _header(first, path)
-    entries: list[Entry] = []
-    damaged: list[int] = []
-    last = taken = -1
-    for number, line in enumerate(lines, start=2):
-        record = line.strip(b"\0 \t\r")
-        if not record and b"\0" not in line:
-            continue
-        if len(record) < len(line.strip(b" \t\r")):
-            damaged.append(number)
-        entry = _entry(record) if record else None
-        if entry is not None and entry.index > last:
-            entries.append(entry)
-            last = entry.index
-            taken = max(taken, last)
-            continue
-        if not damaged or damaged[-1] != number:
-            damaged.append(number)
-        if entry is None and record:
-            # A record was begun here. Its index is never used again, though the record is lost.
-            begun = _INDEX_OF_TORN.match(record)
-            taken = max(taken, int(begun[1]) if begun else last + 1)
+    lines = io.BytesIO(data)
+    first = lines.readline()
+    header = parse_header(first.rstrip(b"\n"), path)
+    reader = LineReader(Progress(upto=len(first), lines=1))
+    entries = [found.entry for line in lines if (found := reader.take(line)) is not None]
+    read = reader.progress
     return LoadedLog(
         header=header,
         entries=entries,
-        damage=Damage(tuple(damaged)),
-        last_index=taken,
+        damage=Damage(read.damaged),
+        last_index=read.taken,
         size=len(data),
         torn=not data.endswith(b"\n"),
     )
 
 
-def _entry(record: bytes) -> Entry | None:
-    try:
-        return parse_entry(record)
-    except (ValueError, RecursionError):
-        return None
+def parse_header(line: bytes, path: Path) -> SessionHeader:
+    """The header of the event file at `path`, given its first line without the line end.
 
-
-def _header(line: bytes, path: Path) -> SessionHeader:
+    Raises:
+        FoldlineError: it is not one of ours, or of a newer version.
+    """
     try:
         header = SessionHeader.model_validate_json(line)
     except ValidationError:
@@ -160,16 +146,24 @@ class Log:
     overwritten, and no handle is held between turns. The lock is held from the first append on.
     """
 
-    def __init__(self, path: Path, header: SessionHeader, *, loaded: LoadedLog | None = None) -> None:
+    def __init__(
+        self, path: Path, header: SessionHeader, *, read: Progress | None = None, torn: bool = False
+    ) -> None:
+        """`read` is what the file holds, all of it; `torn` whether its last line has no line end."""
         self.path = path
         self.header = header
         self.lock = WriterLock(path.parent)
-        self.last_index = loaded.last_index if loaded else -1
+        self.last_index = read.taken if read else -1
         """The highest index that is taken on disk."""
-        self._size = loaded.size if loaded else 0
-        self._torn = loaded.torn if loaded else False
+        self._size = read.upto if read else 0
+        self._torn = torn
+        self._read = read or Progress(upto=0, lines=0)
+        self._known = True
+        """Whether what a reader would find in the file is known: not after a write that failed."""
         self._created = False
         """Whether we made the file, so that a first line that did not fit may be taken away again."""
+        self._file: tuple[int, int] | None = None
+        """Which file we write to: another one in its place, of the same size even, is not ours."""
 
     @property
     def size(self) -> int:
@@ -180,26 +174,43 @@ class Log:
     def exists(self) -> bool:
         return self._size > 0
 
+    @property
+    def settled(self) -> Progress | None:
+        """What reading the whole file would come to; None where that is not known, or its end is torn."""
+        return self._read if self._known and not self._torn and self.exists else None
+
     def claim(self) -> None:
         """Become the one writer of this session; does nothing where we are.
 
         Raises:
-            FoldlineError: another process is; the sentence says which.
+            FoldlineError: another process is, the sentence says which; or it has written since we read.
+            WriteFailed: the disk does not let us.
         """
+        ours = self.lock.held
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.exists:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.lock.acquire()
+            if self.exists and not ours:  # said now, not at the first prompt
+                os.close(self._opener(str(self.path), os.O_WRONLY | os.O_APPEND))
+        except ChangedOnDisk:
+            self.close()
+            raise
         except OSError as error:
+            if not ours:
+                self.close()
             raise WriteFailed(
-                f"The session cannot be written to {self.path.parent}: {_why(error)}.", 0
+                f"The session cannot be written ({_why(error)}): its place is {self.path.parent}. "
+                "FOLDLINE_HOME names another one for new sessions.",
+                0,
             ) from None
 
     def close(self) -> None:
         """Let another process write. A later append claims the session again."""
         self.lock.release()
 
-    async def append(self, entries: Sequence[Entry], durable: bool = False) -> None:
-        """Write these entries as whole lines, in one piece. `durable` waits until the disk has them.
+    async def append(self, entries: Sequence[Entry], durable: bool = False) -> list[Place]:
+        """Write these entries as whole lines, in one piece; where they are. `durable` waits for the disk.
 
         Raises:
             WriteFailed: the disk refused; says which entry is the last one there, and why.
@@ -219,15 +230,27 @@ class Log:
         if self._created and not self.exists and written < len(before[0]):
             self._forget_torn_header()
             written = 0
+        places = list(_places(lines, self._size + sum(len(line) + 1 for line in before)))
         self._size += written
         if written:
             self._torn = data[written - 1 : written] != b"\n"
         if error is None:
             self.last_index = max([self.last_index, *(entry.index for entry in entries)])
-            return
+            self._note(entries, len(lines) + (not self._read.lines))
+            return places
+        self._known = False
         whole, begun = _reached(lines, written - sum(len(line) + 1 for line in before))
         self.last_index = max([self.last_index, *(entry.index for entry in entries[:begun])])
-        raise WriteFailed(self._sentence(entries, whole, written == len(data), error), whole)
+        sentence = self._sentence(entries, whole, written == len(data), error)
+        raise WriteFailed(sentence, whole, places[:whole])
+
+    def _note(self, entries: Sequence[Entry], lines: int) -> None:
+        """So many lines more are in the file, all of them whole."""
+        read = self._read
+        last = entries[-1].index if entries else read.last
+        self._read = replace(
+            read, upto=self._size, lines=read.lines + lines, last=last, taken=self.last_index
+        )
 
     async def _write(self, data: bytes, durable: bool) -> tuple[int, OSError | None]:
         """Write all of `data`; how many bytes got there, and what stopped the rest."""
@@ -253,11 +276,14 @@ class Log:
         if not self.exists:
             descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
             self._created = True
+            self._file = _identity(descriptor)
             return descriptor
         descriptor = os.open(path, flags & ~os.O_CREAT)
-        if os.fstat(descriptor).st_size != self._size:
+        found = _identity(descriptor)
+        if os.fstat(descriptor).st_size != self._size or self._file not in (None, found):
             os.close(descriptor)
             raise ChangedOnDisk(self.path)
+        self._file = found
         return descriptor
 
     def _forget_torn_header(self) -> None:
@@ -284,6 +310,11 @@ class ChangedOnDisk(FoldlineError):
         )
 
 
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
 def dump_header(header: SessionHeader) -> bytes:
     return header.model_dump_json().encode()
 
@@ -298,6 +329,12 @@ def _reached(lines: Sequence[bytes], written: int) -> tuple[int, int]:
             whole += 1
         written -= len(line) + 1
     return whole, begun
+
+
+def _places(lines: Iterable[bytes], offset: int) -> Iterator[Place]:
+    for line in lines:
+        yield Place(offset, len(line))
+        offset += len(line) + 1
 
 
 def _why(error: OSError) -> str:

@@ -2,7 +2,9 @@
 
 import unicodedata
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
+
+from pydantic import AwareDatetime
 
 from foldline.protocol import (
     AssistantMessage,
@@ -18,6 +20,8 @@ from foldline.protocol import (
 from foldline.protocol.base import Record
 
 TITLE_CELLS = 60
+_LOOKED_AT = 4096
+"""Characters of a prompt among which its first line is looked for: a pasted file may be one of megabytes."""
 
 
 class Meta(Record):
@@ -35,8 +39,9 @@ class Meta(Record):
     """Size of the context, as a model last reported it or a fold left it; 0 where neither is known."""
     size: int = 0
     """Bytes of the event file this describes: any other size there makes this stale."""
-    created_at: datetime
-    updated_at: datetime
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+    """When something was last said or done in it. Only giving it a title does not count."""
     note: str = ""
     """What is wrong with the file, as a sentence; empty where nothing is."""
 
@@ -46,19 +51,27 @@ class Describer:
 
     def __init__(self, header: SessionHeader) -> None:
         self._header = header
-        self._title = self._model = ""
-        self._first: UserMessage | None = None
-        self._last: UserMessage | None = None
+        self._title = self._model = self._first = self._last = ""
         self._entries = self._tokens = 0
         self._updated = header.created_at
 
+    @classmethod
+    def after(cls, header: SessionHeader, meta: Meta) -> "Describer":
+        """One that goes on where this description ended, so that only what came since need be read."""
+        made = cls(header)
+        made._title = "" if meta.title == meta.first_prompt else meta.title
+        made._first, made._last, made._model = meta.first_prompt, meta.last_prompt, meta.model
+        made._entries, made._tokens, made._updated = meta.entries, meta.tokens, meta.updated_at
+        return made
+
     def add(self, entry: Entry) -> None:
         self._entries += not isinstance(entry, Unknown)
-        self._updated = entry.at or self._updated
+        if not isinstance(entry, Title):  # an old session that is given a name is still an old one
+            self._updated = entry.at or self._updated
         match entry:
             case UserMessage(origin="typed") if entry.text.strip():
-                self._last = entry
-                self._first = self._first or entry
+                self._last = prompt_line(entry) or self._last
+                self._first = self._first or self._last
             case AssistantMessage():
                 self._model = entry.model or self._model
                 if entry.usage is not None and entry.usage.total:
@@ -76,34 +89,44 @@ class Describer:
 
     def meta(self, size: int = 0, note: str = "") -> Meta:
         """What a list shows now, for an event file of `size` bytes."""
-        first = prompt_line(self._first)
+        created = _aware(self._header.created_at)
         return Meta(
             id=self._header.id,
             cwd=self._header.cwd,
-            title=self._title or first,
-            first_prompt=first,
-            last_prompt=prompt_line(self._last),
+            title=self._title or self._first,
+            first_prompt=self._first,
+            last_prompt=self._last,
             model=self._model,
             entries=self._entries,
             tokens=self._tokens,
             size=size,
-            created_at=self._header.created_at,
-            updated_at=self._updated,
+            created_at=created,
+            updated_at=max(created, _aware(self._updated)),  # a fork is newer than what it began with
             note=note,
         )
 
 
+def _aware(moment: datetime) -> datetime:
+    """Records of other programs may not say their time zone: then it is read as UTC."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def describe(header: SessionHeader, entries: Iterable[Entry], size: int = 0, note: str = "") -> Meta:
     """What a list shows of this history."""
+    return describer_of(header, entries).meta(size, note)
+
+
+def describer_of(header: SessionHeader, entries: Iterable[Entry]) -> Describer:
+    """A describer that has seen these entries."""
     describer = Describer(header)
     for entry in entries:
         describer.add(entry)
-    return describer.meta(size, note)
+    return describer
 
 
-def prompt_line(message: UserMessage | None) -> str:
+def prompt_line(message: UserMessage) -> str:
     """The first line of a prompt, as titles and lists show it."""
-    for line in message.text.splitlines() if message else ():
+    for line in message.text.lstrip()[:_LOOKED_AT].splitlines():
         if shown := clip_cells(line, TITLE_CELLS):
             return shown
     return ""

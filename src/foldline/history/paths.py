@@ -9,6 +9,7 @@ from pathlib import Path
 
 EVENTS = "events.jsonl"
 META = "meta.json"
+INDEX = "index.jsonl"
 LOCK = "lock"
 HOLDER = "holder.json"
 
@@ -29,6 +30,16 @@ def data_home() -> Path:
 
 def sessions_dir(home: Path) -> Path:
     return home / "sessions"
+
+
+def archive_dir(home: Path) -> Path:
+    """Where sessions lie that lists leave out unless asked, laid out as those in `sessions_dir`."""
+    return home / "archive"
+
+
+def typed_path(text: str) -> Path:
+    """A path as people type it: `~` is the home folder; `~name` of nobody here is a file of that name."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - `Path.expanduser` raises for nobody
 
 
 def real_path(folder: Path | str) -> str:

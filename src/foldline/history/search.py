@@ -82,7 +82,7 @@ class SearchIndex:
                 for index in self._candidates(asked)
                 if not stopped() and self._is(index, kind) and asked.matches(self._texts[index])
             ]
-            scores = _scores(matching)
+            scores = fused_scores(matching)
             best_first = sorted(
                 matching,
                 key=lambda index: (index in seen, asked.whole not in self._texts[index], -scores[index]),
@@ -142,8 +142,8 @@ class SearchIndex:
         return [(term, sum(term in text for text in texts)) for term in terms[:_TERMS_APART] if not stopped()]
 
 
-def _scores(by_relevance: Sequence[int]) -> dict[int, float]:
-    """A score for each index from its rank by relevance and its rank by age.
+def fused_scores(by_relevance: Sequence[int]) -> dict[int, float]:
+    """A score for each index from its rank by relevance and its rank by age: higher is newer.
 
     Reciprocal rank fusion, with the 60 of its authors (Cormack, Clarke, Büttcher 2009): ranks need no
     common scale.

@@ -1,18 +1,28 @@
 """A session: a history, its projection, and the file that is the truth of both."""
 
-import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foldline.context.history_entries import Entries, HeldEntries
 from foldline.context.projection import Projection
 from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader
 
-from .log import NO_DAMAGE, Damage, Log, WriteFailed, read_log
-from .meta import Describer, Meta
-from .paths import EVENTS, META, data_home, events_file, new_session_id, real_path, session_dir
+from .folders import FOLDER, FolderMark, mark_of, recorded_mark
+from .index import LEAST, Index
+from .lines import Place, Progress
+from .log import NO_DAMAGE, Damage, Log, WriteFailed
+from .many_objects import uncollected
+from .meta import Describer, Meta, describer_of
+from .opening import open_file
+from .parent import PARENT, Parent
+from .paths import EVENTS, data_home, events_file, new_session_id, real_path, session_dir
+from .records import Records
+from .sharing import share_files
+from .snapshot import save_snapshot
+from .stored import StoredEntries
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,54 +45,97 @@ class Session:
     def __init__(
         self,
         header: SessionHeader,
-        entries: Sequence[Entry] = (),
+        entries: Iterable[Entry] = (),
         *,
         log: Log | None = None,
+        describer: Describer | None = None,
+        index: Index | None = None,
         damage: Damage = NO_DAMAGE,
         now: Clock = utc_now,
         read_only: str = "",
+        cwd: Path | str | None = None,
     ) -> None:
+        """`describer` knows these entries already; `index` is what the file is opened with the next time."""
         self.header = header
+        self.cwd = header.cwd if cwd is None else real_path(cwd)
+        """The working folder: where its tools work. Not where the header says after the folder was moved."""
         self.damage = damage
         """What the file held that could not be read."""
         self.on_append: list[Callable[[Entry], None]] = []
         """Called with each entry once it is on disk and in the projection, in order."""
         self.read_only = read_only
         """Why nothing can be appended, as a sentence; empty where it can."""
-        self.projection = Projection()
+        self.projection = Projection(entries if isinstance(entries, Entries) else HeldEntries(entries))
         self._log = log
+        self._index = index
         self._now = now
-        self._describer = Describer(header)
-        self._last_index = NEW
+        self._describer = describer or describer_of(header, self.entries)
         self._appending: asyncio.Lock | None = None
-        for entry in entries:
-            self._take(entry)
 
     # --- where sessions come from ------------------------------------------------------------------
 
     @classmethod
     def create(
-        cls, cwd: Path | str, *, home: Path | None = None, now: Clock = utc_now, session_id: str | None = None
+        cls,
+        cwd: Path | str,
+        *,
+        home: Path | None = None,
+        now: Clock = utc_now,
+        session_id: str | None = None,
+        parent: Parent | None = None,
+        mark: FolderMark | None = None,
     ) -> "Session":
-        """A new session for this working folder. Nothing is on disk before its first entry."""
+        """A new session for this working folder. Nothing is on disk before its first entry.
+
+        `mark` is what is known of the folder from when it was there.
+        """
         created = now()
+        now_there = mark_of(real_path(cwd))
+        known = {FOLDER: (now_there if now_there.id or mark is None else mark).model_dump()}
+        if parent is not None:
+            known[PARENT] = parent.model_dump()
         header = SessionHeader(
-            id=session_id or new_session_id(created), created_at=created, cwd=real_path(cwd)
+            id=session_id or new_session_id(created), created_at=created, cwd=real_path(cwd), **known
         )
-        folder = session_dir(home or data_home(), cwd, header.id)
-        return cls(header, log=Log(folder / EVENTS, header), now=now)
+        events = session_dir(home or data_home(), cwd, header.id) / EVENTS
+        return cls(
+            header,
+            StoredEntries(Records(events)),
+            log=Log(events, header),
+            index=Index(events),
+            now=now,
+        )
 
     @classmethod
-    def open(cls, path: Path | str, *, now: Clock = utc_now) -> "Session":
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        cwd: Path | str | None = None,
+        now: Clock = utc_now,
+        index_from: int = LEAST,
+    ) -> "Session":
         """The session in this folder or event file. Only reads; the first append claims it for writing.
+
+        Entries are parsed when somebody looks at them. A file of `index_from` bytes gets an index beside it.
+
+        It works in `cwd`, where its own folder has moved there; the header stays as it is.
 
         Raises:
             FoldlineError: there is none, or it is not one of ours.
         """
-        events = events_file(Path(path))
-        loaded = read_log(events)
-        log = Log(events, loaded.header, loaded=loaded)
-        return cls(loaded.header, loaded.entries, log=log, damage=loaded.damage, now=now)
+        with uncollected():
+            opened = open_file(events_file(Path(path)), index_from=index_from)
+            return cls(
+                opened.header,
+                opened.entries,
+                log=opened.log,
+                describer=opened.describer,
+                index=opened.index,
+                damage=opened.damage,
+                now=now,
+                cwd=cwd,
+            )
 
     @classmethod
     def from_entries(
@@ -99,13 +152,35 @@ class Session:
         cwd: Path | str | None = None,
         now: Clock = utc_now,
         session_id: str | None = None,
+        until: int | None = None,
     ) -> "Session":
-        """A new session with the same entries, indices included: a fork, or an import. The original stays."""
-        copy = Session.create(
-            self.header.cwd if cwd is None else cwd, home=home, now=now, session_id=session_id
-        )
-        await copy._commit(self.entries, durable=True)
+        """A new session with the same entries, indices included: a fork, or an import. The original stays.
+
+        With `until`, only those up to and including this index. Kept file contents and outputs come along.
+
+        Raises:
+            FoldlineError: there is no entry up to `until`, or none as late; or the disk refused.
+        """
+        entries = self.entries if until is None else self._until(until)
+        parent = Parent(id=self.id, index=entries[-1].index if entries else NEW)
+        folder = self.cwd if cwd is None else cwd
+        mark = recorded_mark(self.header) if str(folder) == self.header.cwd else None
+        copy = Session.create(folder, home=home, now=now, session_id=session_id, parent=parent, mark=mark)
+        if self.path is not None and copy.path is not None:
+            try:
+                share_files(self.path.parent, copy.path.parent)
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                raise FoldlineError(f"The session {self.id} cannot be copied: {why}.") from None
+        await copy._commit(entries, durable=True)
         return copy
+
+    def _until(self, index: int) -> Sequence[Entry]:
+        first, last = (self.entries[0].index, self.entries[-1].index) if self.entries else (0, NEW)
+        if not first <= index <= last:
+            there = f"has entries {first} to {last}" if self.entries else "is empty"
+            raise FoldlineError(f"The session {self.id} {there}: it cannot be forked at {index}.")
+        return self.entries[: bisect_right(self.entries, index, key=lambda entry: entry.index)]
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -114,11 +189,12 @@ class Session:
         return self.header.id
 
     @property
-    def cwd(self) -> str:
-        return self.header.cwd
+    def moved_from(self) -> str:
+        """The folder it was held in, where it works in another one now; else empty."""
+        return self.header.cwd if self.header.cwd != self.cwd else ""
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> Entries:
         """All entries in index order. For reading: only `append` adds to it."""
         return self.projection.entries
 
@@ -130,7 +206,7 @@ class Session:
     @property
     def next_index(self) -> int:
         """The index the next entry gets: above every index ever used here, lost records included."""
-        return max(self._last_index, self._log.last_index if self._log else NEW) + 1
+        return max(self.projection.last_index, self._log.last_index if self._log else NEW) + 1
 
     def meta(self) -> Meta:
         return self._describer.meta(self._log.size if self._log else 0, str(self.damage))
@@ -173,22 +249,35 @@ class Session:
     async def _commit(self, numbered: Sequence[Entry], durable: bool) -> None:
         assert self._log is not None, "a session that can be appended to has a log"
         try:
-            await self._log.append(numbered, durable)
+            places = await self._log.append(numbered, durable)
         except WriteFailed as failure:
-            self._fold_in(numbered[: failure.written])
+            self._fold_in(numbered[: failure.written], failure.places)
             raise
-        self._fold_in(numbered)
+        self._fold_in(numbered, places)
 
-    def _fold_in(self, written: Sequence[Entry]) -> None:
+    @property
+    def progress(self) -> Progress | None:
+        """How far the file was read, to go on from there; None where its end is torn, or there is none."""
+        return self._log.settled if self._log else None
+
+    def take_in(self, written: Sequence[Entry]) -> None:
+        """Fold in what somebody else has written to the file, as `history.follow` reads it."""
         for entry in written:
-            self._take(entry)
-            for listener in self.on_append:
-                listener(entry)
+            self.projection.append(entry)
+            self._noted(entry)
 
-    def _take(self, entry: Entry) -> None:
-        self.projection.append(entry)
+    def _fold_in(self, written: Sequence[Entry], places: Sequence[Place]) -> None:
+        entries = self.entries
+        assert isinstance(entries, StoredEntries), "a session that can be appended to is stored"
+        for entry, place in zip(written, places, strict=True):
+            entries.written(entry, place)
+            self.projection.follow()
+            self._noted(entry)
+
+    def _noted(self, entry: Entry) -> None:
         self._describer.add(entry)
-        self._last_index = entry.index
+        for listener in self.on_append:
+            listener(entry)
 
     def claim(self) -> None:
         """Become the one writer now, rather than at the first append.
@@ -212,11 +301,7 @@ class Session:
         """
         if self._log is None or not self._log.exists:
             return
-        target = self._log.path.with_name(META)
-        draft = target.with_name(f".{META}.{os.getpid()}")
-        with suppress(OSError):
-            try:
-                draft.write_bytes(self.meta().model_dump_json().encode())
-                draft.replace(target)
-            finally:
-                draft.unlink(missing_ok=True)
+        save_snapshot(self._log.path, self.meta())
+        entries = self.entries
+        if self._index is not None and self._log.settled is not None and isinstance(entries, StoredEntries):
+            self._index.save(entries, self._log.settled, self._describer.meta())

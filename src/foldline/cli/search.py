@@ -1,0 +1,140 @@
+"""`foldline search`: in which session something was said, called or returned."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from foldline.history import MessageKind, age, data_home, short_id, utc_now
+from foldline.history.library import SessionHit, SessionHits, SessionSearch, SessionsFound
+from foldline.history.meta import clip_cells
+
+from .arguments import UsageError
+from .folders import shown_folder
+from .output import Style, cells, harmless, note, paint, say, say_json, width
+from .search_progress import refreshed
+
+_LIMIT = 10
+_HITS = 3
+"""Shown of each session."""
+_INDENT = 4
+
+
+def run(words: Sequence[str], here: bool, kind: MessageKind | None, limit: int | None, as_json: bool) -> int:
+    query = " ".join(words)
+    if not query:
+        raise UsageError("Say what to look for: `foldline search WORD…`.")
+    search = SessionSearch(data_home())
+    if not refreshed(search):
+        note("Another process is at the search index: what it has not taken in yet was not searched.")
+    found = search.find(query, limit=limit or _LIMIT, cwd=Path.cwd() if here else None, kind=kind)
+    if search.trouble:
+        note(search.trouble)
+    if as_json:
+        say_json({"sessions": [_json(session) for session in found.sessions], "complete": found.complete})
+        return 0
+    _say_found(found, query, here, kind)
+    return 0
+
+
+def _json(session: SessionHits) -> dict[str, object]:
+    return {
+        "id": session.id,
+        "title": session.title,
+        "cwd": session.cwd,
+        "updated_at": session.updated_at.isoformat(),
+        "archived": session.archived,
+        "path": str(session.path),
+        "matches": session.total,
+        "more": session.more,
+        "hits": [
+            {
+                "index": hit.index,
+                "kind": hit.kind,
+                "line": hit.line,
+                "excerpt": hit.excerpt,
+                "marks": hit.marks,
+            }
+            for hit in session.hits
+        ],
+    }
+
+
+# --- for people -------------------------------------------------------------------------------------
+
+
+def _say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind | None) -> None:
+    if not found.sessions:
+        note(_nothing(query, here, kind))
+    for place, session in enumerate(found.sessions):
+        if place:
+            say()
+        _say_session(session)
+    if found.sessions:
+        best = short_id(found.sessions[0].id)
+        note(f"`foldline -r {best}` goes on with the first of them, `foldline open {best}` shows it.")
+    if not found.complete:
+        note("There may be more: another word narrows it down, --limit shows more sessions.")
+    if found.clipped:
+        entries = "1 very long entry was" if found.clipped == 1 else f"{found.clipped} very long entries were"
+        note(f"{entries} searched only at beginning and end.")
+
+
+def _nothing(query: str, here: bool, kind: MessageKind | None) -> str:
+    where = "No session of this folder" if here else "No session"
+    what = f" as {kind}" if kind else ""
+    several = " in one entry" if len(query.split()) > 1 else ""
+    rest = "; without --here, all are searched" if here else ""
+    return f"{where} contains {clip_cells(query, 60)}{several}{what}{rest}."
+
+
+def _say_session(session: SessionHits) -> None:
+    room = width()
+    _say_painted(clip_cells(session.title or "(nothing said yet)", room), "bold")
+    written = age(session.updated_at, utc_now().astimezone())
+    about = [short_id(session.id), written, *(["archived"] if session.archived else [])]
+    folder = shown_folder(session.cwd, max(20, room - 30))
+    _say_painted("  " + clip_cells(" · ".join([*about, folder]), room - 2), "muted")
+    shown = session.hits[:_HITS]
+    numbers = max(len(str(hit.index)) for hit in shown)
+    for hit in shown:
+        left = f"{'':{_INDENT}}{hit.index:>{numbers}}  {hit.kind:<11}  "
+        sys.stdout.write(left + _marked(hit, room - len(left)) + "\n")
+    more = session.total - len(shown)
+    if more > 0:
+        _say_painted(
+            f"{'':{_INDENT + numbers + 2}}and {more} more{', at least' if session.more else ''}", "muted"
+        )
+
+
+def _say_painted(text: str, style: Style) -> None:
+    sys.stdout.write(paint(harmless(text), style) + "\n")
+
+
+def _marked(hit: SessionHit, room: int) -> str:
+    """As much of the excerpt as fits around its first match, the matches painted."""
+    start, end = _around(hit, room)
+    shown = [paint("…", "muted")] if start else []
+    at = start
+    for first, last in hit.marks:
+        if last <= start or first >= end:
+            continue
+        shown.append(harmless(hit.excerpt[at : max(at, first)]))
+        shown.append(paint(harmless(hit.excerpt[max(at, first) : min(last, end)]), "altered"))
+        at = min(last, end)
+    shown.append(harmless(hit.excerpt[at:end]))
+    return "".join(shown) + (paint("…", "muted") if end < len(hit.excerpt) else "")
+
+
+def _around(hit: SessionHit, room: int) -> tuple[int, int]:
+    """The characters of the excerpt that are shown: a third of the room before its first match."""
+    text = hit.excerpt
+    if cells(text) <= room:
+        return 0, len(text)
+    first = hit.marks[0][0] if hit.marks else 0
+    start = first
+    while start > 0 and cells(text[start - 1 : first]) <= room // 3:
+        start -= 1
+    end = start
+    while end < len(text) and cells(text[start : end + 1]) <= room - 2:
+        end += 1
+    return start, end

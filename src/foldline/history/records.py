@@ -1,0 +1,91 @@
+"""Single records of an event file, parsed when somebody looks at them, and kept while there is room."""
+
+import threading
+import weakref
+from collections import OrderedDict
+from io import FileIO
+from pathlib import Path
+
+from foldline.protocol import Entry, parse_entry
+
+from .lines import Place
+
+ROOM = 24 * 1024 * 1024
+"""Bytes of records that are kept parsed, the one looked at last in any case: some times a large window."""
+
+
+class Records:
+    """The records of one file. Its handle stays open: what is read later is of the file that was opened."""
+
+    def __init__(self, path: Path, file: FileIO | None = None, *, room: int = ROOM) -> None:
+        """`file` is the open file at `path`; without it, that is opened at the first look."""
+        self._path = path
+        self._room = room
+        self._kept: OrderedDict[int, tuple[Entry, int]] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+        self._file: FileIO | None = None
+        if file is not None:
+            self._use(file)
+
+    def entry(self, index: int, place: Place) -> Entry | None:
+        """The entry with this index, which stood there; None where it can no longer be read."""
+        kept = self.kept(index)
+        if kept is not None:
+            return kept
+        entry = parsed(self.read(place), index)
+        if entry is not None:
+            self.keep(entry, place)
+        return entry
+
+    def kept(self, index: int) -> Entry | None:
+        """The entry, where it is in memory."""
+        with self._lock:
+            found = self._kept.get(index)
+            if found is None:
+                return None
+            self._kept.move_to_end(index)
+            return found[0]
+
+    def keep(self, entry: Entry, place: Place, *, if_there_is_room: bool = False) -> None:
+        """Keep what was parsed, or just written, in place of what nobody looked at for longest."""
+        with self._lock:
+            if entry.index in self._kept or (if_there_is_room and self._size + place.length > self._room):
+                return
+            self._kept[entry.index] = entry, place.length
+            self._size += place.length
+            while self._size > self._room and len(self._kept) > 1:
+                _, (_, length) = self._kept.popitem(last=False)
+                self._size -= length
+
+    def read(self, place: Place) -> bytes:
+        """The bytes there, fewer where the file has become shorter or unreadable."""
+        with self._lock:
+            try:
+                file = self._file or self._use(self._path.open("rb", buffering=0))
+                file.seek(place.offset)
+                return _read_all(file, place.length)
+            except OSError:
+                return b""
+
+    def _use(self, file: FileIO) -> FileIO:
+        self._file = file
+        weakref.finalize(self, file.close)
+        return file
+
+
+def parsed(record: bytes, index: int) -> Entry | None:
+    """The entry of a record, where it is the one with this index."""
+    try:
+        entry = parse_entry(record)
+    except (ValueError, RecursionError):
+        return None
+    return entry if entry.index == index else None
+
+
+def _read_all(file: FileIO, length: int) -> bytes:
+    pieces = []
+    while length > 0 and (piece := file.read(length)):
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,156 @@
+"""The entries of a session that is on disk: all of them at hand, few of them in memory."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Self, overload
+
+from foldline.context.history_entries import Entries
+from foldline.context.outline import Aside, MessageOutline, Outline, RequestOutline, outline_of
+from foldline.protocol import BaseMessage, Entry
+
+from .lines import Place
+from .lost import stand_in
+from .records import Records, parsed
+
+_BLOCK = 1024 * 1024
+"""Bytes that are read at a time where many entries are read in order."""
+_NOWHERE = -1
+
+
+class StoredEntries(Entries):
+    """Entries by their place in the file, parsed when they are looked at; markers stay as they are.
+
+    An entry that can no longer be read, because somebody changed the file, is replaced by a stand-in of its
+    type that says so; the fold, which needs its outline only, does not change.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.outlines = []
+        self._records = records
+        self._offsets, self._lengths = array("q"), array("q")
+        self._held: dict[int, Entry] = {}
+        """By index, those that are nowhere on disk: what was only foreseen."""
+
+    def known(self, outlines: Iterable[Outline], places: Iterable[Place]) -> None:
+        """Add entries that stand in the file, without looking at them."""
+        self.outlines.extend(outlines)
+        for offset, length in places:
+            self._offsets.append(offset)
+            self._lengths.append(length)
+
+    def found(self, entry: Entry, place: Place) -> None:
+        """Add an entry just read from the file. It is kept while there is room."""
+        self.known((outline_of(entry),), (place,))
+        self._records.keep(entry, place, if_there_is_room=True)
+
+    def written(self, entry: Entry, place: Place) -> None:
+        """Add an entry just written to the file.
+
+        Raises:
+            ValueError: its index is not above those that are there.
+        """
+        self._comes_next(entry)
+        self.known((outline_of(entry),), (place,))
+        self._records.keep(entry, place)
+
+    def append(self, entry: Entry) -> None:
+        self._comes_next(entry)
+        self.known((outline_of(entry),), (Place(_NOWHERE, 0),))
+        self._held[entry.index] = entry
+
+    def place(self, position: int) -> Place:
+        return Place(self._offsets[position], self._lengths[position])
+
+    def message(self, outline: MessageOutline) -> BaseMessage:
+        index = outline.index
+        entry = self._held.get(index) or self._records.kept(index)
+        if entry is None:
+            entry = self._entry(bisect_left(self.outlines, index, key=_index))
+        assert isinstance(entry, BaseMessage), "an outline of a message is of a message"
+        return entry
+
+    def __len__(self) -> int:
+        return len(self.outlines)
+
+    def __iter__(self) -> Iterator[Entry]:
+        position = 0
+        while position < len(self):  # what is appended meanwhile belongs to it, as to a list
+            for entry in self._run(position, len(self)):
+                position += 1
+                yield entry
+
+    def __reversed__(self) -> Iterator[Entry]:
+        for position in range(len(self) - 1, -1, -1):
+            yield self._entry(position, keep=False)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Entry]: ...
+    def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
+        if isinstance(place, int):
+            return self._entry(range(len(self))[place])
+        start, stop, step = place.indices(len(self))
+        if step == 1:
+            return list(self._run(start, stop))
+        return [self._entry(position, keep=False) for position in range(start, stop, step)]
+
+    def __copy__(self) -> Self:
+        other = type(self)(self._records)
+        other.outlines = list(self.outlines)
+        other._offsets, other._lengths = self._offsets[:], self._lengths[:]
+        other._held = dict(self._held)
+        return other
+
+    def _run(self, start: int, stop: int) -> Iterator[Entry]:
+        """These entries in order, read in blocks. What is in memory for others stays there."""
+        while start < stop:
+            begin = self._offsets[start]
+            end = start + 1
+            while end < stop and self._offsets[end] >= 0 and self._end(end) - begin <= _BLOCK:
+                end += 1
+            wanted = begin >= 0 and any(self._must_be_read(position) for position in range(start, end))
+            block = self._records.read(Place(begin, self._end(end - 1) - begin)) if wanted else b""
+            for position in range(start, end):
+                offset, length = self.place(position)
+                yield self._entry(position, block[offset - begin : offset - begin + length], keep=False)
+            start = end
+
+    def _end(self, position: int) -> int:
+        return self._offsets[position] + self._lengths[position]
+
+    def _must_be_read(self, position: int) -> bool:
+        outline = self.outlines[position]
+        return isinstance(outline, _OUTLINES) and self._records.kept(outline.index) is None
+
+    def _entry(self, position: int, record: bytes | None = None, *, keep: bool = True) -> Entry:
+        """The entry at this position, from its record where that was read already."""
+        outline = self.outlines[position]
+        if not isinstance(outline, _OUTLINES):
+            return outline
+        index = outline.index
+        entry = self._held.get(index) or self._records.kept(index)
+        if entry is None:
+            place = self.place(position)
+            entry = parsed(self._records.read(place) if record is None else record, index)
+            if entry is not None:
+                self._records.keep(entry, place, if_there_is_room=not keep)
+        return entry if entry is not None and _is_of(outline, entry) else stand_in(outline)
+
+
+_OUTLINES = MessageOutline | RequestOutline | Aside
+
+
+def _index(outline: Outline) -> int:
+    return outline.index
+
+
+def _is_of(outline: MessageOutline | RequestOutline | Aside, entry: Entry) -> bool:
+    match outline:
+        case MessageOutline():
+            return entry.type == outline.type
+        case RequestOutline():
+            return entry.type == "request"
+        case Aside():
+            return True

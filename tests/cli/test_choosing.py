@@ -1,0 +1,128 @@
+"""Which session is resumed, and where it goes on: `-c`, `-r ID`, and `-r` on a plain terminal."""
+
+import builtins
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from foldline.cli.agents import chosen_session
+from foldline.cli.chat import _folder_of
+from foldline.cli.choosing import choose
+from foldline.history import Session
+from foldline.protocol import FoldlineError
+from support.front_door import FrontDoor
+from support.history import history
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is typed, in order; then the end of the input."""
+    typed: list[str] = []
+
+    def answer(_: str) -> str:
+        if not typed:
+            raise EOFError
+        return typed.pop(0)
+
+    monkeypatch.setattr(builtins, "input", answer)
+    return typed
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Session]]:
+    """Sessions to be let go of at the end."""
+    sessions: list[Session] = []
+    yield sessions
+    for session in sessions:
+        session.close()
+
+
+def keep(door: FrontDoor, session_id: str, prompt: str = "one", cwd: Path | None = None) -> Path:
+    if cwd is not None:
+        cwd.mkdir(parents=True, exist_ok=True)
+    return door.keep(history().turn(prompt, "ok").entries, session_id, cwd) / "events.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("typed", "chosen"),
+    [([""], "s-new"), (["2"], "s-old"), (["7", "no", "1"], "s-new"), (["old"], "s-old")],
+)
+def test_a_session_is_chosen_by_number_or_id_and_the_newest_one_by_default(
+    door: FrontDoor, answers: list[str], typed: list[str], chosen: str
+) -> None:
+    keep(door, "s-old")
+    keep(door, "s-new")
+    keep(door, "s-elsewhere", cwd=door.cwd.with_name("elsewhere"))
+    answers += typed
+    assert choose().parent.name == chosen
+
+
+def test_what_is_offered_is_told_by_age_title_and_the_folder_it_was_held_in(
+    door: FrontDoor, answers: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = door.cwd.with_name("gone") / door.cwd.name
+    keep(door, "s-moved", "mend \x1b[2J the login", cwd=gone)
+    gone.rmdir()
+    answers.append("1")
+    choose()
+    shown = capsys.readouterr().out
+    for part in ("just now", "mend [2J the login", "/gone/work"):
+        assert part in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_nothing_chosen_and_nothing_there_are_said(door: FrontDoor, answers: list[str]) -> None:
+    with pytest.raises(FoldlineError, match="no session in this folder"):
+        choose()
+    keep(door, "s-1")
+    with pytest.raises(FoldlineError, match="No session was chosen"):
+        choose()
+
+
+def test_a_session_of_another_folder_goes_on_in_that_one(door: FrontDoor, opened: list[Session]) -> None:
+    other = door.cwd.with_name("other")
+    keep(door, "20260101-000000-abcdef", cwd=other)
+    opened.append(chosen_session(continues=False, resume="abcdef"))
+    assert (opened[0].cwd, opened[0].moved_from) == (str(other), "")
+
+
+def test_continuing_finds_the_session_of_a_folder_that_was_moved_here(
+    door: FrontDoor, opened: list[Session]
+) -> None:
+    gone = door.cwd.with_name("gone") / door.cwd.name
+    keep(door, "s-moved", cwd=gone)
+    gone.rmdir()
+    opened.append(chosen_session(continues=True, resume=None))
+    assert (opened[0].id, opened[0].cwd, opened[0].moved_from) == ("s-moved", str(door.cwd), str(gone))
+
+
+@pytest.mark.parametrize(("typed", "goes_on"), [("y\n", True), ("n\n", False), ("", False)])
+def test_a_session_whose_folder_is_gone_goes_on_elsewhere_only_where_the_user_says_so(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, typed: str, goes_on: bool
+) -> None:
+    gone = door.cwd.with_name("gone")
+    keep(door, "s-1", cwd=gone)
+    gone.rmdir()
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    if goes_on:
+        assert _folder_of("s-1", door.cwd) == door.cwd
+    else:
+        with pytest.raises(FoldlineError, match="was not resumed"):
+            _folder_of("s-1", door.cwd)
+
+
+def test_a_headless_run_says_that_the_session_was_moved(door: FrontDoor) -> None:
+    gone = door.cwd.with_name("gone") / door.cwd.name
+    keep(door, "s-moved", cwd=gone)
+    gone.rmdir()
+    said = door("run", "-c", "--model", "offline", "write hello to here.txt", "--yes")
+    assert f"was held in {gone}; it goes on in {door.cwd}" in said.err
+    assert (door.cwd / "here.txt").is_file()

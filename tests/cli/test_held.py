@@ -1,0 +1,238 @@
+"""A session that is held, or cannot be written: what is asked on a terminal, and said without one."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from foldline.cli.held import Refused, claimed, instead
+from foldline.history import Session, list_sessions, short_id
+from foldline.protocol import NoticeRecord, UserMessage, text_parts
+from support.front_door import FrontDoor
+from support.history import history
+from support.holders import Holder, holder
+from support.terminal import Terminal, terminal
+
+
+@pytest.fixture
+def folder(door: FrontDoor) -> Path:
+    return door.keep(history().user("Idempotent orders").assistant("Done.").entries)
+
+
+class Asked:
+    """A terminal that gives these answers, and then ends."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: str) -> None:
+        self._answers = list(answers)
+        for stream in ("stdin", "stderr"):
+            monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+        monkeypatch.setattr("sys.stdin.readline", lambda: self._answers.pop(0) if self._answers else "")
+
+
+def refusal(folder: Path) -> Refused:
+    with pytest.raises(Refused) as refused:
+        claimed(folder / "events.jsonl", folder)
+    return refused.value
+
+
+def test_without_a_terminal_it_is_one_sentence_with_both_ways_out(door: FrontDoor, folder: Path) -> None:
+    with holder(folder) as other:
+        said = door("run", "-c", "go on")
+    assert (said.code, said.out) == (1, "")
+    ref = short_id(folder.name)
+    assert f"is being written by process {other.pid} (since " in said.err
+    assert f"`foldline open {ref}`" in said.err and f"`foldline fork {ref}`" in said.err
+
+
+@pytest.mark.parametrize("answers", [("q\n",), ("\n", "what?\n", " QUIT \n"), ()])
+def test_the_question_names_session_and_holder_and_q_ends(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answers: tuple[str, ...],
+) -> None:
+    Asked(monkeypatch, *answers)
+    with holder(folder) as other:
+        assert instead(refusal(folder)) == 1
+    asked = capsys.readouterr().err
+    named = f'Session {short_id(folder.name)} ("Idempotent orders") is being written by process {other.pid} ('
+    assert asked.startswith(named)
+    assert asked.count("\n[r]ead along, [f]ork, [q]uit: ") == max(len(answers), 1)
+
+
+def test_a_fork_goes_on_where_the_other_one_was_when_it_was_asked_for(
+    door: FrontDoor, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holder(folder) as other:
+        refused = refusal(folder)
+        Asked(monkeypatch, "f\n")
+        other.append("written while the question stood there")
+        fork = instead(refused)
+        assert isinstance(fork, Path)
+        session = claimed(fork, door.cwd)
+        original = Session.open(folder)
+        assert list(session.entries) == list(original.entries)
+        assert session.id != original.id
+        session.close()
+
+
+def test_for_a_program_nobody_is_asked(
+    door: FrontDoor, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Asked(monkeypatch, "f\n")
+    with holder(folder):
+        assert door("run", "-c", "--json", "go on").code == 1
+        said = door("run", "-c", "go on")
+    assert said.code == 0, said.err
+    assert len(list_sessions(door.home)) == 2
+
+
+def test_what_was_written_between_reading_and_claiming_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = Session.claim
+
+    def late(session: Session) -> None:
+        monkeypatch.setattr(Session, "claim", claim)
+        other = Session.open(folder)
+        asyncio.run(other.append(NoticeRecord(text="between")))
+        other.close()
+        session.claim()
+
+    monkeypatch.setattr(Session, "claim", late)
+    session = claimed(folder / "events.jsonl", folder)
+    assert isinstance(session.entries[-1], NoticeRecord)
+    session.close()
+
+
+# --- where nothing can be written -------------------------------------------------------------------
+
+
+def unshared() -> str | None:
+    """Why this system does not let us mount anything of our own; None where it does."""
+    if shutil.which("unshare") is None:
+        return "there is no `unshare`"
+    tried = subprocess.run(["unshare", "-rm", "true"], capture_output=True, text=True, check=False)
+    return None if tried.returncode == 0 else f"`unshare -rm`: {tried.stderr.strip()}"
+
+
+@pytest.fixture
+def immutable(folder: Path) -> Iterator[Path]:
+    """The session with a file that nobody may write, root neither."""
+    events = folder / "events.jsonl"
+    chattr = shutil.which("chattr")
+    if os.geteuid() != 0:
+        events.chmod(0o400)
+    elif (
+        chattr is None or subprocess.run([chattr, "+i", events], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("we are root, and this file system has no immutable files")
+    yield folder
+    if os.geteuid() == 0:
+        subprocess.run(["chattr", "-i", events], check=True)
+
+
+def test_a_session_that_cannot_be_written_is_said_at_once_and_forked(
+    immutable: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = refusal(immutable)
+    assert "cannot be written (" in str(refused)
+    Asked(monkeypatch, "f\n")
+    fork = instead(refused)
+    assert isinstance(fork, Path)
+    assert (
+        f'Session {short_id(immutable.name)} ("Idempotent orders") can only be read. The session cannot'
+        in capsys.readouterr().err
+    )
+    assert not (immutable / "holder.json").exists(), "nobody holds what nobody can write"
+
+
+@pytest.mark.skipif(unshared() is not None, reason=f"no mounts of our own: {unshared()}")
+def test_on_read_only_media_everything_that_reads_works(door: FrontDoor, folder: Path) -> None:
+    script = f"""
+        mount --bind {door.home} {door.home} && mount -o remount,bind,ro {door.home} || exit 99
+        foldline sessions && foldline view {folder.name} && foldline history {folder.name} || exit 98
+        foldline run -c hello; echo "run ended with $?"
+    """
+    said = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=door.cwd,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+    )
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("Idempotent orders") >= 3
+    assert "run ended with 1" in said.stdout
+    assert "cannot be written (read-only file system)" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+# --- the chat ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[tuple[Path, Holder]]:
+    """A session of the folder `shop` that another process holds."""
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    session = Session.create(shop, home=tmp_path / "shop-home")
+    asyncio.run(session.append(UserMessage(parts=text_parts("Idempotent orders"))))
+    session.close()
+    assert session.path is not None
+    with holder(session.path.parent) as other:
+        yield shop, other
+
+
+def leave(term: Terminal) -> None:
+    term.until("Enter sends")
+    term.send("\x03")
+    term.until("Ctrl+C again quits")
+    term.send("\x03")
+
+
+@pytest.mark.slow
+def test_reading_along_shows_what_comes_and_ends_the_program(kept: tuple[Path, Holder]) -> None:
+    shop, other = kept
+    with terminal(shop, "-c") as term:
+        term.until("[r]ead along, [f]ork, [q]uit:")
+        term.send("r\r")
+        term.until(f"live · written by process {other.pid}")
+        other.append("a word from afar")
+        term.until("a word from afar")
+        other.kill()
+        term.until(f"Process {other.pid} is done: 1 entry came")
+        term.send("q")
+        assert term.ended() == 0
+        assert term.not_restored() == []
+
+
+@pytest.mark.slow
+def test_a_held_session_of_the_picker_leads_back_to_the_chat_that_was_left(
+    kept: tuple[Path, Holder],
+) -> None:
+    shop, _ = kept
+    with terminal(shop) as term:
+        term.until("Enter sends")
+        term.ask("who are you?")
+        term.send("/sessions")
+        term.until("┃ ❯ /sessions")
+        term.send("\r")
+        term.until("Which session?")
+        term.send("Idem")
+        term.until("▶Idempotent orders")
+        term.send("\r")
+        term.until("[q]uit to the chat before:")
+        term.send("q\r")
+        term.until(" shop ▸ who are you?")
+        term.ask("and now?")
+        leave(term)
+        assert term.ended() == 0
+    counts = {info.meta.title: info.meta.entries for info in list_sessions(shop.with_name("shop-home"))}
+    assert counts["who are you?"] > counts["Idempotent orders"]

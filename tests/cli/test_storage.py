@@ -1,0 +1,96 @@
+"""What commands leave of files: others' as they are, and of ours what they do not know, too."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foldline.cli.agents import chosen_session
+from foldline.protocol import FoldlineError
+from support.damaged import everything_in, kept_session
+from support.front_door import FrontDoor
+from support.history import history
+
+CHAT = [
+    {"role": "system", "content": "You are helpful."},
+    *({"role": role, "content": f"{role} {n} " * 300} for n in range(8) for role in ("user", "assistant")),
+]
+
+LOOKING = [
+    ("view",),
+    ("history",),
+    ("verify",),
+    ("audit",),
+    ("doctor",),
+    ("doctor", "--repair"),
+    ("compact", "--dry-run", "--window", "8k"),
+    ("import",),
+]
+
+
+@pytest.mark.parametrize("command", LOOKING, ids=" ".join)
+@pytest.mark.parametrize("readable", [True, False], ids=["a chat", "no session"])
+def test_no_command_touches_a_file_of_somebody_else(
+    door: FrontDoor, command: tuple[str, ...], readable: bool
+) -> None:
+    folder = door.cwd / "theirs"
+    folder.mkdir()
+    file = folder / "events.jsonl"  # as ours are called
+    file.write_text(json.dumps(CHAT) if readable else "notes to myself\n" * 100)
+    before = everything_in(folder)
+    said = door(command[0], file, *command[1:])
+    assert said.code == (0 if readable else 1)
+    assert everything_in(folder) == before
+
+
+@pytest.mark.parametrize("content", [json.dumps(CHAT), "notes to myself\n" * 100], ids=["a chat", "notes"])
+def test_the_chat_does_not_resume_a_file_of_somebody_else(door: FrontDoor, content: str) -> None:
+    folder = door.cwd / "theirs"
+    folder.mkdir()
+    (folder / "events.jsonl").write_text(content)
+    before = everything_in(folder)
+    with pytest.raises(FoldlineError, match="left as it is"):
+        chosen_session(continues=False, resume=str(folder))
+    assert everything_in(folder) == before
+
+
+def test_compact_into_a_new_file_takes_along_what_this_version_does_not_know(door: FrontDoor) -> None:
+    built = history().system("You are a coding agent.")
+    for n in range(6):
+        built = built.turn(f"Remember number {n}. " * 100, f"Number {n} it is. " * 100)
+    events = kept_session(door.home, built)
+    with events.open("ab") as file:
+        file.write(b'{"type":"hologram","index":50,"depth":{"z":null}}\n')
+    out = door.cwd / "folded.jsonl"
+    before = everything_in(events.parent)
+    assert door("compact", "abc123", "--window", "8k", "--keep", "500", "--out", out).code == 0
+    lines = [json.loads(line) for line in out.read_bytes().splitlines()]
+    assert {"type": "hologram", "index": 50, "depth": {"z": None}} in lines
+    assert lines[-1]["type"] == "compaction"
+    left = everything_in(events.parent)
+    assert left["events.jsonl"] == before["events.jsonl"]
+
+
+FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+from foldline.cli import main
+sys.exit(main(["run", "hello"]))
+"""
+
+
+def test_run_on_a_full_disk_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    environ = {**os.environ, "FOLDLINE_HOME": str(home), "FOLDLINE_MODEL": "offline"}
+    done = subprocess.run(
+        [sys.executable, "-c", FULL], cwd=tmp_path, env=environ, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stdout == b""
+    [sentence] = done.stderr.decode().splitlines()
+    assert sentence.startswith("foldline: Nothing of this session is on disk")
+    assert "file too large" in sentence
+    assert [path for path in home.rglob("events.jsonl") if path.stat().st_size] == []
