@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from foldline.agent import Agent
 from foldline.context.invariants import broken
 from foldline.context.pairing import paired
 from foldline.context.proof import unproved
 from foldline.llm.dialect import OPENAI, STRICT, to_openai
-from foldline.protocol import Revert, UserMessage, events, operations
+from foldline.protocol import Revert, UserMessage, events, operations, text_parts
 from support.agents import PlayedLLM, agent_in, calling, reloaded, write_lines
 
 
@@ -120,3 +122,29 @@ async def test_every_dialect_tells_of_the_checkpoint_as_machine_text(tmp_path: P
         user = next(message for message in rendered if message["role"] == "user")
         assert user["content"] == "find it\n\n<system-note>\nCHECKPOINT 1\n</system-note>"
         assert rendered[-1]["content"].endswith("<system-note>\nCHECKPOINT 2\n</system-note>")
+
+
+async def test_one_of_a_step_that_was_cancelled_is_never_delivered(tmp_path: Path) -> None:
+    write_lines(tmp_path / "big.txt", 5)
+    waits = ("bash", {"command": "echo started >started; sleep 60"})
+    llm = PlayedLLM(
+        calling(dmail("too late", 1), waits), calling(("read", {"path": "big.txt"}), stem="r"), "the answer"
+    )
+    agent, watch = agent_in(tmp_path, llm, dmail=True)
+    agent.executor.submit(operations.RunAgent(parts=text_parts("find it")))
+    await watch.until(lambda: any(event.name == "bash" for event in watch.of(events.ToolStarted)))
+    await agent.executor.wait_for(agent.executor.submit(operations.Interrupt()))
+    await agent.prompt("read it")
+    assert not any(isinstance(entry, Revert) for entry in agent.session.entries)
+    assert any("value_3" in text for text in texts(llm, 2))
+
+
+async def test_braces_in_the_message_or_in_the_users_own_prompt_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "{back} {message} {files}"
+    monkeypatch.setattr("foldline.agent.rewind.load_prompt", lambda _: own)
+    llm = PlayedLLM(calling(dmail("{files} {x}", 1)), "done")
+    agent, _ = agent_in(tmp_path, llm, dmail=True)
+    await agent.prompt("go")
+    assert "{back} {files} {x} No file was changed." in texts(llm, 1)[-1]

@@ -251,7 +251,7 @@ async def test_undo_takes_back_the_newest_fold_and_says_when_there_is_none(tmp_p
     assert (await agent.executor.wait_for(agent.executor.submit(undo))).outcome == "done"
     assert agent.session.projection.view == view
     again = await agent.executor.wait_for(agent.executor.submit(undo))
-    assert (again.outcome, again.error) == ("failed", "There is no fold to undo.")
+    assert (again.outcome, again.error) == ("failed", "There is no fold, clear or rewind to undo.")
     assert sum(isinstance(entry, Undo) for entry in agent.session.entries) == 1
     await agent.aclose()
 

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.agent.recording import recorder
+from foldline.agent.restoring import place
 from foldline.agent.rewind import foresee
 from foldline.context.files import file_lists
 from foldline.context.invariants import broken
 from foldline.context.places import places
-from foldline.history import CONTENTS
-from foldline.protocol import BaseMessage, Checkpoint, Revert, operations
+from foldline.history import CONTENTS, Session
+from foldline.history.sharing import share_files
+from foldline.protocol import BaseMessage, Checkpoint, FileImage, Revert, operations
 from foldline.protocol.events import TaskFinished
 from support.agents import Hang, PlayedLLM, Watch, agent_in, calling, reloaded
 
@@ -259,3 +262,121 @@ async def test_what_was_reverted_is_no_place_any_more(tmp_path: Path) -> None:
     assert not any(
         isinstance(m, BaseMessage) and m.text == "second done" for m in agent.session.projection.view
     )
+
+
+async def test_what_could_not_be_brought_back_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("foldline.history.contents.LARGEST_KEPT", 10)
+    llm = PlayedLLM(calling(write("a.txt", "long enough not to be kept"), write("b.txt", "short")), "ok")
+    agent, watch = agent_in(tmp_path, llm)
+    await agent.prompt("write them")
+    await back(agent, before_prompt(agent, "write them"), files=True)
+    assert (tmp_path / "a.txt").read_text() == "long enough not to be kept"
+    assert not (tmp_path / "b.txt").exists()
+    assert "a.txt stays as it is: what it holds now could not be kept." in watch.notices[-1]
+
+
+async def test_a_tool_that_is_still_writing_is_waited_for(tmp_path: Path) -> None:
+    """A call that was cancelled goes on in its thread, holding the lock of the files."""
+    agent, _ = await worked(tmp_path)
+    first = before_prompt(agent, "first")
+    record, loop = recorder(agent.session), asyncio.get_running_loop()
+    holds, written = asyncio.Event(), []
+
+    def still_writing() -> None:
+        with agent.desk.known_files.lock:
+            loop.call_soon_threadsafe(holds.set)
+            record(tmp_path / "b.txt", b"new\n", b"late\n")
+            (tmp_path / "b.txt").write_text("late\n")
+            written.append("late")
+
+    late = asyncio.create_task(asyncio.to_thread(still_writing))
+    await holds.wait()
+    await back(agent, first, files=True)
+    assert written and not (tmp_path / "b.txt").exists()
+    await late
+
+
+@pytest.mark.parametrize("name", ["../" * 40 + "dev/zero", "/dev/zero", "a\0b", ""])
+async def test_a_recorded_content_is_only_ever_looked_for_among_those_that_were_kept(
+    tmp_path: Path, name: str
+) -> None:
+    agent, watch = await worked(tmp_path)
+    first = before_prompt(agent, "first")
+    await place(agent.desk, [FileImage(path="made.txt", before=name, after=None)])
+    await back(agent, first, files=True)
+    assert "made.txt stays as it is: what it held was not kept." in watch.notices[-1]
+
+
+async def test_a_recorded_path_that_is_none_keeps_no_other_file_from_going_back(tmp_path: Path) -> None:
+    agent, watch = await worked(tmp_path)
+    first = before_prompt(agent, "first")
+    await place(agent.desk, [FileImage(path="a\0b", before="0" * 64, after=None)])
+    await back(agent, first, files=True)
+    assert (tmp_path / "a.txt").read_text() == "one\n"
+    assert "stays as it is: no file can have this name." in watch.notices[-1]
+
+
+async def test_files_of_an_imported_session_are_only_overwritten_when_asked(tmp_path: Path) -> None:
+    """What a history from elsewhere says of files is not our own record: anybody may have written it."""
+    agent, _ = await worked(tmp_path)
+    await agent.aclose()
+    imported = await Session.from_entries(agent.session.header, agent.session.entries).copy(
+        home=tmp_path / "h"
+    )
+    assert agent.session.path is not None and imported.path is not None
+    share_files(agent.session.path.parent, imported.path.parent)
+    fork = await imported.copy(home=tmp_path / "h")
+    for session in (imported, fork):
+        again = Agent(session, llm=PlayedLLM(), approvals="all")
+        first = before_prompt(again, "first")
+        ended = await back(again, first, context=False, files=True)
+        assert "a.txt stays as it is: recorded elsewhere" in str(ended.error)
+        assert (tmp_path / "a.txt").read_text() == "three\n" and (tmp_path / "b.txt").exists()
+    await back(again, first, files=True, overwrite=("a.txt", "b.txt"))
+    assert (tmp_path / "a.txt").read_text() == "one\n" and not (tmp_path / "b.txt").exists()
+    await do(again, operations.UndoCompaction(target=again.session.projection.markers[-1].index))
+    assert (tmp_path / "a.txt").read_text() == "three\n" and (tmp_path / "b.txt").exists()
+
+
+async def test_taking_a_rewind_back_leaves_what_was_written_after_it(tmp_path: Path) -> None:
+    agent, watch = await worked(tmp_path)
+    await back(agent, before_prompt(agent, "first"), files=True)
+    revert = agent.session.projection.markers[-1]
+    agent.desk.llm.script.extend([calling(write("b.txt", "newer\n")), "ok"])  # type: ignore[attr-defined]
+    await agent.prompt("another way")
+    await do(agent, operations.UndoCompaction(target=revert.index))
+    assert (tmp_path / "b.txt").read_text() == "newer\n" and (tmp_path / "a.txt").read_text() == "three\n"
+    assert watch.notices[-1] == "Put back: a.txt. b.txt stays as it is: written again after the rewind."
+
+
+async def test_a_file_that_cannot_be_written_is_told_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, watch = await worked(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("foldline.agent.tools.files._write", refuse)
+    await back(agent, before_prompt(agent, "second"), files=True)
+    assert watch.notices[-1] == "a.txt stays as it is: it could not be written: No space left on device."
+
+
+async def test_a_turn_begins_once_the_tools_of_a_cancelled_one_have_written(tmp_path: Path) -> None:
+    """Else two checkpoints could get the same id."""
+    agent, _ = await worked(tmp_path)
+    record, loop, holds = recorder(agent.session), asyncio.get_running_loop(), asyncio.Event()
+
+    def still_writing() -> None:
+        with agent.desk.known_files.lock:
+            loop.call_soon_threadsafe(holds.set)
+            record(tmp_path / "b.txt", b"new\n", b"late\n")
+
+    late = asyncio.create_task(asyncio.to_thread(still_writing))
+    await holds.wait()
+    await agent.prompt("third")
+    await late
+    ids = [entry.id for entry in agent.session.projection.checkpoints]
+    assert len(ids) == len(set(ids))

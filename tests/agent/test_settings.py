@@ -207,6 +207,7 @@ def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -
         ("[approvals]\nmode = 'never'\n", ["approvals.mode", "ask, edits or all"]),
         ("model = \n", ["not valid TOML", "line 1"]),
         ("[compaction]\nmode = 'maybe'\n", ["allowed: auto, ask or off"]),
+        ("[context]\ndmail = 'perhaps'\n", ["context.dmail", "allowed: true or false"]),
         ("[compaction]\nthreshold = '120%'\n", ["compaction.threshold", "'120%'", "32k", "(20%)"]),
         ("[compaction]\nmodel = 5\n", ["compaction.model", "5", "a name"]),
         (

@@ -87,6 +87,14 @@ def test_nothing_chosen_and_nothing_there_are_said(door: FrontDoor, answers: lis
         choose()
 
 
+def test_q_leaves_without_a_choice(door: FrontDoor, answers: list[str]) -> None:
+    keep(door, "s-1")
+    answers.append("q")
+    with pytest.raises(FoldlineError, match="No session was chosen"):
+        choose()
+    assert not answers
+
+
 def test_a_session_of_another_folder_goes_on_in_that_one(door: FrontDoor, opened: list[Session]) -> None:
     other = door.cwd.with_name("other")
     keep(door, "20260101-000000-abcdef", cwd=other)

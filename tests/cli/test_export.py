@@ -15,8 +15,8 @@ from foldline.protocol import Compaction, FoldlineError, SystemMessage, Written,
 from support.exported import heard
 from support.front_door import FrontDoor
 from support.history import History, history
+from support.planted import SHAPES
 from support.recorded import SHARED, needs_recorded
-from support.secrets import SHAPES
 
 
 def folded() -> History:
@@ -162,3 +162,10 @@ def test_an_export_is_imported_and_goes_on(
     lines = Path(made["path"]).read_text().splitlines()
     assert len(lines) > made["entries"] + 2
     assert json.loads(lines[-1])["type"] in ("request", "assistant", "checkpoint", "title")
+
+
+def test_a_name_that_begins_with_a_tilde_is_a_name(door: FrontDoor) -> None:
+    folder = door.keep(history().turn("a", "b").entries)
+    said = door("export", folder.name, "--to", "pi", "--out", "~nobodyhere")
+    assert (said.code, (door.cwd / "~nobodyhere").is_file()) == (0, True), said.err
+    assert door("view", "~nobodyhere").code == 0

@@ -213,21 +213,45 @@ def test_reading_along_shows_what_comes_and_ends_the_program(kept: tuple[Path, H
         assert term.not_restored() == []
 
 
+def chosen_in_the_list(term: Terminal) -> None:
+    """Ask something in a new chat, then choose the other session of the folder."""
+    term.until("Enter sends")
+    term.ask("who are you?")
+    term.send("/sessions")
+    term.until("┃ ❯ /sessions")
+    term.send("\r")
+    term.until("who are you? · this chat")
+    term.send("j")
+    term.until("Enter goes on with it")
+    term.send("\r")
+
+
 @pytest.mark.slow
-def test_a_held_session_of_the_picker_leads_back_to_the_chat_that_was_left(
+def test_a_held_session_of_the_list_is_asked_about_in_the_chat(kept: tuple[Path, Holder]) -> None:
+    shop, other = kept
+    with terminal(shop) as term:
+        chosen_in_the_list(term)
+        term.until(f"is being written by process {other.pid}")
+        term.send("f")
+        term.until(" shop ▸ Idempotent orders")
+        term.ask("and now?")
+        leave(term)
+        assert term.ended() == 0
+    titles = [info.meta.title for info in list_sessions(shop.with_name("shop-home"))]
+    assert sorted(titles) == ["Idempotent orders", "Idempotent orders", "who are you?"]
+
+
+@pytest.mark.slow
+def test_a_session_of_the_list_that_cannot_be_written_leads_back_to_the_chat_that_was_left(
     kept: tuple[Path, Holder],
 ) -> None:
-    shop, _ = kept
+    shop, other = kept
+    other.kill()
+    [info] = list_sessions(shop.with_name("shop-home"))
+    info.path.with_name("lock").unlink()
+    info.path.with_name("lock").mkdir()  # nobody holds it, and nobody can
     with terminal(shop) as term:
-        term.until("Enter sends")
-        term.ask("who are you?")
-        term.send("/sessions")
-        term.until("┃ ❯ /sessions")
-        term.send("\r")
-        term.until("Which session?")
-        term.send("Idem")
-        term.until("▶Idempotent orders")
-        term.send("\r")
+        chosen_in_the_list(term)
         term.until("[q]uit to the chat before:")
         term.send("q\r")
         term.until(" shop ▸ who are you?")

@@ -63,6 +63,11 @@ def test_fork_says_what_the_new_session_is_and_leaves_the_other_one(door: FrontD
     assert ids(door) == {"s-1", made["id"], said.out.split(":")[0]}
 
 
+def test_a_fork_of_the_first_entry_alone_is_said_to_have_1_entry(door: FrontDoor) -> None:
+    door.keep(WORK, "s-1")
+    assert ": 1 entry of s-1, up to entry 0." in door("fork", "s-1", "--at", "0").out
+
+
 def test_fork_at_an_entry_that_is_not_there_is_one_sentence(door: FrontDoor) -> None:
     door.keep(WORK, "s-1")
     said = door("fork", "s-1", "--at", "99")

@@ -84,6 +84,7 @@ def test_nothing_found_is_said_and_is_no_failure(door: FrontDoor) -> None:
 def test_nothing_to_look_for_is_wrong_usage(door: FrontDoor) -> None:
     assert door("search").code == 2
     assert door("search", "").code == 2
+    assert door("search", " ").code == 2
 
 
 def test_that_the_index_cannot_be_kept_is_said_beside_the_result(door: FrontDoor) -> None:

@@ -1,5 +1,6 @@
 """`foldline sessions` and `foldline config`."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -93,6 +94,12 @@ def test_an_unreadable_session_is_listed_with_what_is_wrong(door: FrontDoor) -> 
     assert "fine" in said.out
 
 
+def test_a_damaged_session_is_listed_by_its_title_and_with_what_is_wrong(door: FrontDoor) -> None:
+    file = door.keep(history().turn("Mend the login", "Done").entries) / "events.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"type":"user","ind')
+    assert "Mend the login: 1 damaged record (line 4) was left out" in door("sessions").out
+
+
 def test_config_shows_each_value_and_who_set_it(door: FrontDoor) -> None:
     door.home.mkdir()
     (door.home / "config.toml").write_text('theme = "dusk"\n[compaction]\nkeep_recent_tokens = "20%"\n')
@@ -127,3 +134,16 @@ def test_a_bad_value_names_file_key_and_what_is_allowed(door: FrontDoor) -> None
     said = door("run", "hello")
     assert said.code == 1
     assert ".foldline.toml: compaction.mode cannot be 'sometimes'; allowed: auto" in said.err
+
+
+def test_times_at_the_edges_of_the_calendar_keep_no_command_from_its_work(door: FrontDoor) -> None:
+    folder = door.keep(history().turn("hello there", "Done").entries, "20260101-000000-aaaaaa")
+    events = folder / "events.jsonl"
+    text = re.sub(r'"created_at":"[^"]*"', '"created_at":"0001-01-01T00:00:00+14:00"', events.read_text())
+    text = re.sub(r'("(?:user|assistant)","index":\d)', r'\1,"at":"9999-12-31T23:59:00-14:00"', text)
+    assert text.count("9999-12-31") == 2
+    events.write_text(text)
+    exports = (("export", "aaaaaa", "--to", form) for form in ("html", "markdown", "pi"))
+    for command in (("sessions",), ("search", "hello"), ("doctor", "aaaaaa"), *exports):
+        said = door(*command)
+        assert (said.code, "error in Foldline" in said.err) == (0, False), said.err

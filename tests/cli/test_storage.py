@@ -92,5 +92,25 @@ def test_run_on_a_full_disk_is_one_sentence_and_exit_code_1(tmp_path: Path) -> N
     assert done.stdout == b""
     [sentence] = done.stderr.decode().splitlines()
     assert sentence.startswith("foldline: Nothing of this session is on disk")
-    assert "file too large" in sentence
+    assert "on disk (file too large): " in sentence, "before the long path, so that it is seen on one line"
     assert [path for path in home.rglob("events.jsonl") if path.stat().st_size] == []
+
+
+@pytest.mark.parametrize("command", ["view", "fork", "compact", "open"])
+def test_a_session_of_ours_that_does_not_begin_like_one_leads_to_the_doctor(
+    door: FrontDoor, command: str
+) -> None:
+    file = door.keep(history().turn("one", "ok").entries, "s-1") / "events.jsonl"
+    file.write_bytes(b"x" + file.read_bytes()[1:])
+    said = door(command, "s-1")
+    assert (said.code, said.out) == (1, "")
+    assert (
+        "does not begin like one of Foldline's sessions" in said.err and "`foldline doctor s-1`" in said.err
+    )
+
+
+def test_what_cannot_be_forked_because_it_is_not_ours_leads_to_import(door: FrontDoor) -> None:
+    file = door.cwd / "chat.json"
+    file.write_text(json.dumps(CHAT))
+    said = door("fork", file)
+    assert (said.code, said.out) == (1, "") and f"`foldline import {file}`" in said.err

@@ -9,7 +9,7 @@ from foldline.context.proof import digest_of
 from foldline.history import Session
 from support.front_door import FrontDoor
 from support.history import history
-from support.secrets import SHAPES
+from support.planted import SHAPES
 
 
 def next_request(session: Session) -> str:

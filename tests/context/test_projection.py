@@ -214,6 +214,11 @@ def test_checkpoint_ids_are_never_used_again() -> None:
     assert reverted.projection().next_checkpoint_id == 2
 
 
+def test_an_edit_of_what_comes_later_changes_nothing() -> None:
+    early = history().system("s").user("go").edit("pin", 4).step("read", "text").clear()
+    assert early.projection().pins == frozenset() and len(early.projection().view) == 1
+
+
 def test_a_rewind_to_no_known_checkpoint_changes_nothing() -> None:
     assert view(grouped().revert(7, message="lost").projection()) == view(grouped().projection())
 

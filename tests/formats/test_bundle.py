@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import io
 import json
+import os
 import stat
 import zipfile
 from collections.abc import Callable, Mapping
@@ -19,13 +20,14 @@ from foldline.context.proof import digest_of
 from foldline.formats import bundle_members, read_foreign
 from foldline.formats.bundle import write_bundle
 from foldline.formats.bundle_members import is_member, read_bundle, unpack
+from foldline.formats.extent import only_view
 from foldline.formats.redaction import redacted
 from foldline.formats.writing import Original
 from foldline.history import Session, read_log
-from foldline.protocol import FoldlineError, RequestRecord
+from foldline.protocol import FileImage, FoldlineError, RequestRecord
 from support.history import IMAGE, History, call, history
+from support.planted import SHAPES
 from support.recorded import SHARED, needs_recorded
-from support.secrets import SHAPES
 
 CONTENT = b"before\n"
 CONTENT_NAME = "contents/" + hashlib.sha256(CONTENT).hexdigest()
@@ -33,8 +35,9 @@ CONTENT_NAME = "contents/" + hashlib.sha256(CONTENT).hexdigest()
 
 def worked() -> History:
     """A session with a request that is proved, an image, a fold's worth of text, a rewind and a pin."""
-    story = history().system("You help.").user("look", images=1).checkpoint(1)
-    story.step("bash", "out\n" * 50, command="ls \u202e 日本")
+    story = history().system("You help.").user("look", images=1)
+    story.checkpoint(1, FileImage(path="a.py", before=hashlib.sha256(CONTENT).hexdigest()))
+    story.step("bash", "out\n" * 50, full_output="/home/outputs/1.txt", command="ls \u202e 日本")
     story.user("again").assistant("Sure.", thinking="hm", calls=[call("read", path="a.py")]).result(
         "x\u0000y"
     )
@@ -103,6 +106,20 @@ def test_history_and_side_files_are_in_it_byte_for_byte(tmp_path: Path) -> None:
     assert out == {name: (folder / name).read_bytes() for name in names}
 
 
+def test_what_the_history_does_not_speak_of_stays_at_home(tmp_path: Path) -> None:
+    """A fork shares the side files of what came later in the session it is of."""
+    folder = kept(tmp_path, worked())
+    later = "contents/" + hashlib.sha256(b"later").hexdigest()
+    for name in (later, "outputs/later.txt"):
+        (folder / name).write_text("later")
+    for original in (exported(folder), redacted(exported(folder))):
+        assert members(write_bundle(original).data).keys() == {
+            "manifest.json", "events.jsonl", "outputs/1.txt", CONTENT_NAME
+        }  # fmt: skip
+    view = only_view(exported(folder))
+    assert CONTENT_NAME not in members(write_bundle(view).data)
+
+
 def test_the_same_session_gives_the_same_file(tmp_path: Path) -> None:
     original = exported(kept(tmp_path, worked()))
     assert write_bundle(original).data == write_bundle(original).data
@@ -113,19 +130,22 @@ def test_links_and_names_that_could_not_be_read_again_are_left_out_and_named(tmp
     (tmp_path / "secret").write_text("of somebody else")
     (folder / "outputs" / "link.txt").symlink_to(tmp_path / "secret")
     (folder / "outputs" / "a:b").write_text("x")
+    (folder / "outputs" / os.fsdecode(b"a\xff")).write_text("x")
     written = write_bundle(exported(folder))
     out = members(written.data)
     assert not any(name.endswith(("link.txt", "a:b")) for name in out)
     assert json.loads(out["manifest.json"])["left_out"] == {
-        "outputs/a:b": "its name is none of a session's files"
+        f"outputs/{name}": "its name is none of a session's files" for name in ("a:b", "a\udcff")
     }
     assert len(written.notes) == 1
 
 
 def test_redacted_contents_stay_at_home_for_they_would_not_be_what_their_names_say(tmp_path: Path) -> None:
     secret = SHAPES["GitHub token"]
-    folder = kept(tmp_path, worked())
-    name = "contents/" + hashlib.sha256(secret.encode()).hexdigest()
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    story = worked().checkpoint(2, FileImage(path=".env", after=digest))
+    folder = kept(tmp_path, story.step("bash", "out", full_output="2.txt"))
+    name = f"contents/{digest}"
     (folder / name).write_text(secret)
     (folder / "outputs/2.txt").write_bytes(b"\xff " + secret.encode())
     out = members(write_bundle(redacted(exported(folder))).data)
@@ -174,7 +194,7 @@ def test_another_agents_session_travels_as_ours(file: str, tmp_path: Path) -> No
     "name",
     ["../events.jsonl", "/etc/passwd", "contents/../../x", "outputs/../x", "outputs/..", "outputs/a/b",
      "lock", "outputs\\x", "outputs/c:x", "contents/" + "g" * 64, "contents/" + "a" * 63, "outputs/",
-     "OUTPUTS/x", "outputs/a\n", "outputs/\x00", "holder.json"],
+     "OUTPUTS/x", "outputs/a\n", "outputs/\x00", "outputs/" + "日" * 90, "holder.json"],
 )  # fmt: skip
 def test_a_name_that_is_none_of_a_sessions_files_is_ignored(name: str, tmp_path: Path) -> None:
     assert not is_member(name)

@@ -20,6 +20,7 @@ from foldline.formats.redaction import Redactor, redacted
 from foldline.formats.writing import WRITTEN, ExportFormat, Original
 from foldline.history import utc_now
 from foldline.protocol import (
+    AssistantMessage,
     Compaction,
     Entry,
     NoticeRecord,
@@ -33,8 +34,8 @@ from foldline.protocol import (
     text_parts,
 )
 from support.history import call, history
+from support.planted import EVERY_SECRET, IN_CONTEXT, KEY_LINES, PEM, SHAPES
 from support.recorded import needs_recorded, readable
-from support.secrets import EVERY_SECRET, IN_CONTEXT, KEY_LINES, PEM, SHAPES
 
 
 def original(entries: Sequence[Entry], folder: Path | None = None, cwd: str = "/work") -> Original:
@@ -244,3 +245,12 @@ def test_recorded_sessions_hold_next_to_nothing_that_is_taken_for_a_credential()
             counts[path.name] = sum(done.redactor.counts.values())
     assert counts
     assert sum(counts.values()) <= 2
+
+
+@pytest.mark.parametrize("form", WRITTEN, ids=lambda form: form.name)
+def test_half_a_character_beside_a_credential_is_written_as_it_was(form: ExportFormat) -> None:
+    secret = SHAPES["Anthropic key"]
+    asked = ToolCallPart(call_id="c", name="read", arguments=f'{{"path": "\\ud800 {secret}"}}')
+    story = history().user("go").add(AssistantMessage(parts=(asked,), stop_reason="tool_calls"))
+    written = form.write(redacted(original(story.entries)))
+    assert all(secret.encode() not in data for data in written.files.values())

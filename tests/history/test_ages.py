@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.history import age
+from foldline.history.ages import file_time
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 
@@ -48,3 +49,15 @@ def test_days_are_those_of_the_reader() -> None:
 @given(st.datetimes(min_value=datetime(1971, 1, 1), max_value=datetime(9000, 1, 1)))
 def test_an_age_never_takes_more_than_eleven_cells(then: datetime) -> None:
     assert len(age(then.replace(tzinfo=UTC), NOW)) <= 11
+
+
+@pytest.mark.parametrize("zone", [timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))])
+@pytest.mark.parametrize("edge", [datetime.min, datetime.max])
+def test_at_the_edges_of_the_calendar_there_is_a_date(edge: datetime, zone: timezone) -> None:
+    said = age(edge.replace(tzinfo=UTC), NOW.astimezone(zone))
+    assert said.startswith(f"{edge:%Y}-")
+
+
+@pytest.mark.parametrize("seconds", [1e12, -1e12, 1e300])
+def test_a_file_of_no_time_of_the_calendar_is_of_1970(seconds: float) -> None:
+    assert file_time(seconds) == datetime(1970, 1, 1, tzinfo=UTC)

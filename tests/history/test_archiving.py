@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,17 @@ def test_a_session_whose_file_is_rubbish_can_be_deleted(tmp_path: Path) -> None:
     events.write_bytes(b"\0" * 100)
     delete(tmp_path, events)
     assert list_sessions(tmp_path) == []
+
+
+@pytest.mark.parametrize("leave", [archive, delete])
+def test_whoever_still_had_it_open_leaves_nothing_in_its_old_place(
+    tmp_path: Path, leave: Callable[[Path, Path], object]
+) -> None:
+    events = make(tmp_path)
+    reader = Session.open(events)
+    leave(tmp_path, events)
+    with pytest.raises(FoldlineError, match="cannot be written"):
+        asyncio.run(reader.append(Title(title="two")))
+    reader.save_meta()
+    reader.close()
+    assert not events.parent.exists()

@@ -1,5 +1,6 @@
 """Kept contents: named by what they are, written once, never believed when they are something else."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_a_disk_that_refuses_leaves_nothing_half_written(
     def refuse(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, "fsync", refuse)
+    monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(OSError, match="No space"):
         Contents(tmp_path).keep(b"x")
     assert list((tmp_path / CONTENTS).iterdir()) == []

@@ -7,7 +7,7 @@ import pytest
 
 from foldline.context.pairing import paired, pairing_faults
 from foldline.history import Contents, Parent, Session, parent_of, read_header, read_log, utc_now
-from foldline.protocol import FoldlineError, SessionHeader
+from foldline.protocol import NEW, FoldlineError, SessionHeader
 from support.history import call, history
 
 WORK = (
@@ -39,7 +39,7 @@ async def test_a_fork_at_any_entry_is_a_session_the_model_can_go_on_with(tmp_pat
     assert fork.path is not None
     again = Session.open(fork.path)
     assert list(again.entries) == [entry for entry in WORK if entry.index <= until]
-    assert parent_of(again.header) == Parent(id=session.id, index=until)
+    assert parent_of(again.header) == Parent(id=session.id, index=until, foreign=until)
     assert pairing_faults(paired(item.message for item in again.projection.view)) == []
     assert again.next_index == until + 1
 
@@ -48,7 +48,7 @@ async def test_a_fork_at_a_lost_record_ends_before_it(tmp_path: Path) -> None:
     session = await kept(tmp_path)
     fork = await session.copy(home=tmp_path, until=6)
     assert fork.entries[-1].index == 4
-    assert parent_of(fork.header) == Parent(id=session.id, index=4)
+    assert parent_of(fork.header) == Parent(id=session.id, index=4, foreign=4)
 
 
 @pytest.mark.parametrize("until", [-1, 8, 10**9])
@@ -119,3 +119,13 @@ def test_a_parent_that_is_not_understood_is_none(parent: object) -> None:
     assert header.model_extra is not None
     header.model_extra["parent"] = parent
     assert parent_of(header) is None
+
+
+async def test_a_fork_knows_which_of_its_entries_were_not_written_here(tmp_path: Path) -> None:
+    imported = await kept(tmp_path)
+    await imported.append(*history().user("and now").entries)
+    own = Session.create("/tmp", home=tmp_path)
+    await own.append(*WORK)
+    forks = [await session.copy(home=tmp_path) for session in (imported, own)]
+    parents = [parent_of(fork.header) for fork in forks]
+    assert [parent.foreign for parent in parents if parent is not None] == [WORK[-1].index, NEW]

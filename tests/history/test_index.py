@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,14 @@ def test_a_small_session_gets_none(path: Path) -> None:
     assert not path.with_name(INDEX).exists()
 
 
+def test_a_file_that_is_not_in_a_session_folder_gets_none(path: Path, tmp_path: Path) -> None:
+    passed_on = tmp_path / "passed on" / "session.jsonl"
+    passed_on.parent.mkdir()
+    shutil.copy(path, passed_on)
+    is_as_read(opened(passed_on), passed_on)
+    assert [file.name for file in passed_on.parent.iterdir()] == ["session.jsonl"]
+
+
 def test_only_its_owner_reads_it(path: Path) -> None:
     assert stat.S_IMODE(path.with_name(INDEX).stat().st_mode) == 0o600
 
@@ -174,9 +183,10 @@ def test_rubbish_in_its_place_is_replaced(path: Path, rubbish: bytes) -> None:
     is_as_read(opened(path), path)
 
 
-def test_a_folder_in_its_place_does_no_harm(path: Path) -> None:
+@pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_folder_or_a_device_in_its_place_does_no_harm(path: Path, put: Callable[[Path], None]) -> None:
     path.with_name(INDEX).unlink()
-    path.with_name(INDEX).mkdir()
+    put(path.with_name(INDEX))
     is_as_read(opened(path), path)
 
 

@@ -7,10 +7,19 @@ import pytest
 
 from foldline.context.projection import Projection
 from foldline.history import EVENTS, Log, Session, read_log, records
+from foldline.history.lines import Place
 from foldline.history.opening import open_file
 from foldline.history.records import Records
 from foldline.history.stored import StoredEntries
-from foldline.protocol import AssistantMessage, Entry, ToolResultMessage, UserMessage, dump_entry, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    Entry,
+    ToolResultMessage,
+    Undo,
+    UserMessage,
+    dump_entry,
+    text_parts,
+)
 from support.history import call, history
 from support.invariants import broken
 from support.reopening import HEADER, write_events
@@ -55,6 +64,18 @@ def test_blocks_of_a_long_read_end_between_entries(tmp_path: Path) -> None:
     plain: list[Entry] = [user(index, f"{index} " * 60_000) for index in range(12)]
     write_events(tmp_path / EVENTS, plain)
     assert list(stored(tmp_path / EVENTS)) == plain
+
+
+def test_what_leaves_memory_while_they_are_gone_through_is_read_again(path: Path) -> None:
+    plain, kept = read_log(path).entries, Records(path, room=10_000)
+    known = stored(path)
+    entries = StoredEntries(kept)
+    entries.known(known.outlines, [known.place(position) for position in range(len(known))])
+    assert list(entries) == plain
+    rest = iter(entries)
+    assert next(rest) == plain[0]
+    kept.keep(user(99), Place(0, 10_000))
+    assert list(rest) == plain[1:]
 
 
 def test_what_is_appended_while_they_are_gone_through_comes_last(path: Path) -> None:
@@ -127,6 +148,13 @@ def test_another_entry_in_its_place_is_not_taken_for_it(path: Path) -> None:
     replaced = entries[1]
     assert isinstance(replaced, UserMessage)
     assert (replaced.index, replaced.origin) == (1, "machine")
+
+
+def test_a_record_that_became_one_of_another_type_is_not_taken_for_it(path: Path) -> None:
+    entries = stored(path, room=1_000)
+    path.write_bytes(path.read_bytes().replace(b'"type":"user"', b'"type":"uper"'))
+    [item] = [item for item in Projection(entries).foreseen(Undo(target=6)).view if item.index == 1]
+    assert [type(entries[1]), type(item.message)] == [UserMessage, UserMessage]
 
 
 def test_a_file_that_is_gone_leaves_stand_ins(path: Path) -> None:

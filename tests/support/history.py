@@ -115,6 +115,7 @@ class History:
         error: bool = False,
         images: int = 0,
         files: Sequence[FileTouch] = (),
+        full_output: str | None = None,
     ) -> Self:
         """The result of the oldest call without one, or of the call with this id."""
         answered = next((each for each in self._open if call_id in (None, each.call_id)), None)
@@ -126,13 +127,22 @@ class History:
                 name=answered.name if answered else "read",
                 is_error=error,
                 parts=(*text_parts(text), *(IMAGE,) * images),
-                details=ToolDetails(files=tuple(files)),
+                details=ToolDetails(files=tuple(files), full_output=full_output),
             )
         )
 
-    def step(self, name: str, result: str, *, files: Sequence[FileTouch] = (), **arguments: object) -> Self:
+    def step(
+        self,
+        name: str,
+        result: str,
+        *,
+        files: Sequence[FileTouch] = (),
+        full_output: str | None = None,
+        **arguments: object,
+    ) -> Self:
         """An answer that calls one tool, and the tool's result."""
-        return self.assistant(calls=[call(name, **arguments)]).result(result, files=files)
+        asked = self.assistant(calls=[call(name, **arguments)])
+        return asked.result(result, files=files, full_output=full_output)
 
     def turn(self, request: str, answer: str) -> Self:
         return self.user(request).assistant(answer)

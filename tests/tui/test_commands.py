@@ -129,5 +129,5 @@ def test_while_a_request_runs_idle_commands_are_off() -> None:
         "clear",
         "model",
         "strategy",
-        "sessions",
+        "fork",
     }

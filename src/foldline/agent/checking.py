@@ -111,6 +111,8 @@ def allowed(field: FieldInfo) -> str:
         return ALLOWED
     if kind is str:
         return "a name"
+    if kind is bool:
+        return "true or false"
     what = ALLOWED_TOKENS if kind is int else "a number"
     return f"{what}{_limits(limits)}"
 

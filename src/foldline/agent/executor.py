@@ -296,7 +296,7 @@ class Executor:
         if target is None:
             folds = desk.projection.compactions()
             if not folds:
-                raise FoldlineError("There is no fold to undo.")
+                raise FoldlineError("There is no fold, clear or rewind to undo.")
             target = folds[-1].index
         refusal = desk.projection.undo_refusal(target)
         if refusal is not None:

@@ -8,19 +8,22 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from foldline.context.file_states import FileChange, Look, Unreadable, changes_to
-from foldline.history import Contents
-from foldline.protocol import Checkpoint, FileImage, FoldlineError
+from foldline.history import Contents, parent_of
+from foldline.protocol import NEW, Checkpoint, FileImage, FoldlineError, system_words
 
 from .desk import Desk
 from .tools.files import replace
 from .tools.text import one_line
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,8 @@ def look_in(cwd: Path) -> Look:
     """Reads what a file below this folder holds now. What cannot be read is never taken for missing."""
 
     def look(name: str) -> str | Unreadable | None:
-        path = Path(os.path.realpath(cwd / name))
         try:
+            path = Path(os.path.realpath(cwd / name))
             if not stat.S_ISREG(path.stat().st_mode):
                 return Unreadable("it is no ordinary file any more")
             with path.open("rb") as file:
@@ -65,29 +68,41 @@ def look_in(cwd: Path) -> Look:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            return Unreadable(f"it cannot be read, {_why(error)}")
+            return Unreadable(f"it cannot be read, {system_words(error)}")
+        except (
+            ValueError
+        ):  # a NUL, or half a character: only a history of somebody else's records such a name
+            return Unreadable("no file can have this name")
 
     return look
 
 
 async def file_changes(desk: Desk, index: int) -> list[FileChange]:
     """What putting the files back to entry `index` would do now."""
-    return await asyncio.to_thread(changes_to, tuple(desk.projection.images), index, look_in(desk.cwd))
+    parent = parent_of(desk.session.header)
+    foreign = parent.foreign if parent is not None else NEW
+    images = tuple(desk.projection.images)
+    return await asyncio.to_thread(changes_to, images, index, look_in(desk.cwd), foreign)
 
 
-async def restore(desk: Desk, index: int, overwrite: Collection[str] = ()) -> Restored:
+async def restore(
+    desk: Desk, index: int, overwrite: Collection[str] = (), spared: Mapping[str, str] = _NONE
+) -> Restored:
     """Put the files to what they held at entry `index`; what others changed since only where it is in
-    `overwrite`, and then their content is kept first.
+    `overwrite`, and then their content is kept first. Those that are `spared` stay, with the reason.
 
     Raises:
         FoldlineError: nothing could be recorded; no file was touched.
     """
     if desk.session.path is None:
         raise FoldlineError("This session is not kept on disk, and no file contents either.")
+    await desk.known_files.settled()
     contents = Contents(desk.session.path.parent)
     wanted, left = [], []
     for change in await file_changes(desk, index):
-        hindrance = await asyncio.to_thread(_hindrance, change, overwrite, contents, desk.cwd)
+        hindrance = spared.get(change.path) or await asyncio.to_thread(
+            _hindrance, change, overwrite, contents, desk.cwd
+        )
         if hindrance:
             left.append((change.path, hindrance))
         else:
@@ -98,7 +113,7 @@ async def restore(desk: Desk, index: int, overwrite: Collection[str] = ()) -> Re
         try:
             await asyncio.to_thread(_put, change, contents, desk)
         except (OSError, FoldlineError) as error:
-            left.append((change.path, _why(error)))
+            left.append((change.path, _why(error, change.path)))
             failed.append(change)
         else:
             done.append(change)
@@ -119,12 +134,12 @@ def _hindrance(change: FileChange, overwrite: Collection[str], contents: Content
     if change.kind == "unreadable":
         return change.why
     if change.kind == "conflict" and change.path not in overwrite:
-        return "changed since by somebody else"
+        return change.why or "changed since by somebody else"
     if change.target is not None and contents.read(change.target) is None:
         return "what it held was not kept"
-    if change.kind == "conflict" and change.now is not None:
+    if change.now is not None and contents.read(change.now) is None:
         try:
-            contents.keep((cwd / change.path).read_bytes())
+            contents.keep_file(cwd / change.path)
         except OSError as error:
             return _why(error)
         if contents.read(change.now) is None:
@@ -154,8 +169,12 @@ def _put(change: FileChange, contents: Contents, desk: Desk) -> None:
     replace(path, content, change.path)
     desk.known_files.remember(path, content)
     if change.now is None and change.mode is not None:
-        path.chmod(change.mode)
+        path.chmod(change.mode & 0o777)
 
 
-def _why(error: Exception) -> str:
-    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+def _why(error: Exception, path: str = "") -> str:
+    """The end of a sentence about this file."""
+    if isinstance(error, OSError):
+        return system_words(error)
+    why = str(error).removesuffix(".")
+    return f"it {why.removeprefix(f'{path} ')}" if path and why.startswith(f"{path} ") else why

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -54,10 +55,12 @@ async def rewind(desk: Desk, asked: operations.Rewind) -> None:
 
 
 async def put_files_back(desk: Desk, revert: Revert) -> None:
-    """Where a rewind is taken back: the files to what they held before it."""
+    """Where a rewind is taken back: the files to what they held before it, but for those of later work."""
     index = None if revert.came_from is None else desk.projection.checkpoint(revert.came_from)
     if revert.files and index is not None:
-        restored = await _finished(restore(desk, index))
+        later = {image.path for at, image in desk.projection.images if at > revert.index}
+        spared = dict.fromkeys(later, "written again after the rewind")
+        restored = await _finished(restore(desk, index, spared=spared))
         desk.emit(events.Notice(text=str(restored), level=restored.level))
 
 
@@ -68,10 +71,10 @@ async def deliver(desk: Desk, dmail: Dmail) -> None:
     request = next((item.index for item in reversed(view) if _is_request(item.message)), None)
     changed = ", ".join(dict.fromkeys(image.path for at, image in images if at >= index))
     files = f"Files changed meanwhile stay changed: {changed}." if changed else "No file was changed."
-    text = load_prompt("dmail").format(message=dmail.message.strip(), files=files)
+    text = load_prompt("dmail").replace("{files}", files).replace("{message}", dmail.message.strip())
     revert = Revert(checkpoint=dmail.checkpoint, kept=request, message=text)
     await desk.session.append(revert, durable=True)
-    align_memory(desk, index)
+    await asyncio.to_thread(align_memory, desk, index)
 
 
 def _is_request(message: BaseMessage) -> bool:
@@ -87,10 +90,11 @@ def align_memory(desk: Desk, index: int) -> None:
         known = None
         if image.before is not None and desk.session.path is not None:
             known = Contents(desk.session.path.parent).read(image.before)
-        if known is None:
-            desk.known_files.forget(path)
-        else:
-            desk.known_files.remember(path, known)
+        with suppress(ValueError):  # a name that no file can have
+            if known is None:
+                desk.known_files.forget(path)
+            else:
+                desk.known_files.remember(path, known)
 
 
 async def _rewind(desk: Desk, asked: operations.Rewind, index: int) -> None:

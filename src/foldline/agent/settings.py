@@ -302,10 +302,17 @@ def model_settings_table() -> str:
 def _table(keys: Mapping[str, FieldInfo], left_out: str) -> str:
     rows = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
     for key, field in keys.items():
-        default = left_out if field.default is None else f"`{field.default}`" if field.default else "empty"
+        default = left_out if field.default is None else _shown(field.default)
         meaning = (field.description or "").replace("\n", " ")
         rows.append(f"| `{key}` | {default} | {allowed(field)} | {meaning} |")
     return "\n".join(rows) + "\n"
+
+
+def _shown(default: object) -> str:
+    """A default as TOML says it."""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`" if default else "empty"
 
 
 def _same_for_all_spellings(names: tuple[str, ...]) -> tuple[str, ...]:

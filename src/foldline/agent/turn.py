@@ -68,6 +68,9 @@ class Turn:
     async def begin(self, parts: Sequence[Part]) -> None:
         """The request is on disk before anything leaves for the model."""
         desk = self._desk
+        await desk.known_files.settled()  # a turn that was cancelled may still be at one, and record it
+        if desk.mailbox is not None:
+            desk.mailbox.take()  # a D-Mail of such a turn would fold this one
         opened = bool(desk.projection.view)
         first = moved_notice(desk.session) if opened else opening(desk.cwd)
         opens = [item.message for item in desk.projection.view if is_preamble(item.message)]

@@ -36,7 +36,9 @@ def choose() -> Path:
             raise FoldlineError("No session was chosen.") from None
         if answer.isdecimal() and 1 <= int(answer) <= len(offered):
             return offered[int(answer) - 1].path
+        if answer.lower() in ("q", "quit"):
+            raise FoldlineError("No session was chosen.")
         named = [info.path for info in infos if len(answer) > 2 and info.id.endswith(answer)]
         if len(named) == 1:
             return named[0]
-        say(f"Type a number from 1 to {len(offered)}, or an id.")
+        say(f"Type a number from 1 to {len(offered)}, an id, or q to leave.")

@@ -27,7 +27,7 @@ from foldline.context.files import file_lists, fold_words
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
-from foldline.history import EVENTS, Session
+from foldline.history import EVENTS, Session, typed_path
 from foldline.llm import LLM
 from foldline.protocol import Compaction, FoldlineError, Reason, events
 from foldline.tui.numbers import about_tokens, tokens
@@ -74,7 +74,7 @@ def run(
         compaction__keep_recent_tokens=keep,
         offline__pace=0,  # nobody watches it being written
     )  # fmt: skip
-    target = Path(out).expanduser() if out else None
+    target = typed_path(out) if out else None
     if target is not None:
         check_new(target)
     outcome = run_async(_compact(found, settings, focus, by_hand=keep is None, dry_run=dry_run, out=target))
@@ -237,7 +237,7 @@ def _say(source: Source, outcome: Outcome) -> None:
     match outcome.written_to:
         case None:
             note(
-                f"not committed: {source.path} is another agent's file and stays as it is; "
+                f"not committed: {source.path} is only read and stays as it is; "
                 "--out FILE writes a folded copy."
             )
         case path if path == source.path:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from foldline.history import new_session_id, utc_now
-from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry
+from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry, system_words
 
 
 def check_new(path: Path) -> None:
@@ -43,7 +43,7 @@ def write_new(path: Path, data: bytes) -> None:
     except FileExistsError:
         raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.") from None
     except OSError as error:
-        raise FoldlineError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}.") from None
+        raise FoldlineError(f"{path} cannot be written: {system_words(error)}.") from None
 
 
 def _write_new(path: Path, data: bytes) -> None:

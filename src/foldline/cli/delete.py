@@ -12,7 +12,7 @@ from foldline.history import (
 )
 
 from .asking import confirmed
-from .output import note, say, say_json
+from .output import entries_of, note, say, say_json
 
 
 def run(sources: list[str], yes: bool, as_json: bool) -> int:
@@ -27,17 +27,21 @@ def run(sources: list[str], yes: bool, as_json: bool) -> int:
             done = delete(home, info.path)
             gone.append({"id": info.id, "folder": str(done.folder), "files": done.files, "size": done.size})
             if not as_json:
-                say(f"Deleted {info.id}: {done.folder}, {done.files} files.")
+                say(f"Deleted {info.id}: {done.folder}, {_files(done.files)}.")
     finally:
         if as_json:
             say_json(gone)
     return 0
 
 
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
 def _question(info: SessionInfo) -> str:
     meta = info.meta
     known = [
-        f"{meta.entries} entries" if info.readable else "unreadable",
+        entries_of(meta.entries) if info.readable else "unreadable",
         f"last written {age(meta.updated_at, utc_now().astimezone())}",
         *([f"“{meta.title}”"] if meta.title else []),
     ]

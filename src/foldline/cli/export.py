@@ -7,12 +7,12 @@ from pathlib import Path
 
 from foldline.formats.extent import only_view, unfolded
 from foldline.formats.writing import Exported, ExportFormat, Original, export_format
-from foldline.history import EVENTS
-from foldline.protocol import FoldlineError
+from foldline.history import EVENTS, typed_path
+from foldline.protocol import FoldlineError, system_words
 
 from .arguments import UsageError
 from .copying import check_new, write_new
-from .output import harmless, note, say, say_json
+from .output import entries_of, harmless, note, say, say_json
 from .sources import Source, read_source
 
 
@@ -57,16 +57,15 @@ def run(
             }
         )
     else:
-        many = "1 entry" if len(original.entries) == 1 else f"{len(original.entries)} entries"
         main = path / exported.main if form.kind == "folder" else path
-        say(f"{main}: {many} of {found.name}, as {form.title}.")
+        say(f"{main}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
     return 0
 
 
 def _destination(out: str | None, form: ExportFormat, found: Source) -> Path:
     """Where to: a path that is free, asked for or named after the session."""
     if out is not None:
-        path = Path(out).expanduser()
+        path = typed_path(out)
     else:
         name = re.sub(r"[^\w.-]+", "-", found.header.id).strip("-.")[:100] or "session"
         path = Path(f"{name}-{form.name}" if form.kind == "folder" else f"{name}{form.suffix}")
@@ -97,7 +96,7 @@ def _write(exported: Exported, form: ExportFormat, path: Path) -> None:
     try:
         path.mkdir(mode=0o700)
     except OSError as error:
-        raise FoldlineError(f"{path} cannot be made: {(error.strerror or str(error)).lower()}.") from None
+        raise FoldlineError(f"{path} cannot be made: {system_words(error)}.") from None
     try:
         for name, data in exported.files.items():
             write_new(path / name, data)

@@ -5,7 +5,7 @@ from pathlib import Path
 from foldline.history import Folder, Session, data_home, find_session, short_id
 
 from .loop import run_async
-from .output import note, say, say_json
+from .output import entries_of, note, say, say_json
 
 
 def run(source: str, at: int | None, as_json: bool) -> int:
@@ -28,6 +28,6 @@ def run(source: str, at: int | None, as_json: bool) -> int:
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
     upto = f"up to entry {index}" if index is not None else "which is empty"
-    say(f"{copy.id}: {len(copy.entries)} entries of {session.id}, {upto}.")
+    say(f"{copy.id}: {entries_of(len(copy.entries))} of {session.id}, {upto}.")
     note(f"`foldline -r {short_id(copy.id)}` goes on with it in {copy.cwd}. The other one stays as it is.")
     return 0

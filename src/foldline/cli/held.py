@@ -11,7 +11,7 @@ from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.protocol import FoldlineError
 
 from .loop import run_async
-from .output import harmless, note
+from .output import entries_of, harmless, note
 
 Choice = Literal["read", "fork", "quit"]
 _WORDS: Final[dict[str, Choice]] = {
@@ -113,7 +113,7 @@ def _forked(refused: Refused) -> Path:
     try:
         copy.save_meta()
         assert copy.path is not None, "it was written"
-        note(f"session {short_id(copy.id)} goes on in its place, with {len(copy.entries):,} entries.")
+        note(f"session {short_id(copy.id)} goes on in its place, with {entries_of(len(copy.entries))}.")
         return copy.path
     finally:
         copy.close()

@@ -7,7 +7,7 @@ from foldline.history import EVENTS, Session, short_id
 from foldline.history.sharing import share_files
 
 from .loop import run_async
-from .output import note, say, say_json
+from .output import entries_of, note, say, say_json
 from .sources import Source, read_source
 
 
@@ -26,7 +26,7 @@ def run(source: str, as_json: bool, format_name: str | None) -> int:
              "path": str(copy.path)}
         )  # fmt: skip
         return 0
-    say(f"{copy.id}: {len(copy.entries)} entries of {found.name} ({found.format}).")
+    say(f"{copy.id}: {entries_of(len(copy.entries))} of {found.name} ({found.format}).")
     if str(folder) != found.header.cwd:
         was = f"{found.header.cwd} is not here" if found.header.cwd else "It names no folder"
         note(f"{was}: the session belongs to {folder} now.")

@@ -53,6 +53,11 @@ def say_json(value: object, *, pretty: bool = True) -> None:
     sys.stdout.write(_RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
+def entries_of(count: int) -> str:
+    """`1 entry`, `1,204 entries`."""
+    return "1 entry" if count == 1 else f"{count:,} entries"
+
+
 def harmless(text: str) -> str:
     """The text with a visible sign for each character that would act on the terminal."""
     return _ACTS.sub(_visible, text.replace("\r\n", "\n"))

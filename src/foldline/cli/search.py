@@ -21,7 +21,7 @@ _INDENT = 4
 
 def run(words: Sequence[str], here: bool, kind: MessageKind | None, limit: int | None, as_json: bool) -> int:
     query = " ".join(words)
-    if not query:
+    if not query.strip():
         raise UsageError("Say what to look for: `foldline search WORD…`.")
     search = SessionSearch(data_home())
     if not refreshed(search):

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from foldline.history import SessionInfo, age, short_id
+from foldline.history.meta import clip_cells
 from foldline.tui.numbers import tokens
 
 from .folders import shown_folder
@@ -12,6 +13,9 @@ from .output import Cell, Column
 
 _WIDE, _VERY_WIDE = 100, 140
 """Columns of the terminal from which a table shows longer names, and from which it shows more of them."""
+
+_DAMAGED_TITLE = 24
+"""Cells of the title of a damaged session, so that what is wrong with it has room."""
 
 
 class _Field(NamedTuple):
@@ -71,6 +75,9 @@ def _last_prompt(info: SessionInfo) -> Cell:
 
 
 def title_cell(info: SessionInfo) -> Cell:
-    """What a session is called; of a damaged one, what is wrong with it."""
+    """What a session is called; of a damaged one, what is wrong with it, too."""
     note = info.meta.note.replace(str(info.path), "its file").replace(str(info.path.parent), "its folder")
-    return Cell(note, "alert") if note else Cell(info.meta.title or "(nothing said yet)")
+    if not note:
+        return Cell(info.meta.title or "(nothing said yet)")
+    called = clip_cells(info.meta.title, _DAMAGED_TITLE)
+    return Cell(f"{called}: {note}" if called else note, "alert")

@@ -47,6 +47,8 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
         FoldlineError: there is none, more than one answers to that, or it cannot be read.
     """
     path = path_of(ref)
+    if format_name is None and path.is_relative_to(data_home()):
+        format_name = "foldline"  # what is damaged there is no file of another agent
     found = read_foreign(path, format_name)
     for sentence in found.notes:
         note(f"{ref}: {sentence}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.protocol import FileImage
+from foldline.protocol import NEW, FileImage
 
 Images = Sequence[tuple[int, FileImage]]
 """Changes of files in order, each with the index of the checkpoint that recorded it."""
@@ -33,19 +33,23 @@ class FileChange:
 
     path: str
     kind: ChangeKind
-    """`conflict`: it holds what nobody recorded, so somebody else changed it: left as it is unless asked."""
+    """`conflict`: it holds what we did not record, so somebody else changed it: it stays unless asked."""
     now: str | None
     target: str | None
     mode: int | None = None
     why: str = ""
-    """For `unreadable`."""
+    """For `unreadable`, and a `conflict` for another reason than that it was changed since."""
 
 
-def changes_to(images: Images, index: int, look: Look) -> list[FileChange]:
-    """What puts every file back to what it held at entry `index`. Files that do already are left out."""
+def changes_to(images: Images, index: int, look: Look, foreign: int = NEW) -> list[FileChange]:
+    """What puts every file back to what it held at entry `index`. Files that do already are left out.
+
+    Entries up to `foreign` were not written here: that they name a content does not make it ours.
+    """
+    ours = [(at, image) for at, image in images if at > foreign]
     changes = []
     for path, image in first_since(images, index).items():
-        change = _change(path, image, look(path), _known(images, path))
+        change = _change(path, image, look(path), _known(ours, path), _known(images, path))
         if change is not None:
             changes.append(change)
     return changes
@@ -66,15 +70,20 @@ def _known(images: Images, path: str) -> set[str | None]:
 
 
 def _change(
-    path: str, image: FileImage, now: "str | Unreadable | None", known: set[str | None]
+    path: str,
+    image: FileImage,
+    now: "str | Unreadable | None",
+    ours: set[str | None],
+    recorded: set[str | None],
 ) -> FileChange | None:
     target = image.before
     if isinstance(now, Unreadable):
         return FileChange(path, "unreadable", None, target, why=now.why)
     if now == target:
         return None
-    if now not in known:
-        return FileChange(path, "conflict", now, target, image.mode)
+    if now not in ours:
+        why = "recorded elsewhere, not here" if now in recorded else ""
+        return FileChange(path, "conflict", now, target, image.mode, why)
     return FileChange(path, "remove" if target is None else "write", now, target, image.mode)
 
 

@@ -248,7 +248,8 @@ class ViewState:
 
     def _fold(self, fold: Compaction) -> None:
         for index in fold.pins:
-            self._pin(self.group(index))
+            if index < fold.index:
+                self._pin(self.group(index))
         old = {item.key: item for item in self.view}
         written = [piece for piece in fold.head if isinstance(piece, Written)]
         head = [self._head_item(fold, piece, old, written) for piece in fold.head]
@@ -302,6 +303,8 @@ class ViewState:
         self._set_view(stays)
 
     def _edit(self, edit: Edit) -> None:
+        if edit.target >= edit.index:
+            return  # by hand, in the file: what comes later is not meant
         group = self.group(edit.target)
         match edit.action:
             case "pin":

@@ -105,7 +105,7 @@ class _Tape(Session):
             index = entry.index if isinstance(entry, BaseMessage) else self.projection.last_index + 1
             numbered = entry.model_copy(update={"index": index})
             before = self.view if isinstance(entry, Compaction) else ()
-            self._take(numbered)
+            self.take_in((numbered,))
             if isinstance(numbered, Compaction):
                 self._on_fold(numbered, before)
             appended.append(numbered)

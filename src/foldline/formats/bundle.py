@@ -1,4 +1,4 @@
-"""A session of ours as one file, `NAME.foldline`, which travels: a zip of its history and its side files.
+"""A session of ours as one file, `NAME.foldline`, which travels: a zip of its history and what that names.
 
 manifest.json     what this is, its version, what was left out and why
 events.jsonl      the history, byte for byte
@@ -10,10 +10,11 @@ import json
 import zipfile
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from foldline.history import EVENTS, parse_log
-from foldline.protocol import FoldlineError, dump_entry
+from foldline.history import CONTENTS, EVENTS, parse_log
+from foldline.history.sharing import OUTPUTS
+from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.version import __version__
 
 from .bundle_members import MANIFEST, NAME, SUFFIX, VERSION, is_member
@@ -28,12 +29,14 @@ def write_bundle(original: Original) -> Exported:
     """The session as one file. What could not come along is named in the manifest and in a note."""
     members: dict[str, bytes] = {EVENTS: _events(original)}
     left_out: dict[str, str] = {}
+    spoken_of = _spoken_of(original.entries)
     for name, path in _side_files(original.folder):
-        data = _read(path)
-        if data is None:
-            left_out[name] = "it could not be read"
-        elif not is_member(name):
+        if not is_member(name):
             left_out[name] = "its name is none of a session's files"
+        elif name not in spoken_of:
+            continue
+        elif (data := _read(path)) is None:
+            left_out[name] = "it could not be read"
         elif original.redactor is None or (clean := original.redactor.data(data)) == data:
             members[name] = data
         elif name.startswith("contents/"):
@@ -52,6 +55,21 @@ def write_bundle(original: Original) -> Exported:
     packed = _packed({MANIFEST: json.dumps(manifest, indent=2).encode(), **members})
     name = f"{original.header.id}{SUFFIX}"
     return Exported(files={name: packed}, main=name, notes=tuple(_notes(left_out)))
+
+
+def _spoken_of(entries: Sequence[Entry]) -> set[str]:
+    """The side files that the history names. A fork shares those of what came later where it comes from."""
+    found: set[str] = set()
+    for entry in entries:
+        match entry:
+            case Checkpoint():
+                kept = (content for image in entry.files for content in (image.before, image.after))
+                found.update(f"{CONTENTS}/{content}" for content in kept if content)
+            case ToolResultMessage(details=ToolDetails(full_output=str() as whole)):
+                found.add(f"{OUTPUTS}/{PurePath(whole).name}")
+            case _:
+                pass
+    return found
 
 
 def _events(original: Original) -> bytes:

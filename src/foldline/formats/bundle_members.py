@@ -5,6 +5,7 @@ import re
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -32,7 +33,11 @@ MOST_RATIO: Final = 300
 _ALWAYS_FINE: Final = 64 * 1024**2
 _MANIFEST_BYTES: Final = 16 * 1024**2
 
-_SIDE_FILE: Final = re.compile(r"contents/[0-9a-f]{64}|outputs/(?!\.{1,2}$)[^/\\\x00-\x1f\x7f:]{1,200}")
+_SIDE_FILE: Final = re.compile(
+    r"contents/[0-9a-f]{64}|outputs/(?!\.{1,2}$)[^/\\\x00-\x1f\x7f:\ud800-\udfff]{1,200}"
+)
+_LONGEST_NAME: Final = 250
+"""Bytes: file systems take 255 below a folder."""
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
 _BROKEN: Final = (
@@ -49,7 +54,7 @@ _BROKEN: Final = (
 
 def is_member(name: str) -> bool:
     """Whether a side file of this name may be in a session file: one of our folders, and no way out of it."""
-    return _SIDE_FILE.fullmatch(name) is not None
+    return _SIDE_FILE.fullmatch(name) is not None and len(os.fsencode(name)) <= _LONGEST_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +114,11 @@ def read_bundled(data: bytes, path: Path) -> ForeignSession:
 
 
 def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> None:
-    names = [info.filename for info in infos]
+    [(most_often, times)] = Counter(info.filename for info in infos).most_common(1)
     unpacked = sum(info.file_size for info in infos)
     what = ""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        what = f"holds {twice} more than once"
+    if times > 1:
+        what = f"holds {most_often} more than once"
     elif any(info.flag_bits & _ENCRYPTED for info in infos):
         what = "is encrypted, which no session file is"
     elif any(info.compress_type not in _METHODS or _is_link(info) for info in infos):

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
 
+from foldline.history.ages import file_time
 from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, system_words
 
 from .base import ForeignSession, Json, as_text
 from .beside import Beside, Neighbours
@@ -167,7 +168,7 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
     except FoldlineError as error:
         note = str(error) if file.size else f"{path} is empty."
     except OSError as error:
-        note = f"{path} cannot be read: {(error.strerror or str(error)).lower()}."
+        note = f"{path} cannot be read: {system_words(error)}."
     return _row(file, session_id, meta, beside, note)
 
 
@@ -184,7 +185,7 @@ def _row(file: _File, session_id: str, meta: Meta, beside: Beside, note: str) ->
         id=session_id,
         path=file.path,
         size=file.size,
-        updated_at=datetime.fromtimestamp(file.mtime, UTC),
+        updated_at=file_time(file.mtime),
         cwd=meta.cwd or beside.cwd,
         title=clip_cells(beside.title, TITLE_CELLS) or meta.title,
         first_prompt=meta.first_prompt,

@@ -1,9 +1,10 @@
 """Read any session file there is a reader for."""
 
+import os
 from pathlib import Path
 
-from foldline.history import EVENTS, parse_log
-from foldline.protocol import FoldlineError
+from foldline.history import EVENTS, parse_log, typed_path
+from foldline.protocol import FoldlineError, system_words
 
 from .base import ForeignSession
 from .detect import Unreadable, detect
@@ -21,7 +22,7 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     Raises:
         FoldlineError: no such file, not a session, or of a format without a reader.
     """
-    path = Path(path).expanduser()
+    path = typed_path(os.fspath(path))
     if format is not None and format not in FORMATS:
         raise FoldlineError(f"There is no format {format!r}: Foldline reads {_known()}.")
     data = _read(path)
@@ -55,7 +56,7 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError:
         raise FoldlineError(f"There is no file {path}.") from None
     except OSError as error:
-        raise FoldlineError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+        raise FoldlineError(f"{path} cannot be read: {system_words(error)}.") from None
 
 
 def _known() -> str:

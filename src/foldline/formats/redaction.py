@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,7 @@ from .private_keys import Find
 from .writing import Original
 
 R = TypeVar("R", bound=Record)
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def redacted(original: Original) -> Original:
@@ -92,7 +94,10 @@ class Redactor:
         if value is None:
             return self.text(text)
         clean = _walked(value, self.text)
-        return text if clean == value else json.dumps(clean, ensure_ascii=False)
+        if clean == value:
+            return text
+        # Half a character, which UTF-8 cannot hold, stays escaped.
+        return json.dumps(clean, ensure_ascii=_HALF.search(text) is not None)
 
     def record(self, record: R) -> R:
         """An entry or header with placeholders; itself where nothing was found."""
@@ -124,7 +129,7 @@ def _spellings(value: str) -> list[str]:
         value,
         json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
-        quote(value, safe=""),
+        quote(value, safe="", errors="surrogatepass"),
     ]
     if "\\" in value:
         plain = _parsed(f'["{value}"]')

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, system_words
 
 from .holder import noted_holder
 from .lock import SessionHeld, WriterLock
 from .paths import EVENTS, HOLDER, archive_dir, sessions_dir
+from .private import make_private
 
 
 def archive(home: Path, events: Path) -> Path:
@@ -62,7 +63,7 @@ def held(folder: Path, deed: str) -> Iterator[None]:
             f"The session {folder.name} is being written by {who}: it cannot be {deed} meanwhile."
         ) from None
     except OSError as error:
-        raise FoldlineError(f"The session in {folder} cannot be {deed}: {_why(error)}.") from None
+        raise FoldlineError(f"The session in {folder} cannot be {deed}: {system_words(error)}.") from None
     try:
         yield
     finally:
@@ -80,16 +81,12 @@ def _moved(events: Path, source: Path, target: Path) -> Path:
         raise FoldlineError(f"There is another session in {goal}: {folder.name} was left where it is.")
     with held(folder, "moved"):
         try:
-            goal.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(goal.parent)
             folder.rename(goal)
         except OSError as error:
             raise FoldlineError(
-                f"The session {folder.name} cannot be moved to {goal}: {_why(error)}."
+                f"The session {folder.name} cannot be moved to {goal}: {system_words(error)}."
             ) from None
         with suppress(OSError):
             (goal / HOLDER).unlink(missing_ok=True)  # we named ourselves, and let go of it
     return goal / EVENTS
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

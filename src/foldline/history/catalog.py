@@ -8,10 +8,11 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
-from foldline.protocol import FoldlineError, SessionHeader
+from foldline.protocol import FoldlineError, SessionHeader, system_words
 
+from .ages import file_time
 from .folders import Folder, Tie
-from .log import parse_header
+from .log import cannot_be_read, parse_header
 from .meta import Meta
 from .paths import EVENTS, archive_dir, sessions_dir, typed_path, workdir_key
 from .rebuilding import rebuilt
@@ -141,7 +142,7 @@ def read_header(path: Path) -> SessionHeader:
         try:
             line, line_end, _ = read_small(path, most).partition(b"\n")
         except OSError as error:
-            raise FoldlineError(f"The session file {path} cannot be read: {_why(error)}.") from None
+            raise cannot_be_read(path, error) from None
         if line_end:
             break
     return parse_header(line, path)
@@ -210,7 +211,7 @@ def _subfolders(folder: str) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise FoldlineError(f"The sessions in {folder} cannot be listed: {_why(error)}.") from None
+        raise FoldlineError(f"The sessions in {folder} cannot be listed: {system_words(error)}.") from None
 
 
 def _is_folder(item: "os.DirEntry[str]") -> bool:
@@ -233,7 +234,7 @@ def _info(found: _Found, archived: bool) -> SessionInfo | None:
             return None
         return SessionInfo(events, _unreadable(events, found.problem), archived=archived)
     except OSError as error:
-        problem = found.problem or f"{events.parent} cannot be read: {_why(error)}."
+        problem = found.problem or f"{events.parent} cannot be read: {system_words(error)}."
         return SessionInfo(events, _unreadable(events, problem), archived=archived)
     if not S_ISREG(status.st_mode):
         return None
@@ -265,10 +266,6 @@ def _unreadable(events: Path, note: str) -> Meta:
 
 def _modified(path: Path) -> datetime:
     try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        return file_time(path.stat().st_mtime)
     except OSError:
-        return datetime.fromtimestamp(0, UTC)
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+        return file_time(0)

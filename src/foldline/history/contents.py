@@ -1,15 +1,18 @@
-"""What files held before and after our tools changed them, kept beside a session so that it can be put back."""
+"""What files held before and after our tools changed them, kept beside a session to be put back."""
 
 import hashlib
-import os
+import re
 import secrets
-from contextlib import suppress
 from pathlib import Path
+
+from .private import put_private
 
 CONTENTS = "contents"
 """The folder of a session that they lie in, each named by its SHA-256."""
 LARGEST_KEPT = 32 * 1024 * 1024
 """Bytes of the largest content that is kept. A rewind says of a larger one that it cannot be put back."""
+
+_NAME = re.compile(r"[0-9a-f]{64}")
 
 
 def content_id(data: bytes) -> str:
@@ -34,21 +37,25 @@ class Contents:
         if len(data) > LARGEST_KEPT or target.exists():
             return name
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        draft = self._folder / f".{secrets.token_hex(6)}.tmp"
-        try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(target)
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
+        put_private(target, data, f".{secrets.token_hex(6)}.tmp", durable=True)
         return name
 
+    def keep_file(self, path: Path) -> None:
+        """Store what a file holds, unless that is too large.
+
+        Raises:
+            OSError: it cannot be read, or the disk refused.
+        """
+        if path.stat().st_size <= LARGEST_KEPT:
+            self.keep(path.read_bytes())
+
     def read(self, name: str) -> bytes | None:
-        """The content of this name; None where it was not kept, or is not what its name says."""
+        """The content of this name; None where it was not kept, or is not what its name says.
+
+        The name may come from a history that anybody wrote: it leads nowhere else.
+        """
+        if not _NAME.fullmatch(name):
+            return None
         try:
             data = (self._folder / name).read_bytes()
         except OSError:

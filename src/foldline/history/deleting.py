@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, system_words
 
 from .archiving import held, kept_folder
 
@@ -40,13 +40,14 @@ def delete(home: Path, events: Path) -> Deleted:
                 shutil.rmtree(leaving)
             folder.rename(leaving)
         except OSError as error:
-            raise FoldlineError(f"The session in {folder} cannot be deleted: {_why(error)}.") from None
+            why = system_words(error)
+            raise FoldlineError(f"The session in {folder} cannot be deleted: {why}.") from None
         try:
             shutil.rmtree(leaving)
         except OSError as error:
             raise FoldlineError(
-                f"The session {folder.name} was deleted, but not all its files are gone: {_why(error)}; "
-                f"what is left lies in {leaving}."
+                f"The session {folder.name} was deleted, but not all its files are gone: "
+                f"{system_words(error)}; what is left lies in {leaving}."
             ) from None
     with suppress(OSError):
         folder.parent.rmdir()  # where it was the last one
@@ -61,7 +62,3 @@ def _measured(folder: Path) -> tuple[int, int]:
             with suppress(OSError):
                 size += Path(parent, name).lstat().st_size
     return files, size
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
-from foldline.protocol import Entry, FoldlineError
+from foldline.protocol import Entry, FoldlineError, system_words
 
 from .holder import Holder, holder_of
 from .lines import LineReader, Progress
@@ -101,7 +101,7 @@ class Follower:
         except FileNotFoundError:
             self._ended = NoLongerFollowed(f"{self._what} was moved or deleted: what was read of it stays.")
         except OSError as error:
-            self._ended = NoLongerFollowed(f"{self._what} cannot be read any more: {_why(error)}.")
+            self._ended = NoLongerFollowed(f"{self._what} cannot be read any more: {system_words(error)}.")
         except NoLongerFollowed as end:
             self._ended = end
         raise self._ended
@@ -153,7 +153,3 @@ def _read(lines: Iterable[bytes], since: Progress) -> tuple[list[Entry], Progres
     reader = LineReader(since)
     found = [reader.take(line) for line in lines]
     return [each.entry for each in found if each is not None], reader.progress
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 from foldline.protocol.base import Record
 
 from .paths import HOLDER, LOCK
+from .private import put_private
 
 try:
     import fcntl
@@ -91,14 +92,11 @@ def note_holder(folder: Path) -> None:
         ticks=_process(os.getpid())[1],
     )
     target = folder / HOLDER
-    draft = folder / f".{HOLDER}.{os.getpid()}"
     try:
-        draft.write_text(note.model_dump_json(), encoding="utf-8")
-        draft.replace(target)
+        put_private(target, note.model_dump_json().encode(), f".{HOLDER}.{os.getpid()}")
     except OSError:
-        for left in (draft, target):
-            with suppress(OSError):
-                left.unlink(missing_ok=True)
+        with suppress(OSError):
+            target.unlink(missing_ok=True)
 
 
 def noted_holder(folder: Path) -> Holder:

@@ -7,6 +7,7 @@ the digest of. A chunk that is torn, or is not of this file, counts for nothing,
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -20,7 +21,8 @@ from foldline.context.tokens import estimate_tokens
 from .index_rows import Row, outline_in, row_of
 from .lines import Place, Progress
 from .meta import Meta
-from .paths import INDEX
+from .paths import EVENTS, INDEX
+from .small_files import open_regular
 from .stored import StoredEntries
 
 LEAST = 4 * 1024 * 1024
@@ -71,7 +73,8 @@ class Index:
     def __init__(self, events: Path, *, least: int = LEAST) -> None:
         self._events = events
         self._path = events.with_name(INDEX)
-        self._least = least
+        # Beside a file that lies somewhere else than in its session's folder, none is put.
+        self._least = least if events.name == EVENTS else sys.maxsize
         self._rows = 0
         """How many entries the chunks on disk hold."""
         self._progress: Progress | None = None
@@ -184,7 +187,7 @@ def _chunks(path: Path) -> Iterator[tuple[_Chunk, int]]:
     from pydantic_core import from_json
 
     end = 0
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         for line in file:
             end += len(line)
             digest, body = line[2 : 2 + _DIGEST], line[4 + _DIGEST : -2]

@@ -23,6 +23,7 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
     parse_entry,
+    system_words,
 )
 
 from .log import FORMAT_VERSION
@@ -108,7 +109,7 @@ def session_files(home: Path) -> dict[str, os.stat_result]:
         try:
             keys = _subfolders(home / root)
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
+            why = system_words(error)
             raise FoldlineError(f"The sessions in {home / root} cannot be listed: {why}.") from None
         for key in keys:
             folders: list[str] = []

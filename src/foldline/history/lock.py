@@ -1,6 +1,7 @@
 """One writer per session: an OS lock that dies with its process, and a note of who holds it."""
 
 import errno
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,8 +70,11 @@ class WriterLock:
 
         from filelock import FileLock, Timeout  # costs time only where somebody writes
 
+        if not self._folder.is_dir():  # moved away or deleted: `filelock` would make it anew
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._folder))
         # A lock by the mere existence of a file would not die with its process: rather none at all.
-        lock = FileLock(self._folder / LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
+        path = self._folder / LOCK
+        lock = FileLock(path, mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False)
         for attempt in range(_TRIES):
             if attempt:
                 time.sleep(_PAUSE)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry
+from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry, system_words
 
 from .lines import LineReader, Place, Progress
 from .lock import WriterLock
 from .paths import EVENTS
+from .private import make_private
 
 FORMAT_VERSION = 1
 
@@ -99,7 +100,7 @@ def cannot_be_read(path: Path, error: OSError) -> FoldlineError:
     """The sentence for an event file that the system does not give us."""
     if isinstance(error, FileNotFoundError):
         return FoldlineError(f"There is no session file {path}.")
-    return FoldlineError(f"The session file {path} cannot be read: {_why(error)}.")
+    return FoldlineError(f"The session file {path} cannot be read: {system_words(error)}.")
 
 
 def parse_log(data: bytes, path: Path) -> LoadedLog:
@@ -130,7 +131,9 @@ def parse_header(line: bytes, path: Path) -> SessionHeader:
         header = SessionHeader.model_validate_json(line)
     except ValidationError:
         what = "is empty" if not line.strip(b"\0 \t\r") else "does not begin like one of Foldline's sessions"
-        raise FoldlineError(f"{path} {what}: it was left as it is.") from None
+        kept = path.name == EVENTS
+        hint = f"doctor {path.parent.name}` says more" if kept else f"import {path}` copies what can be read"
+        raise FoldlineError(f"{path} {what}: it was left as it is. `foldline {hint}.") from None
     if header.version > FORMAT_VERSION:
         raise FoldlineError(
             f"{path} was written by a newer Foldline (format {header.version}, this one knows "
@@ -189,7 +192,7 @@ class Log:
         ours = self.lock.held
         try:
             if not self.exists:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(self.path.parent)
             self.lock.acquire()
             if self.exists and not ours:  # said now, not at the first prompt
                 os.close(self._opener(str(self.path), os.O_WRONLY | os.O_APPEND))
@@ -200,7 +203,7 @@ class Log:
             if not ours:
                 self.close()
             raise WriteFailed(
-                f"The session cannot be written ({_why(error)}): its place is {self.path.parent}. "
+                f"The session cannot be written ({system_words(error)}): its place is {self.path.parent}. "
                 "FOLDLINE_HOME names another one for new sessions.",
                 0,
             ) from None
@@ -294,10 +297,10 @@ class Log:
 
     def _sentence(self, entries: Sequence[Entry], whole: int, complete: bool, error: OSError) -> str:
         if complete:
-            return f"{self.path} was written, but the disk did not confirm it ({_why(error)})."
+            return f"{self.path} was written, but the disk did not confirm it ({system_words(error)})."
         last = entries[whole - 1].index if whole else entries[0].index - 1 if entries else self.last_index
         what = f"Nothing after entry {last} is on disk" if last >= 0 else "Nothing of this session is on disk"
-        return f"{what}: {self.path} could not be written ({_why(error)})."
+        return f"{what} ({system_words(error)}): {self.path} could not be written."
 
 
 class ChangedOnDisk(FoldlineError):
@@ -335,7 +338,3 @@ def _places(lines: Iterable[bytes], offset: int) -> Iterator[Place]:
     for line in lines:
         yield Place(offset, len(line))
         offset += len(line) + 1
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

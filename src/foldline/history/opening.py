@@ -12,6 +12,7 @@ from .lines import LineReader, Progress
 from .log import Damage, Log, cannot_be_read, parse_header
 from .meta import Describer
 from .records import Records
+from .small_files import open_regular
 from .stored import StoredEntries
 
 _AT_A_TIME = 1024 * 1024
@@ -38,7 +39,7 @@ def open_file(path: Path, *, index_from: int = LEAST) -> OpenedFile:
         FoldlineError: there is no such file, it cannot be read, or it is not a session of ours.
     """
     try:
-        file = path.open("rb", buffering=0)
+        file = FileIO(open_regular(path), "rb")
         records = Records(path, file)
         return _opened(path, file, records, Index(path, least=index_from))
     except OSError as error:
@@ -72,7 +73,7 @@ def _lines(file: FileIO, since: int) -> Iterator[bytes]:
     file.seek(since)
     lines = BufferedReader(file, _AT_A_TIME)
     try:
-        for line in lines:  # `yield from` would close them
+        for line in lines:  # noqa: UP028 - `yield from` would close the file
             yield line
     finally:
         lines.detach()

@@ -1,8 +1,8 @@
 """Where a session comes from that did not begin empty: a field of its header."""
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from foldline.protocol import SessionHeader
+from foldline.protocol import NEW, SessionHeader
 from foldline.protocol.base import Record
 
 PARENT = "parent"
@@ -15,6 +15,8 @@ class Parent(Record):
     id: str
     index: int
     """The last entry that came along; -1 where none did."""
+    foreign: int = Field(default=NEW, exclude_if=lambda foreign: foreign == NEW)
+    """The last of these that was not written here: what they say of files may be anybody's word."""
 
 
 def parent_of(header: SessionHeader) -> Parent | None:

@@ -22,7 +22,7 @@ def data_home() -> Path:
     """The folder of everything Foldline stores: `FOLDLINE_HOME`, else the data folder of this platform."""
     override = os.environ.get("FOLDLINE_HOME")
     if override:
-        return Path(override).expanduser()
+        return typed_path(override)
     from platformdirs import user_data_path  # costs time only where it is needed
 
     return user_data_path("foldline", appauthor=False)

@@ -28,16 +28,6 @@ class Records:
         if file is not None:
             self._use(file)
 
-    def entry(self, index: int, place: Place) -> Entry | None:
-        """The entry with this index, which stood there; None where it can no longer be read."""
-        kept = self.kept(index)
-        if kept is not None:
-            return kept
-        entry = parsed(self.read(place), index)
-        if entry is not None:
-            self.keep(entry, place)
-        return entry
-
     def kept(self, index: int) -> Entry | None:
         """The entry, where it is in memory."""
         with self._lock:

@@ -8,7 +8,7 @@ the text, and can be thrown away at any time.
 
 import threading
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MessageKind = Literal["user", "assistant", "tool_result"]
 
+_AT_A_TIME = 256
 _TERMS_APART = 8
 """Of a query that finds nothing, how many words are counted by themselves."""
 
@@ -55,7 +56,8 @@ class SearchIndex:
         self._without_tools = frozenset(without_tools)
         self._taken = 0
         """How many of the entries the index covers."""
-        self._indexed: dict[int, Entry] = {}
+        self._indexed: dict[int, tuple[int, str]] = {}
+        """Where each entry with a text stands among the entries, and its type."""
         self._texts: dict[int, str] = {}
         """What each of them says, folded; both by index, in order."""
         self._lock = threading.Lock()
@@ -102,15 +104,16 @@ class SearchIndex:
         """Take in what was appended since the last search, or as much of it as there is time for."""
         taken, trigrams = self._taken, self._trigrams
         with trigrams.database if trigrams else nullcontext():
-            for entry in self._entries[taken:]:
+            for entry in _some_at_a_time(self._entries, taken):
                 if stopped():
                     break
-                taken += 1
                 text = self._text(entry)
                 if text:
-                    self._indexed[entry.index], self._texts[entry.index] = entry, fold(text)
+                    self._indexed[entry.index] = taken, entry.type
+                    self._texts[entry.index] = fold(text)
                     if trigrams:
                         trigrams.add(entry.index, self._texts[entry.index])
+                taken += 1
         self._taken = taken
 
     def _text(self, entry: Entry) -> str | None:
@@ -128,10 +131,10 @@ class SearchIndex:
         return list(reversed(self._texts)) if relevant is None else relevant
 
     def _is(self, index: int, kind: MessageKind | None) -> bool:
-        return kind is None or self._indexed[index].type == kind
+        return kind is None or self._indexed[index][1] == kind
 
     def _hit(self, index: int, asked: Query) -> Hit:
-        entry, folded = self._indexed[index], self._texts[index]
+        entry, folded = self._entries[self._indexed[index][0]], self._texts[index]
         return Hit(entry, *excerpt(self._text(entry) or "", folded, asked.place_in(folded)))
 
     def _apart(
@@ -140,6 +143,13 @@ class SearchIndex:
         """How many entries hold each of the first few terms."""
         texts = [text for index, text in self._texts.items() if self._is(index, kind)]
         return [(term, sum(term in text for text in texts)) for term in terms[:_TERMS_APART] if not stopped()]
+
+
+def _some_at_a_time(entries: Sequence[Entry], start: int) -> Iterator[Entry]:
+    """The entries from this place on, without all of them in memory: they may be on disk."""
+    while batch := entries[start : start + _AT_A_TIME]:
+        yield from batch
+        start += len(batch)
 
 
 def fused_scores(by_relevance: Sequence[int]) -> dict[int, float]:

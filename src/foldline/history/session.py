@@ -17,7 +17,7 @@ from .log import NO_DAMAGE, Damage, Log, WriteFailed
 from .many_objects import uncollected
 from .meta import Describer, Meta, describer_of
 from .opening import open_file
-from .parent import PARENT, Parent
+from .parent import PARENT, Parent, parent_of
 from .paths import EVENTS, data_home, events_file, new_session_id, real_path, session_dir
 from .records import Records
 from .sharing import share_files
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import asyncio
 
 Clock = Callable[[], datetime]
+
+_COPIED_AT_A_TIME = 1_000
 
 
 def utc_now() -> datetime:
@@ -161,8 +163,9 @@ class Session:
         Raises:
             FoldlineError: there is no entry up to `until`, or none as late; or the disk refused.
         """
-        entries = self.entries if until is None else self._until(until)
-        parent = Parent(id=self.id, index=entries[-1].index if entries else NEW)
+        count = len(self.entries) if until is None else self._until(until)
+        upto = self.entries.outlines[count - 1].index if count else NEW
+        parent = Parent(id=self.id, index=upto, foreign=min(upto, self._foreign()))
         folder = self.cwd if cwd is None else cwd
         mark = recorded_mark(self.header) if str(folder) == self.header.cwd else None
         copy = Session.create(folder, home=home, now=now, session_id=session_id, parent=parent, mark=mark)
@@ -172,15 +175,25 @@ class Session:
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 raise FoldlineError(f"The session {self.id} cannot be copied: {why}.") from None
-        await copy._commit(entries, durable=True)
+        for start in range(0, count or 1, _COPIED_AT_A_TIME):
+            stop = min(start + _COPIED_AT_A_TIME, count)
+            await copy._commit(self.entries[start:stop], durable=stop == count)
         return copy
 
-    def _until(self, index: int) -> Sequence[Entry]:
-        first, last = (self.entries[0].index, self.entries[-1].index) if self.entries else (0, NEW)
+    def _foreign(self) -> int:
+        """Up to which index its entries were not written here: all of them, where it is only in memory."""
+        parent = parent_of(self.header)
+        came_along = parent.foreign if parent is not None else NEW
+        return came_along if self.path is not None else self.projection.last_index
+
+    def _until(self, index: int) -> int:
+        """How many entries there are up to and including this index."""
+        outlines = self.entries.outlines
+        first, last = (outlines[0].index, outlines[-1].index) if outlines else (0, NEW)
         if not first <= index <= last:
-            there = f"has entries {first} to {last}" if self.entries else "is empty"
+            there = f"has entries {first} to {last}" if outlines else "is empty"
             raise FoldlineError(f"The session {self.id} {there}: it cannot be forked at {index}.")
-        return self.entries[: bisect_right(self.entries, index, key=lambda entry: entry.index)]
+        return bisect_right(outlines, index, key=lambda outline: outline.index)
 
     # --- reading -----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from .contents import CONTENTS
+from .private import make_private
 
 OUTPUTS = "outputs"
 
@@ -28,7 +29,7 @@ def _share(source: Path, target: Path) -> None:
         files = [item.name for item in found if item.name[0] != "." and item.is_file(follow_symlinks=False)]
     if not files:
         return
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(target)
     for name in files:
         with suppress(FileNotFoundError):  # it went meanwhile: nothing here depends on it alone
             _link(source / name, target / name)

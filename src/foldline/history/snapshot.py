@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from .meta import Meta
 from .paths import META
+from .private import put_private
 from .small_files import read_small
 
 _MOST_BYTES = 64 * 1024
@@ -27,11 +28,5 @@ def save_snapshot(events: Path, meta: Meta) -> None:
 
     One that cannot be written is no loss: lists then read the history itself.
     """
-    target = events.with_name(META)
-    draft = target.with_name(f".{META}.{os.getpid()}")
     with suppress(OSError):
-        try:
-            draft.write_bytes(meta.model_dump_json().encode())
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        put_private(events.with_name(META), meta.model_dump_json().encode(), f".{META}.{os.getpid()}")

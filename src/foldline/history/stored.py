@@ -34,10 +34,10 @@ class StoredEntries(Entries):
 
     def known(self, outlines: Iterable[Outline], places: Iterable[Place]) -> None:
         """Add entries that stand in the file, without looking at them."""
-        self.outlines.extend(outlines)
         for offset, length in places:
             self._offsets.append(offset)
             self._lengths.append(length)
+        self.outlines.extend(outlines)  # last: a thread that reads meanwhile goes by how many these are
 
     def found(self, entry: Entry, place: Place) -> None:
         """Add an entry just read from the file. It is kept while there is room."""
@@ -108,7 +108,7 @@ class StoredEntries(Entries):
         while start < stop:
             begin = self._offsets[start]
             end = start + 1
-            while end < stop and self._offsets[end] >= 0 and self._end(end) - begin <= _BLOCK:
+            while begin >= 0 and end < stop and self._offsets[end] >= 0 and self._end(end) - begin <= _BLOCK:
                 end += 1
             wanted = begin >= 0 and any(self._must_be_read(position) for position in range(start, end))
             block = self._records.read(Place(begin, self._end(end - 1) - begin)) if wanted else b""
@@ -133,10 +133,11 @@ class StoredEntries(Entries):
         entry = self._held.get(index) or self._records.kept(index)
         if entry is None:
             place = self.place(position)
-            entry = parsed(self._records.read(place) if record is None else record, index)
-            if entry is not None:
-                self._records.keep(entry, place, if_there_is_room=not keep)
-        return entry if entry is not None and _is_of(outline, entry) else stand_in(outline)
+            entry = parsed(record or self._records.read(place), index)
+            if entry is None or not _is_of(outline, entry):
+                return stand_in(outline)
+            self._records.keep(entry, place, if_there_is_room=not keep)
+        return entry
 
 
 _OUTLINES = MessageOutline | RequestOutline | Aside

@@ -24,7 +24,7 @@ from .entries import (
     dump_entry,
     parse_entry,
 )
-from .errors import FoldlineError
+from .errors import FoldlineError, system_words
 from .messages import (
     MESSAGE_TYPES,
     NEW,
@@ -92,5 +92,6 @@ __all__ = [
     "events",
     "operations",
     "parse_entry",
+    "system_words",
     "text_parts",
 ]

@@ -1,6 +1,18 @@
 """What every record of the protocol has in common."""
 
-from pydantic import BaseModel, ConfigDict
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+
+def _in_reach(moment: datetime) -> datetime:
+    """Times at the edges of the calendar do not exist in every time zone: none is that near to them."""
+    return moment if 1 < moment.year < 9999 else moment.replace(year=min(max(moment.year, 2), 9998))
+
+
+Moment = Annotated[datetime, AfterValidator(_in_reach)]
+"""A time that can be said in any time zone, whoever wrote it down."""
 
 
 class Record(BaseModel):

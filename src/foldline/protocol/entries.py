@@ -1,12 +1,11 @@
 """Entries: the records of a history. Messages, and the markers that change or annotate the view."""
 
 import json
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .base import Record
+from .base import Moment, Record
 from .messages import (
     AssistantMessage,
     DeveloperMessage,
@@ -220,7 +219,7 @@ class SessionHeader(Record):
     type: Literal["session"] = "session"
     version: int = 1
     id: str
-    created_at: datetime
+    created_at: Moment
     cwd: str
 
 

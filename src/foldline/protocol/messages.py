@@ -5,12 +5,11 @@ and a message that was never appended carries `NEW`.
 """
 
 import json
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .base import Record
+from .base import Moment, Record
 
 NEW = -1
 """The index of a message or marker that is not (yet) in a history."""
@@ -87,7 +86,7 @@ class Entry(Record):
     type: str
     index: int = NEW
     """Strictly increasing within a history, never re-used, never rebased."""
-    at: datetime | None = None
+    at: Moment | None = None
 
 
 class BaseMessage(Entry):

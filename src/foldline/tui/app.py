@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from textual import on, work
 from textual.app import App
@@ -43,9 +43,19 @@ FRAMES = 30
 """Times a second at most that what streams in is drawn (textual-notes.md §2.2)."""
 PATIENCE = 0.4
 """Seconds after which it is said that the session is being opened."""
+_RECALLED = 1_000
+"""Earlier prompts that ↑ goes back through."""
 
 Load = Callable[[], "Agent"]
 """Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
+
+
+@runtime_checkable
+class Tells(Protocol):
+    """A screen above the chat with a status row of its own."""
+
+    def tell(self, words: str) -> None:
+        """Say something in the status row."""
 
 
 class FoldlineApp(App[None]):
@@ -179,6 +189,8 @@ class FoldlineApp(App[None]):
             news=None,
             waiting=Waiting(),
         )
+        if agent.session.moved_from:
+            self.chat.remark(f"This session was held in {agent.session.moved_from}; it goes on here")
         if agent.session.damage:
             self.chat.remark(f"This session's file is damaged: {agent.session.damage}. All else is here.")
         self._refresh_figures()
@@ -372,6 +384,7 @@ class FoldlineApp(App[None]):
 
     def _commands(self) -> dict[str, Callable[["Runner", str], None]]:
         from foldline.protocol import operations
+        from foldline.tui.sessions.opening import session_commands
 
         return {
             "inspector": lambda runner, _: self._inspect(runner),
@@ -380,9 +393,10 @@ class FoldlineApp(App[None]):
             "preview": lambda _, focus: self._preview(focus),
             "undo": lambda runner, _: self._undo(runner),
             "clear": lambda runner, _: runner.submit(operations.ClearView()),
+            "rewind": lambda runner, _: self._rewind(runner),
             "strategy": lambda runner, name: self._switch_strategy(runner, name),
             "model": lambda runner, name: self._switch_model(runner, name),
-            "sessions": lambda _, __: self._pick_session(),
+            **session_commands(self, self._root, self._where, self._go_on_with),
         }
 
     def _inspect_entry(self, index: int) -> None:
@@ -397,6 +411,11 @@ class FoldlineApp(App[None]):
 
         newest = newest_undoable(runner.agent.session.projection)
         runner.submit(operations.UndoCompaction(target=newest.index if newest else None))
+
+    def _rewind(self, runner: "Runner") -> None:
+        from foldline.tui.rewinding import open_rewind
+
+        open_rewind(self, runner, self.chat.prompt.give_back)
 
     def _compact(self, runner: "Runner", argument: str) -> None:
         from foldline.protocol import operations
@@ -458,32 +477,15 @@ class FoldlineApp(App[None]):
         else:
             self.chat.remark(f"Now: {self.state.model}. /model NAME switches; offline is the embedded one")
 
-    def _pick_session(self) -> None:
-        from foldline.history import data_home, list_sessions, short_id
-        from foldline.tui.picker import Choice, Picker
-
-        found = list_sessions(data_home(), self._root)
-        choices = [
-            Choice(str(info.path), info.meta.title or "(no prompt yet)", short_id(info.id)) for info in found
-        ]
-        if not choices:
-            self.chat.remark("No session of this folder has been kept yet")
-            return
-        self.push_screen(Picker("Which session?", choices), self._resume)
-
-    def _resume(self, path: str | None) -> None:
-        """Leave this session for another one; the program starts over with it."""
-        if path is not None:
-            self.resume = path
-            self.exit()
+    def _go_on_with(self, session: str) -> None:
+        """Leave this session for the one in this event file; the program starts over with it."""
+        self.resume = session
+        self.exit()
 
     def action_interrupt(self) -> None:
         """Ctrl+C on a screen above the chat: as in the chat itself, and its answer is seen here."""
-        from foldline.tui.inspector import InspectorScreen
-        from foldline.tui.preview import PreviewScreen
-
         self.chat.run_command("interrupt")
-        if isinstance(self.screen, InspectorScreen | PreviewScreen) and self.chat.remarked:
+        if isinstance(self.screen, Tells) and self.chat.remarked:
             self.screen.tell(self.chat.remarked)
 
     def action_nothing(self) -> None:
@@ -496,10 +498,9 @@ async def _in_slices(slices: "Iterator[None]") -> None:
 
 
 def _typed(agent: "Agent") -> list[str]:
-    from foldline.protocol import UserMessage
+    """The newest prompts, oldest first. They are found without a look at what else was said."""
+    from foldline.context.outline import MessageOutline
 
-    return [
-        entry.text
-        for entry in agent.session.entries
-        if isinstance(entry, UserMessage) and entry.origin == "typed"
-    ]
+    entries = agent.session.entries
+    prompts = [o for o in entries.outlines if isinstance(o, MessageOutline) and o.origin == "typed"]
+    return [entries.message(prompt).text for prompt in prompts[-_RECALLED:]]

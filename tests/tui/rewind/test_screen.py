@@ -69,7 +69,7 @@ async def test_a_file_of_somebody_else_is_shown_and_only_overwritten_when_asked(
         await running.press("f")
         assert written.read_text() == "mine\n"
         await running.press("o")
-        assert "is overwritten, /undo has it" in running.text
+        assert "is removed, /undo has it" in running.text
         await gone_back(running, "f")
         assert not written.exists()
 

@@ -54,6 +54,16 @@ def test_nothing_can_be_chosen_before_the_files_were_looked_at() -> None:
     assert begin(PLACES).operation("context") is None and begin(()).operation("context") is None
 
 
+def test_one_item_leaves_and_several_leave() -> None:
+    assert "4 items leave the view" in text(looked_at())
+    assert "1 item leaves the view" in text(replace(looked_at(), outcome=Outcome(2_000, 1_000, 1)))
+
+
+def test_a_file_of_somebody_else_that_was_not_there_then_is_said_to_be_removed() -> None:
+    state = replace(looked_at(FileChange("b.py", "conflict", "mine", None), CONFLICT), overwrite=True)
+    assert "is removed, /undo has it" in text(state) and "is overwritten, /undo has it" in text(state)
+
+
 def test_files_only_where_there_are_some_to_put_back() -> None:
     assert looked_at().operation("files") is None and looked_at(CONFLICT).operation("both") is None
     asked = looked_at(WRITE).operation("files")

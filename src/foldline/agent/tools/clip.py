@@ -131,7 +131,7 @@ async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tup
 
 def spilled(text: str, folder: Path, tool: str) -> Path:
     """A new file, readable by its owner only, with this text."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f"{tool}-", suffix=".txt", dir=folder)
     with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
         file.write(text)

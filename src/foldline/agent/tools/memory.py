@@ -1,5 +1,6 @@
 """What our tools last saw of each file, so that an edit never overwrites a change it has not seen."""
 
+import asyncio
 import hashlib
 import os
 import threading
@@ -15,6 +16,14 @@ class FileMemory:
     def __init__(self) -> None:
         self._digests: dict[str, bytes] = {}
         self.lock = threading.RLock()
+
+    async def settled(self) -> None:
+        """Wait for the tool that is writing a file, if one is: when it is cancelled, its thread goes on."""
+        await asyncio.to_thread(self._wait)
+
+    def _wait(self) -> None:
+        with self.lock:
+            pass
 
     def remember(self, path: Path, content: bytes) -> None:
         self._digests[os.path.realpath(path)] = _digest(content)

@@ -8,6 +8,7 @@ from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    CheckpointPart,
     Compaction,
     DeveloperMessage,
     Entry,
@@ -101,6 +102,8 @@ def _message(pieces: _Pieces, message: BaseMessage) -> None:
                 _arguments(pieces, part)
             case ImagePart():
                 pieces.head(_image_words(part))
+            case CheckpointPart():
+                pieces.head(f"checkpoint {part.id}: the model may come back here")
     if isinstance(message, AssistantMessage):
         if message.error:
             pieces.plain(message.error, "alert", gap=1)

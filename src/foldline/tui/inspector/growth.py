@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from foldline.context.outline import Outline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Entry, Revert, Undo
@@ -10,8 +11,8 @@ from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Entry, 
 ViewMarkers = Compaction | Clear | Edit | Revert | Undo
 
 
-def changes_view(entry: Entry) -> bool:
-    """Whether an entry may change fates or the view above its end."""
+def changes_view(entry: Entry | Outline) -> bool:
+    """Whether an entry, or one of this outline, may change fates or the view above its end."""
     return isinstance(entry, ViewMarkers)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from foldline.context.outline import MessageOutline, Outline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.context.weight import Weight, entry_weight, item_weight
@@ -71,10 +72,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryRow(Block):
-    """A message of the history, with its own weight."""
+    """A message of the history, with its own weight. It is fetched when it is drawn."""
 
     source: Source
-    message: BaseMessage
+    outline: MessageOutline
+
+    @property
+    def message(self) -> BaseMessage:
+        return self.source.projection.entries.message(self.outline)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         weight = entry_weight(self.source.projection, self.message)
@@ -161,15 +166,14 @@ def history_rows(
     """A row for each entry between two positions: messages, and view-changing markers as rules. Asides
     (requests, notices, checkpoints, titles, edits) have none."""
     source = Source(projection, cwd)
-    return [
-        row for entry in projection.entries[start:stop] if (row := history_row(source, entry)) is not None
-    ]
+    outlines = projection.entries.outlines[start:stop]
+    return [row for outline in outlines if (row := history_row(source, outline)) is not None]
 
 
-def history_row(source: Source, entry: Entry) -> Block | None:
-    """The row of one entry; None for an aside."""
+def history_row(source: Source, entry: Outline) -> Block | None:
+    """The row of the entry of this outline; None for an aside."""
     match entry:
-        case BaseMessage():
+        case MessageOutline():
             return EntryRow(row_key(entry.index), source, entry)
         case Compaction() | Revert() | Clear() | Undo():
             return MarkerRow(row_key(entry.index), entry, marker_label(source.projection, entry))
@@ -208,8 +212,7 @@ def _before(projection: Projection, revert: Revert) -> str:
     checkpoint = projection.checkpoint(revert.checkpoint)
     if checkpoint is None:
         return ""
-    at = bisect_left(projection.entries, checkpoint + 1, key=lambda entry: entry.index)
-    for entry in projection.entries[at : at + 100]:
+    for entry in projection.after(checkpoint, 100):
         if isinstance(entry, BaseMessage) and entry.index != revert.kept:
             return f" to before {entry.index}"
     return ""
@@ -416,11 +419,11 @@ def _inputs(projection: Projection, item: ViewItem) -> tuple[int, ...]:
 
 
 def _covered(projection: Projection, item: ViewItem) -> Iterable[bool]:
-    entries = projection.entries
+    outlines = projection.entries.outlines
     for first, last in item.covers:
-        at = bisect_left(entries, first, key=lambda entry: entry.index)
-        while at < len(entries) and entries[at].index <= last:
-            if isinstance(entries[at], BaseMessage):
-                fate = projection.fate(entries[at].index)
+        at = bisect_left(outlines, first, key=lambda outline: outline.index)
+        while at < len(outlines) and outlines[at].index <= last:
+            if isinstance(outlines[at], MessageOutline):
+                fate = projection.fate(outlines[at].index)
                 yield fate.kind == "summarised" and fate.by == item.index
             at += 1

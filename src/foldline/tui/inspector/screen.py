@@ -1,6 +1,6 @@
 """The Inspector on a screen of its own: a header, the panels, help on top."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -10,12 +10,15 @@ from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.tui import numbers
 from foldline.tui.blocks import clean_line
-from foldline.tui.blocks.cells import Span
+from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.help import HelpScreen
 from foldline.tui.inspector.keys import help_blocks
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.rows import Piece, piece, row
+
+_NAMED: Final = 16
+"""Cells of the name beside who writes to the session: its end, and where one is."""
 
 
 class InspectorHeader(Lines):
@@ -27,6 +30,13 @@ class InspectorHeader(Lines):
         self._live = live
         self._share = ""
         self._activity = ""
+        self._standing = ""
+
+    def stand(self, standing: str) -> None:
+        shown = clean_line(standing)
+        if shown != self._standing:
+            self._standing = shown
+            self.update()
 
     def show(self, projection: Projection, overhead: int, window: int, activity: str) -> None:
         size = view_size(projection, overhead=overhead)
@@ -37,9 +47,13 @@ class InspectorHeader(Lines):
         self.update()
 
     def lines(self, width: int) -> list[list[Span]]:
-        where = Piece(((self._title, "bold"), (" ▸ ", "muted"), ("Inspector", "text bold")), cut="left")
+        name: Spans = ((self._title, "bold"), (" ▸ ", "muted"), ("Inspector", "text bold"))
+        where = Piece(name, cut="left", least=_NAMED if self._standing else None)
         # The points belong to what stands before them, and go with it.
-        right = [piece("now ·" if self._live else "read-only ·", "text", rank=4)]
+        if self._standing:
+            right = [Piece((("live", "accent"), (f" · {self._standing} ·", "text")))]
+        else:
+            right = [piece("now ·" if self._live else "read-only ·", "text", rank=4)]
         if self._activity:
             right.append(piece(f"{self._activity} ·", "text", rank=2, gap=1))
         right.append(piece(self._share, "text", rank=1, gap=1))
@@ -96,6 +110,10 @@ class InspectorScreen(Screen[None]):
         self.panels.set_moment(activity, threshold)
         self.panels.refresh_from(projection)
         self._show_header()
+
+    def show_standing(self, standing: str) -> None:
+        """Say in the header that the session is live, and who writes to it; nothing said: nobody does."""
+        self._header.stand(standing)
 
     def tell(self, words: str) -> None:
         """Say something in the status row."""

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from foldline.context.outline import MessageOutline, RequestOutline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
-from foldline.protocol import Compaction, RequestRecord, ToolResultMessage
+from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, Key
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.growth import News, changes_view, common_prefix, news_of
@@ -135,28 +136,26 @@ class HistorySheet(_Sheet):
         self._projection = projection
         self._seen = len(projection.entries)
         self._scale = projection.calibration.scale(projection.model)
-        self.last_change = max((e.index for e in projection.entries if changes_view(e)), default=-1)
+        self.last_change = max((o.index for o in projection.entries.outlines if changes_view(o)), default=-1)
         self._begin(self._seen)
 
     def grow(self, projection: Projection) -> Growth:
         """Add the rows of new entries; mend the branch of a tool group that has grown."""
-        fresh = projection.entries[self._seen :]
+        fresh = projection.entries.outlines[self._seen :]
         start, self._seen = self._seen, len(projection.entries)
         folded = False
         grown: list[Block] = []
         for entry in fresh:
             if changes_view(entry):
                 self.last_change, folded = entry.index, True
-            if isinstance(entry, ToolResultMessage):
+            if isinstance(entry, MessageOutline) and entry.type == "tool_result":
                 siblings = projection.group(entry.index)[1:]
                 before = (
-                    projection.entry(siblings[siblings.index(entry.index) - 1]) if len(siblings) > 1 else None
+                    projection.outline(siblings[siblings.index(entry.index) - 1])
+                    if len(siblings) > 1
+                    else None
                 )
-                if (
-                    before is not None
-                    and isinstance(before, ToolResultMessage)
-                    and before.index < fresh[0].index
-                ):
+                if isinstance(before, MessageOutline) and before.index < fresh[0].index:
                     grown.append(EntryRow(row_key(before.index), self.source, before))
         if fresh:
             self.view.swap(grown)
@@ -261,8 +260,8 @@ class ViewSheet(_Sheet):
         """What is new, and how the rule above it is called."""
         projection = self._projection
         self.news = news_of(projection, last_change)
-        for entry in projection.entries[self._counted_entries :]:
-            self._requests += isinstance(entry, RequestRecord)
+        for outline in projection.entries.outlines[self._counted_entries :]:
+            self._requests += isinstance(outline, RequestOutline)
         self._counted_entries = len(projection.entries)
         self.divider = None
         if self.news is not None and self.news.position:

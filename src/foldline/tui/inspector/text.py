@@ -7,6 +7,7 @@ from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    CheckpointPart,
     DeveloperMessage,
     ImagePart,
     SystemMessage,
@@ -113,6 +114,6 @@ def full_text(projection: Projection, message: BaseMessage) -> str:
                 parts.append(part.text)
             case ToolCallPart():
                 parts.append(f"{part.name} {part.arguments}")
-            case ImagePart():
+            case ImagePart() | CheckpointPart():
                 pass
     return "\n".join(parts)

@@ -79,7 +79,7 @@ def _details(state: RewindState, width: int) -> list[list[Span]]:
 
 
 def _context_line(outcome: Outcome) -> list[Span]:
-    items = f"{outcome.items} item{'' if outcome.items == 1 else 's'} leave the view"
+    items = "1 item leaves the view" if outcome.items == 1 else f"{outcome.items} items leave the view"
     if outcome.items < 0:
         items = "what was folded since is there again"
     sizes = f"{numbers.tokens(outcome.before)} → {numbers.tokens(outcome.after, estimated=True)} tokens"
@@ -113,9 +113,9 @@ def _fate(change: FileChange, overwrite: bool) -> tuple[str, str]:
         case "remove":
             return "is removed again", "muted"
         case "conflict" if overwrite:
-            return "is overwritten, /undo has it", "alert"
+            return f"is {'removed' if change.target is None else 'overwritten'}, /undo has it", "alert"
         case "conflict":
-            return "! changed by somebody else: stays", "alert"
+            return f"! {change.why or 'changed by somebody else'}: stays", "alert"
         case _:
             return cut_right(f"! stays: {clean_line(change.why)}", 40), "alert"
 

@@ -1,0 +1,231 @@
+"""The keys of the Sessions screen: one table that bindings, hints and the help list come from."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from textual.binding import Binding, BindingType
+
+from foldline.tui.blocks import Block, RuleBlock, TextBlock
+from foldline.tui.commands import key_name
+
+Mode = Literal["list", "field", "renaming", "asking"]
+"""What has the keys: the list, the search line, the field of a new title, or a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides which keys work."""
+
+    mode: Mode = "list"
+    row: bool = False
+    """Whether the cursor stands on a session, or on a match in one."""
+    ours: bool = True
+    here: bool = False
+    """It is the session of this chat."""
+    readable: bool = True
+    archived: bool = False
+    in_strip: bool = False
+    """The question has the focus."""
+    busy: bool = False
+    """Something asked for before is still being done."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsKey:
+    """One key and what it does here."""
+
+    id: str
+    keys: tuple[str, ...]
+    help: str
+    group: str
+    hint: str = ""
+    """Its word in the row of hints."""
+    shown: str = ""
+    """How the hint calls the keys, where not by the first of them."""
+    works: Callable[[Facts], bool] = lambda facts: facts.mode == "list"
+    own: bool = False
+    """Carried out by the list itself."""
+
+
+def _on_a_row(facts: Facts) -> bool:
+    return facts.mode == "list" and facts.row and not facts.busy
+
+
+def _on_ours(facts: Facts) -> bool:
+    return _on_a_row(facts) and facts.ours
+
+
+def _on_another(facts: Facts) -> bool:
+    return _on_ours(facts) and not facts.here
+
+
+KEYS: Final[tuple[SessionsKey, ...]] = (
+    SessionsKey(
+        "resume",
+        ("enter",),
+        "Goes on with the session, in place of this chat. Where another process writes to it, asks what "
+        "to do instead; another agent's is opened to be read.",
+        "Session",
+        "resume",
+        works=lambda f: _on_a_row(f) and f.readable,
+        own=True,
+    ),
+    SessionsKey(
+        "read",
+        ("o",),
+        "Opens it in the Inspector, read-only: at the match, where the cursor stands on one. What is written "
+        "meanwhile is followed.",
+        "Session",
+        "read",
+        works=lambda f: _on_a_row(f) and f.readable,
+    ),
+    SessionsKey(
+        "fork",
+        ("f",),
+        "Goes on in a copy; on a match, in one that ends there. The session stays as it is.",
+        "Session",
+        "fork",
+        works=lambda f: _on_ours(f) and f.readable,
+    ),
+    SessionsKey(
+        "import",
+        ("i",),
+        "Copies another agent's session and goes on in the copy. Its file stays as it is.",
+        "Session",
+        "import",
+        works=lambda f: _on_a_row(f) and not f.ours,
+    ),
+    SessionsKey(
+        "rename",
+        ("r",),
+        "Gives the session another title.",
+        "Session",
+        "rename",
+        works=lambda f: _on_ours(f) and f.readable,
+    ),
+    SessionsKey(
+        "archive",
+        ("x",),
+        "Puts the session away, where lists leave it out; an archived one comes back.",
+        "Session",
+        "archive",
+        works=_on_another,
+    ),
+    SessionsKey(
+        "delete",
+        ("D",),
+        "Deletes the session for good, after a question.",
+        "Session",
+        "delete",
+        works=_on_another,
+    ),
+    SessionsKey(
+        "search",
+        ("/",),
+        "To the search line: what titles and prompts hold is there at once, then what was ever said. "
+        'Every word must occur in one entry; "quoted words" as they stand.',
+        "List",
+        "search",
+    ),
+    SessionsKey(
+        "other",
+        ("tab", "shift+tab"),
+        "To the search line and back.",
+        "List",
+        works=lambda f: f.mode != "renaming",
+    ),
+    SessionsKey("scope-1", ("1",), "The sessions of this folder.", "List"),
+    SessionsKey("scope-2", ("2",), "The sessions of all folders.", "List"),
+    SessionsKey("scope-3", ("3",), "The archived sessions.", "List"),
+    SessionsKey("scope-4", ("4",), "The sessions other agents keep in their own folders.", "List"),
+    SessionsKey("scope", ("s",), "The next of these four.", "List", "scope", "s 1–4"),
+    SessionsKey("move", ("up", "down", "k", "j"), "Moves the cursor.", "List", own=True),
+    SessionsKey(
+        "page",
+        ("pageup", "pagedown", "home", "end"),
+        "A screen up or down, the first row, the last one.",
+        "List",
+        own=True,
+    ),
+    SessionsKey(
+        "help",
+        ("?", "f1"),
+        "This list.",
+        "Program",
+        "keys",
+        "?",
+        works=lambda f: f.mode in ("list", "field"),
+    ),
+    SessionsKey(
+        "close",
+        ("escape",),
+        "Leaves the question, the field or the search line, ends the search, else closes the screen.",
+        "Program",
+        "close",
+        "Esc",
+        works=lambda _: True,
+    ),
+)
+
+
+def bindings() -> list[BindingType]:
+    """A binding for each key that is the screen's own."""
+    return [
+        Binding(",".join(key.keys), f"sessions('{key.id}')", key.help, show=False)
+        for key in KEYS
+        if not key.own
+    ]
+
+
+def works(command: str, facts: Facts) -> bool:
+    """Whether a key does anything now."""
+    return next(key for key in KEYS if key.id == command).works(facts)
+
+
+_IN_A_MODE: Final[dict[Mode, tuple[tuple[str, str], ...]]] = {
+    "field": (("Enter ↓", "to the list"), ("F1", "keys")),
+    "renaming": (("Enter", "takes the title"),),
+    "asking": (),
+    "list": (),
+}
+
+
+def hints(facts: Facts, closes: str) -> tuple[tuple[str, str], ...]:
+    """(keys, word) of what works now; the last one belongs at the right end. `closes` is what Esc does."""
+    if facts.mode != "list":
+        return (*_IN_A_MODE[facts.mode], ("Esc", closes))
+    return tuple(
+        (key.shown or _name(key.keys[0]), _word(key, facts, closes))
+        for key in KEYS
+        if key.hint and key.works(facts) and (facts.ours or key.id != "read")  # Enter reads them
+    )
+
+
+def _word(key: SessionsKey, facts: Facts, closes: str) -> str:
+    match key.id:
+        case "close":
+            return closes
+        case "archive" if facts.archived:
+            return "bring back"
+        case "resume" if facts.here:
+            return "back to it"
+        case "resume" if not facts.ours:
+            return "read"
+        case _:
+            return key.hint
+
+
+def _name(key: str) -> str:
+    """A key as people know it; letters as they are typed."""
+    return key if len(key) == 1 else {"home": "Home"}.get(key, key_name(key))
+
+
+def help_blocks() -> Iterator[Block]:
+    """A rule for each group, a paragraph for each key."""
+    groups = dict.fromkeys(key.group for key in KEYS)
+    for number, group in enumerate(groups):
+        yield RuleBlock((number, 0), group, "muted", gap=int(bool(number)), stop=False, wide=False)
+        for at, key in enumerate((key for key in KEYS if key.group == group), 1):
+            keys = " ".join(map(_name, key.keys))
+            yield TextBlock((number, at), key.help, lead=((f"{keys:<18} ", "accent"),))

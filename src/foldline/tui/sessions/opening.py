@@ -1,0 +1,122 @@
+"""Connects the Sessions screen to the program: /sessions, /search, /rename and /fork."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foldline.history import data_home, utc_now
+from foldline.protocol import FoldlineError, Title
+from foldline.tui.runner import Runner
+
+if TYPE_CHECKING:
+    from foldline.tui.app import FoldlineApp
+
+Commands = dict[str, Callable[[Runner, str], None]]
+
+
+def session_commands(
+    app: "FoldlineApp", root: Path, where: Callable[[], str], go_on_with: Callable[[str], None]
+) -> Commands:
+    """`where` says what stands before a screen's name; `go_on_with` leaves this chat for the session in an
+    event file."""
+    opening = _Opening(app, root, where, go_on_with)
+    return {
+        "sessions": lambda runner, _: opening.open(runner, None),
+        "search": opening.open,
+        "rename": opening.rename,
+        "fork": lambda runner, _: opening.fork(runner),
+    }
+
+
+class _Opening:
+    def __init__(
+        self, app: "FoldlineApp", root: Path, where: Callable[[], str], go_on_with: Callable[[str], None]
+    ) -> None:
+        self._app = app
+        self._root = root
+        self._where = where
+        self._go_on_with = go_on_with
+
+    def open(self, runner: Runner, query: str | None) -> None:
+        """Show the sessions; with a query, even an empty one, the search line has the focus."""
+        from foldline.tui.sessions.screen import SessionsScreen
+
+        screen = SessionsScreen(
+            self._where(),
+            home=data_home(),
+            root=self._root,
+            here=_kept_in(runner),
+            now=lambda: utc_now().astimezone(),
+            query=query,
+            lost=self._lost,
+            retitle=lambda title: _retitle(runner, title),
+        )
+        self._app.push_screen(screen, self._go)
+
+    def _go(self, chosen: Path | None) -> None:
+        if chosen is not None:
+            self._go_on_with(str(chosen))
+
+    def _lost(self) -> str:
+        """What leaving this chat ends, as sentences; empty where it ends nothing."""
+        state = self._app.state
+        count = state.waiting.count
+        sentences = [
+            "What runs is cancelled." if state.busy else "",
+            f"{count} waiting prompt{' is' if count == 1 else 's are'} not sent." if count else "",
+            "The text in the prompt goes." if self._app.chat.prompt.editor.text.strip() else "",
+        ]
+        return " ".join(filter(None, sentences))
+
+    def rename(self, runner: Runner, title: str) -> None:
+        """Give this session another title; without one, say which it has."""
+        from foldline.tui.sessions.deeds import kept_title
+
+        kept = kept_title(title)
+        if kept:
+            self._app.run_worker(self._renamed(runner, kept), group="rename", exclusive=True)
+        else:
+            now = runner.agent.session.meta().title or "not named yet"
+            self._app.chat.remark(f"Now: {now}. /rename TITLE gives it another title")
+
+    async def _renamed(self, runner: Runner, title: str) -> None:
+        try:
+            await _retitle(runner, title)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure))
+        else:
+            self._app.chat.remark(f"This session is called “{title}” now")
+
+    def fork(self, runner: Runner) -> None:
+        """Go on in a copy of this session, from here; the session itself stays as it is."""
+        path, lost = _kept_in(runner), self._lost()
+        if path is None:
+            self._app.chat.remark("Nothing has been said here yet: there is nothing to fork")
+        elif lost:
+            self._app.chat.remark(f"Not forked. {lost}")
+        else:
+            self._app.run_worker(self._forked(path), group="fork", exclusive=True)
+
+    async def _forked(self, path: Path) -> None:
+        from foldline.tui.sessions import deeds
+
+        self._app.chat.remark("Copying this session …")
+        try:
+            copy = await asyncio.to_thread(deeds.fork, path, data_home(), self._root)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure))
+        else:
+            self._go_on_with(str(copy))
+
+
+def _kept_in(runner: Runner) -> Path | None:
+    """The event file of this session; None where nothing was said in it yet."""
+    path = runner.agent.session.path
+    return path if path is not None and path.exists() else None
+
+
+async def _retitle(runner: Runner, title: str) -> None:
+    session = runner.agent.session
+    await session.append(Title(title=title), durable=True)
+    session.save_meta()
