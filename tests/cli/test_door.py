@@ -53,6 +53,24 @@ def test_commands_on_files_import_neither_textual_nor_openai(door: FrontDoor) ->
     assert done.stdout.endswith("[]\n")
 
 
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_stream_that_is_closed_keeps_no_command_from_its_work(door: FrontDoor, closed: int) -> None:
+    door.keep(history().turn("one", "ok").entries, "s-1")
+    command = [sys.executable, "-m", "foldline"]
+    listed, deleted = (
+        subprocess.run(
+            ["sh", "-c", f'exec "$@" {closed}>&-', "sh", *command, *arguments],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+        for arguments in (["sessions"], ["delete", "s-1"])
+    )
+    assert (listed.returncode, listed.stderr) == (0, "") and ("one" in listed.stdout) == (closed != 1)
+    assert deleted.returncode == 1 and ("--yes says yes" in deleted.stderr) == (closed != 2)
+
+
 def test_help_names_every_command(door: FrontDoor, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         door("--help")

@@ -147,3 +147,15 @@ def test_times_at_the_edges_of_the_calendar_keep_no_command_from_its_work(door: 
     for command in (("sessions",), ("search", "hello"), ("doctor", "aaaaaa"), *exports):
         said = door(*command)
         assert (said.code, "error in Foldline" in said.err) == (0, False), said.err
+
+
+def test_a_count_beyond_all_windows_keeps_no_command_from_its_work(door: FrontDoor) -> None:
+    folder = door.keep(
+        history().user("hello there").assistant("Done", usage=Usage(input=7777, output=1)).entries,
+        "20260101-000000-aaaaaa",
+    )
+    events = folder / "events.jsonl"
+    events.write_text(events.read_text().replace("7777", "1" + "0" * 400))
+    for command in (["sessions"], ["view", "aaaaaa"], ["history", "aaaaaa"]):
+        said = door(*command)
+        assert (said.code, "error in Foldline" in said.err) == (0, False), said.err

@@ -70,3 +70,15 @@ def test_going_back_gives_exactly_what_was_there(steps: list[tuple[str, str | No
     assert all(change.kind in ("write", "remove") for change in changes)
     disk.update({change.path: change.target for change in changes})
     assert disk == seen[min(index, len(steps))]
+
+
+def test_what_only_others_recorded_is_a_conflict_and_says_so() -> None:
+    images: Images = ((3, image("a", None, "two")), (7, image("a", "two", "three")))
+
+    def change(now: str | None) -> tuple[str, str]:
+        [found] = changes_to(images, 7, lambda _: now, foreign=5)
+        return found.kind, found.why
+
+    assert change("three") == ("write", "")
+    assert change(None) == ("conflict", "recorded elsewhere, not here")
+    assert change("mine") == ("conflict", "")

@@ -534,3 +534,13 @@ def test_a_full_disk_is_no_reason_not_to_find(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert search(tmp_path).trouble == ""
     assert find(tmp_path, "needle") == {"s1": [0]}
+
+
+def test_numbers_that_no_database_holds_keep_nothing_else_from_being_found(tmp_path: Path) -> None:
+    odd = keep(tmp_path, history().user("needle one").gap(10**30).user("needle two"), "odd")
+    keep(tmp_path, history().user("needle three"), "sound")
+    os.utime(odd, ns=(0, 13_569_465_600 * 10**9))  # in the year 2400
+    assert find(tmp_path, "needle") == {"odd": [0], "sound": [0]}
+    at_once = SessionSearch(tmp_path)
+    seen: list[Progress] = []
+    assert at_once.refresh(seen.append) and seen == []

@@ -272,3 +272,8 @@ def test_the_snippet_is_in_the_words_of_the_text_where_folding_made_it_longer() 
 def test_a_summary_is_not_found_but_what_it_stands_for_is() -> None:
     built = history().user("the needle").add(Compaction(summary="about a needle", first_kept_index=1))
     assert find(built, "needle") == [0]
+
+
+@pytest.mark.usefixtures("sqlite")
+def test_an_index_that_no_database_holds_keeps_nothing_else_from_being_found() -> None:
+    assert find(history().user("needle").gap(10**30).user("needle"), "needle") == [0]

@@ -104,3 +104,8 @@ def test_a_larger_count_never_reads_smaller(low: int, high: int) -> None:
     low, high = sorted((low, high))
     assert value(numbers.tokens(low)) <= value(numbers.tokens(high))
     assert value(numbers.short_tokens(low)) <= value(numbers.short_tokens(high))
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_what_is_no_time_is_said_to_be_unknown(value: float) -> None:
+    assert numbers.seconds(value) == "? s"

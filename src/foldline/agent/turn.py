@@ -21,7 +21,6 @@ from foldline.llm import (
 )
 from foldline.protocol import (
     AssistantMessage,
-    BaseMessage,
     Checkpoint,
     FoldlineError,
     Part,

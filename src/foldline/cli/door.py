@@ -11,6 +11,7 @@ from foldline.version import __version__
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Failures are one sentence on stderr; `--debug` shows the traceback instead."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     _write_utf8()
     if arguments == ["--version"]:
         sys.stdout.write(f"foldline {__version__}\n")  # before anything is imported
@@ -48,6 +49,13 @@ def _fail(sentence: str, code: int) -> int:
 
     note(sentence)
     return code
+
+
+def _open_closed_streams() -> None:
+    """A stream that was closed before we came (`>&-`) leads nowhere, and no file of ours takes its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _write_utf8() -> None:

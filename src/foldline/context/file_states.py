@@ -46,10 +46,10 @@ def changes_to(images: Images, index: int, look: Look, foreign: int = NEW) -> li
 
     Entries up to `foreign` were not written here: that they name a content does not make it ours.
     """
-    ours = [(at, image) for at, image in images if at > foreign]
+    recorded, ours = _held(images), _held((at, image) for at, image in images if at > foreign)
     changes = []
     for path, image in first_since(images, index).items():
-        change = _change(path, image, look(path), _known(ours, path), _known(images, path))
+        change = _change(path, image, look(path), ours.get(path, set()), recorded[path])
         if change is not None:
             changes.append(change)
     return changes
@@ -64,9 +64,12 @@ def first_since(images: Images, index: int) -> dict[str, FileImage]:
     return found
 
 
-def _known(images: Images, path: str) -> set[str | None]:
-    """Everything a file is known to have held."""
-    return {content for _, image in images if image.path == path for content in (image.before, image.after)}
+def _held(images: Iterable[tuple[int, FileImage]]) -> dict[str, set[str | None]]:
+    """By path, everything a file is known to have held."""
+    found: dict[str, set[str | None]] = {}
+    for _, image in images:
+        found.setdefault(image.path, set()).update((image.before, image.after))
+    return found
 
 
 def _change(

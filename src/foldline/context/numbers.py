@@ -44,7 +44,9 @@ def elapsed(seconds: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Time something took: `0.1 s`, `1.4 s`, `93 s`."""
+    """Time something took: `0.1 s`, `1.4 s`, `93 s`; `? s` where a record says what is no time."""
+    if not math.isfinite(value):
+        return "? s"
     value = max(value, 0.0)
     return f"{_rounded(value, 1)} s" if value < 99.95 else f"{_rounded(value, 0)} s"
 

@@ -45,8 +45,15 @@ class Place:
 def places(projection: Projection) -> list[Place]:
     """Where it is possible to go back to, newest first: what was reverted is left out."""
     gone = _reverted_spans(projection)
-    found = (_place(projection, checkpoint, gone) for checkpoint in reversed(projection.checkpoints))
-    return [place for place in found if place is not None]
+    images, changed = list(projection.images), set[str]()
+    found = []
+    for checkpoint in reversed(projection.checkpoints):
+        while images and images[-1][0] >= checkpoint.index:
+            changed.add(images.pop()[1].path)
+        place = _place(projection, checkpoint, gone, len(changed))
+        if place is not None:
+            found.append(place)
+    return found
 
 
 def _reverted_spans(projection: Projection) -> list[tuple[int, int]]:
@@ -58,14 +65,15 @@ def _reverted_spans(projection: Projection) -> list[tuple[int, int]]:
     ]
 
 
-def _place(projection: Projection, checkpoint: Checkpoint, gone: Sequence[tuple[int, int]]) -> Place | None:
+def _place(
+    projection: Projection, checkpoint: Checkpoint, gone: Sequence[tuple[int, int]], changes: int
+) -> Place | None:
     """None where nothing that is still there follows right after it, or it is within a tool group."""
     following = _following(projection, checkpoint.index)
     if checkpoint.files or following is None or isinstance(following, Checkpoint | Revert):
         return None
     if any(first < following.index < last for first, last in gone):
         return None
-    changes = len({image.path for at, image in projection.images if at >= checkpoint.index})
     kind: Literal["turn", "step"]
     if isinstance(following, UserMessage):
         kind, label, prompt = "turn", first_words(following), following.text

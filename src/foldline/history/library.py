@@ -14,7 +14,7 @@ from typing import NamedTuple
 from foldline.context.matching import parse_query
 
 from .library_finding import Find, SessionHit, SessionHits, SessionsFound
-from .library_intake import Known, Piece, read_piece, session_files
+from .library_intake import Known, Piece, changed_at, read_piece, session_files
 from .library_shelves import add, all_known, clear_if_mostly_dead, move, remove
 from .library_store import IndexInUse, IndexLost, Store
 from .search import MessageKind
@@ -118,7 +118,7 @@ class SessionSearch:
             for folder, status in sorted(files.items(), key=lambda item: item[1].st_mtime_ns, reverse=True)
         ]
         behind = [
-            (at, file) for at, file in behind if (at.size, at.mtime) != (file.st_size, file.st_mtime_ns)
+            (at, file) for at, file in behind if (at.size, at.mtime) != (file.st_size, changed_at(file))
         ]
         done, total = 0, sum(max(0, file.st_size - at.taken) for at, file in behind)
         refused = 0

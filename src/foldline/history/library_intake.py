@@ -29,6 +29,7 @@ from foldline.protocol import (
 from .log import FORMAT_VERSION
 from .meta import TITLE_CELLS, clip_cells, prompt_line
 from .paths import EVENTS
+from .search import LARGEST_NUMBER
 
 ROOTS = ("sessions", "archive")
 ARCHIVE = ROOTS[1]
@@ -136,6 +137,11 @@ def _is_ours(name: str) -> bool:
     return name[0] != "." and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
+def changed_at(status: os.stat_result) -> int:
+    """When a file was last written to, in ns; what a database cannot hold is the far future."""
+    return min(status.st_mtime_ns, LARGEST_NUMBER)
+
+
 # --- reading on -------------------------------------------------------------------------------------
 
 
@@ -164,7 +170,7 @@ def _piece(file: BinaryIO, known: Known, most: int, stopped: Callable[[], bool])
     for offset, line in _lines(file, end):
         end = offset + len(line)
         entry = _entry(line)
-        if entry is not None and entry.index > now.last_index:
+        if entry is not None and now.last_index < entry.index <= LARGEST_NUMBER:
             now = _told(now, entry)
             second = max(second, int(_zoned(entry.at).timestamp())) if entry.at else second
             kind, text = searched(entry)
@@ -174,7 +180,7 @@ def _piece(file: BinaryIO, known: Known, most: int, stopped: Callable[[], bool])
         if end - begin >= most or stopped():
             break
     else:
-        now = replace(now, size=status.st_size, mtime=status.st_mtime_ns)
+        now = replace(now, size=status.st_size, mtime=changed_at(status))
     after = replace(now, taken=end, mark=_mark(file, end))
     return Piece(known, after, anew, tuple(said), second, end - begin)
 

@@ -17,7 +17,7 @@ from foldline.protocol import (
     Unknown,
     UserMessage,
 )
-from foldline.protocol.base import Record
+from foldline.protocol.base import Count, Record
 
 TITLE_CELLS = 60
 _LOOKED_AT = 4096
@@ -34,10 +34,10 @@ class Meta(Record):
     """First line of the first thing the user typed, shortened."""
     last_prompt: str = ""
     model: str = ""
-    entries: int = 0
-    tokens: int = 0
+    entries: Count = 0
+    tokens: Count = 0
     """Size of the context, as a model last reported it or a fold left it; 0 where neither is known."""
-    size: int = 0
+    size: Count = 0
     """Bytes of the event file this describes: any other size there makes this stale."""
     created_at: AwareDatetime
     updated_at: AwareDatetime

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MessageKind = Literal["user", "assistant", "tool_result"]
 
+LARGEST_NUMBER = 2**63 - 1
+"""Of SQLite's integers. An index of ours never comes near it; that of a record of anybody's may."""
 _AT_A_TIME = 256
 _TERMS_APART = 8
 """Of a query that finds nothing, how many words are counted by themselves."""
@@ -108,7 +110,7 @@ class SearchIndex:
                 if stopped():
                     break
                 text = self._text(entry)
-                if text:
+                if text and entry.index <= LARGEST_NUMBER:
                     self._indexed[entry.index] = taken, entry.type
                     self._texts[entry.index] = fold(text)
                     if trigrams:

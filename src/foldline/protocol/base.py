@@ -15,6 +15,15 @@ Moment = Annotated[datetime, AfterValidator(_in_reach)]
 """A time that can be said in any time zone, whoever wrote it down."""
 
 
+def _reckonable(count: int) -> int:
+    return count if -_ENDLESS < count < _ENDLESS else _ENDLESS
+
+
+_ENDLESS = 10**15
+Count = Annotated[int, AfterValidator(_reckonable)]
+"""A number of tokens or the like. Whoever wrote it down, it can be divided: beyond all windows is endless."""
+
+
 class Record(BaseModel):
     """An immutable value that travels as JSON. Fields a newer version wrote are kept, not dropped."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .base import Moment, Record
+from .base import Count, Moment, Record
 from .messages import (
     AssistantMessage,
     DeveloperMessage,
@@ -64,11 +64,11 @@ class Compaction(Entry):
     focus: str | None = None
     model: str | None = None
     usage: Usage | None = None
-    tokens_before: int = 0
-    tokens_after: int = 0
-    facts: int = 0
+    tokens_before: Count = 0
+    tokens_after: Count = 0
+    facts: Count = 0
     """Facts the audit found in what was folded; 0 in sessions of other agents."""
-    lost: int = 0
+    lost: Count = 0
     """Those of them that the view no longer held."""
     details: FoldDetails = FoldDetails()
 
@@ -146,7 +146,7 @@ class RequestRecord(Entry):
     after: int | None = None
     """Index of the newest entry when the request left: the fold up to it is what was sent."""
     view_items: int = 0
-    estimated: int = 0
+    estimated: Count = 0
     """Tokens, before calibration, of messages and tools."""
     usage: Usage | None = None
     stop_reason: str | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .base import Moment, Record
+from .base import Count, Moment, Record
 
 NEW = -1
 """The index of a message or marker that is not (yet) in a history."""
@@ -33,8 +33,8 @@ class ImagePart(Record):
     media_type: str
     data: str
     """Base64, without a `data:` prefix."""
-    width: int | None = None
-    height: int | None = None
+    width: Count | None = None
+    height: Count | None = None
 
 
 class ToolCallPart(Record):
@@ -68,12 +68,12 @@ Part = Annotated[
 class Usage(Record):
     """Tokens of one request, as the provider reported them."""
 
-    input: int = 0
+    input: Count = 0
     """All input tokens, those served from a cache included."""
-    cached: int = 0
-    output: int = 0
+    cached: Count = 0
+    output: Count = 0
     """All output tokens, reasoning included."""
-    reasoning: int = 0
+    reasoning: Count = 0
 
     @property
     def total(self) -> int:

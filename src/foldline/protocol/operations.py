@@ -87,7 +87,7 @@ class UndoCompaction(Record):
 
 
 class Rewind(Record):
-    """Go back to a checkpoint: the context, the files our tools changed, or both. Ends a running turn first."""
+    """Go back to a checkpoint: context, files our tools changed, or both. Ends a running turn first."""
 
     type: Literal["rewind"] = "rewind"
     checkpoint: int

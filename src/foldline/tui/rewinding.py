@@ -21,9 +21,9 @@ def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool])
     async def look(checkpoint: int) -> Outcome:
         foreseen = await foresee(desk, checkpoint)
         scale = desk.projection.calibration.scale(desk.projection.model)
-        now = desk.size()
-        after = max(0, now - round((desk.projection.sent - foreseen.tokens) * scale))
-        return Outcome(now, after, foreseen.items, foreseen.files)
+        # No report is true of the view that is left: all of it is estimated, as it will be then.
+        after = round((foreseen.tokens + desk.overhead) * scale)
+        return Outcome(desk.size(), after, foreseen.items, foreseen.files)
 
     def go(asked: operations.Rewind | None) -> None:
         if asked is not None:

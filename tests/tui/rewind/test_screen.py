@@ -44,6 +44,15 @@ async def test_the_context_goes_back_and_the_prompt_is_in_the_editor_again(tmp_p
         assert running.agent.session.projection.view[-1].message.text == "one"
 
 
+async def test_the_size_that_was_foreseen_is_the_one_shown_afterwards(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one", "two " * 200) as running:
+        await running.ask("first")
+        await running.ask("second")
+        foreseen = (await opened(running)).state.outcome
+        await gone_back(running, "c")
+        assert foreseen is not None and foreseen.after == running.agent.desk.size()
+
+
 async def test_files_go_back_with_it_and_undo_brings_both_again(tmp_path: Path) -> None:
     async with live(tmp_path / "w", calling(WRITE), "done") as running:
         await running.ask("write it")
@@ -96,6 +105,14 @@ async def test_a_second_esc_that_comes_late_is_a_first_one(tmp_path: Path) -> No
         clock.now += 1.5
         await running.press("escape")
         assert running.app.screen is running.app.chat
+
+
+async def test_a_prompt_that_comes_back_acts_no_more_on_the_terminal(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one") as running:  # it may be that of an imported session
+        await running.ask("mend \x1b[2J the \u202elogin")
+        await opened(running)
+        await gone_back(running, "c")
+        assert running.editor_text == "mend ␛ the �login"
 
 
 async def test_a_prompt_that_is_being_written_is_not_lost_to_the_one_that_comes_back(tmp_path: Path) -> None:

@@ -70,6 +70,6 @@ class Editor(TextArea):
         return self.cursor_location == self.document.end
 
     def put(self, text: str) -> None:
-        """Replace everything, cursor at the end; can be undone like typing."""
-        edit = self.replace(text, (0, 0), self.document.end)
+        """Replace everything, cursor at the end; can be undone like typing. It may be an imported prompt."""
+        edit = self.replace(clean(text), (0, 0), self.document.end)
         self.move_cursor(edit.end_location)
