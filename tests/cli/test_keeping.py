@@ -51,6 +51,15 @@ def test_a_title_without_text_is_wrong_usage_and_changes_nothing(door: FrontDoor
     assert (folder / "events.jsonl").read_bytes() == before
 
 
+def test_a_character_or_two_name_no_session_even_if_only_one_ends_in_them(door: FrontDoor) -> None:
+    folder = door.keep(WORK, "20260101-000000-abcde9")
+    for ref in ("9", "e9", "20"):  # such as the number of a row of `foldline -r`
+        said = door("delete", ref, "--yes")
+        assert said.code == 1 and "at least 3 characters of an id" in said.err
+    assert (folder / "events.jsonl").is_file()
+    assert door("delete", "de9", "--yes").code == 0
+
+
 def test_fork_says_what_the_new_session_is_and_leaves_the_other_one(door: FrontDoor) -> None:
     folder = door.keep(WORK, "s-1")
     before = (folder / "events.jsonl").read_bytes()

@@ -111,6 +111,11 @@ def test_config_shows_each_value_and_who_set_it(door: FrontDoor) -> None:
     assert "compaction.mode" in door("config").out
 
 
+def test_config_shows_yes_and_no_as_a_settings_file_says_them(door: FrontDoor) -> None:
+    assert re.search(r"context\.dmail +false ", door("config").out)
+    assert door("config", "--json").json["settings"]["context.dmail"]["value"] is False
+
+
 def test_config_shows_what_is_set_for_one_model(door: FrontDoor) -> None:
     (door.cwd / ".foldline.toml").write_text('[models."vendor/m-4.1:8b"]\nthreshold = "60%"\n')
     said = door("config", "--json").json["settings"]

@@ -27,9 +27,15 @@ def run(as_json: bool) -> int:
     rows: list[list[Cell | str]] = []
     for key, value in settings.values().items():
         origin = settings.origin(key)
-        shown = "" if value is None or value == "" else str(value)
-        rows.append([key, Cell(shown, None if origin == DEFAULT else "bold"), Cell(origin, "muted")])
+        rows.append([key, Cell(_shown(value), None if origin == DEFAULT else "bold"), Cell(origin, "muted")])
     say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
     if not own.is_file():
         note(f"{own} is where your own settings go; it does not exist yet.")
     return 0
+
+
+def _shown(value: object) -> str:
+    """As a settings file says it; nothing where none is set."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)

@@ -108,8 +108,10 @@ def find_session(home: Path, ref: str) -> Path:
     found = [events for events in _kept(home) if _answers(events.parent.name, ref)]
     exact = [events for events in found if events.parent.name == ref]
     match exact or found:
-        case [events]:
+        case [events] if exact or len(ref) >= _LEAST_OF_AN_ID:
             return events
+        case [_]:
+            raise FoldlineError(f"{ref!r} is too little: say at least {_LEAST_OF_AN_ID} characters of an id.")
         case []:
             raise FoldlineError(f"There is no session {ref!r}: `foldline sessions --all` lists the ids.")
         case several:
@@ -146,6 +148,10 @@ def read_header(path: Path) -> SessionHeader:
         if line_end:
             break
     return parse_header(line, path)
+
+
+_LEAST_OF_AN_ID = 3
+"""Characters that name a session: a mere digit is more likely the number of a row."""
 
 
 def _answers(session_id: str, ref: str) -> bool:
