@@ -14,7 +14,7 @@ from foldline.context.files import file_lists
 from foldline.context.invariants import broken
 from foldline.context.places import places
 from foldline.history import CONTENTS, Session
-from foldline.history.sharing import share_files
+from foldline.history.catalog.sharing import share_files
 from foldline.protocol import BaseMessage, Checkpoint, FileImage, Revert, operations
 from foldline.protocol.events import TaskFinished
 from support.agents import Hang, PlayedLLM, Watch, agent_in, calling, reloaded
@@ -227,6 +227,20 @@ async def test_a_link_is_followed_as_the_edit_followed_it(tmp_path: Path) -> Non
     await agent.prompt("change it")
     await back(agent, before_prompt(agent, "change it"), files=True)
     assert (folder / "a.txt").is_symlink() and (tmp_path / "real.txt").read_text() == "one\n"
+
+
+async def test_a_path_that_leads_elsewhere_by_now_is_not_followed(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "work", tmp_path / "outside"
+    (folder / "sub").mkdir(parents=True)
+    outside.mkdir()
+    agent, watch = agent_in(folder, PlayedLLM(calling(write("sub/new.txt", "x")), "ok"))
+    await agent.prompt("write it")
+    (folder / "sub").rename(folder / "moved")
+    (folder / "sub").symlink_to(outside)
+    (outside / "new.txt").write_text("x")
+    await back(agent, before_prompt(agent, "write it"), files=True)
+    assert (outside / "new.txt").exists()
+    assert watch.notices[-1] == "sub/new.txt stays as it is: a link leads elsewhere now."
 
 
 async def test_the_mode_of_a_file_that_was_removed_comes_back_with_it(tmp_path: Path) -> None:

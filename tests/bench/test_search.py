@@ -8,8 +8,8 @@ from pathlib import Path
 from bench.tables import table
 from bench.timing import Times, ms, times_of
 from foldline.formats.reader import read_foreign
-from foldline.history.library import SessionSearch
-from foldline.history.library_intake import searched
+from foldline.history.library.intake import searched
+from foldline.history.library.session_search import SessionSearch
 from foldline.history.log import dump_header, read_log
 from foldline.history.paths import session_dir
 from foldline.protocol import (

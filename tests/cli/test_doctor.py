@@ -46,7 +46,7 @@ def test_damage_exits_1_says_what_a_repair_would_do_and_does_nothing(door: Front
     assert said.code == 1
     assert "✗ bad   records     9 whole, " in said.out
     assert "1 damaged: line 5 is not whole JSON → `--repair` sets it right" in said.out
-    assert "`--repair` would be:\n  · 1 damaged record left out (line 5)\n" in said.out
+    assert "With `--repair`, this would be done:\n  · 1 damaged record left out (line 5)\n" in said.out
     assert everything_in(door.home) == before
     assert events.is_file()
 

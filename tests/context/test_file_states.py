@@ -17,7 +17,7 @@ TWICE: Images = ((3, image("a", "one", "two")), (7, image("a", "two", "three")))
 def kinds(images: Images, index: int, **now: str | Unreadable | None) -> dict[str, tuple[str, str | None]]:
     return {
         change.path: (change.kind, change.target)
-        for change in changes_to(images, index, lambda path: now[path])
+        for change in changes_to(images, index, lambda image: now[image.path])
     }
 
 
@@ -55,6 +55,11 @@ def test_the_record_of_a_rewind_is_a_change_like_any_other() -> None:
     assert restored_paths(rewound) == {"a"} and restored_paths(TWICE) == frozenset()
 
 
+def test_what_somebody_else_had_put_there_stays_theirs_when_it_was_overwritten_and_put_back() -> None:
+    images = [(1, image("a", None, "x")), (5, image("a", "mine", None)), (7, image("a", None, "mine"))]
+    assert kinds(images, 0, a="mine") == {"a": ("conflict", None)}
+
+
 CONTENTS = st.sampled_from([None, "x", "y", "z"])
 
 
@@ -66,7 +71,7 @@ def test_going_back_gives_exactly_what_was_there(steps: list[tuple[str, str | No
         images.append((number, image(path, disk[path], content)))
         disk[path] = content
         seen.append(dict(disk))
-    changes: list[FileChange] = changes_to(images, index, disk.__getitem__)
+    changes: list[FileChange] = changes_to(images, index, lambda image: disk[image.path])
     assert all(change.kind in ("write", "remove") for change in changes)
     disk.update({change.path: change.target for change in changes})
     assert disk == seen[min(index, len(steps))]

@@ -21,7 +21,7 @@ from foldline.formats import bundle_members, read_foreign
 from foldline.formats.bundle import write_bundle
 from foldline.formats.bundle_members import is_member, read_bundle, unpack
 from foldline.formats.extent import only_view
-from foldline.formats.redaction import redacted
+from foldline.formats.redaction.session import redacted
 from foldline.formats.writing import Original
 from foldline.history import Session, read_log
 from foldline.protocol import FileImage, FoldlineError, RequestRecord

@@ -1,13 +1,24 @@
 """A fork begins with the entries up to any index, has its own file, and says where it comes from."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from foldline.context.pairing import paired, pairing_faults
-from foldline.history import Contents, Parent, Session, parent_of, read_header, read_log, utc_now
-from foldline.protocol import NEW, FoldlineError, SessionHeader
+from foldline.history import (
+    Contents,
+    Log,
+    Parent,
+    Session,
+    WriteFailed,
+    parent_of,
+    read_header,
+    read_log,
+    utc_now,
+)
+from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader
 from support.history import call, history
 
 WORK = (
@@ -49,6 +60,25 @@ async def test_a_fork_at_a_lost_record_ends_before_it(tmp_path: Path) -> None:
     fork = await session.copy(home=tmp_path, until=6)
     assert fork.entries[-1].index == 4
     assert parent_of(fork.header) == Parent(id=session.id, index=4, foreign=4)
+
+
+async def test_a_copy_that_the_disk_refuses_leaves_nothing_that_would_pass_for_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await kept(tmp_path)
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    append, calls = Log.append, iter([True, False])
+
+    async def refuse_the_second(log: Log, entries: Sequence[Entry], durable: bool = False) -> object:
+        if not next(calls):
+            raise WriteFailed("Nothing after entry 1 is on disk", 0)
+        return await append(log, entries, durable)
+
+    monkeypatch.setattr("foldline.history.session._COPIED_AT_A_TIME", 2)
+    monkeypatch.setattr(Log, "append", refuse_the_second)
+    with pytest.raises(WriteFailed):
+        await session.copy(home=tmp_path)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("until", [-1, 8, 10**9])

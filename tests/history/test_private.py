@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foldline.history import Contents, Session, archive, bring_back, list_sessions
-from foldline.history.library import SessionSearch
+from foldline.history.library.session_search import SessionSearch
 from foldline.protocol import Title
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")

@@ -106,4 +106,4 @@ def test_the_completion_of_undo_tells_its_price() -> None:
     [found] = candidates(Completing("command", "und", 0), state, ())
     assert found.note == "Undo the last fold, clear or rewind: 27.4k → ~116.2k"
     [unknown] = candidates(Completing("command", "und", 0), ChatState(), ())
-    assert unknown.note == "Undo the last fold or clear"
+    assert unknown.note == "Undo the last fold, clear or rewind"

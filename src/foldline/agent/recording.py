@@ -23,7 +23,7 @@ def recorder(session: Session) -> Recorder:
         if session.path is None or session.read_only:
             return  # it keeps nothing else either
         try:
-            image = _kept(session.path.parent, recorded_name(path, Path(session.cwd)), path, before, after)
+            image = _kept(session, path, before, after)
             appended = asyncio.run_coroutine_threadsafe(_append(session, image), loop)
             appended.result(_PATIENCE)
         except (OSError, FoldlineError, TimeoutError) as error:
@@ -32,13 +32,17 @@ def recorder(session: Session) -> Recorder:
     return record
 
 
-def _kept(folder: Path, name: str, path: Path, before: bytes | None, after: bytes) -> FileImage:
-    contents = Contents(folder)
+def _kept(session: Session, path: Path, before: bytes | None, after: bytes) -> FileImage:
+    assert session.path is not None, "only what is on disk keeps contents"
+    contents, cwd = Contents(session.path.parent), Path(session.cwd)
+    folder, real = Path(os.path.realpath(cwd)), Path(os.path.realpath(path))
+    name = recorded_name(path, cwd)
     return FileImage(
         path=name,
         before=None if before is None else contents.keep(before),
         after=contents.keep(after),
         mode=None if before is None else path.stat().st_mode & 0o7777,
+        link=None if real == folder / name else recorded_name(real, folder),
     )
 
 

@@ -56,11 +56,15 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def look_in(cwd: Path) -> Look:
-    """Reads what a file below this folder holds now. What cannot be read is never taken for missing."""
+    """Reads what a file below this folder holds now. What cannot be read is never taken for missing, and a
+    path that leads elsewhere than it did is not followed."""
+    folder = os.path.realpath(cwd)
 
-    def look(name: str) -> str | Unreadable | None:
+    def look(image: FileImage) -> str | Unreadable | None:
         try:
-            path = Path(os.path.realpath(cwd / name))
+            path = Path(os.path.realpath(cwd / image.path))
+            if path != Path(os.path.normpath(Path(folder, image.link or image.path))):
+                return Unreadable("a link leads elsewhere now")
             if not stat.S_ISREG(path.stat().st_mode):
                 return Unreadable("it is no ordinary file any more")
             with path.open("rb") as file:
@@ -69,9 +73,7 @@ def look_in(cwd: Path) -> Look:
             return None
         except OSError as error:
             return Unreadable(f"it cannot be read, {system_words(error)}")
-        except (
-            ValueError
-        ):  # a NUL, or half a character: only a history of somebody else's records such a name
+        except ValueError:  # a NUL, or half a character: only somebody else's history records such a name
             return Unreadable("no file can have this name")
 
     return look
@@ -118,7 +120,8 @@ async def restore(
         else:
             done.append(change)
     if failed:  # What was announced did not happen, and the record says so.
-        await place(desk, [FileImage(path=f.path, before=f.target, after=f.now) for f in failed])
+        undone = {change.path: {"before": change.target, "after": change.now} for change in failed}
+        await place(desk, [change.image.model_copy(update=undone[change.path]) for change in failed])
     return Restored(came_from, tuple(done), tuple(left))
 
 
@@ -151,13 +154,13 @@ def _image(change: FileChange, cwd: Path) -> FileImage:
     mode = None
     with suppress(OSError):  # gone at this very moment: `_put` will notice
         mode = None if change.now is None else stat.S_IMODE((cwd / change.path).stat().st_mode)
-    return FileImage(path=change.path, before=change.now, after=change.target, mode=mode)
+    return change.image.model_copy(update={"mode": mode})
 
 
 def _put(change: FileChange, contents: Contents, desk: Desk) -> None:
     """Make the file what it was, provided that it still is what was looked at."""
     path = Path(os.path.realpath(desk.cwd / change.path))
-    if look_in(desk.cwd)(change.path) != change.now:
+    if look_in(desk.cwd)(change.image) != change.now:
         raise FoldlineError("it changed at this very moment")
     if change.target is None:
         path.unlink()

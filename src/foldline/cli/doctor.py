@@ -18,9 +18,9 @@ from foldline.history import (
     typed_path,
     utc_now,
 )
-from foldline.history.doctor import Finding, Mark, examine, history_findings, is_newer
-from foldline.history.patient import Patient, patient_at
-from foldline.history.repair import repair, treatment
+from foldline.history.care.doctor import Finding, Mark, examine, history_findings, is_newer
+from foldline.history.care.patient import Patient, patient_at
+from foldline.history.care.repair import repair, treatment
 from foldline.protocol import FoldlineError, Unknown
 
 from .output import Style, cells, harmless, note, paint, say, say_heading, say_json
@@ -157,7 +157,7 @@ def _say(report: Report) -> None:
         text = finding.found + (f" → {finding.advice}" if finding.advice else "")
         sign = paint(_SIGNS[finding.mark].ljust(6), _STYLES[finding.mark])
         _say_line(f"{sign}  {finding.name.ljust(names)}  ", 10 + names, text)
-    _say_steps("`--repair` would be:", report.possible)
+    _say_steps("With `--repair`, this would be done:", report.possible)
 
 
 def _say_steps(title: str, steps: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ def run(
     format_name: str | None,
 ) -> int:
     form = export_format(to)
+    out = None if out == "-" else out
     to_stdout = out is None and form.kind != "folder" and not as_json
     if to_stdout and form.kind == "binary" and sys.stdout.isatty():
         raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
@@ -34,7 +35,7 @@ def run(
     path = None if to_stdout else _destination(out, form, found)
     original = _original(found)
     if redact:
-        from foldline.formats.redaction import redacted  # its detectors cost time
+        from foldline.formats.redaction.session import redacted  # its detectors cost time
 
         original = redacted(original)
     original = only_view(original) if view else unfolded(original) if whole else original

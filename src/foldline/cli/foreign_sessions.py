@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from foldline.formats.found import FoundSession, found_sessions
+from foldline.formats.homes.found import FoundSession, found_sessions
+from foldline.formats.homes.places import AGENTS, PLACES, Place
 from foldline.formats.known import FOREIGN
-from foldline.formats.places import AGENTS, PLACES, Place
 from foldline.history import age, utc_now
 
 from .arguments import UsageError

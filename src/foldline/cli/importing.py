@@ -4,7 +4,7 @@ from pathlib import Path
 
 from foldline.formats.bundle_members import BUNDLED, unpack
 from foldline.history import EVENTS, Session, short_id
-from foldline.history.sharing import share_files
+from foldline.history.catalog.sharing import share_files
 
 from .loop import run_async
 from .output import entries_of, note, say, say_json

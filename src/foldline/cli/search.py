@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from foldline.history import MessageKind, age, data_home, short_id, utc_now
-from foldline.history.library import SessionHit, SessionHits, SessionSearch, SessionsFound
+from foldline.history.library.session_search import SessionHit, SessionHits, SessionSearch, SessionsFound
 from foldline.history.meta import clip_cells
 
 from .arguments import UsageError

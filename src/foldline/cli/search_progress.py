@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from foldline.history.library import Progress, SessionSearch
+from foldline.history.library.session_search import Progress, SessionSearch
 from foldline.history.meta import clip_cells
 
 from .progress import Bar

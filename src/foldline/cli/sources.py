@@ -6,8 +6,8 @@ from pathlib import Path
 
 from foldline.context.projection import Projection, project
 from foldline.formats import read_foreign
-from foldline.formats.found import find_found
-from foldline.formats.places import AGENTS
+from foldline.formats.homes.found import find_found
+from foldline.formats.homes.places import AGENTS
 from foldline.history import EVENTS, Damage, Session, data_home, events_file, find_session, typed_path
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 

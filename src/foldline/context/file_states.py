@@ -21,8 +21,8 @@ class Unreadable:
     why: str
 
 
-Look = Callable[[str], "str | Unreadable | None"]
-"""What a path holds now."""
+Look = Callable[[FileImage], "str | Unreadable | None"]
+"""What the file of an image holds now."""
 
 ChangeKind = Literal["write", "remove", "conflict", "unreadable"]
 
@@ -39,6 +39,13 @@ class FileChange:
     mode: int | None = None
     why: str = ""
     """For `unreadable`, and a `conflict` for another reason than that it was changed since."""
+    link: str | None = None
+    """As the image has it."""
+
+    @property
+    def image(self) -> FileImage:
+        """The change, as a checkpoint records it."""
+        return FileImage(path=self.path, before=self.now, after=self.target, mode=self.mode, link=self.link)
 
 
 def changes_to(images: Images, index: int, look: Look, foreign: int = NEW) -> list[FileChange]:
@@ -46,10 +53,11 @@ def changes_to(images: Images, index: int, look: Look, foreign: int = NEW) -> li
 
     Entries up to `foreign` were not written here: that they name a content does not make it ours.
     """
-    recorded, ours = _held(images), _held((at, image) for at, image in images if at > foreign)
+    ours = _ours(image for at, image in images if at > foreign)
+    elsewhere = _held(image for at, image in images if at <= foreign)
     changes = []
     for path, image in first_since(images, index).items():
-        change = _change(path, image, look(path), ours.get(path, set()), recorded[path])
+        change = _change(image, look(image), ours.get(path, set()), elsewhere.get(path, set()))
         if change is not None:
             changes.append(change)
     return changes
@@ -64,30 +72,42 @@ def first_since(images: Images, index: int) -> dict[str, FileImage]:
     return found
 
 
-def _held(images: Iterable[tuple[int, FileImage]]) -> dict[str, set[str | None]]:
-    """By path, everything a file is known to have held."""
+def _held(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
+    """By path, everything these images name."""
     found: dict[str, set[str | None]] = {}
-    for _, image in images:
+    for image in images:
         found.setdefault(image.path, set()).update((image.before, image.after))
     return found
 
 
+def _ours(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
+    """By path, what our hand found first or wrote. What somebody else put there in between stays theirs, also
+    where it was overwritten since and put back again."""
+    ours: dict[str, set[str | None]] = {}
+    theirs: dict[str, set[str | None]] = {}
+    for image in images:
+        known = ours.setdefault(image.path, {image.before})
+        others = theirs.setdefault(image.path, set())
+        if image.before not in known:
+            others.add(image.before)
+        if image.after not in others:
+            known.add(image.after)
+    return ours
+
+
 def _change(
-    path: str,
-    image: FileImage,
-    now: "str | Unreadable | None",
-    ours: set[str | None],
-    recorded: set[str | None],
+    image: FileImage, now: "str | Unreadable | None", ours: set[str | None], elsewhere: set[str | None]
 ) -> FileChange | None:
-    target = image.before
+    path, target = image.path, image.before
     if isinstance(now, Unreadable):
         return FileChange(path, "unreadable", None, target, why=now.why)
     if now == target:
         return None
     if now not in ours:
-        why = "recorded elsewhere, not here" if now in recorded else ""
-        return FileChange(path, "conflict", now, target, image.mode, why)
-    return FileChange(path, "remove" if target is None else "write", now, target, image.mode)
+        why = "recorded elsewhere, not here" if now in elsewhere else ""
+        return FileChange(path, "conflict", now, target, image.mode, why, image.link)
+    kind: ChangeKind = "remove" if target is None else "write"
+    return FileChange(path, kind, now, target, image.mode, link=image.link)
 
 
 def restored_paths(images: Iterable[tuple[int, FileImage]]) -> frozenset[str]:

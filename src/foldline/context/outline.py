@@ -1,8 +1,8 @@
 """What the fold asks of an entry: a few numbers and names, and none of its text.
 
 A session is folded from outlines, so that a long history need not be parsed, or kept in memory, to be opened.
-What an outline holds also stands in the index beside a session file (`history/index.py`): whoever changes a
-field, or what it means, raises `OUTLINES` there.
+What an outline holds also stands in the index beside a session file (`history/reading/index.py`): whoever
+changes a field, or what it means, raises `OUTLINES` there.
 """
 
 from typing import NamedTuple

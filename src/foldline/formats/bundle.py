@@ -13,12 +13,12 @@ from io import BytesIO
 from pathlib import Path, PurePath
 
 from foldline.history import CONTENTS, EVENTS, parse_log
-from foldline.history.sharing import OUTPUTS
+from foldline.history.catalog.sharing import OUTPUTS
 from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.version import __version__
 
 from .bundle_members import MANIFEST, NAME, SUFFIX, VERSION, is_member
-from .redaction import side_files
+from .redaction.session import side_files
 from .writing import Exported, Original
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -12,7 +12,7 @@ from foldline.history import Damage
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
 from .base import ForeignSession, JsonLine, JsonObject, as_text, json_lines
-from .beside import Neighbours
+from .homes.beside import Neighbours
 from .kimi_code import read_code_wire
 from .kimi_context import Generation, read_context, rotations
 from .kimi_wire import read_wire

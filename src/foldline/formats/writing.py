@@ -14,7 +14,7 @@ from foldline.context.projection import Projection
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
 if TYPE_CHECKING:
-    from .redaction import Redactor
+    from .redaction.session import Redactor
 
 WrittenFormat = Literal["openai", "kimi-cli", "pi", "markdown", "html", "foldline"]
 
@@ -73,11 +73,11 @@ class ExportFormat:
 
 
 WRITTEN = (
-    ExportFormat("openai", "OpenAI chat", ".json", "write_openai", "write_openai"),
-    ExportFormat("kimi-cli", "kimi-cli", ".jsonl", "write_kimi", "write_kimi", kind="folder"),
-    ExportFormat("pi", "pi", ".jsonl", "write_pi", "write_pi"),
-    ExportFormat("markdown", "Markdown", ".md", "write_markdown", "write_markdown"),
-    ExportFormat("html", "HTML", ".html", "write_html", "write_html"),
+    ExportFormat("openai", "OpenAI chat", ".json", "writers.openai", "write_openai"),
+    ExportFormat("kimi-cli", "kimi-cli", ".jsonl", "writers.kimi", "write_kimi", kind="folder"),
+    ExportFormat("pi", "pi", ".jsonl", "writers.pi", "write_pi"),
+    ExportFormat("markdown", "Markdown", ".md", "writers.markdown", "write_markdown"),
+    ExportFormat("html", "HTML", ".html", "writers.html", "write_html"),
     ExportFormat("foldline", "Foldline, as one file", ".foldline", "bundle", "write_bundle", kind="binary"),
 )
 

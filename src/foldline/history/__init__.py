@@ -1,16 +1,16 @@
 """The truth on disk: the event file of a session, the session and its search index, the catalogue of all."""
 
-from .ages import age
-from .archiving import archive, bring_back
-from .catalog import SessionInfo, find_session, info_of, latest, list_sessions, read_header
+from .catalog.ages import age
+from .catalog.archiving import archive, bring_back
+from .catalog.deleting import Deleted, delete
+from .catalog.folders import Folder, Place, Tie
+from .catalog.listing import SessionInfo, find_session, info_of, latest, list_sessions, read_header
+from .catalog.naming import title_entry
+from .catalog.parent import Parent, parent_of
 from .contents import CONTENTS, Contents, content_id
-from .deleting import Deleted, delete
-from .folders import Folder, Place, Tie
 from .lock import SessionHeld
 from .log import Damage, LoadedLog, Log, WriteFailed, is_our_header, parse_log, read_log
 from .meta import Meta, clip_cells
-from .naming import title_entry
-from .parent import Parent, parent_of
 from .paths import (
     EVENTS,
     archive_dir,

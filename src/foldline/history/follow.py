@@ -8,9 +8,9 @@ from pathlib import Path
 from foldline.protocol import Entry, FoldlineError, system_words
 
 from .holder import Holder, holder_of
-from .lines import LineReader, Progress
 from .log import Damage, cannot_be_read, parse_header
 from .paths import EVENTS, events_file
+from .reading.lines import LineReader, Progress
 from .session import Session
 
 _SEAM = 256

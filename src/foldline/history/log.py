@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry, system_words
 
-from .lines import LineReader, Place, Progress
 from .lock import WriterLock
 from .paths import EVENTS
 from .private import make_private
+from .reading.lines import LineReader, Place, Progress
 
 FORMAT_VERSION = 1
 

@@ -1,5 +1,6 @@
 """A session: a history, its projection, and the file that is the truth of both."""
 
+import shutil
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -8,21 +9,21 @@ from typing import TYPE_CHECKING
 
 from foldline.context.history_entries import Entries, HeldEntries
 from foldline.context.projection import Projection
-from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader
+from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, system_words
 
-from .folders import FOLDER, FolderMark, mark_of, recorded_mark
-from .index import LEAST, Index
-from .lines import Place, Progress
+from .catalog.folders import FOLDER, FolderMark, mark_of, recorded_mark
+from .catalog.parent import PARENT, Parent, parent_of
+from .catalog.sharing import share_files
+from .catalog.snapshot import save_snapshot
 from .log import NO_DAMAGE, Damage, Log, WriteFailed
-from .many_objects import uncollected
 from .meta import Describer, Meta, describer_of
-from .opening import open_file
-from .parent import PARENT, Parent, parent_of
 from .paths import EVENTS, data_home, events_file, new_session_id, real_path, session_dir
-from .records import Records
-from .sharing import share_files
-from .snapshot import save_snapshot
-from .stored import StoredEntries
+from .reading.index import LEAST, Index
+from .reading.lines import Place, Progress
+from .reading.many_objects import uncollected
+from .reading.opening import open_file
+from .reading.records import Records
+from .reading.stored import StoredEntries
 
 if TYPE_CHECKING:
     import asyncio
@@ -169,16 +170,25 @@ class Session:
         folder = self.cwd if cwd is None else cwd
         mark = recorded_mark(self.header) if str(folder) == self.header.cwd else None
         copy = Session.create(folder, home=home, now=now, session_id=session_id, parent=parent, mark=mark)
-        if self.path is not None and copy.path is not None:
-            try:
+        try:
+            if self.path is not None and copy.path is not None:
                 share_files(self.path.parent, copy.path.parent)
-            except OSError as error:
-                why = (error.strerror or str(error)).lower()
+            for start in range(0, count or 1, _COPIED_AT_A_TIME):
+                stop = min(start + _COPIED_AT_A_TIME, count)
+                await copy._commit(self.entries[start:stop], durable=stop == count)
+        except BaseException as error:
+            copy._take_away()
+            if isinstance(error, OSError):
+                why = system_words(error)
                 raise FoldlineError(f"The session {self.id} cannot be copied: {why}.") from None
-        for start in range(0, count or 1, _COPIED_AT_A_TIME):
-            stop = min(start + _COPIED_AT_A_TIME, count)
-            await copy._commit(self.entries[start:stop], durable=stop == count)
+            raise
         return copy
+
+    def _take_away(self) -> None:
+        """A copy that did not come about leaves nothing behind: half a session would pass for a whole one."""
+        self.close()
+        if self.path is not None:
+            shutil.rmtree(self.path.parent, ignore_errors=True)
 
     def _foreign(self) -> int:
         """Up to which index its entries were not written here: all of them, where it is only in memory."""

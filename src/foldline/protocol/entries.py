@@ -90,6 +90,8 @@ class FileImage(Record):
     after: str | None = None
     mode: int | None = None
     """Its permission bits before."""
+    link: str | None = None
+    """Where the path leads, named like it, where it is a link or lies behind one."""
 
 
 class Checkpoint(Entry):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from foldline.agent import Agent
+    from foldline.history import Session
     from foldline.protocol.events import Event
     from foldline.tui.blocks import Block
     from foldline.tui.figures import Figures
@@ -191,6 +192,8 @@ class FoldlineApp(App[None]):
         )
         if agent.session.moved_from:
             self.chat.remark(f"This session was held in {agent.session.moved_from}; it goes on here")
+        elif origin := _origin(agent.session):
+            self.chat.remark(origin)
         if agent.session.damage:
             self.chat.remark(f"This session's file is damaged: {agent.session.damage}. All else is here.")
         self._refresh_figures()
@@ -504,3 +507,13 @@ def _typed(agent: "Agent") -> list[str]:
     entries = agent.session.entries
     prompts = [o for o in entries.outlines if isinstance(o, MessageOutline) and o.origin == "typed"]
     return [entries.message(prompt).text for prompt in prompts[-_RECALLED:]]
+
+
+def _origin(session: "Session") -> str:
+    """What a session is a copy of, as long as nothing was said in it."""
+    from foldline.history import parent_of, short_id
+
+    parent = parent_of(session.header)
+    if parent is None or session.projection.last_index != parent.index:
+        return ""
+    return f"A copy of {short_id(parent.id)} up to entry {parent.index}; the original stays as it is"

@@ -56,8 +56,8 @@ def taken(compare: Compare, home: Path, size: tuple[int, int], *keys: str, query
         for key in keys:
             await seen.press(key)
             await seen.until(lambda: app.sessions.state.listing is not None)
-        if query:
-            await seen.searched()
+            if query:
+                await seen.searched()
 
     return compare(app, terminal_size=size, run_before=play)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from foldline.context.matching import fold
-from foldline.history.library import SessionHit, SessionHits, SessionsFound
+from foldline.history.library.session_search import SessionHit, SessionHits, SessionsFound
 from foldline.tui.sessions.state import Listed, Listing, SessionsState, shown
 from foldline.tui.sessions.words import count, empty, search_foot
 from support.sessions_screen import NOON

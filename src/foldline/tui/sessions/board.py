@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from foldline.history.holder import Holder
-from foldline.history.library import SessionHit
+from foldline.history.library.session_search import SessionHit
 from foldline.tui.blocks import Block, BlockView, Key
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.preview.editor import OneLine

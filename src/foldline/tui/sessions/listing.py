@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from foldline.formats.found import found_sessions
-from foldline.formats.places import AGENTS
+from foldline.formats.homes.found import found_sessions
+from foldline.formats.homes.places import AGENTS
 from foldline.history import list_sessions
-from foldline.history.many_objects import uncollected
+from foldline.history.reading.many_objects import uncollected
 from foldline.protocol import FoldlineError
 from foldline.tui.sessions.state import Listing, Scope, listed, listed_foreign
 

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from foldline.agent.tools.text import sized
 from foldline.context.matching import Query, marks
 from foldline.history import age
-from foldline.history.library import SessionHit
+from foldline.history.library.session_search import SessionHit
 from foldline.tui import numbers
 from foldline.tui.blocks import Block, Span, Styles, TextBlock, clean_line, cut_left, cut_right
 from foldline.tui.blocks.cells import to_strip, width_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from foldline.history.library import Progress, SessionSearch, SessionsFound
+from foldline.history.library.session_search import Progress, SessionSearch, SessionsFound
 from foldline.protocol import FoldlineError
 
 DEBOUNCE: Final = 0.12

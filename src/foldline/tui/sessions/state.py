@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from foldline.context.matching import Query, fold, parse_query
-from foldline.formats.found import FoundSession
+from foldline.formats.homes.found import FoundSession
 from foldline.history import SessionInfo
-from foldline.history.library import SessionHit, SessionHits, SessionsFound
+from foldline.history.library.session_search import SessionHit, SessionHits, SessionsFound
 
 Scope = Literal["here", "all", "archived", "others"]
 """Which sessions: of this folder, of all folders, those put away, those of other agents."""

@@ -3,11 +3,11 @@
 from typing import Final
 
 from foldline.agent.tools.text import sized
+from foldline.formats.homes.places import PLACES
 from foldline.formats.known import FOREIGN
-from foldline.formats.places import PLACES
 from foldline.history import age, short_id
 from foldline.history.holder import Holder
-from foldline.history.library import SessionHit
+from foldline.history.library.session_search import SessionHit
 from foldline.tui import numbers
 from foldline.tui.blocks import Span, Spans, clean_line, cut_left
 from foldline.tui.sessions.folders import home_apart

@@ -1,0 +1,1 @@
+"""Where other agents keep their sessions, and what they are, without reading them whole."""

@@ -1,0 +1,1 @@
+"""Credentials in a session, found and replaced by placeholders."""

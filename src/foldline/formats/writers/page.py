@@ -1,0 +1,249 @@
+"""A session as a page shows it, in whatever it is written: who said what, what tools did, what was folded.
+
+Times are UTC: a page is read elsewhere than it was written.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from foldline.context.calls import subject_of
+from foldline.context.files import fold_words
+from foldline.context.numbers import change, seconds, tokens
+from foldline.context.projection import Projection
+from foldline.context.weight import view_size
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Clear,
+    Compaction,
+    DeveloperMessage,
+    Edit,
+    Entry,
+    ImagePart,
+    ModelChange,
+    NoticeRecord,
+    RequestRecord,
+    Revert,
+    SystemMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    Undo,
+    UserMessage,
+)
+
+from ..writing import Original
+from .page_items import Folded, Item, Marked, Page, Piece, Place, Said, Used, Voice
+from .page_text import first_line, one_line, readable
+
+
+def page_of(original: Original) -> Page:
+    """The whole session, asides that are for programs left out."""
+    entries = list(original.entries)
+    return Page(
+        title=_title(original.projection, entries) or f"Session {one_line(original.header.id)}",
+        folder=one_line(original.header.cwd),
+        facts=tuple(_facts(original.projection, entries)),
+        items=tuple(_items(entries, original.projection, original.header.cwd)),
+    )
+
+
+def _title(projection: Projection, entries: Sequence[Entry]) -> str:
+    prompts = (entry for entry in entries if isinstance(entry, UserMessage) and entry.origin == "typed")
+    title = one_line(projection.title or "")
+    return title or next(
+        (line for prompt in prompts if (line := first_line(prompt.text, 80).lstrip("# "))), ""
+    )
+
+
+def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
+    models = [entry.model for entry in entries if isinstance(entry, AssistantMessage) and entry.model]
+    yield from map(one_line, dict.fromkeys(models))
+    times = [entry.at for entry in entries if entry.at is not None]
+    if times:
+        yield _span(min(times), max(times))
+    yield _many(len(entries), "entry", "entries")
+    if projection.folds:
+        yield _many(len(projection.folds), "fold", "folds")
+    size = view_size(projection)
+    yield f"{tokens(size.tokens, estimated=size.estimated)} tokens in the next request"
+
+
+def _span(first: datetime, last: datetime) -> str:
+    first, last = first.astimezone(UTC), last.astimezone(UTC)
+    day = f"{last:%Y-%m-%d} " if last.date() != first.date() else ""
+    return f"{first:%Y-%m-%d %H:%M} to {day}{last:%H:%M} UTC"
+
+
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count:,} {one if count == 1 else more}"
+
+
+# --- items ------------------------------------------------------------------------------------------
+
+
+def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterator[Item]:
+    below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
+    results = _results(entries)
+    called: set[int] = set()
+    prompts = 0
+    for entry in entries:
+        place = _place(entry, projection)
+        match entry:
+            case UserMessage(origin="typed"):
+                prompts += 1
+                yield Said(place, "prompt", f"Prompt {prompts}", _pieces(entry))
+            case AssistantMessage():
+                yield Said(place, "answer", "", _pieces(entry))
+                for call in entry.calls:
+                    waiting = results.get(call.call_id, [])
+                    result = next((each for each in waiting if each.index > entry.index), None)
+                    if result is not None:
+                        waiting.remove(result)
+                        called.add(result.index)
+                    where = place if result is None else _place(result, projection)
+                    yield _used(call, result, where, below)
+                if entry.error:
+                    yield Marked(place, "the answer failed", readable(entry.error), "alert")
+                elif entry.stop_reason == "cancelled":
+                    yield Marked(place, "cancelled")
+            case ToolResultMessage():
+                if entry.index not in called:
+                    call = ToolCallPart(call_id=entry.call_id, name=entry.name or "tool")
+                    yield _used(call, entry, place, below)
+            case BaseMessage():
+                yield Said(place, _voice(entry), _heading(entry), _pieces(entry))
+            case Compaction():
+                yield Folded(place, _fold_words(entry, projection), readable(entry.summary))
+            case _:
+                yield from _marked(entry, place, projection)
+
+
+def _fold_words(fold: Compaction, projection: Projection) -> str:
+    words = f"{tokens(fold.tokens_before)} → {tokens(fold.tokens_after)} tokens"
+    if not fold.tokens_after:
+        words = f"{tokens(fold.tokens_before)} tokens before" if fold.tokens_before else ""
+    in_force = any(marker.index == fold.index for marker in projection.markers)
+    undone = "" if in_force else "no longer in force"
+    return ", ".join(filter(None, (words, fold_words(projection, fold), undone)))
+
+
+def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
+    """The results by the call they answer, in order: an id may be used again."""
+    results: dict[str, list[ToolResultMessage]] = {}
+    for entry in entries:
+        if isinstance(entry, ToolResultMessage):
+            results.setdefault(entry.call_id, []).append(entry)
+    return results
+
+
+def _place(entry: Entry, projection: Projection) -> Place:
+    return Place(entry.index, entry.at, projection.fate(entry.index).kind, projection.is_pinned(entry.index))
+
+
+def _pieces(message: BaseMessage) -> tuple[Piece, ...]:
+    """The parts but the calls, readable; what is empty is left out."""
+    pieces: list[Piece] = []
+    for part in message.parts:
+        match part:
+            case TextPart() | ThinkingPart():
+                if part.text.strip():
+                    pieces.append(part.model_copy(update={"text": readable(part.text)}))
+            case ImagePart():
+                pieces.append(part)
+            case _:
+                pass
+    return tuple(pieces)
+
+
+def _voice(message: BaseMessage) -> Voice:
+    match message:
+        case SystemMessage(origin="summary"):
+            return "summary"
+        case SystemMessage():
+            return "system"
+        case DeveloperMessage(origin="instructions"):
+            return "instructions"
+        case _:
+            return "machine"
+
+
+def _heading(message: BaseMessage) -> str:
+    match message:
+        case SystemMessage(origin="summary"):
+            return "Summary"
+        case SystemMessage():
+            return "System prompt"
+        case DeveloperMessage(source=str() as source):
+            return one_line(source)
+        case DeveloperMessage():
+            return {"dmail": "D-Mail", "instructions": "Instructions"}.get(
+                message.origin, "Notice to the model"
+            )
+        case UserMessage(origin="shell"):
+            return "Shell command"
+        case _:
+            return "Machine text"
+
+
+def _used(call: ToolCallPart, result: ToolResultMessage | None, place: Place, below: str) -> Used:
+    subject = subject_of(call)
+    words = one_line(subject.text.removeprefix(below) if subject.kind == "path" else subject.text)
+    details = result.details if result is not None else None
+    return Used(
+        place=place,
+        name=one_line(call.name) or "tool",
+        subject=words,
+        arguments=readable(call.arguments),
+        outcome=_outcome(result),
+        failed=result is not None and result.is_error,
+        output=readable(result.text) if result is not None else "",
+        images=tuple(part for part in result.parts if isinstance(part, ImagePart)) if result else (),
+        diff=readable(details.diff or "") if details is not None else "",
+        path=words if subject.kind == "path" else "",
+    )
+
+
+def _outcome(result: ToolResultMessage | None) -> str:
+    if result is None:
+        return "no result"
+    details = result.details
+    brief = one_line(details.brief)
+    if not brief:
+        added = sum(touch.added for touch in details.files)
+        brief = change(added, sum(touch.removed for touch in details.files))
+    if result.is_error and "✗" not in brief:
+        brief = f"{brief or 'failed'} ✗"
+    took = seconds(details.seconds) if details.seconds is not None else ""
+    return " · ".join(filter(None, (brief, took)))
+
+
+def _marked(entry: Entry, place: Place, projection: Projection) -> Iterator[Marked]:
+    match entry:
+        case Revert():
+            how = (" · files restored" if entry.files else "") if entry.context else " · files only"
+            words = f"rewind to checkpoint {entry.checkpoint}{how}"
+            yield Marked(place, words, readable(entry.message or ""), "rule")
+        case Clear():
+            yield Marked(place, "context cleared: the history stays", level="rule")
+        case Undo():
+            target = projection.entry(entry.target)
+            what = (
+                {"compaction": "fold", "revert": "rewind"}.get(target.type, target.type)
+                if target
+                else "entry"
+            )
+            yield Marked(place, f"{what} {entry.target} undone", level="rule")
+        case Edit():
+            yield Marked(place, f"{entry.action} {entry.target}")
+        case ModelChange():
+            yield Marked(place, f"model: {one_line(entry.model)}")
+        case NoticeRecord():
+            yield Marked(place, one_line(entry.text), level="alert" if entry.level == "error" else "info")
+        case RequestRecord(error=str() as error):
+            yield Marked(
+                place, "the request failed", readable(f"{error}\n\n{entry.said or ''}".strip()), "alert"
+            )
+        case _:
+            pass

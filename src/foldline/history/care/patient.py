@@ -1,0 +1,165 @@
+"""What lies in a session folder, read once for `doctor`: nothing is judged here, and nothing written."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from foldline.protocol import Entry, FoldlineError, SessionHeader
+
+from ..contents import CONTENTS, content_id
+from ..holder import Holder, holder_of
+from ..log import read_log
+from ..meta import Meta
+from ..paths import EVENTS, HOLDER, INDEX, META
+from ..session import Session
+from .scan import Scan, scan
+
+OUTPUTS = "outputs"
+KEPT = ".before-repair-"
+"""Stands in the names of event files that a repair kept as they were."""
+_DRAFT = re.compile(r"^\.(?:.+\.\d+|[0-9a-f]{12}\.tmp)$")
+"""How our files are called until they are whole: `.meta.json.4711`, and contents that are being kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """A session of ours as it lies on disk."""
+
+    events: Path
+    scan: Scan
+    size: int
+    """Bytes of the event file."""
+    in_folder: bool
+    """Whether it has a session folder of its own; a loose file has none of what follows."""
+    meta: Meta | None
+    """The snapshot for lists, where there is a readable one."""
+    has_meta: bool
+    has_index: bool
+    index_fault: str
+    """What opening with the index gets wrong; empty where nothing, or where there is none."""
+    holder: Holder | None
+    """Who writes to it just now."""
+    has_note: bool
+    """Whether a note says that somebody does."""
+    drafts: tuple[Path, ...]
+    """Files that were never finished."""
+    contents: frozenset[str]
+    """Names of the file contents kept for rewinds that are what their names say."""
+    wrong_contents: tuple[Path, ...]
+    kept: tuple[str, ...]
+    """Names of event files as they were before a repair."""
+    outputs: frozenset[str]
+    """Names of the whole outputs of which the model got a piece."""
+    open_to_others: tuple[Path, ...]
+    """What others than its owner may look into: the folder, the event file."""
+    cwd_nearby: str
+    """Working folder of another session in the same place; empty where there is none."""
+
+    @property
+    def folder(self) -> Path:
+        return self.events.parent
+
+
+def patient_at(events: Path) -> Patient:
+    """The session whose event file this is, or that a link leads to.
+
+    Raises:
+        FoldlineError: it cannot be read.
+    """
+    try:
+        data = events.read_bytes()
+    except OSError as error:
+        raise FoldlineError(f"{events} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+    found, events = scan(data), events.resolve()
+    folder, in_folder = events.parent, events.name == EVENTS
+    wrong, whole = _contents(folder) if in_folder else ((), frozenset())
+    index = in_folder and (folder / INDEX).exists()
+    return Patient(
+        events=events,
+        scan=found,
+        size=len(data),
+        in_folder=in_folder,
+        meta=_meta(folder) if in_folder else None,
+        has_meta=in_folder and os.path.lexists(folder / META),
+        has_index=index,
+        index_fault=_index_fault(events, found.entries) if index and found.header else "",
+        holder=holder_of(folder),
+        has_note=in_folder and (folder / HOLDER).exists(),
+        drafts=tuple(drafts_in(folder)) if in_folder else (),
+        contents=whole,
+        wrong_contents=wrong,
+        kept=tuple(sorted(name for name in _names_in(folder) if name.startswith(events.name + KEPT))),
+        outputs=frozenset(_names_in(folder / OUTPUTS)) if in_folder else frozenset(),
+        open_to_others=tuple(path for path in (folder, events) if in_folder and _is_open(path)),
+        cwd_nearby="" if found.header else _cwd_nearby(folder),
+    )
+
+
+def drafts_in(folder: Path) -> Iterator[Path]:
+    """Files of ours that were begun and never finished."""
+    for place in (folder, folder / CONTENTS):
+        with suppress(OSError):
+            yield from sorted(path for path in place.iterdir() if _DRAFT.match(path.name) and path.is_file())
+
+
+def _meta(folder: Path) -> Meta | None:
+    try:
+        return Meta.model_validate_json((folder / META).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def _index_fault(events: Path, entries: list[Entry]) -> str:
+    """Whether the session opens to the same entries as its file holds."""
+    try:
+        opened = list(Session.open(events).entries)
+    except FoldlineError as error:
+        return str(error)
+    return "" if opened == entries else "the session opens to other entries than its file holds"
+
+
+def _contents(folder: Path) -> tuple[tuple[Path, ...], frozenset[str]]:
+    wrong: list[Path] = []
+    whole: set[str] = set()
+    with suppress(OSError):
+        for path in sorted((folder / CONTENTS).iterdir()):
+            if _DRAFT.match(path.name):
+                continue
+            right = path.is_file() and content_id(path.read_bytes()) == path.name
+            whole |= {path.name} if right else set()
+            wrong += [] if right else [path]
+    return tuple(wrong), frozenset(whole)
+
+
+def _names_in(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return [path.name for path in folder.iterdir()]
+    return []
+
+
+def _is_open(path: Path) -> bool:
+    return os.name == "posix" and bool(path.stat().st_mode & 0o077)
+
+
+def _cwd_nearby(folder: Path) -> str:
+    """Sessions of one working folder lie side by side."""
+    with suppress(OSError):
+        for other in sorted(folder.parent.iterdir()):
+            with suppress(FoldlineError, OSError):
+                if other != folder and (other / EVENTS).is_file():
+                    return _header_of(other / EVENTS).cwd
+    return ""
+
+
+def _header_of(events: Path) -> SessionHeader:
+    with events.open("rb") as file:
+        first = file.readline(65_536)
+    try:
+        return SessionHeader.model_validate_json(first)
+    except ValidationError:
+        return read_log(events).header

@@ -1,0 +1,118 @@
+"""Where a search across sessions looks: entries that may match, the newest first, of the right sessions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from foldline.protocol import FoldlineError
+
+from ..catalog.folders import Folder
+from ..catalog.listing import read_header
+from ..paths import EVENTS, workdir_key
+from .store import BLOCK_BITS, has_trigrams
+from .trigrams import candidates_expression
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_SKIPPED = 100
+"""Candidates in a row that nobody asked for, before the rest of their block is jumped over."""
+
+
+class Shelf(NamedTuple):
+    """A session as the index knows it."""
+
+    id: int
+    folder: str
+    """Below the data folder."""
+    name: str
+    cwd: str
+    title: str
+    prompt: str
+    updated: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entry that may match, and where it stands."""
+
+    id: int
+    """Higher is newer."""
+    shelf: Shelf
+    index: int
+    kind: str
+    offset: int
+
+
+def candidates(
+    database: "sqlite3.Connection", terms: Sequence[str], kind: str | None, wanted: Callable[[Shelf], bool]
+) -> Iterator[Candidate]:
+    """What may hold all these terms, the newest first. Once a session is not `wanted`, it never is again."""
+    expression = candidates_expression(database, terms) if has_trigrams(database) else None
+    if not terms or expression == "":
+        return
+    shelf_of = _shelves(database)
+    below: int | None = 1 << 62
+    while below is not None:
+        rows = _rows(database, expression, kind, below)
+        below, skipped = None, 0
+        for number, index, of_kind, offset in rows:
+            shelf = shelf_of(number >> BLOCK_BITS)
+            if shelf is not None and wanted(shelf):
+                skipped = 0
+                yield Candidate(number, shelf, index, of_kind, offset)
+                continue
+            skipped += 1
+            if skipped > _SKIPPED:
+                below = number >> BLOCK_BITS << BLOCK_BITS
+                break
+        rows.close()
+
+
+def _rows(
+    database: "sqlite3.Connection", expression: str | None, kind: str | None, below: int
+) -> "sqlite3.Cursor":
+    of_kind = "" if kind is None else "AND kind = :kind"
+    given = {"match": expression, "below": below, "kind": kind}
+    if expression is None:
+        return database.execute(
+            f"SELECT id, entry, kind, offset FROM entries WHERE id < :below {of_kind} ORDER BY id DESC", given
+        )
+    return database.execute(
+        "SELECT said.rowid, entry, kind, offset FROM said CROSS JOIN entries ON entries.id = said.rowid "
+        f"WHERE said MATCH :match AND said.rowid < :below {of_kind} ORDER BY said.rowid DESC",
+        given,
+    )
+
+
+def _shelves(database: "sqlite3.Connection") -> Callable[[int], Shelf | None]:
+    """Which session a block belongs to; None where it is gone."""
+
+    def shelf_of(block: int) -> Shelf | None:
+        row = database.execute(
+            "SELECT sessions.id, folder, name, cwd, title, prompt, updated "
+            "FROM blocks JOIN sessions ON sessions.id = blocks.session WHERE blocks.id = ?",
+            (block,),
+        ).fetchone()
+        return Shelf(*row) if row else None
+
+    return cache(shelf_of)
+
+
+def of_folder(home: Path, cwd: Path | str | None) -> Callable[[Shelf], bool]:
+    """Whether a session belongs to a folder, as it does for lists; all do where none is given."""
+    if cwd is None:
+        return lambda shelf: True
+    key, folder = workdir_key(cwd), Folder(cwd)
+
+    def belongs(shelf: Shelf) -> bool:
+        if shelf.folder.split("/")[1] == key:
+            return True
+        try:
+            return folder.tie(read_header(home / shelf.folder / EVENTS)) is not None
+        except FoldlineError:
+            return False
+
+    return cache(belongs)

@@ -1,0 +1,287 @@
+"""What a list says of other agents' sessions, and that it reads little of them."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from foldline.formats import read_foreign
+from foldline.formats.homes.found import find_found, found_sessions
+from foldline.formats.homes.places import AGENTS
+from foldline.history.meta import describe
+from foldline.protocol import FoldlineError
+from support.agent_homes import AgentHomes, only, said
+from support.claude_code_rows import beside, piece, result, text
+from support.codex_rows import event, prompt, row, told
+from support.foreign import DAMAGERS, Damager
+from support.recorded import SHARED, needs_recorded
+
+
+@pytest.fixture
+def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentHomes:
+    return AgentHomes(tmp_path, monkeypatch)
+
+
+# --- each agent -------------------------------------------------------------------------------------
+
+
+def test_claude_code_is_listed_by_the_first_prompt_behind_what_the_program_says(homes: AgentHomes) -> None:
+    path = homes.claude_code(
+        said("<command-name>/clear</command-name>"),
+        said("<local-command-stdout></local-command-stdout>"),
+        {**said("Caveat: the messages below"), "isMeta": True},
+        said("mend the clock"),
+        piece("m1", text("Done."), model="claude-x"),
+    )
+    found = only("claude-code")
+    assert (found.title, found.first_prompt, found.cwd, found.model, found.note) == (
+        "mend the clock", "mend the clock", "/x", "claude-x", ""
+    )  # fmt: skip
+    assert (found.id, found.path, found.size) == (path.stem, path, path.stat().st_size)
+    assert found.updated_at.timestamp() == path.stat().st_mtime
+
+
+def test_the_title_of_claude_code_is_found_at_the_end_of_a_long_file(homes: AgentHomes) -> None:
+    work = [result(f"c{turn}", "x" * 4000) for turn in range(400)]
+    homes.claude_code(said("mend the clock"), *work, beside("ai-title", aiTitle="The clock"))
+    assert (only("claude-code").title, only("claude-code").first_prompt) == ("The clock", "mend the clock")
+
+
+def test_the_first_prompt_may_stand_behind_many_commands(homes: AgentHomes) -> None:
+    commands = [said(f"<command-name>/{name}</command-name>") for name in "abcdefgh"]
+    homes.claude_code(*commands, said("mend the clock"))
+    assert only("claude-code").first_prompt == "mend the clock"
+
+
+def test_the_first_prompt_may_stand_behind_long_results(homes: AgentHomes) -> None:
+    homes.claude_code(said("<command-name>/a</command-name>"), result("c", "x" * 500_000), said("at last"))
+    assert only("claude-code").first_prompt == "at last"
+
+
+def test_codex_is_listed_by_what_was_typed_and_not_by_what_is_injected(homes: AgentHomes) -> None:
+    context = told("user", "<environment_context>\n<cwd>/x</cwd>\n</environment_context>")
+    machine = told("user", "Some text of the machine")
+    homes.codex(told("user", "# AGENTS.md instructions for /x\n\n" + "y" * 60_000), context, machine,
+                row("turn_context", model="gpt-x", cwd="/x"), *prompt("mend the clock"))  # fmt: skip
+    found = only("codex")
+    assert (found.title, found.cwd, found.model) == ("mend the clock", "/x", "gpt-x")
+
+
+def test_the_name_of_a_codex_session_is_taken_from_its_index(homes: AgentHomes) -> None:
+    path = homes.codex(*prompt("mend the clock"))
+    name = path.stem[-36:]
+    homes.put(
+        ".codex/session_index.jsonl", {"id": name, "thread_name": "Old"}, {"id": name, "thread_name": "Clock"}
+    )
+    assert (only("codex").title, only("codex").first_prompt) == ("Clock", "mend the clock")
+
+
+def test_the_name_of_a_codex_session_is_taken_from_its_events(homes: AgentHomes) -> None:
+    homes.codex(*prompt("mend the clock"), event("thread_name_updated", thread_name="Clock"))
+    assert only("codex").title == "Clock"
+
+
+def test_sub_agents_of_codex_are_left_out(homes: AgentHomes) -> None:
+    payload = '{"id":"a","cwd":"/x","source":{"subagent":"review"}}'
+    line = f'{{"timestamp":"2026-01-02T03:04:05Z","type":"session_meta","payload":{payload}}}'
+    homes.codex(*prompt("review it"), meta=line.encode())
+    assert found_sessions(["codex"]) == []
+
+
+def test_pi_is_listed_with_its_name(homes: AgentHomes) -> None:
+    homes.pi(
+        {"type": "model_change", "id": "a", "parentId": None, "provider": "p", "modelId": "m"},
+        {"type": "message", "id": "b", "parentId": "a",
+         "message": {"role": "user", "content": [{"type": "text", "text": "mend the clock"}]}},
+        {"type": "session_info", "id": "c", "parentId": "b", "name": "Clock"},
+    )  # fmt: skip
+    found = only("pi")
+    assert (found.title, found.first_prompt, found.cwd, found.model) == ("Clock", "mend the clock", "/x", "m")
+
+
+def test_kimi_begins_in_its_oldest_state_and_has_its_folder_from_the_file_of_folders(
+    homes: AgentHomes,
+) -> None:
+    system = {"role": "_system_prompt", "content": "be good"}
+    homes.kimi(system, {"role": "user", "content": "the very first"}, file="context_1")
+    homes.kimi(system, {"role": "user", "content": "a later one"})
+    found = only("kimi-cli")
+    assert (found.id, found.first_prompt, found.cwd) == ("k1", "the very first", "/x")
+
+
+def test_kimi_has_its_title_from_its_state(homes: AgentHomes) -> None:
+    path = homes.kimi({"role": "_checkpoint", "id": 0}, {"role": "user", "content": "mend it"})
+    path.with_name("state.json").write_text('{"custom_title": "Clock"}')
+    assert only("kimi-cli").title == "Clock"
+
+
+def test_kimi_code_has_folder_and_title_beside_its_wire(homes: AgentHomes) -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "mend it"}], "origin": {"kind": "user"}}
+    homes.put(
+        ".kimi-code/sessions/wd_x/session_1/agents/main/wire.jsonl",
+        {"type": "config.update", "modelAlias": "p/kimi-x", "time": 1},
+        {"type": "context.append_message", "message": message, "time": 2},
+    )
+    homes.put(".kimi-code/sessions/wd_x/session_1/state.json", {"title": "Clock"})
+    homes.put(".kimi-code/session_index.jsonl", {"sessionId": "session_1", "workDir": "/x"})
+    found = only("kimi-cli")
+    assert (found.id, found.title, found.first_prompt, found.cwd) == ("session_1", "Clock", "mend it", "/x")
+    assert found.model == "kimi-x"
+
+
+def test_klaude_has_title_and_folder_beside_it_and_no_sub_agents(homes: AgentHomes) -> None:
+    words = {"parts": [{"type": "text", "text": "mend the clock"}], "source": "user"}
+    homes.klaude({"type": "UserMessage", "data": words}, title="Clock")
+    homes.klaude({"type": "UserMessage", "data": words}, session="sub", parent_session_id="abc")
+    found = only("klaude-code")
+    assert (found.id, found.title, found.first_prompt, found.cwd) == ("abc", "Clock", "mend the clock", "/x")
+
+
+@needs_recorded
+@pytest.mark.parametrize(
+    ("agent", "folder", "place"),
+    [
+        ("claude-code", "claude-code", ".claude/projects/-x"),
+        ("codex", "codex", ".codex/sessions/2026/01/02"),
+        ("pi", "pi", ".pi/agent/sessions/--x--"),
+        ("kimi-cli", "kimi", ".kimi/sessions/0"),
+    ],
+)
+def test_recorded_sessions_are_listed_as_their_readers_describe_them(
+    homes: AgentHomes, agent: str, folder: str, place: str
+) -> None:
+    shutil.copytree(SHARED / folder, homes.home / place)
+    found = found_sessions([agent])
+    assert found
+    for session in found:
+        whole = read_foreign(session.path)
+        meta = describe(whole.header, whole.entries)
+        assert (session.first_prompt, session.cwd, session.model) == (meta.first_prompt, meta.cwd, meta.model)
+        assert session.title in (meta.title, meta.first_prompt)
+        assert session.note == ""
+
+
+# --- the list ---------------------------------------------------------------------------------------
+
+
+def test_the_newest_comes_first_and_a_limit_leaves_out_the_oldest(homes: AgentHomes) -> None:
+    for name in ("one", "two", "three"):
+        homes.claude_code(said(name))
+    homes.codex(*prompt("four"))
+    assert [found.title for found in found_sessions(AGENTS)] == ["four", "three", "two", "one"]
+    assert [found.title for found in found_sessions(AGENTS, limit=2)] == ["four", "three"]
+    assert [found.title for found in found_sessions(["claude-code"], limit=1)] == ["three"]
+
+
+def test_the_sessions_of_a_folder_are_those_recorded_in_it_also_over_a_link(
+    homes: AgentHomes, tmp_path: Path
+) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    homes.claude_code({**said("here"), "cwd": str(real)})
+    homes.claude_code({**said("over the link"), "cwd": str(link)})
+    homes.claude_code({**said("elsewhere"), "cwd": "/x"})
+    for folder in (real, link):
+        assert {found.title for found in found_sessions(AGENTS, cwd=folder)} == {"here", "over the link"}
+
+
+@pytest.mark.parametrize(
+    ("data", "note"),
+    [
+        (b"", "is empty"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00" + bytes(range(256)) * 9, "no record of Claude Code"),
+        (b"hello\n", "no record of Claude Code"),
+        (b"[" * 50_000, "no record of Claude Code"),
+    ],
+)
+def test_what_is_no_session_is_listed_with_a_note(homes: AgentHomes, data: bytes, note: str) -> None:
+    path = homes.write(".claude/projects/-x/odd.jsonl", data)
+    found = only("claude-code")
+    assert (found.id, found.path, found.size) == ("odd", path, len(data))
+    assert note in found.note
+
+
+def test_a_torn_session_is_listed_with_title_and_note(homes: AgentHomes) -> None:
+    path = homes.claude_code(said("mend the clock"))
+    with path.open("ab") as file:
+        file.write(b'{"type":"user","uu')
+    found = only("claude-code")
+    assert found.title == "mend the clock"
+    assert "amaged" in found.note
+
+
+@pytest.mark.parametrize("folder", ["\ud800", "/x\0y", "", 'C:\\x"y', "/" + "x" * 5000])
+def test_a_folder_that_cannot_be_is_not_this_one(homes: AgentHomes, tmp_path: Path, folder: str) -> None:
+    homes.claude_code({**said("one"), "cwd": folder})
+    assert found_sessions(AGENTS, cwd=tmp_path) == []
+    assert [found.title for found in found_sessions(AGENTS)] == ["one"]
+
+
+@pytest.mark.parametrize("folder", ['the "quoted" one', "höher/下", "back\\slash"])
+def test_a_folder_with_an_odd_name_is_known_again(homes: AgentHomes, tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    homes.claude_code({**said("one"), "cwd": str(tmp_path / folder)})
+    assert [found.title for found in found_sessions(AGENTS, cwd=tmp_path / folder)] == ["one"]
+
+
+@pytest.mark.parametrize("damage", DAMAGERS)
+def test_no_damage_ends_a_list(homes: AgentHomes, damage: Damager) -> None:
+    files = [
+        homes.claude_code(said("one"), piece("m1", text("hi"), model="x"), beside("ai-title", aiTitle="One")),
+        homes.codex(row("turn_context", model="gpt-x"), *prompt("two")),
+        homes.pi(
+            {"type": "message", "id": "b", "parentId": None, "message": {"role": "user", "content": "hi"}}
+        ),
+        homes.kimi({"role": "_checkpoint", "id": 0}, {"role": "user", "content": "mend it"}),
+    ]
+    chance = random.Random(7)
+    for _ in range(12):
+        for path in files:
+            whole = path.read_bytes()
+            path.write_bytes(damage(whole, chance))
+            assert path in [found.path for found in found_sessions(AGENTS)]
+            path.write_bytes(whole)
+
+
+def test_folders_and_dead_links_are_no_sessions(homes: AgentHomes) -> None:
+    path = homes.claude_code(said("mend the clock"))
+    path.with_name("dir.jsonl").mkdir()
+    path.with_name("dead.jsonl").symlink_to("/nowhere/at/all")
+    assert only("claude-code").path == path
+
+
+# --- by id ------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_found_by_either_end_of_its_id(homes: AgentHomes) -> None:
+    one = homes.claude_code(said("one"), name="aaaa-1111")
+    homes.claude_code(said("two"), name="aabb-2222")
+    homes.codex(*prompt("three"))
+    assert find_found("claude-code:aaaa") == find_found("claude-code:1111") == one
+
+
+@pytest.mark.parametrize(
+    ("ref", "sentence"),
+    [
+        ("claude-code:aa", "2 sessions answer to 'claude-code:aa': aaaa-1111, aabb-2222; say more"),
+        (
+            "claude-code:zz",
+            "There is no session 'claude-code:zz': `foldline sessions --from claude-code --all`",
+        ),
+        ("claude-code:", "There is no session"),
+        ("cline:aa", "There is no agent 'cline'"),
+    ],
+)
+def test_an_id_that_names_no_one_session_says_so(homes: AgentHomes, ref: str, sentence: str) -> None:
+    homes.claude_code(said("one"), name="aaaa-1111")
+    homes.claude_code(said("two"), name="aabb-2222")
+    with pytest.raises(FoldlineError, match=sentence.replace("?", r"\?")):
+        find_found(ref)
+
+
+def test_the_whole_id_wins_over_a_beginning(homes: AgentHomes) -> None:
+    short = homes.claude_code(said("one"), name="aaaa")
+    homes.claude_code(said("two"), name="aaaa-1111")
+    assert find_found("claude-code:aaaa") == short

@@ -1,0 +1,324 @@
+"""The index beside a large session file: it saves time, and changes nothing else, whatever becomes of it."""
+
+import asyncio
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from foldline.context.projection import project
+from foldline.history import EVENTS, Session, read_log
+from foldline.history.meta import describe
+from foldline.history.paths import INDEX
+from foldline.history.reading import index, lines
+from foldline.protocol import (
+    AssistantMessage,
+    Checkpoint,
+    Clear,
+    Compaction,
+    Edit,
+    Entry,
+    NoticeRecord,
+    RequestRecord,
+    Revert,
+    SystemMessage,
+    Title,
+    ToolResultMessage,
+    Undo,
+    Unknown,
+    Usage,
+    UserMessage,
+    Written,
+    dump_entry,
+    text_parts,
+)
+from support.history import History, call, history, read
+from support.projections import State
+from support.reopening import write_events
+
+
+def opened(path: Path) -> Session:
+    return Session.open(path, index_from=1)
+
+
+def is_as_read(session: Session, path: Path) -> None:
+    """What a session says is what its file says, read from one end to the other."""
+    plain = read_log(path)
+    assert State.of(session.projection) == State.of(project(plain.entries))
+    assert session.entries == plain.entries
+    assert session.damage == plain.damage
+    assert session.next_index == plain.last_index + 1
+    assert session.meta() == describe(plain.header, plain.entries, plain.size, str(plain.damage))
+
+
+def long() -> History:
+    made = history().system("s")
+    for turn in range(20):
+        made.user(f"prompt {turn}").step("read", "text " * turn, files=[read("a.py")], path="a.py")
+        made.assistant("说完了", usage=Usage(input=900, output=20), model="m")
+    return made.edit("hide", 3).checkpoint(0).add(NoticeRecord(text="x" * 3_000))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A session file with an index."""
+    path = tmp_path / EVENTS
+    write_events(path, long().entries)
+    opened(path)
+    assert path.with_name(INDEX).exists()
+    return path
+
+
+def parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many records are parsed to open this."""
+    count = 0
+    parse = lines.parse_entry
+
+    def counting(record: bytes) -> Entry:
+        nonlocal count
+        count += 1
+        return parse(record)
+
+    monkeypatch.setattr(lines, "parse_entry", counting)
+    opened(path)
+    return count
+
+
+# --- what it saves -----------------------------------------------------------------------------------
+
+
+def test_with_an_index_no_record_is_parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parsed(path, monkeypatch) == 0
+
+
+def test_of_a_file_that_grew_only_what_is_new_is_parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with path.open("ab") as file:
+        file.write(dump_entry(UserMessage(index=500, parts=text_parts("more"))) + b"\n")
+    assert parsed(path, monkeypatch) == 1
+    is_as_read(opened(path), path)
+
+
+async def test_what_is_appended_is_in_the_index_from_the_next_snapshot_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(path)
+    await session.append(UserMessage(parts=text_parts("one")), UserMessage(parts=text_parts("two")))
+    session.save_meta()
+    session.close()
+    assert parsed(path, monkeypatch) == 0
+    assert path.with_name(INDEX).read_bytes().count(b"\n") == 2
+    is_as_read(opened(path), path)
+
+
+def test_a_small_session_gets_none(path: Path) -> None:
+    path.with_name(INDEX).unlink()
+    Session.open(path).save_meta()
+    assert not path.with_name(INDEX).exists()
+
+
+def test_a_file_that_is_not_in_a_session_folder_gets_none(path: Path, tmp_path: Path) -> None:
+    passed_on = tmp_path / "passed on" / "session.jsonl"
+    passed_on.parent.mkdir()
+    shutil.copy(path, passed_on)
+    is_as_read(opened(passed_on), passed_on)
+    assert [file.name for file in passed_on.parent.iterdir()] == ["session.jsonl"]
+
+
+def test_only_its_owner_reads_it(path: Path) -> None:
+    assert stat.S_IMODE(path.with_name(INDEX).stat().st_mode) == 0o600
+
+
+# --- when it counts for nothing -----------------------------------------------------------------------
+
+
+def test_a_file_that_was_written_anew_in_the_same_length_is_read_anew(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"prompt 7", b"pr.mpt 7"))
+    os.utime(path, ns=(1, 1))
+    is_as_read(opened(path), path)
+
+
+def test_a_file_whose_end_changed_before_it_grew_is_read_anew(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-40] + b'"damaged' + content[-32:] + content[-32:])
+    is_as_read(opened(path), path)
+
+
+def test_a_file_that_became_shorter_is_read_anew(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-3]))
+    is_as_read(opened(path), path)
+
+
+def test_the_index_of_another_session_counts_for_nothing(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / EVENTS
+    other.parent.mkdir()
+    write_events(other, history().user("another").turn("a", "b").entries)
+    shutil.copy(path.with_name(INDEX), other.with_name(INDEX))
+    is_as_read(opened(other), other)
+
+
+@pytest.mark.parametrize("name", ["VERSION", "_estimates"])
+def test_the_index_of_another_version_is_made_anew(
+    path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, name, -1 if name == "VERSION" else lambda: -1)
+    assert parsed(path, monkeypatch) == len(long().entries)
+    assert parsed(path, monkeypatch) == 0
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"", b"\n", b"\0" * 400, b"{}\n", b"[]\n", b'["' + b"0" * 32 + b'",{}]\n', b"[" * 9_000]
+)
+def test_rubbish_in_its_place_is_replaced(path: Path, rubbish: bytes) -> None:
+    path.with_name(INDEX).write_bytes(rubbish)
+    is_as_read(opened(path), path)
+    assert path.with_name(INDEX).read_bytes().startswith(b'["')
+    is_as_read(opened(path), path)
+
+
+@pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_folder_or_a_device_in_its_place_does_no_harm(path: Path, put: Callable[[Path], None]) -> None:
+    path.with_name(INDEX).unlink()
+    put(path.with_name(INDEX))
+    is_as_read(opened(path), path)
+
+
+def test_any_flipped_byte_in_it_changes_nothing(path: Path) -> None:
+    whole = path.with_name(INDEX).read_bytes()
+    for at in range(0, len(whole), len(whole) // 60):
+        flipped = bytes([*whole[:at], whole[at] ^ 0x11, *whole[at + 1 :]])
+        path.with_name(INDEX).write_bytes(flipped)
+        is_as_read(opened(path), path)
+
+
+async def test_nothing_is_noted_of_a_file_that_somebody_else_wrote_to(path: Path) -> None:
+    session = opened(path)
+    await session.append(UserMessage(parts=text_parts("ours")))
+    with path.open("ab") as file:
+        file.write(dump_entry(UserMessage(index=500, parts=text_parts("theirs"))) + b"\n")
+    session.save_meta()
+    session.close()
+    is_as_read(opened(path), path)
+
+
+# --- all of it, at random ------------------------------------------------------------------------------
+
+
+texts = st.sampled_from(["", "ok", "改一改 🚀", "E   assert 200 == 503\n" * 30, "\x00\u2028 odd"])
+
+
+class Sessions(RuleBasedStateMachine):
+    """Sessions that go on, are closed and opened again, while their index and their file are mistreated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.path, self.index = self.folder / EVENTS, self.folder / INDEX
+        self.loop = asyncio.new_event_loop()
+        write_events(self.path, [])
+        self.session = opened(self.path)
+        self.older = b""
+
+    def teardown(self) -> None:
+        self.open_again()
+        self.session.close()
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    def append(self, *entries: Entry) -> None:
+        self.loop.run_until_complete(self.session.append(*entries))
+
+    @property
+    def last(self) -> int:
+        return self.session.projection.last_index
+
+    @rule(text=texts)
+    def turn(self, text: str) -> None:
+        calls = tuple(call("read", f"c{self.last}-{nth}", path=text) for nth in range(len(text) % 3))
+        usage = Usage(input=50, cached=20, output=9)
+        answer = AssistantMessage(parts=(*text_parts(text), *calls), model="m", usage=usage)
+        results = (ToolResultMessage(call_id=each.call_id, parts=text_parts(text)) for each in calls)
+        request = RequestRecord(digest="", model="m", estimated=40, usage=usage)
+        self.append(UserMessage(parts=text_parts(text)), answer, request, *results)
+
+    @rule(kind=st.sampled_from(["checkpoint", "title", "notice", "unknown", "clear", "system"]), text=texts)
+    def mark(self, kind: str, text: str) -> None:
+        made: dict[str, Entry] = {
+            "checkpoint": Checkpoint(id=self.session.projection.next_checkpoint_id, shown=bool(text)),
+            "title": Title(title=text),
+            "notice": NoticeRecord(text=text),
+            "unknown": Unknown.model_validate({"type": "hologram", "text": text}),
+            "clear": Clear(),
+            "system": SystemMessage(parts=text_parts(text)),
+        }
+        self.append(made[kind])
+
+    @rule(back=st.integers(1, 9), action=st.sampled_from(["pin", "hide", "drop", "restore"]))
+    def edit(self, back: int, action: str) -> None:
+        self.append(Edit.model_validate({"target": max(0, self.last - back), "action": action}))
+
+    @rule(back=st.integers(0, 30), undone=st.booleans())
+    def go_back(self, back: int, undone: bool) -> None:
+        self.append(Undo(target=max(0, self.last - back)) if undone else Revert(checkpoint=back % 4))
+
+    @rule(keep=st.integers(0, 8), text=texts)
+    def fold(self, keep: int, text: str) -> None:
+        message = SystemMessage(origin="summary", parts=text_parts(text * 20))
+        cut = max(0, self.last - keep)
+        head = (Written(message=message, covers=((0, cut - 1),)),)
+        self.append(Compaction(summary=text, first_kept_index=cut, head=head))
+
+    @rule()
+    def save(self) -> None:
+        self.session.save_meta()
+
+    @rule()
+    def open_again(self) -> None:
+        self.session.save_meta()
+        self.session.close()
+        self.session = opened(self.path)
+        is_as_read(self.session, self.path)
+
+    @rule(
+        rubbish=st.sampled_from([b"\0\0", b'{"type":"user","index":7', b"\n\n", b"not JSON\n", b"{}\n\0\0\n"])
+    )
+    def somebody_damages_the_file(self, rubbish: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(rubbish)
+        self.open_again()
+
+    @rule(share=st.floats(0, 1), how=st.sampled_from(["cut", "flip", "delete", "older", "twice", "rubbish"]))
+    def somebody_damages_the_index(self, share: float, how: str) -> None:
+        now = self.index.read_bytes() if self.index.exists() else b""
+        at = int(share * max(0, len(now) - 1))
+        match how:
+            case "cut":
+                self.index.write_bytes(now[:at])
+            case "flip":
+                self.index.write_bytes(now[:at] + b"?" + now[at + 1 :])
+            case "delete":
+                self.index.unlink(missing_ok=True)
+            case "older":
+                self.index.write_bytes(self.older)
+            case "twice":
+                self.index.write_bytes(now + now)
+            case _:
+                self.index.write_bytes(now + b'["rubbish"]\n')
+        self.older = now
+
+
+Sessions.TestCase.settings = settings(
+    max_examples=40,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestEverySession = Sessions.TestCase
