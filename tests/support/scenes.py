@@ -16,7 +16,7 @@ from foldline.context.places import Place
 from foldline.context.tokens import estimate_tokens
 from foldline.history import Session
 from foldline.llm import ModelInfo
-from foldline.protocol import Entry, RequestRecord, Title, Usage
+from foldline.protocol import Entry, RequestRecord, Title, Usage, dump_entry
 from foldline.tui.app import FoldlineApp
 from foldline.tui.rewind import RewindScreen
 from foldline.tui.rewind.state import Outcome, begin
@@ -264,14 +264,15 @@ def scene(
 
 def _kept(folder: Path, story: DatedStory) -> Session:
     """A session with the story's entries, on disk, that goes on two minutes after the last of them."""
-    source = Session.from_entries(session_in(folder).header, story.entries)
+    session = session_in(folder)
+    assert session.path is not None
+    session.path.parent.mkdir(parents=True)
+    lines = [session.header.model_dump_json().encode(), *map(dump_entry, story.entries)]
+    session.path.write_bytes(b"".join(line + b"\n" for line in lines))
     last = story.entries[-1].at
     assert last is not None
-    home = folder.parent / f"{folder.name}-home"
     goes_on = last + timedelta(minutes=24)
-    return asyncio.run(
-        source.copy(home=home, cwd=folder, now=lambda: goes_on, session_id="20260314-120000-abcd")
-    )
+    return Session.open(session.path, now=lambda: goes_on)
 
 
 # --- what the reader does -----------------------------------------------------------------------------

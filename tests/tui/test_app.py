@@ -602,3 +602,12 @@ assert seen and not slow, slow
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+async def test_a_copy_says_what_it_is_a_copy_of_until_something_is_said_in_it(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one") as running:
+        await running.ask("first")
+        copy = await running.agent.session.copy(home=tmp_path / "home", session_id="20260314-130000-copy")
+        begun, last = running.agent.session.id[-4:], running.agent.session.entries[-1].index
+    async with live(tmp_path / "w", "two", session=copy) as running:
+        assert f"A copy of {begun} up to entry {last}; the original stays as it is" in running.text

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from foldline.compaction import Proposal, ToolResultHidingCompaction, plan
 from foldline.tui.help import HelpScreen
+from foldline.tui.keytable import bindings
 from foldline.tui.preview import (
     ApplyWanted,
     CancelWanted,
@@ -23,7 +24,7 @@ from foldline.tui.preview import (
     PreviewState,
     RedraftWanted,
 )
-from foldline.tui.preview.keys import KEYS, Facts, bindings, hints
+from foldline.tui.preview.keys import KEYS, Facts, hints
 from support.chat_app import screen_text
 from support.previews import BUDGET, PreviewApp, orders, proposed
 
@@ -513,7 +514,7 @@ def test_no_key_means_two_things() -> None:
 def test_every_key_of_its_own_has_an_action() -> None:
     panels = PreviewApp(PreviewState()).preview.panels
     own = {key.id for key in KEYS if not key.own}
-    assert own == set(panels._do) and len(bindings()) == len(own)
+    assert own == set(panels._do) and len(bindings(KEYS, "preview")) == len(own)
 
 
 @pytest.mark.parametrize("panel", [0, 1, 2])

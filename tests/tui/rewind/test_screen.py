@@ -136,3 +136,11 @@ async def test_it_stops_a_turn_that_runs(tmp_path: Path) -> None:
         await gone_back(running, "c")
         assert not running.agent.executor.busy
         assert running.agent.session.projection.view[-1].message.text == "one"
+
+
+async def test_its_keys_are_explained_from_the_table_they_come_from(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", "one") as running:
+        await running.ask("first")
+        await opened(running)
+        await running.press("f1")
+        assert "Rewind: keys" in running.text and "Puts back, too, what somebody else" in running.text

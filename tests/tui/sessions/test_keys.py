@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from foldline.tui.sessions.keys import KEYS, Facts, help_blocks, hints
+from foldline.tui.keytable import help_blocks
+from foldline.tui.sessions.keys import KEYS, Facts, hints
 from support.sessions_screen import SessionsApp
 
 
@@ -40,5 +41,5 @@ def test_the_last_hint_is_what_esc_does_in_every_mode() -> None:
 
 
 def test_help_explains_every_key() -> None:
-    said = "\n".join(block.text() for block in help_blocks())
+    said = "\n".join(block.text() for block in help_blocks(KEYS))
     assert all(key.help in said for key in KEYS)

@@ -1,13 +1,10 @@
 """The preview's keys: one table that bindings, hints and the help list come from."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from textual.binding import Binding, BindingType
-
-from foldline.tui.blocks import Block, RuleBlock, TextBlock
-from foldline.tui.commands import key_name
+from foldline.tui.keytable import ScreenKey
 
 Mode = Literal["panels", "editing", "finding", "guiding", "asking"]
 """What has the keys: the panels, the text of the draft, the search, the guidance, or the question what is to
@@ -36,20 +33,8 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class PreviewKey:
-    """One key and what it does here."""
-
-    id: str
-    keys: tuple[str, ...]
-    help: str
-    group: str
-    hint: str = ""
-    """Its word in the row of hints."""
-    shown: str = ""
-    """How the hint calls the keys, where not by the first of them."""
+class PreviewKey(ScreenKey[Facts]):
     works: Callable[[Facts], bool] = lambda facts: facts.mode == "panels"
-    own: bool = False
-    """Carried out by the panel's own component."""
 
 
 def _decidable(facts: Facts) -> bool:
@@ -186,20 +171,6 @@ KEYS: Final[tuple[PreviewKey, ...]] = (
 )
 
 
-def bindings() -> list[BindingType]:
-    """A binding for each key that is the preview's own."""
-    return [
-        Binding(",".join(key.keys), f"preview('{key.id}')", key.help, show=False)
-        for key in KEYS
-        if not key.own
-    ]
-
-
-def works(command: str, facts: Facts) -> bool:
-    """Whether a key does anything now."""
-    return next(key for key in KEYS if key.id == command).works(facts)
-
-
 _IN_A_MODE: Final[dict[Mode, tuple[tuple[str, str], ...]]] = {
     "editing": (("Ctrl+S", "takes the text"), ("Esc", "keeps the text and leaves")),
     "finding": (("Enter", "finds"), ("Esc", "leaves")),
@@ -217,22 +188,5 @@ def hints(facts: Facts, closes: str) -> tuple[tuple[str, str], ...]:
     if facts.mode != "panels":
         return _IN_A_MODE[facts.mode]
     return tuple(
-        (key.shown or _name(key.keys[0]), closes if key.id == "close" else key.hint)
-        for key in KEYS
-        if key.hint and key.works(facts)
+        (key.name, closes if key.id == "close" else key.hint) for key in KEYS if key.hint and key.works(facts)
     )
-
-
-def _name(key: str) -> str:
-    """A key as people know it; letters as they are typed."""
-    return key if len(key) == 1 else {"home": "Home", "space": "Space"}.get(key, key_name(key))
-
-
-def help_blocks() -> Iterator[Block]:
-    """A rule for each group, a paragraph for each key."""
-    groups = dict.fromkeys(key.group for key in KEYS)
-    for number, group in enumerate(groups):
-        yield RuleBlock((number, 0), group, "muted", gap=int(bool(number)), stop=False, wide=False)
-        for at, key in enumerate((key for key in KEYS if key.group == group), 1):
-            keys = " ".join(map(_name, key.keys))
-            yield TextBlock((number, at), key.help, lead=((f"{keys:<18} ", "accent"),))

@@ -10,11 +10,12 @@ from textual.message import Message
 
 from foldline.tui.blocks import Block, BlockView, clean_line
 from foldline.tui.inspector.search import find
+from foldline.tui.keytable import bindings, works
 from foldline.tui.preview import messages, words
 from foldline.tui.preview.board import AUDIT, CUT, DRAFT, PreviewBoard
 from foldline.tui.preview.cut_rows import Row
 from foldline.tui.preview.editor import NotesEditor
-from foldline.tui.preview.keys import bindings, works
+from foldline.tui.preview.keys import KEYS
 from foldline.tui.preview.outlook import Outlook
 from foldline.tui.preview.state import PreviewState
 
@@ -22,7 +23,7 @@ from foldline.tui.preview.state import PreviewState
 class PreviewPanels(PreviewBoard):
     """Cut, Draft and Audit of one proposal. The owner calls `show` whenever something changed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings()
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "preview")
 
     class HelpRequested(Message):
         """The reader asks for the keys."""
@@ -71,7 +72,7 @@ class PreviewPanels(PreviewBoard):
         """One of the keys in `keys.KEYS`."""
         if self._mode == "asking":
             self._answer(command)
-        elif works(command, self.facts) or command == "apply":
+        elif works(KEYS, command, self.facts) or command == "apply":
             sure, self._sure, self._news = self._sure, "", ""
             if command == "discard":
                 self._sure = sure
@@ -94,7 +95,7 @@ class PreviewPanels(PreviewBoard):
         event.stop()
         if self._mode == "asking":
             self._answer("enter")
-        elif not works("enter", self.facts):
+        elif not works(KEYS, "enter", self.facts):
             self._news = "Once it is drafted." if self.facts.drafting else ""
         elif event.view is self._panels[CUT].view:
             self._cut_here()

@@ -9,8 +9,9 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from foldline.tui.help import HelpScreen
+from foldline.tui.keytable import help_blocks
 from foldline.tui.preview.bars import Bars, PreviewHeader
-from foldline.tui.preview.keys import help_blocks
+from foldline.tui.preview.keys import KEYS
 from foldline.tui.preview.messages import Closed
 from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.panels import PreviewPanels
@@ -94,4 +95,4 @@ class PreviewScreen(Screen[None]):
     @on(PreviewPanels.HelpRequested)
     def _help(self, event: PreviewPanels.HelpRequested) -> None:
         event.stop()
-        self.app.push_screen(HelpScreen("Compact preview: keys", help_blocks()))
+        self.app.push_screen(HelpScreen("Compact preview: keys", help_blocks(KEYS)))

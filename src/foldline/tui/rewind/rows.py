@@ -7,6 +7,7 @@ from foldline.context.places import Place
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
 from foldline.tui.blocks.clean import clean_line
+from foldline.tui.rewind.keys import hints
 from foldline.tui.rewind.state import Outcome, RewindState
 from foldline.tui.widgets.completion import window_start
 from foldline.tui.widgets.frames import HEAVY, edge, framed_row, sides
@@ -75,7 +76,7 @@ def _details(state: RewindState, width: int) -> list[list[Span]]:
             lines = [_context_line(state.outcome), *_file_lines(state, state.outcome, width)]
     lines = lines[: DETAILS - 1]
     lines += [[]] * (DETAILS - 1 - len(lines))
-    return [*lines, _keys(state, width)]
+    return [*lines, _keys(state)]
 
 
 def _context_line(outcome: Outcome) -> list[Span]:
@@ -120,16 +121,9 @@ def _fate(change: FileChange, overwrite: bool) -> tuple[str, str]:
             return cut_right(f"! stays: {clean_line(change.why)}", 40), "alert"
 
 
-def _keys(state: RewindState, width: int) -> list[Span]:
+def _keys(state: RewindState) -> list[Span]:
     """What can be done at the mark, as the row of hints says it."""
-    known = state.outcome
-    keys = [("b", "both", state.can("both")), ("c", "context", state.can("context"))]
-    keys += [("f", "files", state.can("files"))]
-    if known is not None and known.conflicts:
-        keys.append(("o", "spare them" if state.overwrite else "overwrite, too", True))
-    keys.append(("s", "hide steps" if state.steps else "steps", any(p.kind == "step" for p in state.places)))
-    spans: list[Span] = [(" ", "")]
-    for key, words, usable in keys:
-        if usable:
-            spans += [(key, "accent"), (f" {words}   ", "text")]
-    return spans
+    return [
+        (" ", ""),
+        *(span for key, word in hints(state) for span in ((key, "accent"), (f" {word}   ", "text"))),
+    ]

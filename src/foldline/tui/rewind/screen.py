@@ -5,15 +5,21 @@ from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from foldline.protocol import operations
 from foldline.tui.blocks.cells import Span
+from foldline.tui.help import HelpScreen
+from foldline.tui.keytable import bindings, help_blocks, works
+from foldline.tui.rewind.keys import KEYS
 from foldline.tui.rewind.rows import DETAILS, screen_lines
-from foldline.tui.rewind.state import Outcome, RewindState, What
+from foldline.tui.rewind.state import Outcome, RewindState
 from foldline.tui.widgets.lines import Lines
+
+_STEPS = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -1_000_000, "last": 1_000_000}
+"""How many rows further a key moves the mark."""
 
 Look = Callable[[int], Awaitable[Outcome]]
 """Finds out what going back to a checkpoint would do."""
@@ -37,20 +43,7 @@ class RewindScreen(ModalScreen[operations.Rewind | None]):
     RewindScreen { align: center middle; background: transparent; }
     RewindScreen > Vertical { width: 100; max-width: 100%; max-height: 100%; background: ansi_default; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "move(-10)", show=False),
-        Binding("pagedown", "move(10)", show=False),
-        Binding("home", "move(-100000)", show=False),
-        Binding("end", "move(100000)", show=False),
-        Binding("s,enter", "steps", show=False),
-        Binding("o", "overwrite", show=False),
-        Binding("b", "go('both')", show=False),
-        Binding("c", "go('context')", show=False),
-        Binding("f", "go('files')", show=False),
-        Binding("escape,q", "close", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "rewind")
 
     def __init__(self, state: RewindState, look: Look) -> None:
         super().__init__()
@@ -91,20 +84,21 @@ class RewindScreen(ModalScreen[operations.Rewind | None]):
         if checkpoint == self.state.marked:
             self._show(replace(self.state, outcome=outcome))
 
-    def action_move(self, step: int) -> None:
-        self._show(self.state.moved(step))
-
-    def action_steps(self) -> None:
-        self._show(self.state.toggled_steps())
-
-    def action_overwrite(self) -> None:
-        if self.state.outcome is not None and self.state.outcome.conflicts:
-            self._show(replace(self.state, overwrite=not self.state.overwrite))
-
-    def action_go(self, what: What) -> None:
-        asked = self.state.operation(what)
-        if asked is not None:
-            self.dismiss(asked)
-
-    def action_close(self) -> None:
-        self.dismiss(None)
+    def action_rewind(self, command: str) -> None:
+        """What a key of the table does."""
+        state = self.state
+        if not works(KEYS, command, state):
+            return
+        match command:
+            case "both" | "context" | "files":
+                self.dismiss(state.operation(command))
+            case "overwrite":
+                self._show(replace(state, overwrite=not state.overwrite))
+            case "steps":
+                self._show(state.toggled_steps())
+            case "help":
+                self.app.push_screen(HelpScreen("Rewind: keys", help_blocks(KEYS)))
+            case "close":
+                self.dismiss(None)
+            case _:
+                self._show(state.moved(_STEPS[command]))

@@ -1,13 +1,10 @@
 """The keys of the Sessions screen: one table that bindings, hints and the help list come from."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from textual.binding import Binding, BindingType
-
-from foldline.tui.blocks import Block, RuleBlock, TextBlock
-from foldline.tui.commands import key_name
+from foldline.tui.keytable import ScreenKey
 
 Mode = Literal["list", "field", "renaming", "asking"]
 """What has the keys: the list, the search line, the field of a new title, or a question."""
@@ -32,20 +29,8 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionsKey:
-    """One key and what it does here."""
-
-    id: str
-    keys: tuple[str, ...]
-    help: str
-    group: str
-    hint: str = ""
-    """Its word in the row of hints."""
-    shown: str = ""
-    """How the hint calls the keys, where not by the first of them."""
+class SessionsKey(ScreenKey[Facts]):
     works: Callable[[Facts], bool] = lambda facts: facts.mode == "list"
-    own: bool = False
-    """Carried out by the list itself."""
 
 
 def _on_a_row(facts: Facts) -> bool:
@@ -169,20 +154,6 @@ KEYS: Final[tuple[SessionsKey, ...]] = (
 )
 
 
-def bindings() -> list[BindingType]:
-    """A binding for each key that is the screen's own."""
-    return [
-        Binding(",".join(key.keys), f"sessions('{key.id}')", key.help, show=False)
-        for key in KEYS
-        if not key.own
-    ]
-
-
-def works(command: str, facts: Facts) -> bool:
-    """Whether a key does anything now."""
-    return next(key for key in KEYS if key.id == command).works(facts)
-
-
 _IN_A_MODE: Final[dict[Mode, tuple[tuple[str, str], ...]]] = {
     "field": (("Enter ↓", "to the list"), ("F1", "keys")),
     "renaming": (("Enter", "takes the title"),),
@@ -196,7 +167,7 @@ def hints(facts: Facts, closes: str) -> tuple[tuple[str, str], ...]:
     if facts.mode != "list":
         return (*_IN_A_MODE[facts.mode], ("Esc", closes))
     return tuple(
-        (key.shown or _name(key.keys[0]), _word(key, facts, closes))
+        (key.name, _word(key, facts, closes))
         for key in KEYS
         if key.hint and key.works(facts) and (facts.ours or key.id != "read")  # Enter reads them
     )
@@ -214,18 +185,3 @@ def _word(key: SessionsKey, facts: Facts, closes: str) -> str:
             return "read"
         case _:
             return key.hint
-
-
-def _name(key: str) -> str:
-    """A key as people know it; letters as they are typed."""
-    return key if len(key) == 1 else {"home": "Home"}.get(key, key_name(key))
-
-
-def help_blocks() -> Iterator[Block]:
-    """A rule for each group, a paragraph for each key."""
-    groups = dict.fromkeys(key.group for key in KEYS)
-    for number, group in enumerate(groups):
-        yield RuleBlock((number, 0), group, "muted", gap=int(bool(number)), stop=False, wide=False)
-        for at, key in enumerate((key for key in KEYS if key.group == group), 1):
-            keys = " ".join(map(_name, key.keys))
-            yield TextBlock((number, at), key.help, lead=((f"{keys:<18} ", "accent"),))

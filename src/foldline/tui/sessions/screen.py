@@ -14,8 +14,9 @@ from foldline.history.holder import holder_of
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks import BlockView
 from foldline.tui.help import HelpScreen
+from foldline.tui.keytable import bindings, help_blocks, works
 from foldline.tui.sessions import deeds, words
-from foldline.tui.sessions.keys import bindings, help_blocks, works
+from foldline.tui.sessions.keys import KEYS
 from foldline.tui.sessions.lists import SessionsLists
 from foldline.tui.sessions.parts import Question, SearchField, Strip
 from foldline.tui.sessions.reading import read_along
@@ -26,7 +27,7 @@ from foldline.tui.sessions.state import SCOPES, Listed, SessionsState
 class SessionsScreen(SessionsLists):
     """Gives back the event file of the session to go on with, or None to stay in this chat."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings()
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "sessions")
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class SessionsScreen(SessionsLists):
 
     def action_sessions(self, command: str) -> None:
         """One of the keys in `keys.KEYS`."""
-        if works(command, self.facts):
+        if works(KEYS, command, self.facts):
             self._news = ""
             self._do[command]()
         elif self._busy and self.facts.mode == "list":
@@ -295,4 +296,4 @@ class SessionsScreen(SessionsLists):
                 self.dismiss(None)
 
     def _help(self) -> None:
-        self.app.push_screen(HelpScreen("Sessions: keys", help_blocks()))
+        self.app.push_screen(HelpScreen("Sessions: keys", help_blocks(KEYS)))

@@ -1,0 +1,90 @@
+"""The keys of the Rewind screen: one table that bindings, hints and the help list come from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from foldline.tui.keytable import ScreenKey
+from foldline.tui.rewind.state import RewindState
+
+
+@dataclass(frozen=True, slots=True)
+class RewindKey(ScreenKey[RewindState]):
+    works: Callable[[RewindState], bool] = lambda _: True
+
+
+def _has_steps(state: RewindState) -> bool:
+    return any(place.kind == "step" for place in state.places)
+
+
+def _has_conflicts(state: RewindState) -> bool:
+    return state.outcome is not None and bool(state.outcome.conflicts)
+
+
+KEYS: Final[tuple[RewindKey, ...]] = (
+    RewindKey(
+        "both",
+        ("b",),
+        "Goes back to right before the marked place with the context and the files that write and edit "
+        "changed since. The prompt is then in the editor again. /undo takes it back.",
+        "Go back",
+        "both",
+        works=lambda state: state.can("both"),
+    ),
+    RewindKey(
+        "context",
+        ("c",),
+        "Only with what the model has: the files stay as they are.",
+        "Go back",
+        "context",
+        works=lambda state: state.can("context"),
+    ),
+    RewindKey(
+        "files",
+        ("f",),
+        "Only with the files: the conversation goes on as it is.",
+        "Go back",
+        "files",
+        works=lambda state: state.can("files"),
+    ),
+    RewindKey(
+        "overwrite",
+        ("o",),
+        "Puts back, too, what somebody else changed since; what they hold now is kept first. Again, spares "
+        "them.",
+        "Go back",
+        "overwrite, too",
+        works=_has_conflicts,
+    ),
+    RewindKey("up", ("up", "k"), "To the place after.", "Choose"),
+    RewindKey("down", ("down", "j"), "To the place before.", "Choose"),
+    RewindKey("page-up", ("pageup",), "Ten places up.", "Choose"),
+    RewindKey("page-down", ("pagedown",), "Ten places down.", "Choose"),
+    RewindKey("first", ("home",), "To the newest place.", "Choose"),
+    RewindKey("last", ("end",), "To the oldest place.", "Choose"),
+    RewindKey(
+        "steps",
+        ("s", "enter"),
+        "Lists the steps within the turns, or hides them.",
+        "Choose",
+        "steps",
+        works=_has_steps,
+    ),
+    RewindKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?"),
+    RewindKey("close", ("escape", "q"), "Closes; nothing has changed.", "Program"),
+)
+
+
+def hints(state: RewindState) -> tuple[tuple[str, str], ...]:
+    """(key, word) of what works at the mark."""
+    return tuple((key.name, _word(key, state)) for key in KEYS if key.hint and key.works(state))
+
+
+def _word(key: RewindKey, state: RewindState) -> str:
+    match key.id:
+        case "overwrite" if state.overwrite:
+            return "spare them"
+        case "steps" if state.steps:
+            return "hide steps"
+        case _:
+            return key.hint
