@@ -164,7 +164,9 @@ async def test_f_goes_on_in_a_copy(shelf: Shelf) -> None:
 async def test_titles_match_at_once_and_what_was_said_comes_with_its_excerpt(shelf: Shelf) -> None:
     await shelf.keep("Look at the logs", "Now restart the proxy", "Thanks", minutes=5)
     async with sessions_on(shelf.home) as seen:
-        await seen.press("2", "slash")
+        await seen.press("2")
+        await seen.says("Write about proxies")
+        await seen.press("slash")
         await seen.type("prox")
         assert any("Write about proxies" in row for row in seen.listed)
         await seen.searched()
