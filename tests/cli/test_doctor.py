@@ -151,7 +151,7 @@ def test_without_a_source_the_installation_is_looked_at_and_nothing_is_made(door
         "terminal",
         "git",
         "settings",
-        "keys",
+        "variables",
         "model",
         "data",
     } <= found.keys()

@@ -169,3 +169,16 @@ def test_a_name_that_begins_with_a_tilde_is_a_name(door: FrontDoor) -> None:
     said = door("export", folder.name, "--to", "pi", "--out", "~nobodyhere")
     assert (said.code, (door.cwd / "~nobodyhere").is_file()) == (0, True), said.err
     assert door("view", "~nobodyhere").code == 0
+
+
+def test_what_was_written_for_kimi_cli_is_read_again_by_its_folder(door: FrontDoor) -> None:
+    kept = door.keep(history().user("go").assistant("done").entries)
+    folder = door.cwd / "for-kimi"
+    assert door("export", kept, "--to", "kimi-cli", "--out", folder).code == 0
+    assert [m["content"] for m in door("view", folder, "--json").json["messages"]] == ["go", "done"]
+
+
+def test_a_dash_is_stdout(door: FrontDoor) -> None:
+    kept = door.keep(history().user("go").assistant("done").entries)
+    assert "go" in door("export", kept, "--to", "markdown", "--out", "-").out
+    assert list(door.cwd.iterdir()) == []

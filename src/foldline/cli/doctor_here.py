@@ -148,7 +148,9 @@ def _settings() -> tuple[Settings | None, list[Finding]]:
 
 def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:
     given = [name for name in _KEYS if os.environ.get(name, "").strip()]
-    yield Finding("ok", "keys", f"set in the environment: {', '.join(given)}" if given else "none is set")
+    yield Finding(
+        "ok", "variables", f"set in the environment: {', '.join(given)}" if given else "none is set"
+    )
     if settings is None:
         return
     try:

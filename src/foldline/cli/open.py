@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldline.history import events_file, is_our_header
+from foldline.history import is_our_header
 from foldline.history.follow import Follower
 
 from .arguments import UsageError
@@ -43,7 +43,7 @@ def _inspected(followed: "Followed[Any]", name: str, theme: str | None) -> int:
 
 
 def _opened(source: str, format_name: str | None) -> "tuple[Followed[Any], str]":
-    path = events_file(path_of(source))
+    path = path_of(source)
     if format_name in (None, "foldline") and _is_ours(path):
         follower = Follower(path)
         damage = follower.session.damage

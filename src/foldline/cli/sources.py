@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.projection import Projection, project
-from foldline.formats import read_foreign
+from foldline.formats import read_foreign, session_file
 from foldline.formats.homes.found import find_found
 from foldline.formats.homes.places import AGENTS
-from foldline.history import EVENTS, Damage, Session, data_home, events_file, find_session, typed_path
+from foldline.history import EVENTS, Damage, Session, data_home, find_session, typed_path
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
 from .output import note
@@ -52,20 +52,19 @@ def read_source(ref: str, format_name: str | None = None) -> Source:
     found = read_foreign(path, format_name)
     for sentence in found.notes:
         note(f"{ref}: {sentence}")
-    file = events_file(path)
-    name = path.parent.name if file.name == EVENTS and ref == path.parent.name else ref
-    return Source(name, file, found.format, found.header, found.entries, found.damage)
+    name = path.parent.name if path.name == EVENTS and ref == path.parent.name else ref
+    return Source(name, path, found.format, found.header, found.entries, found.damage)
 
 
 def path_of(ref: str) -> Path:
-    """Where the session that `FILE|ID` names lies: a file, or a folder of ours.
+    """The file of the session that `FILE|ID` names.
 
     Raises:
         FoldlineError: there is none, or more than one answers to that.
     """
     path = typed_path(ref)
     if ref and os.path.lexists(path):
-        return path
+        return session_file(path)
     if ref.partition(":")[0] in AGENTS:
         return find_found(ref)
     if not ref or os.sep in ref or path.suffix:

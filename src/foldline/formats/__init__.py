@@ -2,6 +2,6 @@
 
 from .base import ForeignSession
 from .known import FORMATS, Format
-from .reader import read_foreign
+from .reader import read_foreign, session_file
 
-__all__ = ["FORMATS", "ForeignSession", "Format", "read_foreign"]
+__all__ = ["FORMATS", "ForeignSession", "Format", "read_foreign", "session_file"]

@@ -10,6 +10,8 @@ from .base import ForeignSession
 from .detect import Unreadable, detect
 from .known import FOREIGN, FORMATS
 
+_OF_FOLDERS = (EVENTS, "context.jsonl")
+"""What a session is read by that is a folder."""
 _ZIP = b"PK\x03\x04"
 """Begins a zip file: of all files that are read, only our sessions as one file are any."""
 
@@ -25,6 +27,7 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     path = typed_path(os.fspath(path))
     if format is not None and format not in FORMATS:
         raise FoldlineError(f"There is no format {format!r}: Foldline reads {_known()}.")
+    path = session_file(path)
     data = _read(path)
     if data.startswith(_ZIP) and format in (None, "foldline"):
         from .bundle_members import read_bundled
@@ -41,15 +44,25 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
 
 
+def session_file(path: Path) -> Path:
+    """The file to read a session by, where this is the folder of one: of ours, of klaude-code or kimi-cli.
+
+    Raises:
+        FoldlineError: it is another folder.
+    """
+    if not path.is_dir():
+        return path
+    found = next((path / name for name in _OF_FOLDERS if (path / name).is_file()), None)
+    if found is None:
+        without = " or ".join(_OF_FOLDERS)
+        raise FoldlineError(
+            f"{path} is a folder without {without}: name a session file, or the folder of a session."
+        )
+    return found
+
+
 def _read(path: Path) -> bytes:
-    events = path / EVENTS
     try:
-        if path.is_dir():
-            if not events.is_file():
-                raise FoldlineError(
-                    f"{path} is a folder without {EVENTS}: name a session file or a session folder of ours."
-                )
-            return events.read_bytes()
         if path.exists() and not path.is_file():
             raise FoldlineError(f"{path} is not a regular file.")
         return path.read_bytes()
