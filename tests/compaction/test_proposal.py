@@ -13,6 +13,7 @@ from foldline.compaction import (
     Wishes,
     propose,
 )
+from foldline.compaction.lighter import TruncateTurns
 from foldline.compaction.summary_text import appendix_of, framed
 from foldline.context.budget import Budget
 from foldline.context.cut import legal_positions
@@ -256,3 +257,16 @@ async def test_a_fold_without_a_cut_or_a_text_says_what_it_cannot() -> None:
     if not proposal.editable:
         with pytest.raises(CompactionFailed, match="cannot be edited"):
             proposal.revised(notes="mine")
+
+
+async def test_what_is_pinned_stands_behind_instructions_that_came_after_it_as_it_will() -> None:
+    built = session().instructions("Always run the linter.").turn("once more", LINE * 40).user("and now?")
+    proposal = await propose(
+        built.projection(),
+        strategy=TruncateTurns(1_500),
+        llm=ScriptedLLM(),
+        budget=BUDGET,
+        reason="manual",
+    )
+    assert proposal is not None
+    applied(built, proposal.with_pins(frozenset({1})))

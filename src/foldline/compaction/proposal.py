@@ -278,7 +278,12 @@ def with_kept(
         later = (
             at
             for at in range(head, len(made))
-            if made[at].index != NEW and places[made[at].key] > places[message.key]
+            if not _is_first(made[at]) and places[made[at].key] > places[message.key]
         )
         made.insert(next(later, len(made)), message)
     return made
+
+
+def _is_first(message: BaseMessage) -> bool:
+    """Whether it opens a view, whenever it came."""
+    return message.index == NEW or is_preamble(message)
