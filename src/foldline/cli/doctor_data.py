@@ -14,7 +14,7 @@ from foldline.history.care.repair import tidy_up
 from foldline.history.holder import holder_of
 from foldline.history.library.session_search import SEARCH
 from foldline.history.paths import HOLDER, archive_dir
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, system_words
 
 _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
 """Bytes of free space: to be told of, and no place to work."""
@@ -61,7 +61,7 @@ def _place(home: Path) -> Finding:
         free = shutil.disk_usage(nearest).free
         _try_to_write(nearest)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = system_words(error)
         advice = "nothing can be kept there: FOLDLINE_HOME names another folder"
         return Finding("bad", "data", f"{nearest} cannot be written to ({why})", advice)
     found = f"{home}, {free / 1e9:,.1f} GB free" + ("" if home.exists() else ", not made yet")

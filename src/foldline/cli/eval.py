@@ -21,7 +21,7 @@ from foldline.llm import LLM
 from foldline.llm.offline import OFFLINE
 from foldline.llm.prices import Price, PriceTable, price_of
 from foldline.llm.prices import price_table as prices_in
-from foldline.protocol import AssistantMessage, FoldlineError, UserMessage
+from foldline.protocol import AssistantMessage, FoldlineError, UserMessage, system_words
 
 from .arguments import UsageError
 from .asking import confirmed
@@ -202,7 +202,5 @@ def _draw(target: Path, runs: Sequence[Run], rows: Sequence[Figures]) -> None:
     try:
         target.write_text(plotted(runs, rows, title="foldline eval"), encoding="utf-8")
     except OSError as error:
-        raise FoldlineError(
-            f"{target} cannot be written: {(error.strerror or str(error)).lower()}."
-        ) from None
+        raise FoldlineError(f"{target} cannot be written: {system_words(error)}.") from None
     note(f"drawn to {target}.")

@@ -8,9 +8,10 @@ from foldline.formats.homes.found import FoundSession, found_sessions
 from foldline.formats.homes.places import AGENTS, PLACES, Place
 from foldline.formats.known import FOREIGN
 from foldline.history import age, utc_now
+from foldline.history.paths import home_apart
 
 from .arguments import UsageError
-from .folders import home_apart, shown_folder
+from .folders import shown_folder
 from .output import Cell, Column, note, say_json, say_table, width
 
 EVERY_AGENT = "all"

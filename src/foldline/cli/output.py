@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from foldline.context.numbers import many
 from foldline.history.meta import clip_cells
 
 PIPED_WIDTH = 120
@@ -55,7 +56,7 @@ def say_json(value: object, *, pretty: bool = True) -> None:
 
 def entries_of(count: int) -> str:
     """`1 entry`, `1,204 entries`."""
-    return "1 entry" if count == 1 else f"{count:,} entries"
+    return many(count, "entry", "entries")
 
 
 def harmless(text: str) -> str:

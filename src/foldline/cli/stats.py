@@ -4,7 +4,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from foldline.context.files import file_lists
-from foldline.context.numbers import percent, tokens
+from foldline.context.numbers import many, percent, tokens
 from foldline.context.numbers import seconds as duration
 from foldline.context.stats import ModelUse, Stats, stats_of
 from foldline.context.weight import view_size
@@ -23,7 +23,7 @@ def run(source: str, as_json: bool, format_name: str | None) -> int:
         view = {"tokens": size.tokens, "view_items": len(projection.view)}
         say_json({**asdict(stats), **times, **view, **files.model_dump()})
         return 0
-    counted = (entries_of(stats.entries), _many(stats.prompts, "prompt"), _many(stats.answers, "answer"))
+    counted = (entries_of(stats.entries), many(stats.prompts, "prompt"), many(stats.answers, "answer"))
     say_heading(", ".join(counted))
     if stats.first is not None and stats.last is not None:
         first, last = (at.astimezone().strftime("%Y-%m-%d %H:%M") for at in (stats.first, stats.last))
@@ -71,7 +71,3 @@ def _say_tools(stats: Stats) -> None:
     ]
     right = (Column(title, right=True) for title in ("calls", "errors", "took"))
     say_table([Column("tool"), *right], rows)
-
-
-def _many(count: int, one: str) -> str:
-    return f"{count:,} {one}{'' if count == 1 else 's'}"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from foldline.context.invariants import broken, dangling
+from foldline.context.numbers import many
 from foldline.context.proof import Unproved, requests, unproved
 
 from .output import say, say_heading, say_json
@@ -25,15 +26,15 @@ class Verdict:
         return not (self.unproved or self.unsound)
 
     def __str__(self) -> str:
-        counted = f"{_many(self.folds, 'fold')}, {_many(self.entries, 'entry', 'entries')}"
+        counted = f"{many(self.folds, 'fold')}, {many(self.entries, 'entry', 'entries')}"
         if not self.requests:
-            sound = "" if self.ok else f": {_many(len(self.unsound), 'fault')}"
+            sound = "" if self.ok else f": {many(len(self.unsound), 'fault')}"
             return f"no request is recorded, so there is none to prove, {counted}{sound or ': all is sound'}"
         proved = self.requests - len(self.unproved)
         if self.ok:
-            return f"{_many(proved, 'request')} proved, {counted}: all as recorded"
-        faults = _many(len(self.unproved) + len(self.unsound), "fault")
-        return f"{proved:,} of {_many(self.requests, 'request')} proved, {counted}: {faults}"
+            return f"{many(proved, 'request')} proved, {counted}: all as recorded"
+        faults = many(len(self.unproved) + len(self.unsound), "fault")
+        return f"{proved:,} of {many(self.requests, 'request')} proved, {counted}: {faults}"
 
 
 def run(source: str, as_json: bool, format_name: str | None) -> int:
@@ -74,7 +75,3 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
         "entries": verdict.entries,
         "failures": failures,
     }
-
-
-def _many(count: int, one: str, more: str = "") -> str:
-    return f"{count:,} {one if count == 1 else more or one + 's'}"

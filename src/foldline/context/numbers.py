@@ -74,3 +74,8 @@ def _rounded(value: float, places: int) -> str:
     """Half away from zero, as people round; `round()` and `format()` would round 2.5 to 2."""
     factor = 10**places
     return f"{math.floor(value * factor + 0.5 + 1e-9) / factor:.{places}f}"
+
+
+def many(count: int, one: str, more: str = "") -> str:
+    """A count and what is counted: `1 entry`, `1,204 entries`; `more` where the plural is not an s."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"

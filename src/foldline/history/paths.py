@@ -73,3 +73,10 @@ def events_file(path: Path) -> Path:
 def short_id(session_id: str) -> str:
     """The random end of a session id, for display; `find_session` finds the session by it."""
     return session_id.rsplit("-", 1)[-1]
+
+
+def home_apart(path: str) -> str:
+    """A path with `~` for the home folder."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - a prefix of text, not a path
+    inside = path == home or path.startswith(home + os.sep)
+    return "~" + path[len(home) :] if inside and len(home) > 1 else path

@@ -8,7 +8,7 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, system_words
 
 _TABLE = Path(__file__).with_name("prices.toml")
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
@@ -59,7 +59,7 @@ def price_table(path: Path = _TABLE) -> PriceTable:
             by_model={model.lower(): price for models, price in rows for model in models},
         )
     except OSError as error:
-        raise FoldlineError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+        raise FoldlineError(f"{path} cannot be read: {system_words(error)}.") from None
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise FoldlineError(
             f"{path} is no table of prices ({error}): it needs date, source, and [[price]] with models, "

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from foldline.tui.sessions.folders import home_apart
+from foldline.history.paths import home_apart
 from support.sessions_screen import BLOG, Seen, SessionsApp, Shelf
 
 Compare = Callable[..., bool]

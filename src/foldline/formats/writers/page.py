@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from foldline.context.calls import subject_of
 from foldline.context.files import fold_words
-from foldline.context.numbers import change, seconds, tokens
+from foldline.context.numbers import change, many, seconds, tokens
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.protocol import (
@@ -63,9 +63,9 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
     times = [entry.at for entry in entries if entry.at is not None]
     if times:
         yield _span(min(times), max(times))
-    yield _many(len(entries), "entry", "entries")
+    yield many(len(entries), "entry", "entries")
     if projection.folds:
-        yield _many(len(projection.folds), "fold", "folds")
+        yield many(len(projection.folds), "fold", "folds")
     size = view_size(projection)
     yield f"{tokens(size.tokens, estimated=size.estimated)} tokens in the next request"
 
@@ -74,10 +74,6 @@ def _span(first: datetime, last: datetime) -> str:
     first, last = first.astimezone(UTC), last.astimezone(UTC)
     day = f"{last:%Y-%m-%d} " if last.date() != first.date() else ""
     return f"{first:%Y-%m-%d %H:%M} to {day}{last:%H:%M} UTC"
-
-
-def _many(count: int, one: str, more: str) -> str:
-    return f"{count:,} {one if count == 1 else more}"
 
 
 # --- items ------------------------------------------------------------------------------------------

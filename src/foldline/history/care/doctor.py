@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from foldline.context.invariants import broken, dangling
+from foldline.context.numbers import many
 from foldline.context.projection import Projection, project
 from foldline.context.proof import requests, unproved
 from foldline.protocol import AssistantMessage, Checkpoint, Entry, ToolResultMessage, Unknown
@@ -93,20 +94,20 @@ def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
         yield Finding("ok", "types", f"not known here, kept as they are: {_some(kinds)}", "", kinds)
     open_calls = _open_calls(entries)
     if open_calls:
-        found = f"{_many(len(open_calls), 'call')} without a result: the model is told that they broke off"
+        found = f"{many(len(open_calls), 'call')} without a result: the model is told that they broke off"
         yield Finding("ok", "calls", found, "", tuple(open_calls))
     yield _told("references", dangling(projection), "all lead somewhere", "warn")
     yield _told("view", broken(projection), _view_words(projection), "bad")
     sent = requests(entries)
     if sent:
         failures = [str(failure) for failure in unproved(entries)]
-        proved = f"{len(sent) - len(failures):,} of {_many(len(sent), 'request')} proved"
+        proved = f"{len(sent) - len(failures):,} of {many(len(sent), 'request')} proved"
         yield _told("requests", failures, proved, "warn", before=f"{proved}; ")
 
 
 def _view_words(projection: Projection) -> str:
-    items = _many(len(projection.view), "item")
-    return f"valid: {items}, {_many(len(projection.compactions()), 'fold')} in force"
+    items = many(len(projection.view), "item")
+    return f"valid: {items}, {many(len(projection.compactions()), 'fold')} in force"
 
 
 def _told(name: str, faults: Sequence[str], fine: str, mark: Mark, before: str = "") -> Finding:
@@ -147,7 +148,7 @@ def _folder(patient: Patient) -> Iterator[Finding]:
     yield from _kept_contents(patient)
     gone = tuple(_missing_outputs(patient))
     if gone:
-        found = f"{_many(len(gone), 'whole output')} no longer there: {_some(gone)}"
+        found = f"{many(len(gone), 'whole output')} no longer there: {_some(gone)}"
         yield Finding("warn", "outputs", found, "what the model saw of them is in the history", gone)
     if patient.drafts:
         names = tuple(path.name for path in patient.drafts)
@@ -196,13 +197,13 @@ def _kept_contents(patient: Patient) -> Iterator[Finding]:
         return
     gone = tuple(sorted(needed - patient.contents))
     if gone or wrong:
-        found = f"{len(gone):,} of {_many(len(needed), 'file content')} kept for rewinds not there"
+        found = f"{len(gone):,} of {many(len(needed), 'file content')} kept for rewinds not there"
         found += f", {len(wrong):,} not what their names say" if wrong else ""
         yield Finding(
             "warn", "contents", found, "a rewind tells which files it leaves alone", (*gone, *wrong)
         )
     else:
-        yield Finding("ok", "contents", f"{_many(len(needed), 'file content')} kept for rewinds")
+        yield Finding("ok", "contents", f"{many(len(needed), 'file content')} kept for rewinds")
 
 
 def _missing_outputs(patient: Patient) -> Iterator[str]:
@@ -223,7 +224,3 @@ def _some(items: Sequence[str]) -> str:
 
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
-
-
-def _many(count: int, one: str) -> str:
-    return f"{count:,} {one}{'' if count == 1 else 's'}"

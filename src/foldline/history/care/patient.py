@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from foldline.protocol import Entry, FoldlineError, SessionHeader
+from foldline.protocol import Entry, FoldlineError, SessionHeader, system_words
 
 from ..contents import CONTENTS, content_id
 from ..holder import Holder, holder_of
@@ -74,7 +74,7 @@ def patient_at(events: Path) -> Patient:
     try:
         data = events.read_bytes()
     except OSError as error:
-        raise FoldlineError(f"{events} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+        raise FoldlineError(f"{events} cannot be read: {system_words(error)}.") from None
     found, events = scan(data), events.resolve()
     folder, in_folder = events.parent, events.name == EVENTS
     wrong, whole = _contents(folder) if in_folder else ((), frozenset())

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from foldline.protocol import FoldlineError, NoticeRecord, SessionHeader, dump_entry
+from foldline.context.numbers import many
+from foldline.protocol import FoldlineError, NoticeRecord, SessionHeader, dump_entry, system_words
 
 from ..lock import WriterLock
 from ..log import dump_header
@@ -65,7 +66,7 @@ def treatment(patient: Patient, now: datetime) -> Treatment:
         if header is None:
             steps.append(f"the header made again: session {made.id} of {made.cwd}")
         if left_out:
-            steps.append(f"{_many(len(left_out), 'damaged record')} left out ({_lines(patient.scan)})")
+            steps.append(f"{many(len(left_out), 'damaged record')} left out ({_lines(patient.scan)})")
         if len(left_out) < len(patient.scan.damaged):
             steps.append("NULs around whole records taken away")
         steps.append(f"the file as it was kept as {kept}")
@@ -105,7 +106,7 @@ def repair(events: Path, now: datetime) -> Treatment:
         done = treatment(replace(patient_at(events), holder=None, has_note=left_note), now)
         _carry_out(done)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = system_words(error)
         raise FoldlineError(f"{events} could not be repaired: {why}.") from None
     finally:
         lock.release()
@@ -132,7 +133,7 @@ def tidy_up(events: Path, now: datetime) -> tuple[str, ...]:
         lock.acquire()
         _carry_out(drafts)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = system_words(error)
         raise FoldlineError(f"{events.parent} could not be tidied up: {why}.") from None
     finally:
         lock.release()
@@ -265,7 +266,3 @@ def _begun(session_id: str) -> datetime | None:
     with suppress(ValueError):
         return datetime.strptime(match[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC) if match else None
     return None
-
-
-def _many(count: int, one: str) -> str:
-    return f"{count:,} {one}{'' if count == 1 else 's'}"

@@ -1,16 +1,9 @@
 """The keys of the Rewind screen: one table that bindings, hints and the help list come from."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from foldline.tui.keytable import ScreenKey
 from foldline.tui.rewind.state import RewindState
-
-
-@dataclass(frozen=True, slots=True)
-class RewindKey(ScreenKey[RewindState]):
-    works: Callable[[RewindState], bool] = lambda _: True
 
 
 def _has_steps(state: RewindState) -> bool:
@@ -21,8 +14,8 @@ def _has_conflicts(state: RewindState) -> bool:
     return state.outcome is not None and bool(state.outcome.conflicts)
 
 
-KEYS: Final[tuple[RewindKey, ...]] = (
-    RewindKey(
+KEYS: Final[tuple[ScreenKey[RewindState], ...]] = (
+    ScreenKey(
         "both",
         ("b",),
         "Goes back to right before the marked place with the context and the files that write and edit "
@@ -31,7 +24,7 @@ KEYS: Final[tuple[RewindKey, ...]] = (
         "both",
         works=lambda state: state.can("both"),
     ),
-    RewindKey(
+    ScreenKey(
         "context",
         ("c",),
         "Only with what the model has: the files stay as they are.",
@@ -39,7 +32,7 @@ KEYS: Final[tuple[RewindKey, ...]] = (
         "context",
         works=lambda state: state.can("context"),
     ),
-    RewindKey(
+    ScreenKey(
         "files",
         ("f",),
         "Only with the files: the conversation goes on as it is.",
@@ -47,7 +40,7 @@ KEYS: Final[tuple[RewindKey, ...]] = (
         "files",
         works=lambda state: state.can("files"),
     ),
-    RewindKey(
+    ScreenKey(
         "overwrite",
         ("o",),
         "Puts back, too, what somebody else changed since; what they hold now is kept first. Again, spares "
@@ -56,13 +49,13 @@ KEYS: Final[tuple[RewindKey, ...]] = (
         "overwrite, too",
         works=_has_conflicts,
     ),
-    RewindKey("up", ("up", "k"), "To the place after.", "Choose"),
-    RewindKey("down", ("down", "j"), "To the place before.", "Choose"),
-    RewindKey("page-up", ("pageup",), "Ten places up.", "Choose"),
-    RewindKey("page-down", ("pagedown",), "Ten places down.", "Choose"),
-    RewindKey("first", ("home",), "To the newest place.", "Choose"),
-    RewindKey("last", ("end",), "To the oldest place.", "Choose"),
-    RewindKey(
+    ScreenKey("up", ("up", "k"), "To the place after.", "Choose"),
+    ScreenKey("down", ("down", "j"), "To the place before.", "Choose"),
+    ScreenKey("page-up", ("pageup",), "Ten places up.", "Choose"),
+    ScreenKey("page-down", ("pagedown",), "Ten places down.", "Choose"),
+    ScreenKey("first", ("home",), "To the newest place.", "Choose"),
+    ScreenKey("last", ("end",), "To the oldest place.", "Choose"),
+    ScreenKey(
         "steps",
         ("s", "enter"),
         "Lists the steps within the turns, or hides them.",
@@ -70,8 +63,8 @@ KEYS: Final[tuple[RewindKey, ...]] = (
         "steps",
         works=_has_steps,
     ),
-    RewindKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?"),
-    RewindKey("close", ("escape", "q"), "Closes; nothing has changed.", "Program"),
+    ScreenKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?"),
+    ScreenKey("close", ("escape", "q"), "Closes; nothing has changed.", "Program"),
 )
 
 
@@ -80,7 +73,7 @@ def hints(state: RewindState) -> tuple[tuple[str, str], ...]:
     return tuple((key.name, _word(key, state)) for key in KEYS if key.hint and key.works(state))
 
 
-def _word(key: RewindKey, state: RewindState) -> str:
+def _word(key: ScreenKey[RewindState], state: RewindState) -> str:
     match key.id:
         case "overwrite" if state.overwrite:
             return "spare them"

@@ -13,11 +13,11 @@ from foldline.agent.tools.text import sized
 from foldline.context.matching import Query, marks
 from foldline.history import age
 from foldline.history.library.session_search import SessionHit
+from foldline.history.paths import home_apart
 from foldline.tui import numbers
 from foldline.tui.blocks import Block, Span, Styles, TextBlock, clean_line, cut_left, cut_right
 from foldline.tui.blocks.cells import to_strip, width_of
 from foldline.tui.inspector.text import KINDS
-from foldline.tui.sessions.folders import home_apart
 from foldline.tui.sessions.state import Listed, Scope, Shown
 from foldline.tui.widgets.rows import crop
 

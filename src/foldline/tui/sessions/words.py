@@ -8,9 +8,9 @@ from foldline.formats.known import FOREIGN
 from foldline.history import age, short_id
 from foldline.history.holder import Holder
 from foldline.history.library.session_search import SessionHit
+from foldline.history.paths import home_apart
 from foldline.tui import numbers
 from foldline.tui.blocks import Span, Spans, clean_line, cut_left
-from foldline.tui.sessions.folders import home_apart
 from foldline.tui.sessions.keys import Facts, hints
 from foldline.tui.sessions.rows import Look, emphasised, named_note
 from foldline.tui.sessions.state import SCOPES, Listed, Scope, SessionsState, Shown
