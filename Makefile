@@ -32,6 +32,7 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python .ci/pins.py
 
 format: .venv/ready
 	$(BIN)/ruff format .

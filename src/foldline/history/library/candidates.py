@@ -78,10 +78,11 @@ def _rows(
     given = {"match": expression, "below": below, "kind": kind}
     if expression is None:
         return database.execute(
-            f"SELECT id, entry, kind, offset FROM entries WHERE id < :below {of_kind} ORDER BY id DESC", given
+            f"SELECT id, entry, kind, offset FROM entries WHERE id < :below {of_kind} ORDER BY id DESC",  # noqa: S608 (ours)
+            given,
         )
     return database.execute(
-        "SELECT said.rowid, entry, kind, offset FROM said CROSS JOIN entries ON entries.id = said.rowid "
+        "SELECT said.rowid, entry, kind, offset FROM said CROSS JOIN entries ON entries.id = said.rowid "  # noqa: S608 (ours)
         f"WHERE said MATCH :match AND said.rowid < :below {of_kind} ORDER BY said.rowid DESC",
         given,
     )

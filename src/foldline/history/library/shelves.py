@@ -19,7 +19,7 @@ _DEAD_AT_LEAST = 20_000
 
 def all_known(database: "sqlite3.Connection") -> dict[str, Known]:
     """What the index knows, by folder."""
-    rows = database.execute(f"SELECT {_COLUMNS} FROM sessions")
+    rows = database.execute(f"SELECT {_COLUMNS} FROM sessions")  # noqa: S608 (names of ours)
     return {known.folder: known for known in (Known(*row) for row in rows)}
 
 
@@ -46,7 +46,7 @@ def _put(database: "sqlite3.Connection", known: Known) -> int:
     updates = ", ".join(f"{name} = excluded.{name}" for name in _FIELDS)
     holes = ", ".join("?" * len(_FIELDS))
     database.execute(
-        f"INSERT INTO sessions ({_COLUMNS}) VALUES ({holes}) ON CONFLICT (folder) DO UPDATE SET {updates}",
+        f"INSERT INTO sessions ({_COLUMNS}) VALUES ({holes}) ON CONFLICT (folder) DO UPDATE SET {updates}",  # noqa: S608 (names of ours)
         astuple(known),
     )
     [session] = database.execute("SELECT id FROM sessions WHERE folder = ?", (known.folder,)).fetchone()
@@ -118,7 +118,7 @@ def clear_if_mostly_dead(database: "sqlite3.Connection") -> bool:
         if dead < max(alive, _DEAD_AT_LEAST):
             return False
         for table in ("sessions", "blocks", "entries"):
-            database.execute(f"DELETE FROM {table}")
+            database.execute(f"DELETE FROM {table}")  # noqa: S608 (a name of ours)
         if has_trigrams(database):
             database.execute("INSERT INTO said (said) VALUES ('delete-all')")
         return True
