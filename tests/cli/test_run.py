@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from support.front_door import FrontDoor
+from support.server import MODEL, running_server
 
 
 def test_the_final_text_is_all_that_stdout_gets(door: FrontDoor) -> None:
@@ -23,11 +24,62 @@ def test_json_is_one_event_a_line(door: FrontDoor) -> None:
     (door.cwd / "notes.txt").write_text("remember the milk\n")
     events = door("run", "read notes.txt", "--json").lines
     types = [event["type"] for event in events]
-    assert types[0] == "task_started"
-    assert types[-1] == "task_finished"
+    assert types[:2] == ["run_started", "task_started"]
+    assert types[-2:] == ["task_finished", "run_finished"]
     assert {"step_started", "text_delta", "tool_started", "tool_finished", "usage"} <= set(types)
     results = [event["entry"] for event in events if event["type"] == "entry_appended"]
     assert any(entry["type"] == "tool_result" for entry in results)
+
+
+def test_the_first_line_names_the_session_and_the_last_says_how_it_ended(door: FrontDoor) -> None:
+    (door.cwd / "notes.txt").write_text("remember the milk\n")
+    first, *_, last = door("run", "read notes.txt", "--json").lines
+    [listed] = door("sessions", "--json").json
+    assert (first["session"], first["model"]) == (listed["id"], "offline")
+    assert (last["outcome"], last["session"], last["steps"], last["error"]) == ("done", listed["id"], 2, None)
+    assert "remember the milk" in last["text"]
+    assert last["usage"]["input"] > last["usage"]["output"] > 0
+
+
+def test_a_failed_run_says_why_in_its_last_line_and_on_stderr(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_server(key="right") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+        said = door("run", "hello", "--json", "-m", MODEL)
+    assert said.code == 1
+    last = said.lines[-1]
+    assert (last["type"], last["outcome"], last["text"]) == ("run_finished", "failed", None)
+    assert "refused the key (401)" in last["error"]
+    assert last["error"] in said.err
+
+
+def test_a_run_stops_after_the_most_steps_it_was_given(door: FrontDoor) -> None:
+    (door.cwd / "notes.txt").write_text("remember the milk\n")
+    said = door("run", "--max-steps", "1", "read notes.txt")
+    assert (said.code, said.out) == (1, "")
+    assert "Stopped after 1 step, before the work was done." in said.err
+    messages = door("view", door("sessions", "--json").json[0]["id"], "--json").json["messages"]
+    assert [message["role"] for message in messages[-3:]] == ["user", "assistant", "tool"]
+    assert "remember the milk" in messages[-1]["content"]
+    assert door("run", "-c", "hello", "--max-steps", "1").code == 0
+
+
+def test_what_is_piped_in_stands_below_the_prompt(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"+ a line\n\xff\n")))
+    assert door("run", "Review this:", "-").code == 0
+    messages = door("view", door("sessions", "--json").json[0]["id"], "--json").json["messages"]
+    assert messages[1]["content"] == "Review this:\n\n<stdin>\n+ a line\n�\n</stdin>"
+
+
+@pytest.mark.parametrize("words", [("-", "-"), ("  ",), ("fix", "it")])
+def test_a_prompt_that_cannot_be_meant_is_wrong_usage(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x")))
+    assert door("run", *words).code == 2
+    assert door("sessions", "--json").json == []
 
 
 def test_continue_goes_on_with_the_last_session(door: FrontDoor) -> None:
@@ -90,16 +142,23 @@ def test_a_window_smaller_than_the_system_prompt_fails_and_keeps_nothing_half(do
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
-def test_ctrl_c_ends_with_130_and_a_history_that_says_so(door: FrontDoor) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_it_with_its_code_and_a_history_that_says_so(
+    door: FrontDoor, number: signal.Signals, code: int
+) -> None:
     command = [sys.executable, "-m", "foldline", "run", "--yes", "--json", "run sleep 60"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         for line in running.stdout:
             if json.loads(line)["type"] == "tool_started":
                 break
-        running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=30)
-    assert running.returncode == 130
+        running.send_signal(number)
+        rest, err = running.communicate(timeout=30)
+    assert running.returncode == code
+    last = json.loads(rest.splitlines()[-1])
+    assert (last["type"], last["outcome"]) == ("run_finished", "cancelled")
     assert "Traceback" not in err
     session = door("sessions", "--json").json[0]["id"]
     [result] = [line for line in door("view", session, "--json").json["messages"] if line["role"] == "tool"]

@@ -134,11 +134,12 @@ class Agent:
         pending = message_tokens(UserMessage(parts=tuple(parts)))
         return operations.CompactSession(reason="threshold", pending=pending)
 
-    async def prompt(self, text: str) -> AssistantMessage:
+    async def prompt(self, text: str, *, max_steps: int | None = None) -> AssistantMessage:
         """Send a prompt, folding first where the window is full; the final answer of the turn.
 
         Raises:
-            FoldlineError: the turn failed or was cancelled. The history keeps what there was of it.
+            FoldlineError: the turn failed, was cancelled, or was not done after `max_steps` requests. The
+                history keeps what there was of it.
         """
         parts = text_parts(text)
         await self.desk.llm.prepare()
@@ -149,7 +150,7 @@ class Agent:
         elif self.at_good_moment():
             await self._run(operations.CompactSession(reason="phase"))
         first = self.session.next_index
-        _demand_done(await self._run(operations.RunAgent(parts=parts)))
+        _demand_done(await self._run(operations.RunAgent(parts=parts, max_steps=max_steps)))
         said = (entry for entry in reversed(self.session.entries) if isinstance(entry, AssistantMessage))
         answer = next(said, None)
         if answer is None or answer.index < first or answer.calls:

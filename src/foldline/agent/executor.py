@@ -227,7 +227,7 @@ class Executor:
         desk = self.desk
         match operation:
             case operations.RunAgent():
-                await Turn(desk, self._calls).run(operation.parts)
+                await Turn(desk, self._calls).run(operation.parts, operation.max_steps)
             case operations.CompactSession():
                 await self._compact(operation)
             case operations.ApplyProposal():

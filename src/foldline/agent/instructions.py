@@ -1,28 +1,56 @@
-"""What opens a session: the system prompt, and the instruction files of the folder."""
+"""What opens a session: the system prompt, and the instruction files of the user and of the project."""
 
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.compaction import load_prompt
+from foldline.data import config_dir
 from foldline.history import Session
-from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, text_parts
+from foldline.history.paths import home_apart
+from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, system_words, text_parts
+
+from .layers import up_to_top
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 """Read in this order; one that says the same as an earlier one is left out."""
 _MOST_BYTES = 64_000
+"""Of one file; what goes beyond is named, not sent."""
 
 
-def opening(cwd: Path) -> list[BaseMessage]:
-    """The messages before the first prompt. Nothing volatile: no time, no listing (invariant 9)."""
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The messages before the first prompt."""
+
+    messages: Sequence[BaseMessage]
+    left_out: Sequence[str] = ()
+    """Sentences on files that are there and were not read."""
+
+
+def opening(cwd: Path, environ: Mapping[str, str] = os.environ) -> Opening:
+    """What a new session begins with: the user's own instructions, then the project's from its top down to
+    the working folder, so that what is nearer comes later.
+
+    Nothing volatile: no time, no listing (invariant 9). Reads files: call it off the event loop.
+    """
     prompt = f"{load_prompt('system')}\n\nWorking folder: {cwd}"
     messages: list[BaseMessage] = [SystemMessage(parts=text_parts(prompt))]
+    left_out: list[str] = []
     seen: set[str] = set()
-    for name in INSTRUCTION_FILES:
-        text = _read(cwd / name)
+    for path, shown, within in _candidates(cwd, environ):
+        try:
+            text = _read(path, within)
+        except _NotRead as reason:
+            left_out.append(f"{shown} was not read as instructions: {reason}.")
+            continue
         if text and text not in seen:
             seen.add(text)
-            body = f"Instructions from {name} of this folder:\n\n{text}"
-            messages.append(DeveloperMessage(origin="instructions", source=name, parts=text_parts(body)))
-    return messages
+            whose = "this project" if within is not None else "the person you work for, for all projects"
+            body = f"Instructions of {whose}, from {shown}:\n\n{text}"
+            messages.append(DeveloperMessage(origin="instructions", source=shown, parts=text_parts(body)))
+    return Opening(messages, left_out)
 
 
 def moved_notice(session: Session) -> list[BaseMessage]:
@@ -34,16 +62,42 @@ def moved_notice(session: Session) -> list[BaseMessage]:
     return [] if known else [DeveloperMessage(source=session.cwd, parts=text_parts(body))]
 
 
+class _NotRead(Exception):
+    """A file that is there, and why it is left alone."""
+
+
+def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, Path | None]]:
+    """Where instructions may stand: the path, how it is shown, and for the project's the folder in which it
+    must really lie."""
+    own = config_dir(environ) / INSTRUCTION_FILES[0]
+    yield own, home_apart(str(own)), None
+    folders = up_to_top(cwd)
+    for folder in reversed(folders):
+        for name in INSTRUCTION_FILES:
+            yield folder / name, os.path.relpath(folder / name, cwd), folders[-1]
+
+
 def _source(message: BaseMessage) -> str | None:
     return message.source if isinstance(message, DeveloperMessage) else None
 
 
-def _read(path: Path) -> str:
-    """The file's text; empty where there is none. Of a huge one the beginning, and that it goes on."""
+def _read(path: Path, within: Path | None) -> str:
+    """The file's text; empty where there is none. Of a huge one the beginning, and that it goes on.
+
+    Raises:
+        _NotRead: it is no ordinary file, may not be read, or is a link that leads out of `within`: a project
+            must not have other files of this machine sent to the model.
+    """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise _NotRead("it is no ordinary file")
+        if within is not None and not path.resolve().is_relative_to(within.resolve()):
+            raise _NotRead("it is a link that leads out of the project")
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
+    except OSError as error:
+        raise _NotRead(system_words(error)) from None
     text = data[:_MOST_BYTES].decode("utf-8", "ignore" if len(data) > _MOST_BYTES else "replace").strip()
     return f"{text}\n\n[{path.name} goes on: `read` shows it whole]" if len(data) > _MOST_BYTES else text

@@ -62,12 +62,16 @@ def config_file(environ: Mapping[str, str]) -> Path:
 
 def project_file(cwd: Path) -> Path | None:
     """The nearest `.foldline.toml` up to the top of the git repository; outside of one, that in `cwd`."""
+    files = (folder / PROJECT_FILE for folder in up_to_top(cwd))
+    return next((file for file in files if file.is_file()), None)
+
+
+def up_to_top(cwd: Path) -> list[Path]:
+    """The folders that belong to the project, from `cwd` up to the top of its git repository; outside of one,
+    `cwd` alone: what lies above may be anybody's."""
     folders = [cwd, *cwd.parents]
     top = next((place for place, folder in enumerate(folders) if (folder / ".git").exists()), 0)
-    for folder in folders[: top + 1]:
-        if (folder / PROJECT_FILE).is_file():
-            return folder / PROJECT_FILE
-    return None
+    return folders[: top + 1]
 
 
 def from_file(path: Path, *, by_project: bool = False) -> list[Given]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
 from foldline.compaction import CompactionFailed, automation_paused, largest_items
+from foldline.context.numbers import many
 from foldline.context.pairing import paired
 from foldline.context.proof import digest_of
 from foldline.context.todos import newly_completed
@@ -21,6 +22,7 @@ from foldline.llm import (
 )
 from foldline.protocol import (
     AssistantMessage,
+    BaseMessage,
     Checkpoint,
     FoldlineError,
     Part,
@@ -52,16 +54,25 @@ class Turn:
         self._folds = True
         """Whether a full window is still folded in this turn: what failed is not tried at each step."""
 
-    async def run(self, parts: Sequence[Part]) -> AssistantMessage:
+    async def run(self, parts: Sequence[Part], max_steps: int | None = None) -> AssistantMessage:
+        """The final answer.
+
+        Raises:
+            FoldlineError: it failed, or was not done after `max_steps` requests.
+        """
         await self.begin(parts)
         if self._desk.is_full() and not must_choose(self._desk):
             self._say_stopped()
         answer = await self.step()
+        steps = 1
         while answer.calls:
             await self._calls.run(answer.calls)
             await self.deliver_dmail()
+            if steps == max_steps:
+                raise FoldlineError(f"Stopped after {many(steps, 'step')}, before the work was done.")
             await self.make_room()
             answer = await self.step()
+            steps += 1
         return answer
 
     async def begin(self, parts: Sequence[Part]) -> None:
@@ -71,11 +82,18 @@ class Turn:
         if desk.mailbox is not None:
             desk.mailbox.take()  # a D-Mail of such a turn would fold this one
         opened = bool(desk.projection.view)
-        first = moved_notice(desk.session) if opened else opening(desk.cwd)
+        first = moved_notice(desk.session) if opened else await self._opening()
         opens = [item.message for item in desk.projection.view if is_preamble(item.message)]
         desk.check_window(opens if opened else first)
         turn = Checkpoint(id=desk.projection.next_checkpoint_id)
         await desk.session.append(*first, turn, UserMessage(parts=tuple(parts)), durable=True)
+
+    async def _opening(self) -> Sequence[BaseMessage]:
+        """What a new session begins with. Instruction files that were left alone are named."""
+        begins = await asyncio.to_thread(opening, self._desk.cwd)
+        for sentence in begins.left_out:
+            self._desk.emit(events.Notice(level="warning", text=sentence))
+        return begins.messages
 
     async def deliver_dmail(self) -> None:
         """Where the model sent one: back to its checkpoint, keeping the request of this turn."""

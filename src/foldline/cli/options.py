@@ -88,10 +88,16 @@ def chat(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", metavar="PROMPT", help="the prompt, in quotes; - reads it from stdin")
     parser.add_argument(
+        "piped", nargs="?", choices=("-",), metavar="-", help="what is piped in, sent below the prompt"
+    )
+    parser.add_argument(
         "-c", "--continue", dest="continues", action="store_true", help="continue the last session here"
     )
     parser.add_argument(
         "-y", "--yes", action="store_true", help="run every tool call; without it, only those that just look"
+    )
+    parser.add_argument(
+        "--max-steps", type=_count, metavar="N", help="stop after N requests to the model, with exit code 1"
     )
     _model(parser)
     _window(parser)

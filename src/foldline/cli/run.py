@@ -3,33 +3,34 @@
 import os
 import sys
 
-from foldline.agent import Agent
 from foldline.agent.settings import Settings, connect_llm, known_window
-from foldline.history import Session, short_id
-from foldline.protocol import AssistantMessage, events, operations
-from foldline.protocol.events import Event
-from foldline.tui.numbers import tokens
+from foldline.history import Session
+from foldline.protocol import AssistantMessage
 
 from .agents import agent_for, chosen_session
 from .arguments import UsageError
 from .held import Refused, claimed, instead
 from .loop import run_async
-from .output import note, say, say_json
+from .output import note
+from .reporting import JsonLines, Reporter, Sentences, declining
 from .windows import settings_here
+
+STDIN = "-"
+"""Stands for what is piped in: as the prompt, or behind it as what it is about."""
 
 
 def run(
     prompt: str,
+    piped: str | None,
     continues: bool,
     yes: bool,
+    max_steps: int | None,
     model: str | None,
     window: int | None,
     strategy: str | None,
     as_json: bool,
 ) -> int:
-    text = sys.stdin.buffer.read().decode("utf-8", "replace") if prompt == "-" else prompt
-    if not text.strip():
-        raise UsageError("The prompt is empty: nothing was sent.")
+    text = _prompt(prompt, piped)
     # Nobody watches the embedded model write, so it need not be slow.
     settings = settings_here(
         model=model, context__window=window, compaction__strategy=strategy, offline__pace=0
@@ -37,7 +38,7 @@ def run(
     try:
         session = chosen_session(continues, None)
     except Refused as refused:
-        if as_json or prompt == "-":
+        if as_json or STDIN in (prompt, piped):
             raise  # for a program: it is not asked
         end = instead(refused)
         if isinstance(end, int):
@@ -47,55 +48,48 @@ def run(
         note(f"the session {session.id} was held in {session.moved_from}; it goes on in {session.cwd}.")
     if session.damage:
         note(f"{session.damage} of the session {session.id}.")
-    answer = run_async(_answer(session, settings, text, yes=yes, as_json=as_json))
-    if not as_json:
-        if answer.text.strip():
-            say(answer.text.rstrip())
-        note(f"session {short_id(session.id)}; `foldline run -c PROMPT` goes on with it.")
+    reporter = JsonLines() if as_json else Sentences()
+    run_async(_answer(session, settings, text, yes=yes, max_steps=max_steps, reporter=reporter))
     return 0
 
 
+def _prompt(prompt: str, piped: str | None) -> str:
+    """What is sent. `PROMPT -` puts what is piped in below the prompt, marked as such."""
+    if prompt == STDIN and piped is not None:
+        raise UsageError("What is piped in can be the prompt or stand behind one: `-` counts once.")
+    given = _stdin() if STDIN in (prompt, piped) else ""
+    text = given if prompt == STDIN else prompt
+    if not text.strip():
+        raise UsageError("The prompt is empty: nothing was sent.")
+    return text if piped is None else f"{text}\n\n<stdin>\n{given.rstrip()}\n</stdin>"
+
+
+def _stdin() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
 async def _answer(
-    session: Session, settings: Settings, text: str, *, yes: bool, as_json: bool
+    session: Session,
+    settings: Settings,
+    text: str,
+    *,
+    yes: bool,
+    max_steps: int | None,
+    reporter: Reporter,
 ) -> AssistantMessage:
     llm = connect_llm(settings, os.environ)
     agent = agent_for(session, settings, llm, yes=yes)
+    answer, failure = None, None
     try:
         await known_window(llm)
-        agent.executor.subscribe(_Reporter(agent, as_json))
-        return await agent.prompt(text)
+        reporter.begin(agent)
+        agent.executor.subscribe(reporter.hear)
+        agent.executor.subscribe(declining(agent))
+        answer = await agent.prompt(text, max_steps=max_steps)
+        return answer
+    except Exception as error:  # not where it was cancelled
+        failure = error
+        raise
     finally:
         await agent.aclose()
-
-
-class _Reporter:
-    """Says what happens, and answers the questions nobody is there to answer."""
-
-    def __init__(self, agent: Agent, as_json: bool) -> None:
-        self._agent = agent
-        self._as_json = as_json
-        self._titles: dict[str, str] = {}
-
-    def __call__(self, event: Event) -> None:
-        if self._as_json:
-            say_json(event.model_dump(mode="json"), pretty=False)
-            sys.stdout.flush()
-        else:
-            self._tell(event)
-        if isinstance(event, events.ApprovalRequested):
-            self._agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny"))
-            note(f"declined, nobody is here to approve it: {event.name} {event.title} (--yes allows all).")
-
-    def _tell(self, event: Event) -> None:
-        match event:
-            case events.ToolStarted():
-                self._titles[event.call_id] = event.title
-            case events.ToolFinished():
-                note(f"{event.name} {self._titles.get(event.call_id, '')} · {event.brief}")
-            case events.Notice():
-                note(event.text)
-            case events.CompactionEnd(aborted=False, nothing=False):
-                sizes = f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
-                note(f"folded: {sizes} · {event.folded} entries.")
-            case _:
-                pass
+        reporter.end(agent, answer, failure)

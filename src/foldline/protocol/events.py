@@ -33,6 +33,22 @@ class StepStarted(Record):
     """Size of the request as decisions use it."""
 
 
+class Retrying(Record):
+    """A request failed in a way that may pass, and leaves again by itself after a wait: the step's, or, while
+    a fold is made, that of its draft. Nothing heard of it so far counts.
+    """
+
+    type: Literal["retrying"] = "retrying"
+    sentence: str
+    """What went wrong."""
+    seconds: float
+    """How long the wait is."""
+    attempt: int
+    """Which retry comes after it, counted from 1."""
+    attempts: int
+    """How many there are at most."""
+
+
 class TextDelta(Record):
     type: Literal["text_delta"] = "text_delta"
     text: str
@@ -209,6 +225,7 @@ Event = Annotated[
     TaskStarted
     | TaskFinished
     | StepStarted
+    | Retrying
     | TextDelta
     | ThinkingDelta
     | ToolStarted

@@ -14,6 +14,14 @@ class RunAgent(Record):
 
     type: Literal["run_agent"] = "run_agent"
     parts: tuple[Part, ...]
+    max_steps: int | None = None
+    """Requests the turn may take; the calls of the last one still run. None: as many as it needs."""
+
+
+class Retry(Record):
+    """Go on with the turn that failed or was stopped: its step once more, without a word from the user."""
+
+    type: Literal["retry"] = "retry"
 
 
 class CompactSession(Record):
@@ -137,6 +145,7 @@ class Approve(Record):
 
 Operation = Annotated[
     RunAgent
+    | Retry
     | CompactSession
     | HoldCommit
     | ReviseProposal

@@ -1,0 +1,112 @@
+"""What `foldline run` tells while it works: sentences for people, or every event as a line of JSON."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from foldline.agent import Agent
+from foldline.history import short_id
+from foldline.protocol import AssistantMessage, events, operations
+from foldline.protocol.events import Event
+from foldline.tui.numbers import tokens
+
+from .output import note, say, say_json
+
+
+class Reporter(Protocol):
+    """Hears a run from its beginning to its end."""
+
+    def begin(self, agent: Agent) -> None: ...
+
+    def hear(self, event: Event) -> None: ...
+
+    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+        """The run is over: with the final answer, with a failure, or (neither) cancelled."""
+
+
+def declining(agent: Agent) -> Callable[[Event], None]:
+    """Answers for the user who is not there: what must be approved is declined."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, events.ApprovalRequested):
+            agent.executor.submit(operations.Approve(call_id=event.call_id, answer="deny"))
+            note(f"declined, nobody is here to approve it: {event.name} {event.title} (--yes allows all).")
+
+    return hear
+
+
+class Sentences:
+    """Progress on stderr, the final text on stdout."""
+
+    def __init__(self) -> None:
+        self._titles: dict[str, str] = {}
+
+    def begin(self, agent: Agent) -> None:
+        pass
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case events.ToolStarted():
+                self._titles[event.call_id] = event.title
+            case events.ToolFinished():
+                note(f"{event.name} {self._titles.pop(event.call_id, '')} · {event.brief}")
+            case events.Notice():
+                note(event.text)
+            case events.CompactionEnd(aborted=False, nothing=False):
+                sizes = f"{tokens(event.tokens_before)} → {tokens(event.tokens_after)} tokens"
+                note(f"folded: {sizes} · {event.folded} entries.")
+            case _:
+                pass
+
+    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+        if answer is None:
+            return
+        if answer.text.strip():
+            say(answer.text.rstrip())
+        note(f"session {short_id(agent.session.id)}; `foldline run -c PROMPT` goes on with it.")
+
+
+class JsonLines:
+    """Every event on stdout; the first line says which session it is, the last how it ended."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def begin(self, agent: Agent) -> None:
+        session, info = agent.session, agent.desk.llm.info
+        self._write(
+            {
+                "type": "run_started",
+                "session": session.id,
+                "cwd": session.cwd,
+                "model": info.id,
+                "window": info.window,
+            }
+        )
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, events.StepStarted):
+            self._counts["steps"] += 1
+        elif isinstance(event, events.UsageReported):
+            self._counts.update(event.usage.model_dump())
+        self._write(event.model_dump(mode="json"))
+
+    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+        outcome = "done" if answer is not None else "cancelled" if failure is None else "failed"
+        usage = {name: self._counts[name] for name in ("input", "cached", "output", "reasoning")}
+        self._write(
+            {
+                "type": "run_finished",
+                "outcome": outcome,
+                "session": agent.session.id,
+                "text": answer.text if answer is not None else None,
+                "error": None if failure is None else str(failure),
+                "steps": self._counts["steps"],
+                "usage": usage,
+            }
+        )
+
+    def _write(self, line: dict[str, object]) -> None:
+        say_json(line, pretty=False)
+        sys.stdout.flush()
