@@ -1,0 +1,351 @@
+"""One live connection to a server: the only place that speaks with the package `mcp`.
+
+Its context managers belong to the task that entered them. So a task of its own holds the connection for as
+long as it lives; calls come from wherever they are made, and are cancelled there.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from foldline.protocol import system_words
+from foldline.version import __version__
+
+from .config import Filled
+from .listing import Listed, Listing, mended
+from .log import ServerLog
+from .transport import over_http, program, relayed
+from .troubles import Gone, Trouble, Unreached, refused, shortened
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.client import IncomingMessage, Transport
+    from mcp.types import CallToolResult
+
+START_SECONDS = 60.0
+"""How long a server may take to start and list its tools: `npx` and `uvx` fetch packages first."""
+CLOSE_SECONDS = 8.0
+"""How long the end of a connection is waited for. The package gives a program 2 s to end by itself once its
+input is closed, 2 s after SIGTERM, then kills its group."""
+_CANCEL_SECONDS = 0.1
+"""How long a cancelled call waits until the server is told of it: a cancel must be done within 200 ms."""
+_REASON_SECONDS = 1.0
+"""How long a call that broke off waits for the reason of it."""
+_ENDING_SECONDS = 0.2
+"""How long where nothing but the call says that the connection has ended."""
+_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
+"""What the package says where a server refused with a status and without a word of the protocol."""
+INSTALL = "pip install 'foldline[mcp]'"
+_PAGES = 100
+"""A listing with more pages than that has no end."""
+
+
+class Connection:
+    """Open from `open` to `close`, or until the server ends it: then `ended` is called with what was seen."""
+
+    def __init__(self, filled: Filled, log: ServerLog, folder: Path) -> None:
+        self._filled = filled
+        self._config = filled.config
+        self._log = log
+        self._folder = folder
+        self._leave = asyncio.Event()
+        self._status: int | None = None
+        """The last HTTP status that was a refusal."""
+        self._why: Trouble | None = None
+        """Why it ended, once that is known."""
+        self._client: Client | None = None
+        self._holder: asyncio.Task[None] | None = None
+        self._left: set[asyncio.Task[Any]] = set()
+        self._broken: list[str] = []
+        """What of the newest listing is no tool."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when the server says that its tools are others now."""
+        self.ended: Callable[[str], None] = lambda _: None
+        """Called once, if the connection ends without `close`, with words that follow the server's name."""
+
+    async def open(self, seconds: float) -> Listing:
+        """Start or reach the server; its tools.
+
+        Raises:
+            Trouble: it could not be reached, or did not do as it should in time.
+        """
+        opened: asyncio.Future[Listing] = asyncio.get_running_loop().create_future()
+        opened.add_done_callback(lambda end: end.cancelled() or end.exception())  # also where nobody waits
+        self._holder = asyncio.create_task(self._hold(opened, seconds))
+        try:
+            return await asyncio.shield(opened)
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End it, and the program, if there is one. Waits until it is gone, within bounds."""
+        self.ended = lambda _: None
+        self._leave.set()
+        if self._holder is not None:
+            done, _ = await asyncio.wait({self._holder}, timeout=CLOSE_SECONDS)
+            if not done:
+                self._holder.cancel()
+
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
+    async def tools(self) -> Listing:
+        """What it lists now.
+
+        Raises:
+            Trouble: it did not answer, or its listing has no end.
+        """
+        try:
+            return await self._listed(self._demand())
+        except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
+            raise self._trouble(error) from None
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], output: Callable[[str], None]
+    ) -> "CallToolResult":
+        """Cancelled, the server is told, and nobody waits for more than that.
+
+        Raises:
+            Gone: the connection ended before there was an answer.
+            Trouble: it took too long, or the server refused.
+        """
+
+        async def say(progress: float, total: float | None, message: str | None) -> None:
+            share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+            output(f"{share}: {message}\n" if message else f"{share}\n")
+
+        client = self._demand()
+        self._status = None
+        seconds = self._config.timeout
+        call = asyncio.create_task(client.call_tool(tool, arguments, seconds, say))
+        self._left.add(call)
+        call.add_done_callback(self._done)
+        try:
+            await asyncio.wait({call})
+        except asyncio.CancelledError:
+            call.cancel()
+            await asyncio.wait({call}, timeout=_CANCEL_SECONDS)
+            raise
+        if call.cancelled():
+            raise Gone("ended during the call")
+        error = call.exception()
+        if error is None:
+            return call.result()
+        if not isinstance(error, Exception):
+            raise error
+        raise self._trouble(await self._reason(error)) from None
+
+    async def _reason(self, error: Exception) -> Exception:
+        """Of a connection that is at its end, what ended it: the call only learns that it is."""
+        from mcp.shared.exceptions import MCPError
+        from mcp.types import CONNECTION_CLOSED
+
+        if self._holder is None or not isinstance(error, MCPError) or error.code != CONNECTION_CLOSED:
+            return error
+        patience = _REASON_SECONDS if self._client is None else _ENDING_SECONDS
+        await asyncio.wait({self._holder}, timeout=patience)
+        return self._why if self._why is not None else error
+
+    def _done(self, call: "asyncio.Task[CallToolResult]") -> None:
+        self._left.discard(call)
+        if not call.cancelled():
+            call.exception()  # looked at: a call nobody waits for any more may fail in silence
+
+    def _demand(self) -> "Client":
+        if self._client is None:
+            raise Gone("has ended")
+        return self._client
+
+    # --- the task that holds it ----------------------------------------------------------------------
+
+    async def _hold(self, opened: asyncio.Future[Listing], seconds: float) -> None:
+        trouble: Trouble | None = None
+        try:
+            client = await asyncio.to_thread(self._imported)
+            import anyio
+
+            with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+                left = asyncio.create_task(self._left_early(scope))
+                try:
+                    async with client as entered:
+                        self._quiet(entered)
+                        listing = await self._listed(entered)
+                        scope.deadline = math.inf
+                        self._client = entered
+                        opened.set_result(listing)
+                        async with self._heard(entered):
+                            await self._leave.wait()
+                finally:
+                    left.cancel()
+                    self._client = None
+            if scope.cancelled_caught and not self._leave.is_set():
+                trouble = Trouble(f"did not answer within {seconds:g} s")
+        except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
+            trouble = self._trouble(error)
+        finally:
+            self._client = None
+            if not self._config.url and (trouble is None or isinstance(trouble, Gone)):
+                await asyncio.to_thread(self._log.caught_up)
+                trouble = Gone(self._words_of_end())
+            self._why = self._why or trouble or Gone("has ended")
+            if not opened.done():
+                opened.set_exception(self._why)
+            else:
+                self.ended(str(self._why))
+
+    async def _listed(self, client: "Client") -> Listing:
+        self._broken.clear()
+        tools: list[Listed] = []
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            for tool in page.tools:
+                words = tool.description or tool.title or tool.name
+                tools.append(Listed(tool.name, words, tool.input_schema))
+            cursor = page.next_cursor
+            if not cursor:
+                return Listing(tools, tuple(self._broken))
+        raise Trouble(f"lists tools on more than {_PAGES} pages")
+
+    async def _left_early(self, scope: Any) -> None:
+        """Somebody who leaves does not wait for a server that does not answer."""
+        await self._leave.wait()
+        if self._client is None:
+            scope.cancel()
+
+    def _imported(self) -> "Client":
+        """The client, not entered. In a thread: the first one of a program imports the package."""
+        import mcp.client
+        from mcp.types import Implementation, ServerNotification, ToolListChangedNotification
+
+        # Without a handler, Python would write the package's warnings across the screen.
+        for name in ("mcp", "client", "mcp_types"):
+            if not (logger := logging.getLogger(name)).handlers:
+                logger.addHandler(logging.NullHandler())
+
+        async def hear(message: "IncomingMessage") -> None:
+            if isinstance(message, ToolListChangedNotification):
+                self.changed()
+            elif not isinstance(message, ServerNotification):  # a line that is no message: a stray print
+                self._log.note(f"not a message: {self._filled.masked(str(message))[:500]}")
+
+        return mcp.client.Client(
+            self._transport(),
+            message_handler=hear,
+            client_info=Implementation(name="foldline", version=__version__),
+            cache=None,
+        )
+
+    def _quiet(self, client: "Client") -> None:
+        """A result that breaks the server's own output schema is still the result: the model reads text."""
+
+        async def any_result(name: str, result: "CallToolResult") -> None:
+            pass
+
+        client.session.validate_tool_result = any_result  # type: ignore[method-assign]
+
+    @asynccontextmanager
+    async def _heard(self, client: "Client") -> AsyncGenerator[None]:
+        """Servers of the newer protocol are asked to tell of changes; the older ones do unasked."""
+        listening = asyncio.create_task(self._listen(client))
+        try:
+            yield
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
+
+    async def _listen(self, client: "Client") -> None:
+        from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+        lists = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (lists and lists.list_changed):
+            return
+        with suppress(Exception):  # without it, changes are seen at the next start: no reason to say a word
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self.changed()
+
+    def _transport(self) -> "Transport":
+        return self._over_http() if self._config.url else self._as_program()
+
+    @asynccontextmanager
+    async def _as_program(self) -> AsyncGenerator[Any]:
+        async with (
+            program(self._filled, self._log, self._folder) as (read, write),
+            relayed(read, lambda message: mended(message, self._broken), self._program_ended) as heard,
+        ):
+            yield heard, write
+
+    @asynccontextmanager
+    async def _over_http(self) -> AsyncGenerator[Any]:
+        async with (
+            over_http(self._config, self._refused) as (read, write),
+            relayed(read, lambda message: mended(message, self._broken), _nothing) as heard,
+        ):
+            yield heard, write
+
+    def _refused(self, status: int) -> None:
+        self._status = status
+
+    async def _program_ended(self) -> None:
+        """Its output is closed: it has ended, also between two calls, where nobody waits for an answer."""
+        if self._client is None:
+            return
+        self._client = None
+        await asyncio.to_thread(self._log.caught_up)
+        self._why = Gone(self._words_of_end())
+        ended, self.ended = self.ended, lambda _: None
+        self._leave.set()
+        ended(str(self._why))
+
+    # --- what went wrong -------------------------------------------------------------------------------
+
+    def _trouble(self, error: BaseException) -> Trouble:
+        """In words that follow the server's name, without a value that is nobody's business."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, Trouble):
+            return error
+        if isinstance(error, ImportError):
+            return Trouble(f"cannot be used, the package mcp is not as expected ({error}): {INSTALL}")
+        from mcp.shared.exceptions import MCPError
+        from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+
+        masked = self._filled.masked
+        if isinstance(error, OSError) and not self._config.url:
+            what = error.filename if isinstance(error.filename, str) else self._config.command
+            return Trouble(f"could not be started: {masked(what)}: {system_words(error)}")
+        if isinstance(error, MCPError):
+            if error.code == REQUEST_TIMEOUT:
+                return Trouble(f"did not answer within {self._config.timeout:g} s")
+            if self._status is not None and error.message in _STAND_INS:
+                status, self._status = self._status, None
+                # Of a session that a server has forgotten, it says 404: a new one is to be begun (MCP).
+                return (Unreached if status == HTTPStatus.NOT_FOUND else Gone)(refused(status))
+            if error.code == CONNECTION_CLOSED and self._config.url:
+                # Or an error of the server's own: the code has two meanings, so its words are given.
+                return Gone(f"broke off: {masked(shortened(error.message))}")
+            if error.code == CONNECTION_CLOSED and self._client is None:
+                return Gone(self._words_of_end())
+            return Trouble(f"refused: {masked(shortened(error.message))}")
+        if self._config.url:
+            import httpx2
+
+            kind = Unreached if isinstance(error, httpx2.ConnectError) else Gone
+            return kind(f"cannot be reached: {masked(shortened(str(error)) or type(error).__name__)}")
+        return Trouble(f"failed: {masked(shortened(str(error)) or type(error).__name__)}")
+
+    def _words_of_end(self) -> str:
+        last = f", its last words: {self._log.last[:200]}" if self._log.last else ""
+        return f"has ended{last}"
+
+
+async def _nothing() -> None:
+    """An address has no end: what does not answer is seen by who asks."""

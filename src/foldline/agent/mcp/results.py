@@ -1,0 +1,101 @@
+"""What a server answered, as the result of a call: text within its room, pictures, and what else there is."""
+
+import asyncio
+import base64
+import binascii
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from foldline.context.tokens import message_tokens
+from foldline.protocol import ImagePart, ToolResultMessage
+
+from ..tools import ToolContext, ToolOutcome
+from ..tools.clip import fitted
+from ..tools.text import counted, line_count, printed, sized
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
+
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What models are shown."""
+_LARGEST_PICTURE = 5 * 1024 * 1024
+"""Bytes; larger ones are refused by some provider."""
+
+
+async def outcome_of(result: "CallToolResult", context: ToolContext, name: str) -> ToolOutcome:
+    """The result of a call. What does not fit its room is in a file that the text names."""
+    answer, text = await asyncio.to_thread(_gathered, result, context.max_tokens)  # it may be megabytes
+    said = text if text.strip() else "" if answer.images else "[no output]"
+    pictures = sum(message_tokens(ToolResultMessage(call_id="", name="", parts=(i,))) for i in answer.images)
+    fits = ToolContext(context.cwd, context.output, context.max_tokens - pictures, context.spill_dir)
+    shown, full = await fitted(said, fits, name)
+    if result.is_error:
+        brief = "failed ✗"
+    elif answer.images:
+        brief = counted(len(answer.images), "image")
+    else:
+        brief = counted(line_count(text), "line") if text.strip() else "no output"
+    return ToolOutcome(
+        shown, is_error=bool(result.is_error), brief=brief, full_output=full, images=tuple(answer.images)
+    )
+
+
+def _gathered(result: "CallToolResult", room: int) -> tuple["_Answer", str]:
+    """All of it, and its texts as a terminal would have left them."""
+    answer = _Answer(room)
+    for block in result.content:
+        answer.add(block)
+    if not answer.texts and not answer.images and result.structured_content is not None:
+        # Beside texts it says the same once more (MCP, "Structured Content").
+        answer.texts.append(json.dumps(result.structured_content, ensure_ascii=False, indent=1))
+    return answer, printed("\n".join(answer.texts).encode("utf-8", "replace"))
+
+
+@dataclass
+class _Answer:
+    room: int
+    """Estimated tokens for all of it."""
+    texts: list[str] = field(default_factory=list)
+    images: list[ImagePart] = field(default_factory=list)
+
+    def add(self, block: "ContentBlock") -> None:
+        from mcp.types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+
+        match block:
+            case TextContent():
+                self.texts.append(block.text)
+            case ImageContent():
+                self._picture(block.mime_type, block.data)
+            case AudioContent():
+                self.texts.append(f"[a sound, {block.mime_type}, is not shown]")
+            case ResourceLink():
+                about = f": {block.description}" if block.description else ""
+                self.texts.append(f"[resource {block.name}, {block.uri}{about}]")
+            case EmbeddedResource():
+                self._resource(block)
+
+    def _resource(self, block: "EmbeddedResource") -> None:
+        from mcp.types import TextResourceContents
+
+        resource = block.resource
+        if isinstance(resource, TextResourceContents):
+            self.texts.append(f"[resource {resource.uri}]\n{resource.text}")
+        elif resource.mime_type in _PICTURES:
+            self._picture(resource.mime_type or "", resource.blob)
+        else:
+            kind = resource.mime_type or "of an unknown type"
+            self.texts.append(f"[resource {resource.uri}, {kind}, is not text and not shown]")
+
+    def _picture(self, media_type: str, data: str) -> None:
+        try:
+            size = len(base64.b64decode(data, validate=True))
+        except (binascii.Error, ValueError):
+            self.texts.append(f"[a picture, {media_type}, is damaged and not shown]")
+            return
+        image = ImagePart(media_type=media_type, data=data)
+        weight = message_tokens(ToolResultMessage(call_id="", name="", parts=(*self.images, image)))
+        if media_type not in _PICTURES or size > _LARGEST_PICTURE or weight > self.room:
+            self.texts.append(f"[a picture, {media_type}, {sized(size)}, cannot be shown]")
+        else:
+            self.images.append(image)

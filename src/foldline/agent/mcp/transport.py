@@ -1,0 +1,88 @@
+"""The ways to a server: a program of our own, or an address. Streams of messages, as the package has them."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from foldline.history import typed_path
+
+from .config import Filled, ServerConfig
+from .log import ServerLog
+
+if TYPE_CHECKING:
+    import httpx2
+
+_CONNECT_SECONDS = 30.0
+_LARGEST_EVENT = 64 * 1024 * 1024
+"""Bytes of one message; the package's own limit, 1 MiB, is less than a picture may be."""
+
+
+@asynccontextmanager
+async def program(filled: Filled, log: ServerLog, folder: Path) -> AsyncGenerator[Any]:
+    """A program in a session of its own, ended on leaving; what it says on its error output is logged.
+
+    It gets the few variables the package takes for harmless, and those that were set for it.
+    """
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    config = filled.config
+    parameters = StdioServerParameters(
+        command=config.command,
+        args=list(config.args),
+        env=dict(config.env),
+        cwd=folder / typed_path(config.cwd) if config.cwd else folder,
+        encoding_error_handler="replace",
+    )
+    errors = log.writer(filled.masked)
+    try:
+        async with stdio_client(parameters, errlog=errors) as streams:
+            errors.close()
+            yield streams
+    finally:
+        errors.close()
+
+
+@asynccontextmanager
+async def over_http(config: ServerConfig, refused: Callable[[int], None]) -> AsyncGenerator[Any]:
+    """Streamable HTTP. `refused` is told the status of each message that was not taken."""
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def look(response: "httpx2.Response") -> None:
+        if response.status_code >= 400 and response.request.method == "POST":
+            refused(response.status_code)
+
+    limits = httpx2.Timeout(_CONNECT_SECONDS, read=config.timeout + _CONNECT_SECONDS)
+    async with (
+        httpx2.AsyncClient(
+            headers=dict(config.headers), timeout=limits, event_hooks={"response": [look]}
+        ) as client,
+        streamable_http_client(config.url, http_client=client, max_sse_event_size=_LARGEST_EVENT) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def relayed(
+    read: Any, mend: Callable[[Any], None], at_end: Callable[[], Awaitable[None]]
+) -> AsyncGenerator[Any]:
+    """What the server says, each result mended in place; and a word when it says no more."""
+    import anyio
+
+    passed, heard = anyio.create_memory_object_stream[Any](0)
+
+    async def pass_on() -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async with passed:
+                async for message in read:
+                    mend(getattr(getattr(message, "message", None), "result", None))
+                    await passed.send(message)
+        await at_end()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(pass_on)
+        try:
+            yield heard
+        finally:
+            group.cancel_scope.cancel()

@@ -1,0 +1,84 @@
+"""Which tools the model is offered. They belong to every request's prefix: others only between two turns."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from foldline.context.outline import RequestOutline
+from foldline.history import Session
+from foldline.llm.base import ToolSpec
+from foldline.protocol import NoticeRecord, RequestRecord, events
+
+from .desk import Desk
+from .mcp.tool import ServerTool
+
+PATIENCE = 5.0
+"""Seconds the first turn waits for tool servers that are starting. Who is later comes with a later turn."""
+
+
+def tools_digest(specs: Sequence[ToolSpec]) -> str:
+    """SHA-256 of tools as they are offered, one canonical JSON line each."""
+    digest = hashlib.sha256()
+    for spec in specs:
+        told = [spec.name, spec.description, spec.parameters]
+        digest.update(json.dumps(told, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+async def take_tools(desk: Desk) -> bool:
+    """From here on, offer what our tools and those of the servers are now; whether these take more room.
+
+    Where the last request of the session offered others, the history says so: a change of the view, in the
+    eyes of whoever holds one request against the one before (invariant 9).
+    """
+    before, overhead = desk.specs, desk.overhead
+    servers = desk.servers
+    if servers is not None:
+        servers.start()
+        if awaited := servers.awaited:
+            desk.emit(events.ServersAwaited(servers=awaited))
+            await servers.settled(PATIENCE)
+        ours = [tool for tool in desk.tools if not isinstance(tool, ServerTool)]
+        desk.tools = [*ours, *servers.tools]
+        servers.begin_turn()
+    digest = tools_digest(desk.specs)
+    offered = desk.offered or _last_offered(desk.session)
+    if offered is not None and offered != digest:
+        what = _difference(before, desk.specs) if desk.offered else "the tools are others than before"
+        await desk.session.append(NoticeRecord(text=f"From here on, {what}.", tools=digest))
+    desk.offered = digest
+    return desk.overhead > overhead
+
+
+def _last_offered(session: Session) -> str | None:
+    """What the newest request of the session offered; None where there is none, or it does not say."""
+    entries = session.entries
+    for place in reversed(range(len(entries.outlines))):
+        if isinstance(entries.outlines[place], RequestOutline):
+            record = entries[place]
+            return record.tools if isinstance(record, RequestRecord) else None
+    return None
+
+
+def _difference(before: Sequence[ToolSpec], after: Sequence[ToolSpec]) -> str:
+    """What came, left and changed, in words that follow "From here on"."""
+    old, new = _by_name(before), _by_name(after)
+    came = [name for name in new if name not in old]
+    left = [name for name in old if name not in new]
+    changed = [name for name, spec in new.items() if name in old and old[name] != spec]
+    said = [
+        f"{'there is' if len(came) == 1 else 'there are'} {_some(came)}" if came else "",
+        f"there is no {_some(left)}" if left else "",
+        f"{_some(changed)} {'is' if len(changed) == 1 else 'are'} described otherwise" if changed else "",
+    ]
+    return "; ".join(filter(None, said)) or "the tools stand in another order"
+
+
+def _by_name(specs: Sequence[ToolSpec]) -> Mapping[str, ToolSpec]:
+    return {spec.name: spec for spec in specs}
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more tools"

@@ -1,0 +1,51 @@
+"""`/mcp`: how it is with the tool servers, and connecting one anew."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from foldline.history.paths import home_apart
+from foldline.tui.runner import Runner
+
+if TYPE_CHECKING:
+    from foldline.agent.mcp import ToolServers
+    from foldline.tui.app import FoldlineApp
+
+_NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
+
+
+def server_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
+    def show(runner: Runner, name: str) -> None:
+        servers = runner.agent.desk.servers
+        if servers is None:
+            app.chat.remark(_NONE)
+        elif not name:
+            _pick(app, servers)
+        elif name in (names := [state.name for state in servers.states]):
+            _connect(app, servers, name)
+        else:
+            app.chat.remark(f"There is no MCP server {name}. There are: {', '.join(names)}")
+
+    return {"mcp": show}
+
+
+def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
+    from foldline.tui.picker import Choice, Picker
+
+    choices = [
+        Choice(state.name, state.name, f"{state}{f', {home_apart(str(state.log))}' if state.trouble else ''}")
+        for state in servers.states
+    ]
+
+    def chosen(name: str | None) -> None:
+        if name is not None:
+            _connect(app, servers, name)
+
+    app.push_screen(Picker("MCP servers: Enter connects anew", choices), chosen)
+
+
+def _connect(app: "FoldlineApp", servers: "ToolServers", name: str) -> None:
+    async def again() -> None:
+        app.chat.remark(f"Connecting to {name} …")
+        app.chat.remark(f"MCP server {name}: {await servers.restart(name)}")
+
+    app.run_worker(again(), group=f"mcp-{name}", exclusive=True)

@@ -1,0 +1,91 @@
+"""A server's schema in the plain form: references in their places, nothing that a provider refuses."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foldline.agent.mcp.schema import BrokenSchema, plain_schema
+
+PAGE = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "Arguments",
+    "type": "object",
+    "$defs": {
+        "Point": {"title": "Point", "type": "object", "properties": {"x": {"type": "integer"}}},
+        "Tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/Tree"}}},
+    },
+    "properties": {
+        "title": {"title": "Title", "type": "string", "description": "Of the page."},
+        "at": {"$ref": "#/$defs/Point", "description": "Where."},
+        "tree": {"$ref": "#/$defs/Tree"},
+        "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "either": {"type": ["string", "integer", "null"]},
+        "many": {"type": "array"},
+        "kind": {"const": "page"},
+        "far": {"$ref": "https://example.org/schema.json"},
+        "free": True,
+    },
+    "required": ["title", "unknown"],
+}
+
+
+def test_references_nulls_and_titles_go_and_all_that_is_said_stays() -> None:
+    assert plain_schema(PAGE) == {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "Of the page."},
+            "at": {"type": "object", "properties": {"x": {"type": "integer"}}, "description": "Where."},
+            "tree": {"type": "object", "properties": {"left": {}}},
+            "maybe": {"type": "string"},
+            "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+            "many": {"type": "array", "items": {}},
+            "kind": {"enum": ["page"]},
+            "far": {},
+            "free": {},
+        },
+        "required": ["title"],
+    }
+
+
+def test_alternatives_at_the_root_become_properties() -> None:
+    branches = [{"properties": {"id": {"type": "string"}}}, {"properties": {"name": {"type": "string"}}}]
+    plain = plain_schema({"type": "object", "oneOf": branches})
+    assert plain["properties"] == {"id": {"type": "string"}, "name": {"type": "string"}}
+    assert "oneOf" not in plain
+
+
+@pytest.mark.parametrize("schema", [None, [], "object", {"type": "array"}, {"type": "string"}])
+def test_what_describes_no_object_is_refused(schema: object) -> None:
+    with pytest.raises(BrokenSchema):
+        plain_schema(schema)
+
+
+def test_a_schema_that_unfolds_without_end_is_refused() -> None:
+    defs: dict[str, Any] = {
+        f"d{n}": {"properties": {"a": {"$ref": f"#/$defs/d{n + 1}"}, "b": {"$ref": f"#/$defs/d{n + 1}"}}}
+        for n in range(20)
+    }
+    with pytest.raises(BrokenSchema, match="more than"):
+        plain_schema({"type": "object", "$defs": defs, "properties": {"top": {"$ref": "#/$defs/d0"}}})
+
+
+KEYS = ["type", "properties", "items", "$ref", "anyOf", "allOf", "required", "enum", "minLength", "a"]
+WORDS = ["object", "array", "string", "#/a", "#", "x"]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_whatever_a_server_sends_is_refused_or_a_schema(schema: object) -> None:
+    try:
+        plain = plain_schema(schema)
+    except BrokenSchema:
+        return
+    assert plain["type"] == "object"
+    jsonschema.Draft202012Validator.check_schema(plain)

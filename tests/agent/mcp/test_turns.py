@@ -1,0 +1,210 @@
+"""Tools of servers in the agent's own turns: offered, asked for, cancelled, lost; and a prefix that holds."""
+
+import asyncio
+import os
+import signal
+from itertools import pairwise
+
+import pytest
+
+from foldline.agent import toolset
+from foldline.context.toolsets import silent_changes
+from foldline.llm import Request
+from foldline.llm.openai_client import OpenAIChat
+from foldline.protocol import (
+    FoldlineError,
+    NoticeRecord,
+    RequestRecord,
+    ToolResultMessage,
+    UserMessage,
+    events,
+    operations,
+    text_parts,
+)
+from support.agents import PlayedLLM, agent_in, calling, reloaded
+from support.invariants import broken
+from support.mcp_server import is_alive, stdio_server
+from support.server import running_server
+
+from .conftest import House
+
+ECHO, SLOW, GROW = "mcp__one__echo", "mcp__one__slow", "mcp__one__grow"
+
+
+def offered(request: Request) -> list[str]:
+    return [spec.name for spec in request.tools]
+
+
+def results(entries: object) -> list[str]:
+    assert hasattr(entries, "__iter__")
+    return [entry.text for entry in entries if isinstance(entry, ToolResultMessage)]
+
+
+async def test_a_servers_tool_is_called_as_one_of_ours(house: House) -> None:
+    llm = PlayedLLM(calling((ECHO, {"text": "hello"})), "done", "again")
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    agent.start()
+    await agent.prompt("Say hello")
+    await agent.prompt("And now?")
+    assert results(agent.session.entries) == ["hello"]
+    assert [event.title for event in watch.of(events.ToolStarted)] == ['one: echo {"text": "hello"}']
+    names = offered(llm.requests[0])
+    ours = [name for name in names if not name.startswith("mcp__")]
+    assert names == ours + sorted(set(names) - set(ours))
+    assert all(request.tools == llm.requests[0].tools for request in llm.requests)
+    records = [entry for entry in agent.session.entries if isinstance(entry, RequestRecord)]
+    assert len({record.tools for record in records}) == 1
+    assert broken(agent.session.projection) == []
+    await agent.aclose()
+    assert list(silent_changes(reloaded(agent).entries)) == []
+    assert not any(map(is_alive, house.noted.pids))
+
+
+async def test_it_asks_whatever_its_server_says_of_itself_and_always_holds_for_one_tool(house: House) -> None:
+    answers = [calling((ECHO, {"text": text}), stem=text) for text in "ab"]
+    llm = PlayedLLM(*answers, calling(("mcp__one__where", {}), stem="c"), "done")
+    servers = house.servers(stdio_server("one", house.diary))
+    agent, watch = agent_in(house.folder, llm, servers=servers, approvals="edits")
+    turn = asyncio.create_task(agent.prompt("go"))
+    first = await watch.first(events.ApprovalRequested)
+    assert (first.name, first.title) == (ECHO, 'one: echo {"text": "a"}')
+    agent.executor.submit(operations.Approve(call_id=first.call_id, answer="always"))
+    second = await watch.first(events.ApprovalRequested, 2)
+    assert second.name == "mcp__one__where"
+    agent.executor.submit(operations.Approve(call_id=second.call_id, answer="deny"))
+    await turn
+    assert results(agent.session.entries)[:2] == ["a", "b"]
+    assert house.noted.of("called") == ["echo", "echo"]
+    await agent.aclose()
+
+
+async def test_esc_in_mid_call_tells_the_server_and_leaves_a_result(house: House) -> None:
+    llm = PlayedLLM(calling((SLOW, {"number": 600})), "done")
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    agent.executor.submit(operations.RunAgent(parts=text_parts("sleep")))
+    await watch.first(events.ToolOutput)
+    agent.executor.submit(operations.Interrupt())
+    await watch.first(events.TaskFinished)
+    assert watch.ends == [("run_agent", "cancelled")]
+    assert results(agent.session.entries) == ["Interrupted by the user: the call may have run in part."]
+    await house.until(lambda: house.noted.of("cancelled") == ["slow"])
+    assert (await agent.prompt("go on")).text == "done"
+    assert broken(agent.session.projection) == []
+    await agent.aclose()
+
+
+async def test_killed_in_mid_call_the_turn_goes_on(house: House) -> None:
+    llm = PlayedLLM(calling((SLOW, {"number": 600})), calling((ECHO, {"text": "back"}), stem="d"), "done")
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    turn = asyncio.create_task(agent.prompt("sleep"))
+    await watch.first(events.ToolOutput)
+    os.kill(house.noted.pids[0], signal.SIGKILL)
+    assert (await turn).text == "done"
+    lost, back = results(agent.session.entries)
+    assert lost.startswith("The MCP server one has ended: the call may have run in part.")
+    assert back == "back"
+    assert len(watch.notices) == 1
+    assert all(request.tools == llm.requests[0].tools for request in llm.requests)
+    await agent.aclose()
+
+
+async def test_what_changes_in_mid_turn_counts_from_the_next_one_and_is_on_record(house: House) -> None:
+    llm = PlayedLLM(calling((GROW, {})), calling((ECHO, {"text": "x"}), stem="d"), "done", "two", "three")
+    agent, _ = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    servers = agent.desk.servers
+    assert servers is not None
+    turn = asyncio.create_task(agent.prompt("grow"))
+    await house.until(lambda: any(tool.spec.name == "mcp__one__grown_0" for tool in servers.tools))
+    await turn
+    assert not any("mcp__one__grown_0" in offered(request) for request in llm.requests)
+    await agent.prompt("and now?")
+    await agent.prompt("still")
+    assert ["mcp__one__grown_0" in offered(request) for request in llm.requests] == [False] * 3 + [True] * 2
+    [said] = [entry for entry in agent.session.entries if isinstance(entry, NoticeRecord)]
+    assert said.text == "From here on, there is mcp__one__grown_0."
+    await agent.aclose()
+    entries = list(reloaded(agent).entries)
+    assert list(silent_changes(entries)) == []
+    assert len(list(silent_changes([entry for entry in entries if entry != said]))) == 1
+
+
+async def test_a_server_that_is_late_comes_with_a_later_turn(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolset, "PATIENCE", 0.001)
+    llm = PlayedLLM("one", "two")
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    await agent.prompt("first")
+    servers = agent.desk.servers
+    assert servers is not None
+    await house.until(lambda: servers.tools)
+    await agent.prompt("second")
+    assert [ECHO in offered(request) for request in llm.requests] == [False, True]
+    assert [event.servers for event in watch.of(events.ServersAwaited)] == [("one",)]
+    assert [e.text[:40] for e in agent.session.entries if isinstance(e, NoticeRecord)] == [
+        "From here on, there are mcp__one__big, m"
+    ]
+    await agent.aclose()
+
+
+async def test_esc_does_not_wait_for_a_server_and_gives_the_prompt_back(house: House) -> None:
+    hangs = stdio_server("one", house.diary, "--fault", "hang")
+    agent, watch = agent_in(house.folder, PlayedLLM("hello"), servers=house.servers(hangs))
+    agent.executor.submit(operations.RunAgent(parts=text_parts("hello")))
+    await watch.first(events.ServersAwaited)
+    agent.executor.submit(operations.Interrupt())
+    await watch.first(events.TaskFinished)
+    assert watch.ends == [("run_agent", "cancelled")]
+    assert not any(isinstance(entry, UserMessage) for entry in agent.session.entries)
+    assert (await agent.prompt("hello")).text == "hello"  # nor does anybody again
+    await agent.aclose()
+    assert not any(map(is_alive, house.noted.pids))
+
+
+async def test_resumed_without_its_server_the_session_says_so(house: House) -> None:
+    config = stdio_server("one", house.diary)
+    agent, _ = agent_in(house.folder, PlayedLLM("one"), servers=house.servers(config))
+    await agent.prompt("first")
+    await agent.aclose()
+    session = reloaded(agent)
+    second = type(agent)(session, llm=PlayedLLM("two", "three"))
+    await second.prompt("second")
+    await second.prompt("third")
+    notices = [entry.text for entry in session.entries if isinstance(entry, NoticeRecord)]
+    assert notices == ["From here on, the tools are others than before."]
+    assert list(silent_changes(session.entries)) == []
+    await second.aclose()
+
+
+async def test_tools_that_fill_the_window_by_themselves_are_named(house: House) -> None:
+    servers = house.servers(stdio_server("one", house.diary, "--fault", "odd"))
+    agent, _ = agent_in(house.folder, PlayedLLM("hello", window=12_000), servers=servers)
+    with pytest.raises(FoldlineError, match=r"MCP server one take about .* enabled = false in \[mcp\.one\]"):
+        await agent.prompt("hello")
+    await agent.aclose()
+
+
+async def test_a_real_server_takes_the_tools_and_its_cache_holds_between_turns(house: House) -> None:
+    echo, grow = {"name": ECHO, "arguments": {"text": "hi"}}, {"name": GROW}
+    script = [
+        {"when": {"role": "user", "content": "echo"}, "answer": {"tool_calls": [echo]}},
+        {"when": {"role": "user", "content": "grow"}, "answer": {"tool_calls": [grow]}},
+        {"answer": {"text": "fine"}},
+    ]
+    with running_server(script=script, strict=True, window=65_536) as server:
+        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=65_536)
+        servers = house.servers(stdio_server("one", house.diary))
+        agent, _ = agent_in(house.folder, llm, servers=servers)
+        for prompt in ("echo", "grow", "go on"):
+            await agent.prompt(prompt)
+            await house.until(
+                lambda p=prompt: p != "grow" or any("grown" in t.spec.name for t in servers.tools)
+            )
+        seen = server.requests()
+        assert [(each.rejected, each.violations) for each in seen] == [("", ())] * len(seen)
+        misses = [
+            later for earlier, later in pairwise(seen) if later.cached_tokens < earlier.prompt_tokens - 128
+        ]
+        assert len(misses) == 1  # where the tools have changed, between two turns
+        await agent.aclose()
+    assert list(silent_changes(agent.session.entries)) == []

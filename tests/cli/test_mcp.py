@@ -1,0 +1,98 @@
+"""Tool servers from the front door: from the settings to the answer, and nothing of them left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.front_door import FrontDoor
+from support.mcp_server import TESTS, Diary, is_alive
+from support.server import MODEL, running_server
+
+SECRET = "planted-mcp-secret"  # noqa: S105 - it is there to be looked for
+ECHO = {"name": "mcp__one__echo", "arguments": {"text": "from afar"}}
+SLOW = {"name": "mcp__one__slow", "arguments": {"number": 600}}
+
+
+def rules(call: dict[str, object]) -> list[dict[str, object]]:
+    return [
+        {"when": {"role": "user"}, "answer": {"tool_calls": [call]}},
+        {"answer": {"text": "It said: ${content}"}},
+    ]
+
+
+@pytest.fixture
+def diary(door: FrontDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Diary:
+    """A server `one` in the settings; what it notes."""
+    diary = Diary(tmp_path / "diary")
+    door.home.mkdir()
+    (door.home / "config.toml").write_text(
+        f"""
+        [mcp.one]
+        command = "{sys.executable}"
+        args = ["-m", "support.mcp_server", "--diary", "{diary.path}"]
+        env = {{ PYTHONPATH = "{TESTS}", TOKEN = "${{MY_TOKEN}}" }}
+
+        [mcp.two]
+        command = "no-such-program"
+        enabled = false
+        """
+    )
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    return diary
+
+
+def test_a_run_uses_them_ends_them_and_writes_no_secret(
+    door: FrontDoor, diary: Diary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_server(script=rules(ECHO), strict=True, window=65_536) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        said = door("run", "--yes", "-m", MODEL, "say it")
+    assert (said.code, said.out) == (0, "It said: from afar\n"), said.err
+    assert diary.of("environment")[0]["TOKEN"] == SECRET
+    assert not any(map(is_alive, diary.pids))
+    assert door("verify", door("sessions", "--json").json[0]["id"]).code == 0
+    shown = door("config")
+    assert "mcp.one.command" in shown.out
+    assert "MY_TOKEN" not in shown.out
+    assert SECRET not in said.err + shown.out
+    written = [path for path in door.home.rglob("*") if path.is_file()]
+    assert written
+    assert not any(SECRET.encode() in path.read_bytes() for path in written)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_ended_from_outside_in_mid_call_no_server_is_left_behind(
+    door: FrontDoor, diary: Diary, number: signal.Signals
+) -> None:
+    with running_server(script=rules(SLOW), window=65_536) as server:
+        environ = {**os.environ, "OPENAI_BASE_URL": server.base_url}
+        command = [sys.executable, "-m", "foldline", "run", "--yes", "-m", MODEL, "sleep"]
+        process = subprocess.Popen(command, env=environ, cwd=door.cwd, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 20
+        while not diary.of("called"):
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.send_signal(number)
+        process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert not any(map(is_alive, diary.pids))
+
+
+def test_the_doctor_connects_where_it_may(door: FrontDoor, diary: Diary) -> None:
+    assert "1 server set up: one; `--network` tries" in door("doctor").out
+    assert diary.pids == []
+    assert "connected, 10 tools" in door("doctor", "--network").out
+    assert not any(map(is_alive, diary.pids))
+
+
+def test_a_project_may_not_set_one_up(door: FrontDoor) -> None:
+    (door.cwd / ".foldline.toml").write_text('[mcp.evil]\ncommand = "touch"\nargs = ["/tmp/evil"]\n')
+    said = door("run", "hello")
+    assert said.code == 1
+    assert "a project may not set mcp.evil.command" in said.err

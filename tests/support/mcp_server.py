@@ -1,0 +1,307 @@
+"""Tool servers for tests, each in a process of its own: `python -m support.mcp_server [options]`.
+
+Well-behaved ones are written with the official package, over stdio or (with `--http`) streamable HTTP. The
+faults that come before the first word need no package: these start in no time.
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from foldline.agent.mcp import ServerConfig
+
+TESTS = Path(__file__).parent.parent
+RED_DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
+
+
+# --- what tests start ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Diary:
+    """What a server wrote down: its starts, calls and cancels, one JSON object a line."""
+
+    path: Path
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    def of(self, kind: str) -> list[Any]:
+        return [line[kind] for line in self.lines if kind in line]
+
+    @property
+    def pids(self) -> list[int]:
+        return self.of("started")
+
+
+def stdio_server(name: str, diary: Path, *options: str, **config: Any) -> ServerConfig:
+    """The configuration of a server that is started by whoever connects."""
+    return ServerConfig(
+        name,
+        command=sys.executable,
+        args=("-m", "support.mcp_server", "--diary", str(diary), *options),
+        **{"env": {"PYTHONPATH": str(TESTS)}, **config},
+    )
+
+
+@contextmanager
+def http_server(diary: Path, *options: str, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server that runs: its address and its process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "support.mcp_server", "--http", str(port), "--diary", str(diary), *options],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp", process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether such a process runs; one that has ended and was not waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+# --- the servers -----------------------------------------------------------------------------------------
+
+
+def _faulty(fault: str) -> None:
+    """What goes wrong before the first word."""
+    match fault:
+        case "crash":
+            print("Traceback (most recent call last):\nModuleNotFoundError: no such thing", file=sys.stderr)
+            sys.exit(1)
+        case "hang":
+            while sys.stdin.readline():
+                pass
+        case "deaf":  # hears neither words nor the end of its input, nor a polite signal
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            while True:
+                time.sleep(60)
+        case "garbage":
+            print("Welcome to the server!\n{not json\n" * 3, flush=True)
+            while sys.stdin.readline():
+                print("\x00\xff garbage", flush=True)
+        case "flood":
+            sys.stderr.write(f"{'x' * 200}\n" * 40_000)
+            sys.stderr.write(f"my token is {os.environ.get('TOKEN', '')}\n")
+            sys.stderr.flush()
+        case "chatty":
+            print("a line that is no message", flush=True)
+        case "odd":
+            for line in sys.stdin:
+                asked = json.loads(line)
+                if "id" in asked:
+                    answer = {"jsonrpc": "2.0", "id": asked["id"], **_oddly(asked["method"])}
+                    print(json.dumps(answer), flush=True)
+            sys.exit()
+
+
+def _oddly(method: str) -> dict[str, Any]:
+    """What a server answers whose author has not read the protocol to its end."""
+    plain = {"type": "object", "properties": {}}
+    match method:
+        case "initialize":
+            about = {"name": "odd", "version": "0"}
+            return {"result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": about}}
+        case "tools/list":
+            tools = [
+                {"name": name, "inputSchema": plain} for name in ("echo", "echo", "a.b", "a_b", "ü" * 80)
+            ]
+            tools += [{"name": f"more_{nth:03}", "inputSchema": {}, "icons": 7} for nth in range(200)]
+            tools += [
+                {"name": "list", "inputSchema": {"type": "array"}},
+                {"name": "bare"},
+                {"inputSchema": plain},
+            ]
+            return {"result": {"tools": tools}}
+        case "tools/call":
+            return {"result": {"content": [{"type": "text", "text": "oddly"}], "structuredContent": {"a": 1}}}
+        case _:
+            return {"error": {"code": -32601, "message": "Method not found"}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--diary", type=Path, required=True)
+    parser.add_argument("--fault", default="")
+    parser.add_argument("--http", type=int, default=None)
+    parser.add_argument("--old", action="store_true", help="speaks only the protocol with a handshake")
+    parser.add_argument("--key", default="", help="the bearer token it wants")
+    parser.add_argument("--status", type=int, default=0, help="what it answers everything with")
+    options = parser.parse_args()
+
+    def note(**what: Any) -> None:
+        with options.diary.open("a") as file:
+            file.write(json.dumps(what) + "\n")
+
+    note(started=os.getpid(), environment=dict(os.environ), cwd=str(Path.cwd()))
+    _faulty(options.fault)
+    server = _server(options, note)
+    if options.http is None:
+        from mcp.server.runner import serve_loop
+        from mcp.server.stdio import stdio_server as streams
+
+        async def run() -> None:
+            async with streams() as (read, write):
+                how = server.create_initialization_options(_all_changes())
+                if options.old:
+                    await serve_loop(server, read, write, lifespan_state={}, init_options=how)
+                else:
+                    await server.run(read, write, how)
+
+        asyncio.run(run())
+    else:
+        _serve(server, options)
+
+
+def _all_changes() -> Any:
+    from mcp.server.lowlevel.server import NotificationOptions
+
+    return NotificationOptions(tools_changed=True)
+
+
+def _serve(server: Any, options: argparse.Namespace) -> None:
+    import threading
+
+    import uvicorn
+    from starlette.responses import PlainTextResponse
+
+    app = server.streamable_http_app()
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"").decode()
+            refused = 401 if options.key and given != f"Bearer {options.key}" else options.status
+            if options.old and dict(scope["headers"]).get(b"mcp-method") == b"server/discover":
+                refused = 400
+            if refused:
+                await PlainTextResponse("no", refused)(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    def stop_with_starter() -> None:
+        sys.stdin.read()
+        os._exit(0)
+
+    config = uvicorn.Config(guarded, port=options.http, log_level="error", lifespan="on")
+    serving = uvicorn.Server(config)
+    listening = config.bind_socket()
+    print(listening.getsockname()[1], flush=True)
+    threading.Thread(target=stop_with_starter, daemon=True).start()
+    asyncio.run(serving.serve(sockets=[listening]))
+
+
+def _server(options: argparse.Namespace, note: Any) -> Any:
+    from mcp import types
+    from mcp.server.lowlevel import Server
+    from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+    from mcp.shared.exceptions import MCPError
+    from mcp.shared.subscriptions import ToolsListChanged
+
+    bus = InMemorySubscriptionBus()
+    grown: list[str] = []
+
+    def tool(name: str, schema: Any = None, **more: Any) -> Any:
+        schema = {"type": "object", "properties": {}} if schema is None else schema
+        return types.Tool(name=name, description=f"The tool {name}.", input_schema=schema, **more)
+
+    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    number = {"type": "object", "properties": {"number": {"type": "number"}}, "required": ["number"]}
+
+    async def listed(ctx: Any, params: Any) -> Any:
+        tools = [
+            tool("echo", text, annotations=types.ToolAnnotations(read_only_hint=True)),
+            tool("slow", number),
+            tool("big", number),
+            *map(tool, ("picture", "parts", "data", "fail", "die", "where", "grow")),
+            *map(tool, grown),
+        ]
+        note(listed=len(tools))
+        return types.ListToolsResult(tools=list(reversed(tools)))
+
+    async def called(ctx: Any, params: Any) -> Any:
+        given = params.arguments or {}
+        note(called=params.name, given=given)
+        blocks: list[Any] = []
+        match params.name:
+            case "echo":
+                blocks = [types.TextContent(type="text", text=given["text"])]
+            case "slow":
+                try:
+                    await ctx.session.report_progress(1, 4, "a quarter")
+                    await asyncio.sleep(given["number"])
+                except asyncio.CancelledError:
+                    note(cancelled=params.name)
+                    raise
+                blocks = [types.TextContent(type="text", text="slept")]
+            case "big":
+                lines = "".join(f"line {nth} of many\n" for nth in range(int(given["number"])))
+                blocks = [types.TextContent(type="text", text=lines)]
+            case "picture":
+                picture = base64.b64encode(RED_DOT).decode()
+                blocks = [types.ImageContent(type="image", data=picture, mime_type="image/png")]
+            case "parts":
+                page = types.TextResourceContents(uri="memo://page", text="said in a resource")
+                blocks = [
+                    types.TextContent(type="text", text="\x1b]52;c;aGFja2Vk\x07plain \x1b[31mred\x1b[0m"),
+                    types.EmbeddedResource(type="resource", resource=page),
+                    types.ResourceLink(type="resource_link", name="far", uri="https://example.org/far"),
+                    types.ImageContent(type="image", data="%%%", mime_type="image/png"),
+                ]
+            case "data":
+                return types.CallToolResult(content=[], structured_content={"answer": 42})
+            case "fail":
+                blocks = [types.TextContent(type="text", text="it cannot be done")]
+                return types.CallToolResult(content=blocks, is_error=True)
+            case "die":
+                os._exit(3)
+            case "where":
+                blocks = [types.TextContent(type="text", text=str(Path.cwd()))]
+            case "grow":
+                grown.append(f"grown_{len(grown)}")
+                await bus.publish(ToolsListChanged())
+                if options.old:
+                    await ctx.session.send_tool_list_changed()
+                blocks = [types.TextContent(type="text", text="grown")]
+            case unknown:
+                raise MCPError(code=-32602, message=f"there is no tool {unknown}")
+        return types.CallToolResult(content=blocks)
+
+    server: Any = Server(
+        "test",
+        on_list_tools=listed,
+        on_call_tool=called,
+        on_subscriptions_listen=None if options.old else ListenHandler(bus),
+    )
+    return server
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Tool servers on the screen: quiet while all is well, a list with `/mcp`, a sentence when one is lost."""
+
+import os
+import signal
+from pathlib import Path
+
+from foldline.agent.mcp import ServerConfig, ToolServers
+from foldline.tui.picker import Picker
+from support.agents import calling
+from support.live import live
+from support.mcp_server import Diary, is_alive, stdio_server
+
+
+def servers_in(folder: Path, *configs: ServerConfig) -> ToolServers:
+    return ToolServers(configs, folder=folder, logs=folder / "logs", environ={})
+
+
+async def test_a_servers_tool_is_a_row_like_any_other_and_all_else_is_quiet(tmp_path: Path) -> None:
+    call = calling(("mcp__one__echo", {"text": "hello"}))
+    diary = Diary(tmp_path / "diary")
+    servers = servers_in(tmp_path, stdio_server("one", diary.path))
+    async with live(tmp_path / "work", call, "Done.", servers=servers) as running:
+        await running.until(lambda: diary.pids)  # it is started with the program, before any prompt
+        await running.ask("say hello")
+        assert "mcp__one__echo" in running.text
+        assert "1 line" in running.text
+        assert "failed" not in running.text
+    assert not any(map(is_alive, diary.pids))
+
+
+async def test_waiting_for_one_that_starts_is_said_and_esc_gives_the_prompt_back(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "diary")
+    servers = servers_in(tmp_path, stdio_server("slow", diary.path, "--fault", "hang"))
+    async with live(tmp_path / "work", "Done.", servers=servers) as running:
+        await running.enter("hello")
+        await running.until(lambda: "Starting tool servers · slow" in running.text)
+        await running.press("escape")
+        await running.at_rest()
+        assert running.editor_text == "hello"
+        await running.press("enter")
+        await running.until(lambda: "Done." in running.text)
+
+
+async def test_the_list_says_how_it_is_with_each_and_enter_connects_anew(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "diary")
+    nope = ServerConfig("nope", command="no-such-program")
+    servers = servers_in(tmp_path, stdio_server("one", diary.path), nope)
+    async with live(tmp_path / "work", servers=servers) as running:
+        await running.until(lambda: all(state.state != "connecting" for state in servers.states))
+        await running.until(lambda: "The MCP server nope could not be started" in running.text)
+        os.kill(diary.pids[0], signal.SIGKILL)
+        await running.until(lambda: "The MCP server one has ended" in running.text)
+        await running.enter("/mcp")
+        await running.until(lambda: isinstance(running.app.screen, Picker))
+        await running.until(lambda: "failed: has ended" in running.text)
+        assert "failed: could not be started: no-such-program" in running.text
+        await running.press("down", "enter")
+        await running.until(lambda: "MCP server one: connected, 10 tools" in running.text)
+        assert [is_alive(pid) for pid in diary.pids] == [False, True]
+
+
+async def test_without_any_it_says_where_they_are_set_up(tmp_path: Path) -> None:
+    async with live(tmp_path / "work") as running:
+        await running.enter("/mcp")
+        await running.until(lambda: "No MCP server is set up: [mcp.NAME]" in running.text)
