@@ -6,10 +6,19 @@ from foldline.agent.tools import ToolContext
 from support.tools import TOOLS, call
 
 
-def test_the_default_tools_are_the_eight() -> None:
-    assert list(TOOLS) == ["read", "write", "edit", "bash", "grep", "glob", "ls", "todo"]
-    levels = ["read", "edit", "edit", "run", "read", "read", "read", "read"]
-    assert [tool.level for tool in TOOLS.values()] == levels
+def test_the_default_tools_and_what_they_may_do() -> None:
+    assert {name: tool.level for name, tool in TOOLS.items()} == {
+        "read": "read",
+        "write": "edit",
+        "edit": "edit",
+        "bash": "run",
+        "jobs": "read",
+        "grep": "read",
+        "glob": "read",
+        "ls": "read",
+        "fetch": "run",
+        "todo": "read",
+    }
 
 
 @pytest.mark.parametrize("name", list(TOOLS))
@@ -49,7 +58,7 @@ async def test_null_and_numbers_as_text_are_taken_for_what_they_mean(context: To
 
 @pytest.mark.parametrize("name", list(TOOLS))
 def test_titles_never_fail(name: str) -> None:
-    assert TOOLS[name].title({}) in ("", ".")
+    assert TOOLS[name].title({}) in ("", ".", "list")
     assert "\n" not in TOOLS[name].title({"path": "a\nb", "nonsense": 1})
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from foldline.agent.tools import ToolContext
 from foldline.agent.tools.process import spawn
+from foldline.agent.tools.reaping import MARK
 from foldline.context.tokens import estimate_tokens
+from foldline.llm.providers import PROVIDERS
 from support.tools import TOOLS, call
 
 
@@ -98,6 +100,9 @@ async def test_a_timed_out_command_says_so_and_keeps_what_it_printed(context: To
         "trap '' TERM; echo $$ >p; sleep 1000 & echo $! >>p; while true; do sleep 1; done",
         "(sleep 1000 & echo $! >p; (trap '' TERM HUP INT; sleep 1001) & echo $! >>p; wait) | cat",
         "nohup sleep 1000 >/dev/null 2>&1 & echo $! >p; echo $$ >>p; sleep 1000",
+        "setsid sleep 1000 >/dev/null 2>&1 & echo $! >p; setsid sh -c 'sleep 999 & echo $! >>p'; sleep 99",
+        """setsid sh -c 'trap "" TERM; (while :; do sleep 9; done) & echo $! >p'; echo $$ >>p; sleep 999""",
+        "set -m; sleep 1000 & echo $! >p; env -i sh -c 'echo $$ >>p; exec sleep 1000'",
     ],
 )
 async def test_cancelling_leaves_no_process_behind(context: ToolContext, command: str) -> None:
@@ -123,23 +128,70 @@ async def test_a_second_cancel_while_the_group_is_ended_leaves_nobody_either(con
         await gone(pid)
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+async def test_a_timed_out_command_takes_those_with_it_who_left_its_group(context: ToolContext) -> None:
+    command = (
+        "setsid sleep 1000 >/dev/null 2>&1 & echo $! >p; setsid sh -c 'sleep 1000 & echo $! >>p'; sleep 99"
+    )
+    await call(context, "bash", command=command, timeout=1)
+    for pid in await pids(context.cwd / "p", 2):
+        await gone(pid)
+
+
+@pytest.mark.parametrize("how", ["", "setsid "])
 async def test_a_background_process_that_holds_the_output_does_not_hold_the_call(
-    context: ToolContext,
+    context: ToolContext, how: str
 ) -> None:
-    outcome = await call(context, "bash", command="sleep 1000 & echo $!", timeout=60)
+    outcome = await call(context, "bash", command=f"{how}sleep 1000 & echo $!", timeout=60)
     pid = int(outcome.text.split()[0])
     assert "background" in outcome.text
     assert outcome.brief == "exit 0"
     await gone(pid)
 
 
-async def test_a_background_process_with_its_output_in_a_file_goes_on(context: ToolContext) -> None:
-    outcome = await call(context, "bash", command="sleep 1000 >log 2>&1 & echo $!")
-    pid = int(outcome.text)
+@pytest.mark.parametrize(("how", "also"), [("", ""), ("setsid ", ""), ("setsid ", "; sleep 1000 &")])
+async def test_what_a_finished_command_left_with_its_output_in_a_file_goes_on(
+    context: ToolContext, how: str, also: str
+) -> None:
+    outcome = await call(context, "bash", command=f"{how}sleep 1000 >log 2>&1 & echo $!{also}")
+    pid = int(outcome.text.split()[0])
     try:
         assert is_running(pid)
     finally:
         os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_cancel_takes_no_one_elses_process(context: ToolContext) -> None:
+    outcome = await call(context, "bash", command="sleep 1000 >log 2>&1 & echo $!")
+    other = int(outcome.text)
+    running = asyncio.ensure_future(call(context, "bash", command="echo $$ >p; echo x >>p; sleep 1000"))
+    async with asyncio.timeout(10):
+        while not (context.cwd / "p").exists():
+            await asyncio.sleep(0.005)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    try:
+        assert is_running(other)
+    finally:
+        os.kill(other, signal.SIGKILL)
+
+
+async def test_a_call_within_a_call_carries_both_marks(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MARK, "outer")
+    assert (await call(context, "bash", command=f"echo ${MARK}")).text.split()[0] == "outer"
+
+
+async def test_commands_get_no_key_of_a_provider(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {name for provider in PROVIDERS.values() for name in provider.key_envs}
+    assert len(names) > 8
+    for name in names:
+        monkeypatch.setenv(name, "sk-planted")
+    assert "sk-planted" not in (await call(context, "bash", command="env; cat /proc/$PPID/comm")).text
 
 
 async def test_long_output_is_clipped_and_the_pointer_reads_back_what_was_left_out(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools import ToolContext
+from foldline.agent.tools import ToolContext, ToolFailure
 from support.tools import TOOLS, call
 
 
@@ -225,8 +225,9 @@ def test_changes_in_the_git_folder_count_as_outside(context: ToolContext) -> Non
     assert not TOOLS["edit"].inside({"path": "/etc/hosts", "old": "a", "new": "b"}, context)
 
 
-def test_a_preview_of_a_call_that_would_fail_is_none(context: ToolContext) -> None:
-    assert TOOLS["edit"].preview({"path": "none", "old": "a", "new": "b"}, context) is None
+def test_a_preview_of_a_call_that_would_fail_says_why(context: ToolContext) -> None:
+    with pytest.raises(ToolFailure, match="none does not exist"):
+        TOOLS["edit"].preview({"path": "none", "old": "a", "new": "b"}, context)
     assert TOOLS["read"].preview({"path": "none"}, context) is None
 
 

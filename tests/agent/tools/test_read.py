@@ -1,10 +1,12 @@
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools import ToolContext
+from foldline.agent.tools import ToolContext, files
 from foldline.context.tokens import estimate_tokens
+from support.images import KINDS, image
 from support.tools import TOOLS, call, tool_context
 
 
@@ -105,19 +107,64 @@ async def test_a_binary_file_is_refused(context: ToolContext) -> None:
     assert "binary" in outcome.text
 
 
-async def test_an_image_is_returned_as_an_image_whatever_its_name(context: ToolContext) -> None:
-    header = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (640).to_bytes(4) + (480).to_bytes(4) + b"\x08"
-    (context.cwd / "shot.dat").write_bytes(header)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_image_is_returned_with_its_size_whatever_its_name(context: ToolContext, kind: str) -> None:
+    (context.cwd / "shot.dat").write_bytes(image(kind, 641, 483))
     outcome = await call(context, "read", path="shot.dat")
-    (image,) = outcome.images
-    assert (image.media_type, image.width, image.height) == ("image/png", 640, 480)
+    (part,) = outcome.images
+    assert part.media_type == f"image/{kind.partition('-')[0]}"
+    assert (part.width, part.height) == (641, 483)
+    assert "641 × 483" in outcome.text
 
 
-async def test_a_giant_image_is_refused(context: ToolContext) -> None:
-    (context.cwd / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\x00" * 5_000_000)
-    outcome = await call(context, "read", path="a.png")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("left", [4, 20, -3])
+async def test_an_image_that_is_cut_off_is_refused(context: ToolContext, kind: str, left: int) -> None:
+    (context.cwd / "a.img").write_bytes(image(kind)[: max(left, 12) if left > 0 else left])
+    outcome = await call(context, "read", path="a.img")
     assert outcome.is_error
+    assert "is a broken image" in outcome.text
+
+
+async def test_an_image_with_a_changed_byte_is_refused(context: ToolContext) -> None:
+    whole = bytearray(image("png"))
+    whole[-20] ^= 1
+    (context.cwd / "a.png").write_bytes(whole)
+    assert "is a broken image" in (await call(context, "read", path="a.png")).text
+
+
+@pytest.mark.parametrize("content", [image("png") + b"\x00" * 5_000_000, image("gif", 9000, 10)])
+async def test_a_giant_image_is_refused(context: ToolContext, content: bytes) -> None:
+    (context.cwd / "a.png").write_bytes(content)
+    outcome = await call(context, "read", path="a.png")
+    assert outcome.brief == "too large ✗"
     assert not outcome.images
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+async def test_a_file_whose_size_the_system_does_not_know_is_read(context: ToolContext) -> None:
+    assert (await call(context, "read", path="/proc/self/status")).text.startswith("Name:")
+
+
+async def test_a_file_that_grows_beyond_the_bound_is_refused(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (context.cwd / "a").write_text("text" * 100)
+    monkeypatch.setattr(files, "LARGEST", 100)
+    monkeypatch.setattr(files, "_refuse_unreadable", lambda status, shown: None)  # it was small then
+    outcome = await call(context, "read", path="a")
+    assert "more than 100 B" in outcome.text
+
+
+async def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(context.cwd / "a")
+    (context.cwd / "b").touch()
+    file = (context.cwd / "b").stat()
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: file)
+    async with asyncio.timeout(10):
+        assert "not an ordinary file" in (await call(context, "read", path="a")).text
 
 
 async def test_a_missing_file_suggests_near_names(context: ToolContext) -> None:
@@ -152,7 +199,7 @@ async def test_a_file_without_permission_is_an_error(context: ToolContext) -> No
     path.chmod(0)
     outcome = await call(context, "read", path="secret")
     assert outcome.is_error
-    assert "Permission denied" in outcome.text
+    assert "permission denied" in outcome.text
 
 
 async def test_an_empty_file_says_so(context: ToolContext) -> None:

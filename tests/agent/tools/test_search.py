@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from support.tools import call
 
 @pytest.fixture(params=["ripgrep", "python"])
 def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "python":
-        monkeypatch.setattr(grep_module.shutil, "which", lambda name: None)
-    elif shutil.which("rg") is None:
+    # The package `ripgrep` puts it beside Python, which need not be on the path.
+    found = shutil.which("rg") or shutil.which("rg", path=sysconfig.get_path("scripts"))
+    if request.param == "ripgrep" and found is None:
         pytest.skip("ripgrep is not installed")
+    chosen = found if request.param == "ripgrep" else None
+    monkeypatch.setattr(grep_module.shutil, "which", lambda name: chosen)
     return str(request.param)
 
 
@@ -171,6 +174,7 @@ async def test_clipped_matches_are_kept_whole_in_a_file(context: ToolContext, se
 async def test_a_repository_inside_is_judged_by_its_own_rules(
     context: ToolContext, searcher: str, start: str
 ) -> None:
+    (context.cwd / ".git").mkdir()
     (context.cwd / ".gitignore").write_text("*.txt\n")
     inner = context.cwd / "inner"
     inner.mkdir()

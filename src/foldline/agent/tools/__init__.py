@@ -1,10 +1,14 @@
 """The agent's hands: tools that read, search, change files and run commands, each a `Tool`."""
 
-from .base import Arguments, BaseTool, Tool, ToolContext, ToolFailure, ToolOutcome
+from .background import Jobs
+from .base import Arguments, BaseTool, Tool, ToolContext, ToolOutcome, failed
 from .bash import BashTool
 from .edit import EditTool
+from .failure import ToolFailure
+from .fetch import FetchTool
 from .glob import GlobTool
 from .grep import GrepTool
+from .jobs import JobsTool
 from .ls import LsTool
 from .memory import FileMemory
 from .read import ReadTool
@@ -15,14 +19,27 @@ __all__ = [
     "Arguments",
     "BaseTool",
     "FileMemory",
+    "Jobs",
     "Tool",
     "ToolContext",
     "ToolFailure",
     "ToolOutcome",
     "default_tools",
+    "failed",
 ]
 
 
 def default_tools() -> tuple[Tool, ...]:
     """The tools every session has, in the order the model is told about them."""
-    return (ReadTool(), WriteTool(), EditTool(), BashTool(), GrepTool(), GlobTool(), LsTool(), TodoTool())
+    return (
+        ReadTool(),
+        WriteTool(),
+        EditTool(),
+        BashTool(),
+        JobsTool(),
+        GrepTool(),
+        GlobTool(),
+        LsTool(),
+        FetchTool(),
+        TodoTool(),
+    )

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from foldline.llm.base import ToolSpec
-from foldline.protocol import FileTouch, FoldlineError, ImagePart
+from foldline.protocol import FileTouch, ImagePart, Rule
 
 from ..approvals import Level
+from .background import Jobs
+from .failure import ToolFailure
 from .memory import FileMemory
 from .text import one_line, sendable
 
@@ -43,9 +45,18 @@ class ToolContext:
     spill_dir: Path
     """Where whole outputs are kept when the model gets a piece."""
     known_files: FileMemory = field(default_factory=FileMemory)
+    jobs: Jobs = field(default_factory=Jobs)
+    """The commands that run in the background."""
+    resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Addresses of hosts, as they were when the call was allowed: no others are connected to."""
     before_change: Callable[[Path, bytes | None, bytes], None] = lambda *_: None
     """Called in the tool's thread right before a file is changed, with what it holds (None: there is none)
     and what it will hold. Raises ToolFailure where that could not be recorded: then nothing is changed."""
+
+
+def failed(failure: ToolFailure) -> ToolOutcome:
+    """The outcome of a call that could not be done."""
+    return ToolOutcome(sendable(str(failure)), is_error=True, brief=failure.brief)
 
 
 class Tool(Protocol):
@@ -63,26 +74,27 @@ class Tool(Protocol):
         """Whether the call stays in the working directory, as far as its arguments tell. Follows links."""
         ...
 
+    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
+        """What an "always" may stand for that covers this call; the one to offer first. None: each asks.
+
+        A call runs unasked where one of its rules was granted, so a rule must say all that it covers.
+        """
+        ...
+
     def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
-        """What an edit or write would change, as a unified diff; None for other tools and calls that would
-        fail.
+        """What an edit or write would change, as a unified diff; None for other tools.
 
         Reads the file: call it off the event loop. A file seen here for the first time counts as read, so
         that what was approved is what is applied.
+
+        Raises:
+            ToolFailure: the call would fail, and nobody need be asked about it.
         """
         ...
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Do it. Wrong arguments and failures are outcomes with `is_error`; only cancellation is raised."""
         ...
-
-
-class ToolFailure(FoldlineError):
-    """A call that could not be done: one sentence for the model."""
-
-    def __init__(self, sentence: str, brief: str = "failed ✗") -> None:
-        super().__init__(sentence)
-        self.brief = brief
 
 
 class Arguments(BaseModel):
@@ -120,6 +132,10 @@ class BaseTool(ABC, Generic[A]):
     def stays_inside(self, arguments: A, context: ToolContext) -> bool:
         return True
 
+    def kinds(self, arguments: A) -> Sequence[Rule]:
+        """The rules that cover a valid call: by default, one for the tool as a whole."""
+        return (Rule(tool=self.name),)
+
     def diff(self, arguments: A, context: ToolContext) -> str | None:
         return None
 
@@ -153,17 +169,24 @@ class BaseTool(ABC, Generic[A]):
         except ToolFailure:
             return True  # such a call fails before it reaches anything
 
-    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
+    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
         try:
-            return self.diff(self.parsed(arguments), context)
-        except (ToolFailure, OSError):
+            return self.kinds(self.parsed(arguments))
+        except ToolFailure:
+            return ()
+
+    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
+        parsed = self.parsed(arguments)
+        try:
+            return self.diff(parsed, context)
+        except OSError:
             return None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         try:
             outcome = await self.act(self.parsed(arguments), context)
         except ToolFailure as failure:
-            outcome = ToolOutcome(str(failure), is_error=True, brief=failure.brief)
+            return failed(failure)
         except OSError as error:
             where = f"{one_line(str(error.filename))}: " if error.filename else ""
             sentence = f"{self.name} failed: {where}{error.strerror or type(error).__name__}."

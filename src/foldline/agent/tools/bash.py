@@ -2,19 +2,20 @@
 
 import asyncio
 import codecs
-import os
-import shlex
 import shutil
-import signal
 from collections.abc import Callable
-from pathlib import Path
 
 from pydantic import Field
 
+from foldline.protocol import Rule
+
 from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
-from .paths import is_inside
-from .process import spawn
+from .environment import environment
+from .familiar import leading_words
+from .jobs import newest
+from .process import ending, spawn
+from .reach import command_inside
 from .text import printed, sized
 
 _KEPT = 16 * 1024 * 1024
@@ -26,27 +27,23 @@ _SHOWN_EVERY = 1 / 30
 _SHOWN_AT_ONCE = 16_000
 """Characters of a piece for the screen; of a faster program only the newest are shown."""
 
-_QUIET = {
-    "TERM": "dumb",
-    "NO_COLOR": "1",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_EDITOR": "true",
-    "PYTHONUNBUFFERED": "1",
-}
-"""Nobody is there to page, to answer a question or to look at colours."""
-_SECRETS = frozenset({"OPENAI_API_KEY"})
-"""Our own key: a command that prints its environment would put it into the session (DESIGN §10)."""
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _SECRETS} | _QUIET
+_AT_ONCE = 0.4
+"""Seconds a job is looked at after its start: what fails, mostly fails at once."""
+_SECONDS = 120
+"""Seconds after which a command is ended, where nothing else is asked for."""
+_LONGEST_RULE = 2_000
+"""Characters of a command that may always run: more than that is read by nobody."""
 
 
 class BashArguments(Arguments):
     command: str = Field(min_length=1, description="The command, run by bash in the working directory.")
-    timeout: float = Field(120, gt=0, le=86_400, description="Seconds after which it is ended.")
+    timeout: float | None = Field(
+        None,
+        gt=0,
+        le=86_400,
+        description="Seconds after which it is ended; if left out 120, in the background never.",
+    )
+    background: bool = Field(False, description="Return at once and let it run; see it with `jobs`.")
 
 
 class BashTool(BaseTool[BashArguments]):
@@ -54,7 +51,7 @@ class BashTool(BaseTool[BashArguments]):
     description = (
         "Run a shell command in the working directory. It gets no input; output and errors come back as one "
         "text. "
-        "To leave a server running, put it in the background with its output in a file: `cmd >log 2>&1 &`."
+        "Start a server, or anything that runs long, with background instead of `&`."
     )
     level = "run"
 
@@ -68,22 +65,29 @@ class BashTool(BaseTool[BashArguments]):
         """By the paths its words name: a hint for "always" rules, no wall. The unclear counts as outside."""
         if "\x00" in arguments.command:
             return True  # it will not run
-        try:
-            words = shlex.split(arguments.command, comments=False)
-        except ValueError:
-            return False
-        return all(_word_inside(word, context.cwd) for word in words[1:])
+        return command_inside(arguments.command, context.cwd)
+
+    def kinds(self, arguments: BashArguments) -> tuple[Rule, ...]:
+        """By its leading words, where these say what it does; else, or besides, this very command."""
+        command, leading = arguments.command, leading_words(arguments.command)
+        if len(command) > _LONGEST_RULE or not _is_legible(command):
+            return ()
+        exact = Rule(tool=self.name, pattern=command, exact=True)
+        return (Rule(tool=self.name, pattern=leading), exact) if leading else (exact,)
 
     async def act(self, arguments: BashArguments, context: ToolContext) -> ToolOutcome:
-        output = _Output(context.output)
         argv = [shutil.which("bash") or "/bin/sh", "-c", arguments.command]
+        if arguments.background:
+            return await _in_background(argv, arguments, context)
+        seconds = arguments.timeout or _SECONDS
+        output = _Output(context.output)
         timed_out = False
         status: int | None = None
         held = False
         try:
-            async with spawn(argv, context.cwd, _environment()) as child:
+            async with spawn(argv, context.cwd, environment()) as child:
                 try:
-                    async with asyncio.timeout(arguments.timeout):
+                    async with asyncio.timeout(seconds):
                         status = await child.follow(output.take)
                 except TimeoutError:
                     timed_out = True
@@ -95,11 +99,26 @@ class BashTool(BaseTool[BashArguments]):
         text = await asyncio.to_thread(output.text)
         if timed_out:
             brief = "timed out ✗"
-            note = f"[timed out after {arguments.timeout:g} s: the command and all it started were ended]"
+            note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
         else:
             brief, note = _ending(status or 0, bool(text))
         text, full = await fitted(text, context, self.name, note, _HELD if held else "")
         return ToolOutcome(text, is_error=timed_out or bool(status), brief=brief, full_output=full)
+
+
+async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:
+    job = context.jobs.start(
+        argv, arguments.command, context.cwd, environment(), context.spill_dir, arguments.timeout
+    )
+    await job.wait(_AT_ONCE)
+    job.told = not job.runs
+    text = await asyncio.to_thread(newest, job, context)
+    return ToolOutcome(
+        text,
+        is_error=bool(job.status or job.why),
+        brief=f"job {job.number} {job.state}",
+        full_output=str(job.kept.path),
+    )
 
 
 class _Output:
@@ -114,7 +133,7 @@ class _Output:
         self._pending = ""
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, chunk: bytes) -> bool:
+    async def take(self, chunk: bytes) -> bool:
         room = _KEPT - len(self._start)
         self._start += chunk[:room]
         self._end += chunk[room:]
@@ -149,7 +168,7 @@ class _Output:
 
 _HELD = (
     "[processes in the background still held the output and were ended; "
-    "to keep one, send its output to a file]"
+    "to keep one, start it with background]"
 )
 
 
@@ -157,18 +176,10 @@ def _ending(status: int, has_output: bool) -> tuple[str, str]:
     """The outcome in a few words, and what the model is told after the output."""
     if status == 0:
         return "exit 0", "" if has_output else "[no output, exit 0]"
-    if status < 0:
-        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-        return f"{name} ✗", f"[ended by {name}]"
-    return f"exit {status} ✗", f"[exit {status}]"
+    how = ending(status)
+    return f"{how} ✗", f"[ended by {how}]" if status < 0 else f"[{how}]"
 
 
-def _word_inside(word: str, cwd: Path) -> bool:
-    if "$" in word or "`" in word:
-        return False
-    value = word.partition("=")[2] if word.startswith("-") and "=" in word else word
-    if value == "/dev/null":
-        return True
-    if value.startswith(("/", "~")):
-        return not value.startswith("~") and is_inside(Path(value), cwd)
-    return ".." not in value.split("/") or is_inside(cwd / value, cwd)
+def _is_legible(command: str) -> bool:
+    """Whether a reader sees all there is of a command: nothing that hides, or turns the rest around."""
+    return all(char.isprintable() or char in "\n\t" for char in command)

@@ -10,7 +10,8 @@ from pydantic import Field
 from foldline.history import Session
 from foldline.protocol import NEW
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .base import Arguments, BaseTool, ToolContext, ToolOutcome
+from .failure import ToolFailure
 from .text import one_line
 
 

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from foldline.protocol import FileTouch
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .diffs import Change, change
+from .failure import ToolFailure
 from .files import contents, replace
 from .paths import located, named
 from .text import counted, decoded, is_binary, is_wide

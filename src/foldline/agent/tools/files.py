@@ -5,7 +5,10 @@ import secrets
 import stat
 from pathlib import Path
 
-from .base import ToolContext, ToolFailure
+from foldline.protocol import system_words
+
+from .base import ToolContext
+from .failure import ToolFailure
 from .paths import missing, named
 from .text import sized
 
@@ -23,23 +26,37 @@ def contents(path: Path, context: ToolContext) -> bytes:
     """
     shown = named(path, context)
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise ToolFailure(f"{shown} is a folder, not a file: use `ls` or `glob` to see what is in it.")
-        if not stat.S_ISREG(status.st_mode):
-            raise ToolFailure(
-                f"{shown} is not an ordinary file (a pipe, socket or device) and was not opened."
-            )
-        if status.st_size > LARGEST:
-            raise ToolFailure(
-                f"{shown} has {sized(status.st_size)}, more than {sized(LARGEST)}: "
-                "use `grep`, or `bash` with sed -n or tail, to see parts of it."
-            )
-        return path.read_bytes()
+        _refuse_unreadable(path.stat(), shown)
+        # Without waiting: a pipe may have taken its place, and some of /proc wait for what happens next.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as file:
+            _refuse_unreadable(os.fstat(handle), shown)
+            content = file.read(LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
         raise missing(path, context) from None
     except OSError as error:
-        raise ToolFailure(f"{shown} could not be read: {error.strerror or error}.") from None
+        raise ToolFailure(f"{shown} could not be read: {system_words(error)}.") from None
+    if content is None:
+        raise ToolFailure(f"{shown} could not be read: it has nothing to say yet.")
+    if len(content) > LARGEST:  # it grows, or has no size: /proc
+        raise _too_large(shown, f"more than {sized(LARGEST)}")
+    return content
+
+
+def _refuse_unreadable(status: os.stat_result, shown: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolFailure(f"{shown} is a folder, not a file: use `ls` or `glob` to see what is in it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolFailure(f"{shown} is not an ordinary file (a pipe, socket or device) and was not opened.")
+    if status.st_size > LARGEST:
+        raise _too_large(shown, f"{sized(status.st_size)}, more than {sized(LARGEST)}")
+
+
+def _too_large(shown: str, size: str) -> ToolFailure:
+    return ToolFailure(
+        f"{shown} has {size}: use `grep`, or `bash` with sed -n or tail, to see parts of it.",
+        brief="too large ✗",
+    )
 
 
 def replace(path: Path, content: bytes, shown: str) -> None:
@@ -64,7 +81,7 @@ def replace(path: Path, content: bytes, shown: str) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise ToolFailure(f"{shown} could not be written: {error.strerror or error}.") from None
+        raise ToolFailure(f"{shown} could not be written: {system_words(error)}.") from None
 
 
 def _mode(target: Path, shown: str) -> int | None:

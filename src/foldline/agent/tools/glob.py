@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
+from .failure import ToolFailure
 from .globs import matcher
 from .offload import in_thread
 from .paths import is_inside, located, missing, named

@@ -13,8 +13,9 @@ from typing import Any
 
 from pydantic import Field
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
+from .failure import ToolFailure
 from .globs import matcher
 from .paths import is_inside, located, missing, named
 from .process import spawn
@@ -110,11 +111,13 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
         "--no-config",
         "--json",
         "--hidden",
-        "--no-require-git",
         "--no-messages",
         "--sort",
         "path",
     ]
+    if not any((folder / ".git").exists() for folder in (root, *root.parents)):
+        # Ignore files count outside of repositories, too; within, the flag would carry them into inner ones.
+        command.append("--no-require-git")
     command += ["--glob", "!.git", "--ignore-case" if arguments.ignore_case else "--case-sensitive"]
     if arguments.glob and "/" not in arguments.glob and not arguments.glob.startswith("!"):
         # not --glob: that would bring back what .gitignore leaves out
@@ -148,7 +151,7 @@ class _Found:
     _skipping: bool = False
     _other: bytearray = field(default_factory=bytearray)
 
-    def take(self, chunk: bytes) -> bool:
+    async def take(self, chunk: bytes) -> bool:
         self._rest += chunk
         if b"\n" not in chunk:
             if len(self._rest) > _RECORD:

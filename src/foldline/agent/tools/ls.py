@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
+from .failure import ToolFailure
 from .paths import is_inside, located, missing, named
 from .text import counted, one_line, sized
 

@@ -5,7 +5,8 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from .base import ToolContext, ToolFailure
+from .base import ToolContext
+from .failure import ToolFailure
 from .text import one_line
 from .walk import files_below
 
@@ -43,7 +44,7 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 def missing(path: Path, context: ToolContext) -> ToolFailure:
     """The failure for a path that does not exist, with the nearest names that do. Reads the disk."""
-    near = near_names(path, context)
+    near = [name for name in near_names(path, context) if name != named(path, context)]  # not in UTF-8
     hint = f" Did you mean {' or '.join(near)}?" if near else " Use `glob` or `ls` to find the right path."
     return ToolFailure(f"{named(path, context)} does not exist.{hint}", brief="not found ✗")
 

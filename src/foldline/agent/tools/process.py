@@ -6,33 +6,42 @@ import errno
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from .reaping import Kin, end_all, end_holders, marked, new_mark
+
 _CHUNK = 64 * 1024
-_GRACE = 0.08
-"""Seconds a group has to end politely."""
-_REAPED = 0.08
-"""Seconds its end is waited for. Both together stay below the 200 ms within which a cancel must be done."""
-_DRAIN = 0.3
+_REAPED = 0.03
+"""Seconds until the end of a program that was killed is noticed."""
+DRAIN = 0.3
 """Seconds a finished program's output is still read while others hold it open."""
+_ENDING = ThreadPoolExecutor(max_workers=16, thread_name_prefix="ending")
+"""Threads of their own: a cancel must not wait behind slow work in the others."""
 
 
 class Child:
     """A running group, its standard output and error as one stream."""
 
-    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, kin: Kin) -> None:
         self._process = process
         self._reader = reader
+        self._kin = kin
         self.finished = False
         """The program ended by itself and its output was read to the end."""
+        self._is_held = False
+        """It ended by itself, and somebody still holds its output."""
 
     @property
     def pid(self) -> int:
         """Also the number of the group."""
         return self._process.pid
 
-    async def follow(self, take: Callable[[bytes], bool]) -> int | None:
-        """Hand out the output as it comes; `take` says whether it wants more.
+    async def follow(
+        self, take: Callable[[bytes], Awaitable[bool]], *, drain: float | None = DRAIN
+    ) -> int | None:
+        """Hand out the output as it comes; `take` says whether it wants more. Once the program has ended, the
+        output is read on for `drain` seconds while others hold it; None: as long as they do.
 
         Returns the exit status (negative: the signal that ended it). None where `take` had enough, or
         where the program ended and left processes behind that hold the output open: what is left of the group
@@ -48,10 +57,13 @@ class Child:
                 if not exited.done():
                     both: set[asyncio.Future[bytes] | asyncio.Future[int]] = {reading, exited}
                     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                elif drain is None:
+                    await asyncio.wait({reading})
                 else:
-                    deadline = deadline or loop.time() + _DRAIN
+                    deadline = deadline or loop.time() + drain
                     await asyncio.wait({reading}, timeout=max(0.0, deadline - loop.time()))
                     if not reading.done() or loop.time() > deadline:
+                        self._is_held = True
                         return None
                 if reading.done():
                     chunk, reading = reading.result(), None
@@ -59,7 +71,7 @@ class Child:
                         status = await exited
                         self.finished = True
                         return status
-                    if not take(chunk):
+                    if not await take(chunk):
                         return None
         finally:
             exited.cancel()
@@ -72,20 +84,17 @@ class Child:
         return self._process.returncode
 
     async def end(self) -> None:
-        """End what is left of the group: a polite signal, then one that cannot be refused."""
-        try:
-            _signal(self.pid, signal.SIGTERM)
-            await _bounded(self._process.wait(), _GRACE)
-        finally:
-            _signal(self.pid, signal.SIGKILL)
+        """End what is still there of it. Begun, this is done, also where nobody waits for it."""
+        work = end_holders if self._is_held else end_all
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(_ENDING, work, self._kin))
         await _bounded(self._process.wait(), _REAPED)
 
 
 @contextlib.asynccontextmanager
 async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Child]:
-    """A program in a new session, without input. On leaving, also by cancel or error, its group is ended
-    unless it finished; what a finished program deliberately left running in the background, detached from its
-    output, stays.
+    """A program in a new session, without input. On leaving, also by cancel or error, it is ended with all it
+    started unless it finished; what a finished program deliberately left running in the background, detached
+    from its output, stays.
 
     Raises:
         OSError: it could not be started.
@@ -97,6 +106,7 @@ async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = 
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     pipe = os.fdopen(reading, "rb", buffering=0)
+    output, mark = os.fstat(reading).st_ino, new_mark()
     try:
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     except BaseException:
@@ -108,7 +118,7 @@ async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = 
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 cwd=cwd,
-                env=env,
+                env=marked(os.environ if env is None else env, mark),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
@@ -116,7 +126,7 @@ async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = 
             )
         finally:
             os.close(writing)
-        child = Child(process, reader)
+        child = Child(process, reader, Kin(process.pid, mark.encode(), output))
         try:
             yield child
         finally:
@@ -126,9 +136,11 @@ async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = 
         transport.close()
 
 
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+def ending(status: int | None) -> str:
+    """How a program ended, in a word or two: `exit 3`, `SIGKILL`."""
+    if status is None or status >= 0:
+        return f"exit {status or 0}"
+    return signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
 
 
 async def _bounded(waiting: Awaitable[int], seconds: float) -> None:

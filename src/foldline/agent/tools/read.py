@@ -1,22 +1,20 @@
 """The tool `read`: a file, or some of its lines, exactly as they are; images as images."""
 
 import asyncio
-import base64
 from pathlib import Path
 
 from pydantic import Field
 
 from foldline.context.tokens import estimate_tokens
-from foldline.protocol import FileTouch, ImagePart
+from foldline.protocol import FileTouch
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import Whole, clipped, with_notes
+from .failure import ToolFailure
 from .files import contents
 from .paths import is_inside, located, named
+from .pictures import picture
 from .text import counted, decoded, is_binary, line_count, lines_from, sized
-
-_LARGEST_IMAGE = 5_000_000
-"""Bytes; what the large providers take."""
 
 
 class ReadArguments(Arguments):
@@ -60,8 +58,10 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
     content = contents(path, context)
     shown = named(path, context)
     touch = FileTouch(path=shown, action="read")
-    if media_type := _image_type(content):
-        return _image(content, media_type, shown, touch)
+    if image := picture(content, shown):
+        size = sized(len(content))
+        text = f"[{shown}: {image.media_type}, {image.width} × {image.height}, {size}]"
+        return ToolOutcome(text, brief=f"image {size}", files=(touch,), images=(image,))
     if is_binary(content):
         raise ToolFailure(
             f"{shown} is a binary file ({sized(len(content))}) and was not shown: "
@@ -87,39 +87,3 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
 def _readable(path: Path, shown: str, context: ToolContext) -> str:
     """The path for the pointer: as it was named, unless its name had to be escaped."""
     return shown if located(shown, context) == path else str(path)
-
-
-def _image_type(content: bytes) -> str | None:
-    """By its first bytes; names lie."""
-    if content.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if content.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if content.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
-        return "image/webp"
-    return None
-
-
-def _image(content: bytes, media_type: str, shown: str, touch: FileTouch) -> ToolOutcome:
-    if len(content) >= _LARGEST_IMAGE:
-        raise ToolFailure(
-            f"{shown} is an image of {sized(len(content))}, and images of up to {sized(_LARGEST_IMAGE)} "
-            "can be shown: make it smaller first.",
-            brief="too large ✗",
-        )
-    width, height = _png_size(content) if media_type == "image/png" else (None, None)
-    image = ImagePart(
-        media_type=media_type, data=base64.b64encode(content).decode(), width=width, height=height
-    )
-    size = sized(len(content))
-    return ToolOutcome(
-        f"[{shown}: {media_type}, {size}]", brief=f"image {size}", files=(touch,), images=(image,)
-    )
-
-
-def _png_size(content: bytes) -> tuple[int | None, int | None]:
-    if len(content) < 24 or content[12:16] != b"IHDR":
-        return None, None
-    return int.from_bytes(content[16:20]), int.from_bytes(content[20:24])

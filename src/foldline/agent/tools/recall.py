@@ -10,8 +10,9 @@ from foldline.context.view import Fate
 from foldline.history import Found, Hit, MessageKind, SearchIndex, Session
 from foldline.protocol import BaseMessage, Entry, ImagePart, ToolResultMessage
 
-from .base import Arguments, BaseTool, Tool, ToolContext, ToolFailure, ToolOutcome
+from .base import Arguments, BaseTool, Tool, ToolContext, ToolOutcome
 from .clip import Whole, clipped, fits, fitted, spilled, with_notes
+from .failure import ToolFailure
 from .offload import in_thread
 from .paths import named
 from .text import counted, line_count, lines_from

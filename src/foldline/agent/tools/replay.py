@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from foldline.llm.base import ToolSpec
-from foldline.protocol import ToolResultMessage
+from foldline.protocol import Rule, ToolResultMessage
 
 from ..approvals import Level
 from .base import Tool, ToolContext, ToolOutcome
@@ -29,6 +29,9 @@ class ReplayTool:
 
     def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
         return True
+
+    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
+        return ()
 
     def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
         return None

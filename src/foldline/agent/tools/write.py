@@ -8,8 +8,9 @@ from pydantic import Field
 
 from foldline.protocol import FileTouch
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome
+from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .diffs import change
+from .failure import ToolFailure
 from .files import contents, replace
 from .paths import is_inside, located, named
 from .text import counted, decoded, is_binary, line_count

@@ -1,0 +1,209 @@
+"""Commands in the background: `bash` with `background`, and `jobs`."""
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.tools import ToolContext, ToolOutcome, keeping
+from foldline.agent.tools.background import Job
+from foldline.context.tokens import estimate_tokens
+from support.tools import TOOLS, call, tool_context
+
+from .test_bash import gone, is_running, pids
+
+
+@pytest.fixture
+async def context(tmp_path: Path) -> AsyncIterator[ToolContext]:
+    cwd = tmp_path / "project"
+    cwd.mkdir()
+    context = tool_context(cwd)
+    yield context
+    await context.jobs.aclose()
+
+
+async def start(context: ToolContext, command: str, **more: object) -> ToolOutcome:
+    return await call(context, "bash", command=command, background=True, **more)
+
+
+def output_of(context: ToolContext, number: int) -> Path:
+    return context.spill_dir / f"job-{number}.txt"
+
+
+async def test_a_job_goes_on_after_its_call_and_its_output_can_be_read(context: ToolContext) -> None:
+    started = await start(context, "echo $$ >p; echo hello; while [ ! -e go ]; do sleep 0.01; done; echo bye")
+    assert "hello\n[job 1 runs" in started.text
+    assert started.brief == "job 1 runs"
+    assert "hello" in (await call(context, "jobs", action="output", job=1)).text
+    (context.cwd / "go").touch()
+    ended = await call(context, "jobs", action="wait", job=1)
+    assert ended.text.startswith("hello\nbye\n[job 1 ended: exit 0")
+    assert started.full_output == str(output_of(context, 1))
+    assert (await call(context, "read", path=started.full_output)).text == "hello\nbye\n"
+    assert stat.S_IMODE(output_of(context, 1).stat().st_mode) == 0o600
+    assert stat.S_IMODE(context.spill_dir.stat().st_mode) == 0o700
+
+
+async def test_a_job_that_fails_at_once_says_so_at_once(context: ToolContext) -> None:
+    outcome = await start(context, "echo oh no >&2; exit 3")
+    assert outcome.is_error
+    assert outcome.text.startswith("oh no\n[job 1 ended: exit 3")
+
+
+async def test_waiting_ends_after_the_time_that_was_given(context: ToolContext) -> None:
+    await start(context, "sleep 1000")
+    assert "[job 1 runs" in (await call(context, "jobs", action="wait", job=1, seconds=0.01)).text
+
+
+async def test_stopping_a_job_ends_all_it_started(context: ToolContext) -> None:
+    await start(context, "setsid sleep 1000 >/dev/null 2>&1 & echo $! >p; sleep 1000 & echo $! >>p; wait")
+    started = await pids(context.cwd / "p", 2)
+    outcome = await call(context, "jobs", action="stop", job=1)
+    assert "[job 1 ended: stopped" in outcome.text
+    for pid in started:
+        await gone(pid)
+
+
+async def test_a_job_can_have_an_end_in_time(context: ToolContext) -> None:
+    await start(context, "sleep 1000", timeout=0.05)
+    assert "ended: timed out after 0.05 s" in (await call(context, "jobs", action="wait", job=1)).text
+
+
+async def test_a_script_that_leaves_its_server_behind_is_that_server(context: ToolContext) -> None:
+    await start(context, "(echo $BASHPID >p; echo ready; exec sleep 1000) & sleep 0.05")
+    (server,) = await pids(context.cwd / "p", 1)
+    assert is_running(server)
+    assert "ready\n[job 1 runs" in (await call(context, "jobs", action="output", job=1)).text
+    await call(context, "jobs", action="stop", job=1)
+    await gone(server)
+
+
+async def test_cancelling_a_wait_does_not_touch_the_job(context: ToolContext) -> None:
+    await start(context, "echo $$ >p; exec sleep 1000")
+    (pid,) = await pids(context.cwd / "p", 1)
+    waiting = asyncio.ensure_future(call(context, "jobs", action="wait", job=1))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert is_running(pid)
+
+
+async def test_closing_ends_all_jobs_without_a_word(context: ToolContext) -> None:
+    said: list[Job] = []
+    context.jobs.on_end = said.append
+    for _ in range(3):
+        await start(context, "echo $$ >>p; exec sleep 1000")
+    started = await pids(context.cwd / "p", 3)
+    await context.jobs.aclose()
+    assert said == []
+    for pid in started:
+        await gone(pid)
+
+
+async def test_the_end_of_a_job_is_said_once_to_each(context: ToolContext) -> None:
+    said: list[str] = []
+    context.jobs.on_end = lambda job: said.append(job.state)
+    await start(context, "while [ ! -e go ]; do sleep 0.01; done; exit 7")
+    assert context.jobs.news() == []
+    (context.cwd / "go").touch()
+    await context.jobs.all()[0].wait(10)
+    assert said == ["ended: exit 7"]
+    assert len(context.jobs.news()) == 1
+    assert "ended: exit 7" in (await call(context, "jobs")).text
+    assert context.jobs.news() == [], "the listing has told the model"
+
+
+async def test_a_job_that_is_stopped_before_it_began_has_ended(context: ToolContext) -> None:
+    job = context.jobs.start(["touch", "x"], "touch x", context.cwd, {}, context.spill_dir, None)
+    await context.jobs.stop(job)
+    assert job.state == "ended: stopped"
+
+
+async def test_a_job_that_cannot_be_started_says_why(context: ToolContext) -> None:
+    context.cwd = context.cwd / "gone"
+    assert "could not be started: no such file" in (await start(context, "true")).text
+
+
+async def test_only_so_many_run_at_a_time(context: ToolContext) -> None:
+    for _ in range(16):
+        context.jobs.start(["sleep", "1000"], "sleep 1000", context.cwd, os.environ, context.spill_dir, None)
+    refused = await start(context, "echo no")
+    assert refused.is_error
+    assert "16 jobs run already" in refused.text
+
+
+async def test_numbers_go_on_in_a_resumed_session_and_old_jobs_are_known_to_have_ended(
+    context: ToolContext,
+) -> None:
+    context.spill_dir.mkdir()
+    output_of(context, 4).write_text("from before\n")
+    assert "job 5 " in (await start(context, "true")).text
+    old = await call(context, "jobs", action="output", job=4)
+    assert "Job 4 ended when Foldline was closed" in old.text
+    assert str(output_of(context, 4)) in old.text
+    assert "There is no job 9" in (await call(context, "jobs", action="stop", job=9)).text
+    assert "Give its number" in (await call(context, "jobs", action="wait")).text
+
+
+async def test_a_long_output_is_clipped_and_the_pointer_shows_the_rest(context: ToolContext) -> None:
+    await start(context, "for i in {1..5000}; do echo line $i of output; done")
+    await context.jobs.all()[0].wait(30)
+    context.max_tokens = 700
+    outcome = await call(context, "jobs", action="output", job=1, lines=4000)
+    assert estimate_tokens(outcome.text) <= 700
+    assert outcome.text.startswith("line 1001 of output\n")
+    assert "lines 1001–5000 shown" in outcome.text
+    pointer = next(line for line in outcome.text.splitlines() if line.startswith("[…"))
+    path = pointer.partition("`read` ")[2].partition(" with offset")[0]
+    offset, limit = (
+        int(pointer.partition("offset ")[2].split()[0]),
+        int(pointer.partition("limit ")[2].split()[0]),
+    )
+    shown = outcome.text.splitlines()
+    at = shown.index(pointer)
+    context.max_tokens = 100_000
+    rest = (await call(context, "read", path=path, offset=offset, limit=limit)).text.splitlines()[:-1]
+    assert [*shown[:at], *rest, *shown[at + 1 : -1]] == [f"line {n} of output" for n in range(1001, 5001)]
+    assert TOOLS["read"].inside({"path": path}, context)
+
+
+async def test_what_a_terminal_would_not_show_is_not_kept(context: ToolContext) -> None:
+    await start(context, r"printf '\033[31mred\033[0m\n10%%\r50%%\r'; sleep 0.1; printf '100%%\na\0b\n'")
+    await context.jobs.all()[0].wait(10)
+    assert output_of(context, 1).read_text() == "red\n100%\na�b\n"
+
+
+async def test_an_unfinished_line_is_shown(context: ToolContext) -> None:
+    assert "Password: \n[job 1 runs" in (await start(context, "printf 'Password: '; sleep 1000")).text
+
+
+async def test_a_runaway_writer_does_not_fill_the_disk_and_its_end_is_kept(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "_START", 100_000)
+    monkeypatch.setattr(keeping, "_END", 50_000)
+    await start(context, "echo the start; seq 1 1000000; touch done; sleep 1000")
+    async with asyncio.timeout(30):
+        while not (context.cwd / "done").exists():
+            await asyncio.sleep(0.01)
+            assert not output_of(context, 1).exists() or output_of(context, 1).stat().st_size < 300_000
+        while "1000000\n[job 1 runs" not in (await call(context, "jobs", action="output", job=1)).text:
+            await asyncio.sleep(0.01)
+    kept = output_of(context, 1).read_text()
+    assert kept.startswith("the start\n1\n2\n")
+    assert kept.count("of output were not kept") == 1
+    assert kept.endswith("\n999999\n1000000\n")
+
+
+async def test_a_full_disk_is_told_and_does_not_end_the_job(context: ToolContext) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    context.spill_dir.mkdir()
+    keeper = keeping.Keeper(1, Path("/dev/null"), open("/dev/full", "wb", buffering=0))  # noqa: PTH123, SIM115
+    assert await keeper.take(b"text\n")
+    assert "no space left" in keeper.trouble.lower()
+    keeper.close()
