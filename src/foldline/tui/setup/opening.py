@@ -1,0 +1,109 @@
+"""Connects the setup screen to the program: the first start, /model and /provider."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from foldline.protocol import FoldlineError, operations
+from foldline.tui.runner import Runner
+from foldline.tui.setup.state import Choice, Step
+
+if TYPE_CHECKING:
+    from foldline.llm.offers import Offer
+    from foldline.tui.app import FoldlineApp
+
+Commands = dict[str, Callable[[Runner, str], None]]
+
+
+class Setup:
+    """Opens the screen, and makes its choice the session's. Until a first start is decided, prompts wait."""
+
+    def __init__(
+        self, app: "FoldlineApp", runner: Runner, *, clock: Callable[[], float], is_first_start: bool
+    ) -> None:
+        self._app = app
+        self._clock = clock
+        self._runner = runner
+        self._undecided = is_first_start
+
+    @property
+    def commands(self) -> Commands:
+        return {"model": self._model, "provider": lambda _, __: self._open("provider")}
+
+    def begin(self, early: list[str]) -> None:
+        """The session is open, and these prompts came before it. At a first start the screen comes now, or,
+        where somebody is writing already, before the prompt goes: nobody's keys are taken away."""
+        for text in early:
+            if not self.holds(text):
+                self._runner.send(text)
+        if self._undecided and not early and not self._app.chat.prompt.editor.text:
+            self._open("provider")
+
+    def holds(self, text: str) -> bool:
+        """Whether a prompt waits for the first choice of a model; that is then asked for."""
+        if not self._undecided:
+            return False
+        self._runner.edit_queue((), (text,), paused=True)
+        self._open("provider")
+        return True
+
+    def _model(self, runner: Runner, name: str) -> None:
+        if name:
+            self._undecided = False
+            runner.submit(operations.SwitchModel(model=name))
+        else:
+            self._open("model")
+
+    def _open(self, step: Step) -> None:
+        """Show the screen at a step; the models are those of the provider in use."""
+        from foldline.agent.room import folds_before
+        from foldline.agent.settings import load_settings
+        from foldline.tui.setup.known import KnownServers
+        from foldline.tui.setup.screen import SetupScreen
+        from foldline.tui.setup.state import begin
+
+        if isinstance(self._app.screen, SetupScreen):
+            return
+        desk = self._runner.agent.desk
+
+        def folds(offer: "Offer") -> bool:
+            window = settings.window_of(offer.id) or offer.window
+            return window is not None and folds_before(desk, window, offer.max_output, offer.id)
+
+        try:
+            settings = load_settings(desk.cwd, os.environ)
+            servers = KnownServers(settings, os.environ, folds)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure))
+            return
+        state = begin(
+            servers.sources,
+            current=("", "") if self._undecided else servers.in_use(desk.llm),
+            size=desk.size(),
+            step=step,
+            kept_in=servers.kept_in,
+        )
+        state = replace(state, told=servers.trouble, overruled_by=servers.overruled_by)
+        screen = SetupScreen(state, servers, clock=self._clock, by_itself=self._undecided)
+        self._app.push_screen(screen, self._decided)
+
+    def _decided(self, choice: Choice | None) -> None:
+        if choice is not None:
+            self._app.run_worker(self._switch(choice), group="model")
+        elif self._undecided:
+            self._app.chat.remark("The built-in offline model answers. /model chooses another one")
+            self._go_on()
+
+    async def _switch(self, choice: Choice) -> None:
+        """An ordinary switch, so that the history has it and a smaller window is folded for."""
+        executor = self._runner.agent.executor
+        finished = await executor.wait_for(executor.submit(operations.SwitchModel(model=choice.named)))
+        if finished.outcome == "done":
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """The first choice is made: what waited for it is sent."""
+        if self._undecided:
+            self._undecided = False
+            self._runner.set_paused(False)

@@ -1,0 +1,212 @@
+"""The lines of the setup screen: where one is, the list or field of the step, what is known. Pure."""
+
+from typing import Final
+
+from rich.cells import cell_len
+
+from foldline.context.harmless import clean_line
+from foldline.llm.offers import Offer
+from foldline.tui import numbers
+from foldline.tui.blocks.cells import Span, cut_left, cut_right, wrap_spans
+from foldline.tui.setup import words
+from foldline.tui.setup.keys import hints
+from foldline.tui.setup.state import OTHER, Row, SetupState, Source
+from foldline.tui.widgets.completion import window_start
+from foldline.tui.widgets.frames import HEAVY, edge, sides
+from foldline.tui.widgets.rows import Piece, crop, piece, row
+from foldline.tui.widgets.toosmall import LEAST
+
+Lines = list[list[Span]]
+
+HEAD: Final = 3
+"""Lines above the step's own: edge, steps, rule."""
+FIELD_AT: Final = {"address": HEAD + 3, "key": HEAD + 3, "model": HEAD}
+"""The line on which a step's field stands, where there is room for what explains it."""
+FIELD_LEFT: Final = 4
+COUNT_CELLS: Final = 16
+"""Right of the field of a key: how long it is."""
+_COLUMNS: Final = (8, 9, 9)
+"""Cells of window, price of input, price of output."""
+_PRICES_FROM: Final = 64
+"""Columns from which prices are shown."""
+
+
+def field_line(state: SetupState, height: int) -> int:
+    """The line of the step's field, in a box of so many lines."""
+    return min(FIELD_AT[state.step], HEAD if height < 16 else height)
+
+
+def screen_lines(state: SetupState, width: int, height: int, now: float = 0.0) -> Lines:
+    """Exactly `height` lines of `width` cells."""
+    if width < LEAST[0] or height < LEAST[1]:
+        too_small = crop([(f"Too small: needs {LEAST[0]}x{LEAST[1]}", "text")], width)
+        return [too_small, *([[]] * (height - 1))]
+    below = 3 if height >= 20 else 2
+    room = height - HEAD - below - 2
+    inside = _body(state, width - 2, room, height)[:room]
+    details = _within(words.details(state, now), width - 4, below)
+    return [
+        edge(
+            HEAVY,
+            True,
+            ((words.title(state), "text bold"),),
+            ((f"step {state.number} of 3", "muted"),),
+            width,
+        ),
+        sides(HEAVY, _steps(state, width - 2), width),
+        _rule(words.heading(state), width),
+        *(sides(HEAVY, line, width) for line in inside),
+        *([sides(HEAVY, [], width)] * (room - len(inside))),
+        _rule("", width),
+        *(sides(HEAVY, [(" ", ""), *line], width) for line in details),
+        *([sides(HEAVY, [], width)] * (below - len(details))),
+        _foot(state, width),
+    ]
+
+
+def _within(sentences: Lines, width: int, most: int) -> Lines:
+    """Sentences wrapped into at most so many lines; the first gives way, and shows where it is cut."""
+    first, *rest = [wrap_spans(spans, width) for spans in sentences] or [[]]
+    room = max(most - sum(map(len, rest)), 1)
+    if len(first) > room:
+        first = [*first[: room - 1], [*crop(first[room - 1], width - 1), ("…", "muted")]]
+    return [line for lines in (first, *rest) for line in lines][:most]
+
+
+def _steps(state: SetupState, width: int) -> list[Span]:
+    """`1 Provider OpenAI ▸ 2 Key ▸ 3 Model`: what is done in its words, where one is in bold."""
+    spans: list[Span] = [(" ", "")]
+    for number, (name, done) in enumerate(words.steps(state), start=1):
+        if number > 1:
+            spans.append(("  ▸  ", "muted"))
+        style = "text bold" if number == state.number else "muted"
+        spans.append((f"{number} {name}", style))
+        if done:
+            spans.append((f" {clean_line(done)}", "text" if number < state.number else "muted"))
+    return crop(spans, width)
+
+
+def _rule(title: str, width: int) -> list[Span]:
+    named: list[Span] = [("─ ", "accent"), (title, "muted"), (" ", "")] if title else []
+    used = 2 + sum(cell_len(text) for text, _ in named)
+    return [("┠", "accent"), *named, ("─" * max(width - used, 0), "accent"), ("┨", "accent")]
+
+
+def _foot(state: SetupState, width: int) -> list[Span]:
+    """The keys that work; help at the right end, where there is room."""
+    *shown, (help_key, help_word) = hints(state)
+    spans: list[Span] = []
+    for key, word in shown:
+        spans += [(" · ", "muted")] if spans else []
+        spans += [(key, "accent"), (f" {word}", "text")]
+    return edge(HEAVY, False, tuple(spans), ((help_key, "accent"), (f" {help_word}", "muted")), width)
+
+
+def _body(state: SetupState, width: int, room: int, height: int) -> Lines:
+    match state.step:
+        case "provider":
+            return _providers(state, width, room)
+        case "model":
+            return [_filter(state), *_models(state, width, room - 1)]
+        case _:
+            return _field(state, width, roomy=height >= 16)
+
+
+# --- the first step -----------------------------------------------------------------------------------
+
+
+def _providers(state: SetupState, width: int, room: int) -> Lines:
+    first = window_start(state.at, len(state.sources), room)
+    column = max(cell_len(source.title) for source in state.sources if source is not OTHER)
+    return [
+        _provider(source, at == state.at, state, column, width)
+        for at, source in enumerate(state.sources[first : first + room], start=first)
+    ]
+
+
+def _provider(source: Source, marked: bool, state: SetupState, column: int, width: int) -> list[Span]:
+    title = clean_line(source.title)
+    blanks = " " * max(column - cell_len(title), 0)
+    left = [
+        piece("▶" if marked else " ", "accent", gap=0),
+        Piece(((title, "text reverse" if marked else "text"), (blanks, "")), gap=0),
+        piece(words.place(source), "muted", gap=2, rank=1),
+    ]
+    return row(left, words.known(source, state), width + 1, margin=1)[1:]
+
+
+# --- address and key ----------------------------------------------------------------------------------
+
+
+def _field(state: SetupState, width: int, *, roomy: bool) -> Lines:
+    """The field with what is asked above it and what becomes of it below."""
+    prompt = [(" ❯ ", "accent")] if state.step == "address" or state.has_key_field else []
+    count = words.length(state.key_length) if prompt and state.step == "key" else ""
+    line = [*crop(prompt, max(width - COUNT_CELLS, 0)), (f"{count:>{COUNT_CELLS - 2}}", "muted")]
+    if not roomy:
+        return [line]
+    above: list[Span] = [("  ", ""), (words.asks(state), "text bold")]
+    below = [[("  ", ""), *spans] for each in words.explains(state) for spans in wrap_spans(each, width - 4)]
+    return [[], above, [], line, [], *below] if prompt else [[], above, [], *below]
+
+
+# --- the last step ------------------------------------------------------------------------------------
+
+
+def _filter(state: SetupState) -> list[Span]:
+    return [(" ❯ ", "accent")]
+
+
+def _models(state: SetupState, width: int, room: int) -> Lines:
+    """The names of the columns, then as many models as have room, the marked one among them."""
+    rows = state.rows
+    priced = width >= _PRICES_FROM and any(row.offer is not None and row.offer.price for row in rows)
+    first = window_start(state.marked, len(rows), max(room - 1, 1))
+    shown = rows[first : first + max(room - 1, 1)]
+    if not rows:
+        return [[], [("  " + words.no_models(state), "muted")]]
+    lines = [_model(row, first + at == state.marked, state, priced, width) for at, row in enumerate(shown)]
+    count = f"{state.marked + 1} of {len(rows):,}" if len(rows) > len(shown) else ""
+    return [_columns(count, priced, width), *lines]
+
+
+def _columns(count: str, priced: bool, width: int) -> list[Span]:
+    heads = ["window", "$/M in", "$/M out"] if priced else ["window"]
+    right = "".join(f"{head:>{cells}}" for head, cells in zip(heads, _COLUMNS, strict=False)) + " "
+    left = f"  {count}"
+    return [(left + " " * max(width - len(left) - len(right), 0) + right, "muted")]
+
+
+def _model(row: Row, marked: bool, state: SetupState, priced: bool, width: int) -> list[Span]:
+    figures = "".join(
+        f"{figure:>{cells}}" for figure, cells in zip(_figures(row.offer, priced), _COLUMNS, strict=False)
+    )
+    note = words.note(row, state)
+    noted = sum(cell_len(text) for text, _ in note)
+    room = max(width - cell_len(figures) - 2 - noted - (2 if note else 0), 8)
+    name = (
+        cut_left(clean_line(row.model), room) if "/" in row.model else cut_right(clean_line(row.model), room)
+    )
+    if row.typed:
+        name = cut_right(f"use “{clean_line(row.model)}” as it stands", room)
+    blanks = width - 1 - cell_len(name) - noted - cell_len(figures) - 1
+    gap = min(2, blanks) if note else 0
+    return [
+        ("▶" if marked else " ", "accent"),
+        (name, "text reverse" if marked else "text"),
+        (" " * gap, ""),
+        *note,
+        (" " * max(blanks - gap, 0), ""),
+        (figures + " ", "text" if marked else "muted"),
+    ]
+
+
+def _figures(offer: Offer | None, priced: bool) -> list[str]:
+    if offer is None:
+        return [""] * (3 if priced else 1)
+    window = numbers.short_tokens(offer.window) if offer.window else "?"
+    if not priced:
+        return [window]
+    if offer.price is None:
+        return [window, "", ""]
+    return [window, words.price(offer.price.input), words.price(offer.price.output)]

@@ -1,0 +1,283 @@
+"""What the setup screen shows, and what may be chosen there. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from foldline.agent.keys import KEYS_FILE
+from foldline.llm.offers import Offer
+from foldline.tui.setup.secret import Secret
+
+Step = Literal["provider", "address", "key", "model"]
+"""`address` belongs to the first of the three steps: the URL of a server that is in no list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where models come from: the built-in one, a provider, or a server still to be named."""
+
+    name: str
+    title: str
+    url: str = ""
+    key_env: str = ""
+    """Variable of the environment that holds its key; empty where none is needed."""
+    key_in: str = ""
+    """Where a key for it was found; empty where nowhere."""
+    default_model: str = ""
+    key_page: str = ""
+    """Where a person gets a key."""
+    key: Literal["needed", "optional", "none"] = "none"
+    """Whether it wants one."""
+    local: bool = False
+    """It runs on this computer or near it, or would."""
+    named: bool = True
+    """Whether models are named with it. The built-in one needs no name, and the server of the environment has
+    none that settings know."""
+
+    @property
+    def host(self) -> str:
+        parts = urlsplit(self.url)
+        return parts.netloc.rsplit("@", 1)[-1]
+
+    @property
+    def from_environment(self) -> bool:
+        """Its key comes from the environment, which goes before any that is typed."""
+        return self.key_in not in ("", KEYS_FILE)
+
+    @property
+    def asks_key(self) -> bool:
+        """A key is typed before it is asked anything."""
+        return self.key != "none" and not self.key_in
+
+
+OFFLINE: Final = Source("offline", "offline", named=False)
+OTHER: Final = Source("", "Another OpenAI-compatible server")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the reader settled on."""
+
+    source: Source
+    model: str
+    """As its server knows it."""
+    key: Secret | None = None
+    """The key that was typed; None where none was."""
+
+    @property
+    def named(self) -> str:
+        """The model with its provider, as settings and operations name it."""
+        return f"{self.model}@{self.source.name}" if self.source.named else self.model
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why the last step failed."""
+
+    kind: Literal["refused", "unreachable", "wrong"]
+    """The key was refused; the server did not answer as it should; what was typed can be no such thing."""
+    sentence: str
+    status: int | None = None
+    """The answer of the server, as HTTP counts them; None where it gave none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the list of models."""
+
+    model: str
+    offer: Offer | None = None
+    typed: bool = False
+    """The name is the reader's own, and on no list."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupState:
+    """The three steps and how far they are."""
+
+    sources: tuple[Source, ...]
+    step: Step = "provider"
+    first: Step = "provider"
+    """The step that Esc leaves the screen from."""
+    at: int = 0
+    """The marked source."""
+    running: frozenset[str] = frozenset()
+    """Names of the local servers that answered."""
+    source: Source | None = None
+    """The one that was taken."""
+    key: Secret | None = None
+    key_length: int = 0
+    """Characters in the field of the key."""
+    asked: float | None = None
+    """When the server was asked; None while it is not."""
+    trouble: Trouble | None = None
+    told: str = ""
+    """Something to be read before the step's own words."""
+    offers: tuple[Offer, ...] = ()
+    listed: bool = False
+    """Whether the server has said which models it has."""
+    query: str = ""
+    rows: tuple[Row, ...] = ()
+    marked: int = 0
+    """The marked row of `rows`."""
+    current: tuple[str, str] = ("", "")
+    """(name of the source, model) in use, where the screen was opened in a session; empty at first start."""
+    folding: frozenset[str] = frozenset()
+    """Models whose windows are too small for the conversation as it is."""
+    size: int = 0
+    """Tokens of the conversation as it is."""
+    kept_in: tuple[str, str] = field(default=("keys.toml", "config.toml"))
+    """Files of keys and settings, as people are told of them."""
+    overruled_by: str = ""
+    """What says who is asked in new sessions, whatever is kept; empty where nothing does."""
+
+    @property
+    def pointed(self) -> Source:
+        """The source under the mark."""
+        return self.sources[self.at]
+
+    @property
+    def row(self) -> Row | None:
+        """The model under the mark."""
+        return self.rows[self.marked] if self.rows else None
+
+    @property
+    def number(self) -> int:
+        """Which of the three steps this is."""
+        return {"provider": 1, "address": 1, "key": 2, "model": 3}[self.step]
+
+    @property
+    def is_checking(self) -> bool:
+        return self.asked is not None
+
+    @property
+    def may_go_on(self) -> bool:
+        """The server could not be asked: its models can be named all the same."""
+        return self.step == "key" and self.trouble is not None and self.trouble.kind == "unreachable"
+
+    @property
+    def has_key_field(self) -> bool:
+        """A key is typed here, and not only used."""
+        return self.step == "key" and self.source is not None and self.source.asks_key
+
+    # --- moving ---------------------------------------------------------------------------------------
+
+    def moved(self, step: int) -> "SetupState":
+        """The mark so many rows further, within the list of this step."""
+        if self.step == "provider":
+            return replace(self, at=_within(self.at + step, len(self.sources)))
+        if self.step == "model" and self.rows:
+            return replace(self, marked=_within(self.marked + step, len(self.rows)))
+        return self
+
+    def saw_running(self, name: str) -> "SetupState":
+        return replace(self, running=self.running | {name})
+
+    # --- from step to step ----------------------------------------------------------------------------
+
+    def to_provider(self) -> "SetupState":
+        return replace(self, step="provider", first="provider", trouble=None, asked=None)
+
+    def to_address(self) -> "SetupState":
+        return replace(self, step="address", trouble=None, asked=None)
+
+    def to_key(self, source: Source) -> "SetupState":
+        """The second step, with nothing of another server's left over."""
+        fresh = replace(self, step="key", source=source, trouble=None, asked=None, offers=(), listed=False)
+        return replace(fresh, key=None, key_length=0, query="", rows=(), folding=frozenset())
+
+    def to_model(
+        self, offers: Sequence[Offer] = (), *, listed: bool = True, folding: Iterable[str] = ()
+    ) -> "SetupState":
+        """The last step, with what the server has to offer; `listed` is False where it did not say."""
+        ordered = tuple(sorted(offers, key=lambda offer: offer.id.lower()))
+        state = replace(
+            self, step="model", offers=ordered, listed=listed, folding=frozenset(folding), asked=None
+        )
+        return replace(state, trouble=None).filtered(state.query)
+
+    def checking(self, now: float, key: Secret | None = None) -> "SetupState":
+        return replace(self, asked=now, key=key, trouble=None)
+
+    def stopped(self) -> "SetupState":
+        return replace(self, asked=None)
+
+    def failed(self, trouble: Trouble) -> "SetupState":
+        return replace(self, asked=None, trouble=trouble)
+
+    def typed_key(self, length: int) -> "SetupState":
+        return replace(self, key_length=length, trouble=None)
+
+    # --- the list of models ---------------------------------------------------------------------------
+
+    def filtered(self, query: str) -> "SetupState":
+        """The models that hold every word of it, and last the words themselves as a name."""
+        words = query.lower().split()
+        rows = [
+            Row(offer.id, offer) for offer in self.offers if all(word in offer.id.lower() for word in words)
+        ]
+        named = query.strip()
+        known = {row.model for row in rows}
+        if not words:
+            rows = [*(Row(name) for name in self._expected() if name not in known), *rows]
+        elif named not in known and len(words) == 1:
+            rows.append(Row(named, typed=True))
+        state = replace(self, query=query, rows=tuple(rows), marked=0, trouble=None)
+        return replace(state, marked=state._best(named))
+
+    def _expected(self) -> Sequence[str]:
+        """Models that are offered although no list names them: the one in use, and the usual one."""
+        if self.source is None:
+            return ()
+        usual = "" if self.listed and self.offers else self.source.default_model
+        return [name for name in dict.fromkeys((self._in_use, usual)) if name]
+
+    @property
+    def _in_use(self) -> str:
+        """The model in use, where it is one of this source's."""
+        return self.current[1] if self.source is not None and self.current[0] == self.source.name else ""
+
+    def _best(self, named: str) -> int:
+        """The row to mark: the name as typed, else the model in use, else the usual one, else the first."""
+        wanted = [named]
+        if self.source is not None:
+            wanted += [
+                self.current[1] if self.current[0] == self.source.name else "",
+                self.source.default_model,
+            ]
+        places = {row.model: at for at, row in enumerate(self.rows)}
+        return next((places[name] for name in wanted if name and name in places), 0)
+
+    def choice(self) -> Choice | None:
+        """What Enter takes in the last step."""
+        if self.source is None or self.row is None:
+            return None
+        return Choice(self.source, self.row.model, self.key)
+
+
+def _within(at: int, count: int) -> int:
+    return min(max(at, 0), count - 1)
+
+
+def begin(
+    sources: Sequence[Source],
+    *,
+    current: tuple[str, str] = ("", ""),
+    size: int = 0,
+    step: Step = "provider",
+    kept_in: tuple[str, str] = ("keys.toml", "config.toml"),
+) -> SetupState:
+    """With the mark at the source in use, else at the first a key was found for. Opened at the last step, it
+    shows the models of the source in use."""
+    state = SetupState(tuple(sources), current=current, size=size, kept_in=kept_in)
+    usable = [
+        *(at for at, source in enumerate(sources) if current[0] and source.name == current[0]),
+        *(at for at, source in enumerate(sources) if source.key_in),
+        0,
+    ]
+    state = replace(state, at=usable[0])
+    if step == "model" and current[0] == state.pointed.name != OFFLINE.name:
+        state = replace(state.to_key(state.pointed), step="model", first="model")
+        return state.filtered("")
+    return state

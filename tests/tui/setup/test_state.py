@@ -1,0 +1,153 @@
+"""What the setup screen shows and what may be chosen there, without a screen."""
+
+from dataclasses import replace
+
+import pytest
+
+from foldline.llm.offers import Offer
+from foldline.tui.blocks.cells import width_of
+from foldline.tui.setup.keys import hints
+from foldline.tui.setup.rows import screen_lines
+from foldline.tui.setup.secret import Secret
+from foldline.tui.setup.state import OFFLINE, Choice, SetupState, Source, Trouble, begin
+from support.setup_screen import ANTHROPIC, KEY, OLLAMA, OPENAI, SOURCES, offers
+
+
+def models(*ids: str, query: str = "", source: Source = OPENAI) -> SetupState:
+    """The last step with these models."""
+    return begin(SOURCES).to_key(source).to_model(offers(*ids)).filtered(query)
+
+
+def names(state: SetupState) -> list[str]:
+    return [row.model for row in state.rows]
+
+
+def text(state: SetupState, width: int = 100, height: int = 24, now: float = 0.0) -> str:
+    lines = screen_lines(state, width, height, now)
+    return "\n".join("".join(words for words, _ in line).rstrip() for line in lines)
+
+
+def test_the_mark_is_where_a_key_was_found_else_at_the_built_in_model() -> None:
+    assert begin(SOURCES).pointed == ANTHROPIC
+    assert begin([OFFLINE, OPENAI, OLLAMA]).pointed == OFFLINE
+
+
+def test_in_a_session_the_mark_is_at_the_source_in_use() -> None:
+    assert begin(SOURCES, current=("ollama", "qwen3")).pointed == OLLAMA
+
+
+def test_a_server_seen_running_moves_nothing() -> None:
+    before = begin(SOURCES)
+    after = before.saw_running("ollama")
+    assert (after.at, after.sources) == (before.at, before.sources)
+    assert "running" in text(after) and "running" not in text(before)
+
+
+def test_the_usual_model_is_marked_and_any_other_can_be_found() -> None:
+    state = models("o3", "gpt-5", "GPT-4.1", "gpt-5-mini")
+    assert names(state) == ["GPT-4.1", "gpt-5", "gpt-5-mini", "o3"]
+    assert state.row is not None and state.row.model == "gpt-5-mini"
+    assert names(state.filtered("5 gpt")) == ["gpt-5", "gpt-5-mini"]
+    assert names(state.filtered("MINI")) == ["gpt-5-mini", "MINI"]
+
+
+def test_the_model_in_use_is_marked_before_the_usual_one() -> None:
+    state = replace(models(), current=("openai", "o3")).to_model(offers("gpt-5-mini", "o3"))
+    assert state.row is not None and state.row.model == "o3"
+    elsewhere = replace(models(), current=("groq", "o3")).to_model(offers("gpt-5-mini", "o3"))
+    assert elsewhere.row is not None and elsewhere.row.model == "gpt-5-mini"
+
+
+def test_a_name_on_no_list_can_be_taken_as_it_is_typed() -> None:
+    state = models("gpt-5-mini", query="  my/own:model@7 ")
+    assert state.choice() == Choice(OPENAI, "my/own:model@7")
+    assert "use “my/own:model@7”" in text(state)
+
+
+def test_a_name_typed_in_full_is_marked_although_longer_ones_come_before() -> None:
+    state = models("a-gpt-5", "gpt-5", "gpt-5-mini", query="gpt-5")
+    assert state.row is not None and (state.row.model, state.row.typed) == ("gpt-5", False)
+
+
+def test_without_a_list_the_usual_model_is_offered() -> None:
+    state = begin(SOURCES).to_key(OPENAI).to_model(listed=False)
+    assert state.choice() == Choice(OPENAI, "gpt-5-mini")
+    assert begin(SOURCES).to_key(OLLAMA).to_model(listed=False).choice() is None
+
+
+def test_nothing_of_one_server_is_left_for_the_next() -> None:
+    asked = (
+        begin(SOURCES).to_key(OPENAI).checking(1.0, Secret(KEY)).to_model(offers("gpt-5"), folding=["gpt-5"])
+    )
+    state = asked.filtered("gpt").to_provider().to_key(OLLAMA)
+    assert (state.key, state.key_length, state.offers, state.query, state.rows) == (None, 0, (), "", ())
+    assert not state.folding and not state.listed
+
+
+def test_moving_stays_within_the_list() -> None:
+    state = begin(SOURCES)
+    assert state.moved(-99).at == 0 and state.moved(99).pointed == SOURCES[-1]
+    assert models("a", "b").moved(99).marked == 1
+    assert models(query="two words").moved(1).row is None
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (begin(SOURCES), ["goes on", "skips"]),
+        (begin(SOURCES, current=("openai", "x")), ["goes on", "leaves it"]),
+        (begin(SOURCES).to_key(OPENAI), ["checks the key", "back"]),
+        (begin(SOURCES).to_key(OPENAI).checking(0.0), ["stops"]),
+        (
+            begin(SOURCES).to_key(OPENAI).failed(Trouble("unreachable", "It is not there.")),
+            ["asks again", "back", "go on anyway"],
+        ),
+        (begin(SOURCES).to_key(OPENAI).failed(Trouble("refused", "No.")), ["checks the key", "back"]),
+        (models("a"), ["takes it", "back", "other providers"]),
+        (
+            begin(SOURCES, current=("anthropic", "x"), step="model"),
+            ["takes it", "leaves it", "other providers"],
+        ),
+    ],
+)
+def test_the_hints_say_what_works_and_what_it_does(state: SetupState, words: list[str]) -> None:
+    assert [word for _, word in hints(state)] == [*words, "keys"]
+
+
+@pytest.mark.parametrize("size", [(40, 10), (52, 14), (80, 24), (100, 30)])
+@pytest.mark.parametrize("step", ["provider", "address", "key", "checking", "trouble", "model"])
+def test_every_step_fills_any_terminal_exactly(step: str, size: tuple[int, int]) -> None:
+    width, height = size
+    chinese = replace(OPENAI, title="月之暗面的模型服务 👩‍💻 [/nope]")
+    state = begin([OFFLINE, chinese, *SOURCES], current=("openai", "x"), size=90_000)
+    state = {
+        "provider": state,
+        "address": state.to_address(),
+        "key": state.to_key(chinese).typed_key(51),
+        "checking": state.to_key(chinese).checking(0.0),
+        "trouble": state.to_key(chinese).failed(Trouble("unreachable", "It does not answer. " * 20)),
+        "model": state.to_key(chinese).to_model(
+            [Offer("深度求索/模型-8b" * 9, 8_192), *offers("gpt-5")], folding=["gpt-5"]
+        ),
+    }[step]
+    lines = screen_lines(state, width, height, 3.0)
+    assert len(lines) == height
+    assert {width_of(line) for line in lines} == {width}
+
+
+def test_a_window_that_cannot_hold_the_conversation_says_so() -> None:
+    state = begin(SOURCES, current=("openai", "gpt-5"), size=116_200).to_key(OPENAI)
+    state = state.to_model([Offer("small", 32_768), Offer("gpt-5", 400_000)], folding=["small"])
+    assert "small  folds first" in text(state) and "gpt-5  in use" in text(state)
+    assert "Its window of 32.8k" in text(state.moved(1)) and "116.2k" in text(state.moved(1))
+
+
+def test_for_which_sessions_a_choice_holds_is_said() -> None:
+    assert "In this session and in new ones; kept in config.toml." in text(models("a"))
+    overruled = replace(models("a"), overruled_by="FOLDLINE_MODEL")
+    assert "Kept in config.toml, before which FOLDLINE_MODEL goes in new sessions." in text(overruled)
+    assert "for the environment to say" in text(models("a", source=replace(OPENAI, named=False)))
+
+
+def test_too_small_a_terminal_says_so() -> None:
+    assert text(begin(SOURCES), 39, 9).splitlines()[0] == "Too small: needs 40x10"
