@@ -11,8 +11,9 @@ import pytest
 from foldline.cli.agents import chosen_session
 from foldline.cli.chat import _folder_of
 from foldline.cli.choosing import choose
-from foldline.history import Session
-from foldline.protocol import FoldlineError
+from foldline.history import Session, utc_now
+from foldline.history.log import dump_header
+from foldline.protocol import FoldlineError, SessionHeader, dump_entry
 from support.front_door import FrontDoor
 from support.history import history
 
@@ -125,6 +126,37 @@ def test_a_session_whose_folder_is_gone_goes_on_elsewhere_only_where_the_user_sa
     else:
         with pytest.raises(FoldlineError, match="was not resumed"):
             _folder_of("s-1", door.cwd)
+
+
+@pytest.mark.parametrize(("typed", "goes_there"), [("y\n", True), ("n\n", False), ("", False)])
+@pytest.mark.parametrize("how", ["imported", "forked", "outside"])
+def test_the_folder_that_somebody_elses_session_names_is_worked_in_only_where_the_user_says_so(
+    door: FrontDoor,
+    opened: list[Session],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    typed: str,
+    goes_there: bool,
+) -> None:
+    other = door.cwd.with_name("other")
+    other.mkdir()
+    ref = _theirs(door, SessionHeader(id="theirs", created_at=utc_now(), cwd=str(other)), how)
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    assert _folder_of(ref, door.cwd) == (other if goes_there else door.cwd)
+    assert _folder_of(ref, other) == other  # there already: nobody is asked
+    opened.append(chosen_session(continues=False, resume=ref))
+    assert opened[0].cwd == str(door.cwd)
+
+
+def _theirs(door: FrontDoor, header: SessionHeader, how: str) -> str:
+    """A session that was written elsewhere, and how it is called here."""
+    path = door.cwd.with_name("theirs.jsonl")
+    entries = history().turn("hello", "hi").entries
+    path.write_bytes(b"".join(line + b"\n" for line in (dump_header(header), *map(dump_entry, entries))))
+    if how == "outside":
+        return str(path)
+    made = str(door("import", path, "--json").json["id"])
+    return str(door("fork", made, "--json").json["id"]) if how == "forked" else made
 
 
 def test_a_headless_run_says_that_the_session_was_moved(door: FrontDoor) -> None:

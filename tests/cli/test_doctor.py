@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.history import Session
+from foldline.llm.providers import PROVIDERS, Provider
 from support.damaged import everything_in, kept_session
 from support.front_door import FrontDoor
 from support.history import history
@@ -159,11 +160,26 @@ def test_without_a_source_the_installation_is_looked_at_and_nothing_is_made(door
     assert not door.home.exists()
 
 
-def test_a_key_is_named_and_never_shown(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
+@pytest.mark.parametrize("provider", [each for each in PROVIDERS.values() if each.key_env])
+def test_a_key_is_named_and_never_shown(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, provider: Provider
+) -> None:
+    monkeypatch.setenv("FOLDLINE_PROVIDER", provider.name)
+    monkeypatch.setenv(provider.key_env, "sk-very-secret-0123456789")
     said = door("doctor")
-    assert "OPENAI_API_KEY" in said.out
+    assert (
+        f"{provider.title} at {provider.base_url}, named by FOLDLINE_PROVIDER, key from {provider.key_env}"
+        in said.out
+    )
     assert "very-secret" not in said.out + said.err
+
+
+def test_a_provider_whose_key_is_missing_is_one_bad_line(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDLINE_PROVIDER", "groq")
+    [line] = [line for line in door("doctor").out.splitlines() if line.startswith("✗ bad")]
+    assert "Groq needs a key: set GROQ_API_KEY" in line
 
 
 def test_a_wrong_setting_is_one_bad_line_with_its_file(door: FrontDoor) -> None:

@@ -1,6 +1,7 @@
 """`foldline import`: what another agent was told becomes a session that goes on."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,18 @@ def test_a_session_whose_folder_is_here_stays_in_it(door: FrontDoor, tmp_path: P
     assert "goes on with it" in said.err
     assert len(door("sessions", "--all", "--json").json) == 2
     assert door("sessions", "--json").json == []
+
+
+@pytest.mark.parametrize("named", ["/", "~", "/../", "~/..", "~/."])
+def test_a_session_that_names_all_there_is_stays_in_the_present_folder(door: FrontDoor, named: str) -> None:
+    folder = door.keep(history().turn("hello", "hi").entries, cwd=door.cwd)
+    lines = (folder / "events.jsonl").read_text().splitlines()
+    header = json.loads(lines[0]) | {"cwd": os.path.expanduser(named)}  # noqa: PTH111
+    (door.cwd / "a.jsonl").write_text("\n".join([json.dumps(header), *lines[1:], ""]))
+    said = door("import", "a.jsonl")
+    assert said.code == 0
+    assert "in which nobody should work unasked" in said.err
+    assert f"belongs to {door.cwd} now" in said.err
 
 
 def test_what_is_no_session_is_not_imported(door: FrontDoor) -> None:

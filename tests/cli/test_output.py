@@ -3,7 +3,8 @@
 import pytest
 
 from foldline.cli import output
-from foldline.cli.output import Cell, Column, cells, harmless, say_json, say_table
+from foldline.cli.output import Cell, Column, cells, say_json, say_table
+from foldline.context.harmless import with_signs
 
 
 def test_columns_are_aligned_by_cells_not_characters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +43,7 @@ def test_a_pipe_gets_no_colour_and_a_terminal_does(
     ],
 )
 def test_foreign_text_is_made_harmless(text: str, shown: str) -> None:
-    assert harmless(text) == shown
+    assert with_signs(text) == shown
 
 
 def test_json_keeps_its_text_and_acts_on_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,6 +111,29 @@ def test_config_shows_each_value_and_who_set_it(door: FrontDoor) -> None:
     assert "compaction.mode" in door("config").out
 
 
+def test_config_says_who_is_asked_and_where_the_key_came_from(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert door("config", "--json").json["asked"] is None
+    assert "the embedded model" in door("config").err
+    monkeypatch.setenv("FOLDLINE_PROVIDER", "deepseek")
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-planted-81f3")
+    assert door("config", "--json").json["asked"] == {
+        "provider": "deepseek",
+        "title": "DeepSeek",
+        "url": "https://api.deepseek.com/v1",
+        "named_by": "FOLDLINE_PROVIDER",
+        "key_from": "DEEPSEEK_API_KEY",
+    }
+    said = door("config")
+    assert "named by FOLDLINE_PROVIDER, key from DEEPSEEK_API_KEY" in said.err
+    assert "sk-planted" not in said.out + said.err
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-planted 81f3")
+    said = door("config")
+    assert "DEEPSEEK_API_KEY holds blanks" in said.err
+    assert "sk-planted" not in said.out + said.err
+
+
 def test_config_shows_yes_and_no_as_a_settings_file_says_them(door: FrontDoor) -> None:
     assert re.search(r"context\.dmail +false ", door("config").out)
     assert door("config", "--json").json["settings"]["context.dmail"]["value"] is False

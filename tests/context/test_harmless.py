@@ -1,9 +1,15 @@
+"""What foreign text may not do to whoever shows it."""
+
+import json
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from foldline.tui.blocks import ROLES, Styles, clean, clean_line, styles_from
+from foldline.context.harmless import clean, clean_line, json_with_escapes, with_signs
+from support.hostile import HOSTILE, MARKUP, acting
 
 
 @given(st.text())
@@ -38,24 +44,24 @@ def test_a_line_stays_one_line() -> None:
     assert clean_line("a\nb") == "a⏎b"
 
 
-def test_roles_come_from_the_theme_and_fall_back() -> None:
-    styles = styles_from(
-        {"role-live": "#00ff00", "error": "#ff0000", "foreground": "#cccccc"}, no_color=False
-    )
-    assert styles["live bold"].color is not None
-    assert styles["live bold"].color.name == "#00ff00"
-    assert styles["live bold"].bold
-    assert styles["alert"].color is not None
-    assert styles["alert"].color.name == "#ff0000"
+@given(st.text())
+def test_signs_stand_where_something_would_act_and_nothing_else_moves(text: str) -> None:
+    shown = with_signs(text)
+    assert acting(shown) == []
+    assert len(shown) == len(text.replace("\r\n", "\n"))
+    assert with_signs(shown) == shown
 
 
-def test_without_colour_attributes_stay() -> None:
-    styles = styles_from({f"role-{role}": "#00ff00" for role in ROLES}, no_color=True)
-    assert all(styles[role].color is None for role in ROLES)
-    assert styles["alert reverse bold"].reverse
-    assert styles["alert reverse bold"].bold
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_json_with_escapes_says_the_same(value: object) -> None:
+    raw = json.dumps(value, ensure_ascii=False)
+    shown = json_with_escapes(raw)
+    assert json.loads(shown) == json.loads(raw)
+    assert acting(shown) == []
 
 
-def test_an_unknown_role_is_a_mistake_of_the_programmer() -> None:
-    with pytest.raises(KeyError):
-        Styles()["purple"]
+@pytest.mark.parametrize("make", [clean, clean_line, with_signs, json_with_escapes])
+def test_real_sequences_stay_text(make: Callable[[str], str]) -> None:
+    text = json.dumps(HOSTILE, ensure_ascii=False) if make is json_with_escapes else HOSTILE
+    assert acting(make(text)) == []
+    assert MARKUP[:20] in make(text)

@@ -240,6 +240,7 @@ def _damaged() -> bytes:
     return bytes(data)
 
 
+ZEROS = bytes(35 * 1024**2)
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "another zip": (lambda: packed({"a.txt": b"x"}), "no session that `foldline export` made"),
     "no history": (lambda: packed({"manifest.json": MANIFEST}), "no session that"),
@@ -253,7 +254,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "another packing": (lambda: packed(SOUND, _as_bzip2), "packed in a way that no session file is"),
     "encrypted": (_encrypted, "is encrypted"),
     "a name twice": (_twice, r"holds events\.jsonl more than once"),
-    "a bomb": (lambda: packed({**SOUND, "outputs/x": bytes(70 * 1024**2)}), "times its size"),
+    "a bomb": (lambda: packed({**SOUND, "outputs/x": ZEROS, "outputs/y": ZEROS}), "times its size"),
     "cut off": (lambda: packed(SOUND)[:-30], "cut off or damaged"),
     "damaged": (_damaged, "damaged where its history is"),
     "not our events": (lambda: packed({**SOUND, "events.jsonl": b"hello\n"}), "does not begin like one of"),
@@ -283,6 +284,17 @@ def test_more_than_a_session_could_be_is_refused_before_it_is_unpacked(
     monkeypatch.setattr(bundle_members, "MOST_MEMBERS", 2)
     with pytest.raises(FoldlineError, match="holds 3 files"):
         read_bundle(data, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("limit", "name"), [("MOST_HISTORY", "events.jsonl"), ("MOST_SIDE_FILE", "outputs/x")]
+)
+def test_no_member_is_unpacked_that_memory_may_not_hold(
+    limit: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle_members, limit, 10)
+    with pytest.raises(FoldlineError, match=f"holds {name} of 0 MB unpacked, and 0 MB is the most"):
+        read_bundle(packed({**SOUND, "outputs/x": b"1234567890a"}), tmp_path)
 
 
 def test_a_content_that_is_not_what_its_name_says_is_left_out(tmp_path: Path) -> None:

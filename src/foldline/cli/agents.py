@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from foldline.agent import Agent
+from foldline.agent.approvals import mode_of
 from foldline.agent.settings import (
     Settings,
     connect_embedder,
@@ -12,17 +13,19 @@ from foldline.agent.settings import (
     load_settings,
 )
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
+from foldline.history.catalog.parent import is_foreign
 from foldline.llm import LLM
 from foldline.protocol import FoldlineError
 
 from .held import claimed
+from .tool_servers import tool_servers
 
 
 def chosen_session(continues: bool, resume: str | None, folder: Path | None = None) -> Session:
     """The session that `-c` or `-r` names, claimed for writing, or a new one for this folder.
 
-    What is resumed works in `folder`; without that, in its own, or in this one, where that was moved here or
-    is gone.
+    What is resumed works in `folder`; without that, in its own, or in this one, where that was moved here, is
+    gone, or is only what somebody else wrote there.
 
     Raises:
         FoldlineError: there is no such session, or it cannot be read.
@@ -30,7 +33,9 @@ def chosen_session(continues: bool, resume: str | None, folder: Path | None = No
     """
     if resume:
         path = find_session(data_home(), resume)
-        return claimed(path, folder or Folder(Path.cwd()).place(read_header(path)).folder)
+        header = read_header(path)
+        own = Path.cwd() if is_foreign(header, path) else Folder(Path.cwd()).place(header).folder
+        return claimed(path, folder or own)
     if not continues:
         return Session.create(Path.cwd())
     last = latest(data_home(), Path.cwd())
@@ -51,10 +56,20 @@ def agent_for(
     held_in = Path(session.cwd)
     agent_folder = held_in if held_in.is_dir() else Path.cwd()
 
-    def connect(model: str) -> LLM:
-        return connect_llm(load_settings(agent_folder, os.environ, {"model": model}), os.environ)
+    provider, tried = settings.provider, (llm, settings.provider)
 
-    return Agent(
+    def connect(model: str) -> LLM:
+        """Another model of the provider asked now, or `MODEL@PROVIDER`."""
+        nonlocal provider, tried
+        if agent.desk.llm is tried[0]:  # The last switch went well.
+            provider = tried[1]
+        given = {"model": model} | ({"provider": provider} if provider else {})
+        chosen = load_settings(agent_folder, os.environ, given)
+        other = connect_llm(chosen, os.environ)
+        tried = (other, chosen.provider)
+        return other
+
+    agent = Agent(
         session,
         llm=llm,
         compaction=settings.compaction.strategy,
@@ -62,8 +77,10 @@ def agent_for(
         summariser=connect_summariser(settings, os.environ),
         embedder=connect_embedder(settings, os.environ),
         budget=settings.budget_settings,
-        approvals="all" if yes else settings.approvals.mode,
+        approvals="all" if yes else mode_of(session, settings.approvals.mode),
         connect=connect,
         interactive=interactive,
         dmail=settings.context.dmail,
+        servers=tool_servers(settings, agent_folder),
     )
+    return agent

@@ -113,7 +113,8 @@ def _overview() -> str:
             "commands (`foldline COMMAND --help` says more):",
             *lines,
             "",
-            "Without OPENAI_API_KEY or OPENAI_BASE_URL the built-in model `offline` answers.",
+            "`-m MODEL@PROVIDER` names who is asked: openai, anthropic, deepseek, ollama and others. Where",
+            "nobody is named: OPENAI_BASE_URL, else OPENAI_API_KEY, else the built-in model `offline`.",
         ]
     )
 

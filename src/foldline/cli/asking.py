@@ -2,9 +2,8 @@
 
 import sys
 
+from foldline.context.harmless import with_signs
 from foldline.protocol import FoldlineError
-
-from .output import harmless
 
 
 def confirmed(question: str, *, yes: bool, how: str) -> bool:
@@ -17,6 +16,6 @@ def confirmed(question: str, *, yes: bool, how: str) -> bool:
         return True
     if not sys.stdin.isatty():
         raise FoldlineError(f"{question} Nobody is there to be asked: {how} says yes beforehand.")
-    sys.stderr.write(f"{harmless(question)} [y/N] ")
+    sys.stderr.write(f"{with_signs(question)} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

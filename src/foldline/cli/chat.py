@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from foldline.agent import Agent
-    from foldline.history import Session
 
     from .held import Refused
 
@@ -29,6 +28,7 @@ def run(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal: `foldline run PROMPT` works without one.")
     from foldline.tui.app import FoldlineApp
+    from foldline.tui.faults import run_app
 
     if resume == "":
         from .choosing import choose
@@ -41,13 +41,20 @@ def run(
     while True:
         ref, goes_on = again, continues and again is None
 
-        def load(ref: str | None = ref, goes_on: bool = goes_on, root: Path = root) -> "Agent":
+        def load(ref: str | None = ref, goes_on: bool = goes_on, root: Path = root) -> _Opened:
             chosen = {"context__window": window, "compaction__strategy": strategy, "theme": theme}
             return _load(goes_on, ref, root, model=model, **chosen)
 
         attempt = _Attempt(load)
-        app = FoldlineApp(attempt, root=root, theme=named, prompt=first, themes_dir=own_themes())
-        app.run()
+        app = FoldlineApp(
+            attempt,
+            root=root,
+            theme=named,
+            prompt=first,
+            themes_dir=own_themes(),
+            is_first_start=attempt.is_first_start,
+        )
+        run_app(app)
         if attempt.refused is not None:
             from .held import instead
 
@@ -78,39 +85,52 @@ class _Before(NamedTuple):
 class _Attempt:
     """Opening a chat, as the screen does in a thread; keeps the refusal, or its session."""
 
-    def __init__(self, load: "Callable[[], Agent]") -> None:
+    def __init__(self, load: "Callable[[], _Opened]") -> None:
         self._load = load
+        self._opened: _Opened | None = None
         self.refused: Refused | None = None
-        self._session: Session | None = None
+
+    def is_first_start(self) -> bool:
+        """Whether nothing was set up when it was opened."""
+        return self._opened is not None and self._opened.is_first_start
 
     @property
     def kept(self) -> str | None:
         """The event file of the session, where it has one by now."""
-        path = self._session.path if self._session is not None else None
+        path = self._opened.agent.session.path if self._opened is not None else None
         return str(path) if path is not None and path.exists() else None
 
     def __call__(self) -> "Agent":
         from .held import Refused
 
         try:
-            agent = self._load()
+            self._opened = self._load()
         except Refused as refused:
             self.refused = refused
             raise
-        self._session = agent.session
-        return agent
+        return self._opened.agent
 
 
-def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> "Agent":
+class _Opened(NamedTuple):
+    """An agent, and whether nothing at all was set up before."""
+
+    agent: "Agent"
+    is_first_start: bool
+
+
+def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> _Opened:
     """The agent; what is resumed goes on in `root`. `chosen` is what the options set."""
+    from foldline.agent.choosing_model import is_first_start
     from foldline.agent.settings import connect_llm
+    from foldline.history import data_home
 
     from .agents import agent_for, chosen_session
     from .windows import settings_here
 
     session = chosen_session(continues, resume, root)
     settings = settings_here(session.cwd, **chosen)
-    return agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
+    agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
+    return _Opened(agent, is_first_start(settings, os.environ, data_home()))
 
 
 def _failed(sentence: str) -> int:
@@ -123,17 +143,26 @@ def _failed(sentence: str) -> int:
 def _folder_of(ref: str, here: Path) -> Path:
     """The working folder of a session that is resumed from `here`, wherever that is now.
 
+    One that came from elsewhere is not believed where that is: the user says.
+
     Raises:
         FoldlineError: it is gone, and the user does not want to go on in this one.
     """
     from foldline.history import Folder, data_home, find_session, read_header
+    from foldline.history.catalog.parent import is_foreign
+    from foldline.history.paths import real_path
     from foldline.protocol import FoldlineError
 
     from .asking import confirmed
     from .output import note
 
-    header = read_header(find_session(data_home(), ref))
+    path = find_session(data_home(), ref)
+    header = read_header(path)
     place = Folder(here).place(header)
+    if place.tie == "path" and is_foreign(header, path) and str(place.folder) != real_path(here):
+        # Its reads would count as inside, whatever folder somebody else wrote there.
+        question = f"This session was imported, and names {header.cwd}. Let it work there, not in {here}?"
+        return place.folder if confirmed(question, yes=False, how="y") else here
     if place.tie is None:
         question = f"{header.cwd}, where this session was held, is gone. Go on with it in {place.folder}?"
         if not confirmed(question, yes=False, how="y"):

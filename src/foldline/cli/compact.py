@@ -176,8 +176,10 @@ def _check_room(projection: Projection, budget: Budget) -> None:
         )
 
 
-def _tell(progress: events.CompactionProgress) -> None:
-    if progress.detail:
+def _tell(progress: events.CompactionProgress | events.Retrying) -> None:
+    if isinstance(progress, events.Retrying):
+        note(str(progress))
+    elif progress.detail:
         note(progress.detail)
 
 

@@ -3,8 +3,10 @@
 import os
 from pathlib import Path
 
+from foldline.agent.choosing_model import Asked, asked_now
 from foldline.agent.layers import config_file, project_file
 from foldline.agent.settings import DEFAULT
+from foldline.protocol import FoldlineError
 
 from .output import Cell, Column, note, say_json, say_table
 from .windows import settings_here
@@ -13,6 +15,11 @@ from .windows import settings_here
 def run(as_json: bool) -> int:
     settings = settings_here()
     own, project = config_file(os.environ), project_file(Path.cwd())
+    asked, trouble = None, ""
+    try:
+        asked = asked_now(settings, os.environ)
+    except FoldlineError as failure:
+        trouble = str(failure)
     if as_json:
         say_json(
             {
@@ -20,6 +27,7 @@ def run(as_json: bool) -> int:
                     key: {"value": value, "origin": settings.origin(key)}
                     for key, value in settings.values().items()
                 },
+                "asked": _as_json(asked) if asked else None,
                 "files": [str(file) for file in (own, project) if file is not None and file.is_file()],
             }
         )
@@ -29,9 +37,20 @@ def run(as_json: bool) -> int:
         origin = settings.origin(key)
         rows.append([key, Cell(_shown(value), None if origin == DEFAULT else "bold"), Cell(origin, "muted")])
     say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
+    note(trouble or (f"Asked: {asked.sentence}." if asked else "Asked: the embedded model, offline."))
     if not own.is_file():
         note(f"{own} is where your own settings go; it does not exist yet.")
     return 0
+
+
+def _as_json(asked: Asked) -> dict[str, str]:
+    return {
+        "provider": asked.provider.name,
+        "title": asked.provider.title,
+        "url": asked.url,
+        "named_by": asked.named_by,
+        "key_from": asked.key_from,
+    }
 
 
 def _shown(value: object) -> str:

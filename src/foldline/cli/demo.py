@@ -11,10 +11,11 @@ def run(theme: str | None) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The demo needs a terminal.")
     from foldline.tui.demo import DemoApp
+    from foldline.tui.faults import run_app
 
     app = DemoApp(Path.cwd())
     dress(app, theme)
-    app.run()
+    run_app(app)
     if app.failure is not None:
         from .output import note
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from foldline.context.harmless import with_signs
 from foldline.formats import FORMATS, read_foreign
 from foldline.formats.detect import Unreadable, detect
 from foldline.history import (
@@ -23,7 +24,7 @@ from foldline.history.care.patient import Patient, patient_at
 from foldline.history.care.repair import repair, treatment
 from foldline.protocol import FoldlineError, Unknown
 
-from .output import Style, cells, harmless, note, paint, say, say_heading, say_json
+from .output import Style, cells, note, paint, say, say_heading, say_json
 
 _SIGNS: dict[Mark, str] = {"ok": "✓ ok", "warn": "! warn", "bad": "✗ bad"}
 _STYLES: dict[Mark, Style | None] = {"ok": "muted", "warn": "altered", "bad": "alert"}
@@ -171,7 +172,7 @@ def _say_line(head: str, indent: int, text: str) -> None:
     """One line a check; on a narrow terminal, what does not fit goes on below its beginning."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     width = max(_LEAST_WIDTH, columns - indent)
-    text = harmless(text)
+    text = with_signs(text)
     pieces = textwrap.wrap(text, width, break_on_hyphens=False) if width < cells(text) else [text]
     sys.stdout.write(head + pieces[0] + "\n")
     for piece in pieces[1:]:

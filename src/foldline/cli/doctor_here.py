@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foldline.agent.choosing_model import asked_now
+from foldline.agent.keys import secret_variables
 from foldline.agent.layers import config_file, project_file
 from foldline.agent.settings import Settings, connect_llm, load_settings
 from foldline.history import data_home
@@ -20,13 +22,14 @@ from foldline.protocol import FoldlineError, UserMessage, text_parts
 from foldline.version import __version__
 
 from .doctor_data import examine_data
+from .doctor_servers import examine_servers
 
 if TYPE_CHECKING:
     from foldline.llm import LLM
 
 _OLDEST = (3, 11)
 _LIBRARIES = ("textual", "openai", "pydantic", "aiofiles", "filelock")
-_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "FOLDLINE_MODEL")
+_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_MODEL", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER")
 _PATIENCE = 5.0
 """Seconds another program has to tell its version."""
 
@@ -40,6 +43,7 @@ def examine_here(network: bool) -> list[Finding]:
         *_tools(),
         *problems,
         *_model(settings, network),
+        *(examine_servers(settings, network) if settings is not None else ()),
         *examine_data(data_home()),
     ]
 
@@ -147,19 +151,25 @@ def _settings() -> tuple[Settings | None, list[Finding]]:
 
 
 def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:
-    given = [name for name in _KEYS if os.environ.get(name, "").strip()]
+    known = [*sorted(secret_variables()), *_VARIABLES]
+    given = [name for name in known if os.environ.get(name, "").strip()]
     yield Finding(
         "ok", "variables", f"set in the environment: {', '.join(given)}" if given else "none is set"
     )
     if settings is None:
         return
     try:
+        asked = asked_now(settings, os.environ)
+        if asked is not None:
+            yield Finding("ok", "provider", asked.sentence)
         llm = connect_llm(settings, os.environ)
     except FoldlineError as error:
         yield Finding("bad", "model", str(error).removesuffix("."))
         return
     if llm.info.id == OFFLINE:
-        yield Finding("ok", "model", "offline, built in: set OPENAI_API_KEY or OPENAI_BASE_URL for another")
+        yield Finding(
+            "ok", "model", "offline, built in: for another, name a provider, as in -m MODEL@PROVIDER"
+        )
     elif network:
         yield _asked(llm)
     else:

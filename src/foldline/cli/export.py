@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from foldline.context.harmless import with_signs
 from foldline.formats.extent import only_view, unfolded
 from foldline.formats.writing import Exported, ExportFormat, Original, export_format
 from foldline.history import EVENTS, typed_path
@@ -12,7 +13,7 @@ from foldline.protocol import FoldlineError, system_words
 
 from .arguments import UsageError
 from .copying import check_new, write_new
-from .output import entries_of, harmless, note, say, say_json
+from .output import entries_of, note, say, say_json
 from .sources import Source, read_source
 
 
@@ -82,7 +83,7 @@ def _original(found: Source) -> Original:
 def _say_data(data: bytes) -> None:
     """The export itself, byte for byte; to a terminal without what would act on it."""
     if sys.stdout.isatty():
-        sys.stdout.write(harmless(data.decode("utf-8", "replace")))
+        sys.stdout.write(with_signs(data.decode("utf-8", "replace")))
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(data)

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final, Literal
 
+from foldline.context.harmless import with_signs
 from foldline.history import Session, short_id
 from foldline.history.holder import holder_of
 from foldline.history.lock import SessionHeld
@@ -11,7 +12,7 @@ from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.protocol import FoldlineError
 
 from .loop import run_async
-from .output import entries_of, harmless, note
+from .output import entries_of, note
 
 Choice = Literal["read", "fork", "quit"]
 _WORDS: Final[dict[str, Choice]] = {
@@ -84,7 +85,7 @@ def _answer(refused: Refused, back: bool) -> Choice:
     question = f"{_situation(refused)}\n[r]ead along, [f]ork, [q]uit{' to the chat before' if back else ''}: "
     while True:
         sys.stdout.flush()
-        sys.stderr.write(harmless(question))
+        sys.stderr.write(with_signs(question))
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:

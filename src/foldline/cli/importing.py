@@ -5,6 +5,7 @@ from pathlib import Path
 from foldline.formats.bundle_members import BUNDLED, unpack
 from foldline.history import EVENTS, Session, short_id
 from foldline.history.catalog.sharing import share_files
+from foldline.history.paths import holds_home
 
 from .loop import run_async
 from .output import entries_of, note, say, say_json
@@ -29,6 +30,8 @@ def run(source: str, as_json: bool, format_name: str | None) -> int:
     say(f"{copy.id}: {entries_of(len(copy.entries))} of {found.name} ({found.format}).")
     if str(folder) != found.header.cwd:
         was = f"{found.header.cwd} is not here" if found.header.cwd else "It names no folder"
+        if found.header.cwd and holds_home(Path(found.header.cwd)):
+            was = f"It names {found.header.cwd}, in which nobody should work unasked"
         note(f"{was}: the session belongs to {folder} now.")
     note(f"`foldline -r {short_id(copy.id)}` in {folder} goes on with it. {source} stays as it is.")
     return 0
@@ -47,6 +50,7 @@ def _bring_along(found: Source, copy: Session) -> None:
 
 
 def _folder(recorded: str) -> Path:
-    """Where the session was held, if that is a folder here; else the current one."""
+    """Where the session was held, if that is a folder here that is worked in; else the current one."""
     held = Path(recorded)
-    return held if recorded and held.is_absolute() and held.is_dir() else Path.cwd()
+    is_here = bool(recorded) and held.is_absolute() and held.is_dir()
+    return held if is_here and not holds_home(held) else Path.cwd()

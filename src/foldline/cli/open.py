@@ -34,11 +34,12 @@ def read_along(path: Path, theme: str | None) -> int:
 
 
 def _inspected(followed: "Followed[Any]", name: str, theme: str | None) -> int:
+    from foldline.tui.faults import run_app
     from foldline.tui.inspector.app import InspectorApp
 
     app = InspectorApp(followed.session, name, followed=followed)
     dress(app, theme)
-    app.run()
+    run_app(app)
     return app.return_code or 0
 
 

@@ -62,7 +62,9 @@ def _format(parser: argparse.ArgumentParser) -> None:
 
 
 def _model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-m", "--model", metavar="MODEL", help="the model, or `offline`")
+    parser.add_argument(
+        "-m", "--model", metavar="MODEL", help="MODEL, MODEL@PROVIDER, @PROVIDER or `offline`"
+    )
 
 
 def _window(parser: argparse.ArgumentParser) -> None:

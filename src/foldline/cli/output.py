@@ -2,25 +2,18 @@
 
 import json
 import os
-import re
 import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from foldline.context.harmless import json_with_escapes, with_signs
 from foldline.context.numbers import many
 from foldline.history.meta import clip_cells
 
 PIPED_WIDTH = 120
 """Columns of a table that nobody's terminal limits."""
-
-_ACTS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-"""Controls, and what reorders or hides text: everything but line ends and tabs."""
-_RAW_IN_JSON = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What `json.dumps` leaves as it is, and a terminal does not."""
 
 Style = Literal["bold", "muted", "altered", "folded", "alert"]
 _CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "folded": "34", "alert": "31"}
@@ -28,45 +21,35 @@ _CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "folded
 
 def say(text: str = "") -> None:
     """Text for people, on stdout. It is made harmless before."""
-    sys.stdout.write(harmless(text) + "\n")
+    sys.stdout.write(with_signs(text) + "\n")
 
 
 def say_heading(text: str) -> None:
-    sys.stdout.write(paint(harmless(text), "bold") + "\n")
+    sys.stdout.write(paint(with_signs(text), "bold") + "\n")
 
 
 def say_legend(text: str) -> None:
     """What the marks mean: for people at a terminal, not for what reads a pipe."""
     if sys.stdout.isatty():
-        sys.stdout.write(paint(harmless(text), "muted") + "\n")
+        sys.stdout.write(paint(with_signs(text), "muted") + "\n")
 
 
 def note(sentence: str) -> None:
     """A sentence beside the result, on stderr."""
     sys.stdout.flush()
-    sys.stderr.write(f"foldline: {harmless(sentence)}\n")
+    sys.stderr.write(f"foldline: {with_signs(sentence)}\n")
     sys.stderr.flush()
 
 
 def say_json(value: object, *, pretty: bool = True) -> None:
     """One JSON value for programs, on stdout; on one line unless `pretty`."""
     text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None)
-    sys.stdout.write(_RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    sys.stdout.write(json_with_escapes(text) + "\n")
 
 
 def entries_of(count: int) -> str:
     """`1 entry`, `1,204 entries`."""
     return many(count, "entry", "entries")
-
-
-def harmless(text: str) -> str:
-    """The text with a visible sign for each character that would act on the terminal."""
-    return _ACTS.sub(_visible, text.replace("\r\n", "\n"))
-
-
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "�"
 
 
 # --- tables -----------------------------------------------------------------------------------------

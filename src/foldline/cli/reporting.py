@@ -51,6 +51,8 @@ class Sentences:
                 self._titles[event.call_id] = event.title
             case events.ToolFinished():
                 note(f"{event.name} {self._titles.pop(event.call_id, '')} · {event.brief}")
+            case events.Retrying():
+                note(str(event))
             case events.Notice():
                 note(event.text)
             case events.CompactionEnd(aborted=False, nothing=False):

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from foldline.compaction.summary_text import unframed
 from foldline.context.calls import subject_of
+from foldline.context.permissions import approval_words
 from foldline.context.view import Fate, ViewItem
 from foldline.history import clip_cells
 from foldline.protocol import (
+    Approval,
     AssistantMessage,
     BaseMessage,
     Checkpoint,
@@ -179,5 +181,7 @@ def _marker(entry: Entry) -> str:
             return entry.model
         case NoticeRecord():
             return entry.text
+        case Approval():
+            return approval_words(entry)
         case _:
             return ""

@@ -4,13 +4,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from foldline.context.harmless import with_signs
 from foldline.history import MessageKind, age, data_home, short_id, utc_now
 from foldline.history.library.session_search import SessionHit, SessionHits, SessionSearch, SessionsFound
 from foldline.history.meta import clip_cells
 
 from .arguments import UsageError
 from .folders import shown_folder
-from .output import Style, cells, harmless, note, paint, say, say_json, width
+from .output import Style, cells, note, paint, say, say_json, width
 from .search_progress import refreshed
 
 _LIMIT = 10
@@ -107,7 +108,7 @@ def _say_session(session: SessionHits) -> None:
 
 
 def _say_painted(text: str, style: Style) -> None:
-    sys.stdout.write(paint(harmless(text), style) + "\n")
+    sys.stdout.write(paint(with_signs(text), style) + "\n")
 
 
 def _marked(hit: SessionHit, room: int) -> str:
@@ -118,10 +119,10 @@ def _marked(hit: SessionHit, room: int) -> str:
     for first, last in hit.marks:
         if last <= start or first >= end:
             continue
-        shown.append(harmless(hit.excerpt[at : max(at, first)]))
-        shown.append(paint(harmless(hit.excerpt[max(at, first) : min(last, end)]), "altered"))
+        shown.append(with_signs(hit.excerpt[at : max(at, first)]))
+        shown.append(paint(with_signs(hit.excerpt[max(at, first) : min(last, end)]), "altered"))
         at = min(last, end)
-    shown.append(harmless(hit.excerpt[at:end]))
+    shown.append(with_signs(hit.excerpt[at:end]))
     return "".join(shown) + (paint("…", "muted") if end < len(hit.excerpt) else "")
 
 

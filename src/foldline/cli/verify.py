@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from foldline.context.invariants import broken, dangling
 from foldline.context.numbers import many
 from foldline.context.proof import Unproved, requests, unproved
+from foldline.context.toolsets import silent_changes
 
 from .output import say, say_heading, say_json
 from .sources import Source, read_source
@@ -57,7 +58,7 @@ def verify(source: Source) -> Verdict:
         folds=len(projection.folds),
         entries=len(source.entries),
         unproved=unproved(source.entries),
-        unsound=[*damage, *dangling(projection), *broken(projection)],
+        unsound=[*damage, *dangling(projection), *broken(projection), *silent_changes(source.entries)],
     )
 
 

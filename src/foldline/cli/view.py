@@ -8,8 +8,8 @@ from foldline.context.projection import Projection, project
 from foldline.context.proof import Proof, Sent, proof_of, requests
 from foldline.context.view import ViewItem
 from foldline.context.weight import item_weight, view_size
-from foldline.llm.dialect import OPENAI, Dialect, dialect_named, to_openai
 from foldline.llm.offline import OFFLINE
+from foldline.llm.rendering import Rendering, as_openai, rendering_named
 from foldline.protocol import AssistantMessage, Entry, FoldlineError
 from foldline.tui.numbers import percent, short_tokens, tokens
 
@@ -46,10 +46,10 @@ def _show_sent(found: Source, sent: Sent, as_json: bool) -> int:
     proof, projection = proof_of(sent, found.entries)
     record = sent.record
     if as_json:
-        dialect = dialect_named(record.dialect)
-        if dialect is None and record.dialect not in ("", OFFLINE):
+        rendering = rendering_named(record.dialect, record.model)
+        if rendering is None and record.dialect not in ("", OFFLINE):
             note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
-        view = view_json(projection, window_of(projection, found.header.cwd), dialect or OPENAI)
+        view = view_json(projection, window_of(projection, found.header.cwd), rendering or as_openai)
         say_json({**view, "request": _request_json(proof)})
     else:
         moment = f"request {sent.number} to {record.model}, {'proved' if proof.holds else 'not proved'}"
@@ -72,8 +72,11 @@ def _request_json(proof: Proof) -> dict[str, object]:
     }
 
 
-def view_json(projection: Projection, window: int, dialect: Dialect = OPENAI) -> dict[str, object]:
-    """The view as programs get it: OpenAI messages, and where each item of the view comes from."""
+def view_json(projection: Projection, window: int, rendering: Rendering = as_openai) -> dict[str, object]:
+    """The view as programs get it: OpenAI messages, and where each item of the view comes from.
+
+    A request over the Responses API sent input items: `messages` then holds these.
+    """
     messages = paired(item.message for item in projection.view)
     items = []
     for item in projection.view:
@@ -90,7 +93,7 @@ def view_json(projection: Projection, window: int, dialect: Dialect = OPENAI) ->
         )
     size = view_size(projection)
     return {
-        "messages": to_openai(messages, dialect),
+        "messages": rendering(messages),
         "items": items,
         "tokens": size.tokens,
         "estimated": size.estimated,

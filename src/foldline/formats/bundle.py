@@ -17,7 +17,7 @@ from foldline.history.catalog.sharing import OUTPUTS
 from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.version import __version__
 
-from .bundle_members import MANIFEST, NAME, SUFFIX, VERSION, is_member
+from .bundle_members import MANIFEST, NAME, SUFFIX, VERSION, is_member, most_bytes
 from .redaction.session import side_files
 from .writing import Exported, Original
 
@@ -54,7 +54,7 @@ def write_bundle(original: Original) -> Exported:
     }
     packed = _packed({MANIFEST: json.dumps(manifest, indent=2).encode(), **members})
     name = f"{original.header.id}{SUFFIX}"
-    return Exported(files={name: packed}, main=name, notes=tuple(_notes(left_out)))
+    return Exported(files={name: packed}, main=name, notes=(*_notes(left_out), *_too_large(members)))
 
 
 def _spoken_of(entries: Sequence[Entry]) -> set[str]:
@@ -119,6 +119,13 @@ def _notes(left_out: dict[str, str]) -> Iterator[str]:
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
         yield f"Left out, because {why}: {_shown(names)}."
+
+
+def _too_large(members: dict[str, bytes]) -> Iterator[str]:
+    for name, data in members.items():
+        if len(data) > most_bytes(name):
+            most = most_bytes(name) // 1024**2
+            yield f"{name} is larger than {most} MB: `foldline import` will not read this file."
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -26,7 +26,10 @@ BUNDLED: Final = "foldline file"
 """What such a session is called in results: ours, and yet nothing can be appended to it."""
 
 MOST_BYTES: Final = 8 * 1024**3
-"""Of all members together, unpacked."""
+"""Of all members together, unpacked: they go to disk one by one."""
+MOST_HISTORY: Final = 512 * 1024**2
+MOST_SIDE_FILE: Final = 64 * 1024**2
+"""Of one member, which is unpacked in memory. File contents are kept up to 32 MiB, outputs up to 17."""
 MOST_MEMBERS: Final = 200_000
 MOST_RATIO: Final = 300
 """Unpacked to packed, of what is larger than `_ALWAYS_FINE`: sessions come to 5 to 30, a bomb to 1,000."""
@@ -116,6 +119,7 @@ def read_bundled(data: bytes, path: Path) -> ForeignSession:
 def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> None:
     [(most_often, times)] = Counter(info.filename for info in infos).most_common(1)
     unpacked = sum(info.file_size for info in infos)
+    large = next((info for info in infos if info.file_size > most_bytes(info.filename)), None)
     what = ""
     if times > 1:
         what = f"holds {most_often} more than once"
@@ -127,10 +131,18 @@ def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> No
         what = f"holds {len(infos):,} files, and a session has {MOST_MEMBERS:,} at most"
     elif unpacked > MOST_BYTES:
         what = f"would unpack to {unpacked / 1024**3:,.0f} GB, and {MOST_BYTES // 1024**3} GB is the most"
+    elif large is not None:
+        size, most = (round(number / 1024**2) for number in (large.file_size, most_bytes(large.filename)))
+        what = f"holds {large.filename} of {size:,} MB unpacked, and {most} MB is the most"
     elif unpacked > _ALWAYS_FINE and unpacked > MOST_RATIO * packed:
         what = f"would unpack to {unpacked // max(packed, 1):,} times its size, which no session does"
     if what:
         raise FoldlineError(f"{path} {what}: it was not read.")
+
+
+def most_bytes(name: str) -> int:
+    """The bytes a member of this name may come to."""
+    return {EVENTS: MOST_HISTORY, MANIFEST: _MANIFEST_BYTES}.get(name, MOST_SIDE_FILE)
 
 
 def _is_link(info: zipfile.ZipInfo) -> bool:

@@ -12,6 +12,7 @@ from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, is_preamble, is_summary
 from foldline.context.view_state import unmarked
 from foldline.protocol import (
+    Approval,
     BaseMessage,
     Checkpoint,
     Clear,
@@ -112,6 +113,7 @@ _NAMES: tuple[tuple[type[Entry], str, str], ...] = (
     (RequestRecord, "record of a request", "records of requests"),
     (Checkpoint, "checkpoint", "checkpoints"),
     (NoticeRecord, "notice", "notices"),
+    (Approval, "approval", "approvals"),
     (Title, "title", "titles"),
     (ModelChange, "change of the model", "changes of the model"),
     (Entry, "record of another kind", "records of other kinds"),

@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from foldline.context.calls import subject_of
 from foldline.context.files import fold_words
 from foldline.context.numbers import change, many, seconds, tokens
+from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.protocol import (
+    Approval,
     AssistantMessage,
     BaseMessage,
     Clear,
@@ -235,6 +237,8 @@ def _marked(entry: Entry, place: Place, projection: Projection) -> Iterator[Mark
             yield Marked(place, f"{entry.action} {entry.target}")
         case ModelChange():
             yield Marked(place, f"model: {one_line(entry.model)}")
+        case Approval():
+            yield Marked(place, one_line(approval_words(entry)))
         case NoticeRecord():
             yield Marked(place, one_line(entry.text), level="alert" if entry.level == "error" else "info")
         case RequestRecord(error=str() as error):

@@ -3,12 +3,9 @@
 import re
 from typing import Final
 
+from foldline.context.harmless import with_signs
+
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
-_ACTS: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # controls but tab and line end
-    r"|[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u180e\ufeff\ufff9-\ufffb]"  # bidi, zero width
-    r"|[\u2028\u2029\ud800-\udfff\ufffe\uffff\U000e0000-\U000e007f]"  # separators, halves, tags
-)
 
 
 def readable(text: str) -> str:
@@ -16,7 +13,7 @@ def readable(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
-    return _ACTS.sub(_visible, text)
+    return with_signs(text)
 
 
 def one_line(text: str, most: int = 200) -> str:
@@ -28,8 +25,3 @@ def one_line(text: str, most: int = 200) -> str:
 def first_line(text: str, most: int = 200) -> str:
     """The first line that says something."""
     return next((shown for line in text.splitlines() if (shown := one_line(line, most))), "")
-
-
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "�"

@@ -4,6 +4,7 @@ A place is a `Key` (entry index, piece), never a row. Blocks are immutable plain
 goes through `clean` first. `BlockView` shows them, `markdown_blocks` and `StreamingMarkdown` cut answers.
 """
 
+from foldline.context.harmless import clean, clean_line
 from foldline.tui.blocks.block import (
     Block,
     Column,
@@ -17,7 +18,6 @@ from foldline.tui.blocks.block import (
 )
 from foldline.tui.blocks.canvas import Gutter
 from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right
-from foldline.tui.blocks.clean import clean, clean_line
 from foldline.tui.blocks.diffs import lines_of_diff
 from foldline.tui.blocks.markdown import MarkdownBlock, markdown_blocks
 from foldline.tui.blocks.streaming import Feed, StreamingMarkdown

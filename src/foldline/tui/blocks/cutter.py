@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from foldline.tui.blocks.clean import clean
+from foldline.context.harmless import clean
 from foldline.tui.blocks.code import Fence
 from foldline.tui.blocks.pieces import Code, Content, Piece, Prose, Table, split_row
 

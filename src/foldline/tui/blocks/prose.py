@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, chop_spans, width_of, wrap_spans
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.blocks.code import highlighted
 
 if TYPE_CHECKING:

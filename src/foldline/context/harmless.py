@@ -1,0 +1,75 @@
+"""Foreign text made harmless for whoever shows it (DESIGN §5, invariant 13): the one place that knows which
+characters act, reorder or hide.
+
+Model output, tool output, files, names and titles may hold control sequences. What would move the cursor,
+change colours, reorder or hide text becomes a visible sign; ordinary Unicode stays, ZWJ emoji sequences
+included.
+"""
+
+import json
+import re
+from typing import Final
+
+TAB: Final = 8
+"""Cells between tab stops."""
+
+_ACTING: Final = (
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # C0 without TAB and LF, DEL, C1
+    r"|[\u200b\u200e\u200f\u2060-\u206f\u061c\u180e\ufeff\ufff9-\ufffb\u202a-\u202e]"  # bidi, zero width
+    r"|[\u2028\u2029\u00ad]"  # line and paragraph separators, soft hyphen: width is the terminal's opinion
+    r"|(?<![^\x00-\xff])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\xff])"  # joiners that join nothing
+    r"|[\U000e0000-\U000e007f\ud800-\udfff\ufffe\uffff]"  # tag characters, lone surrogates, what is none
+)
+_SEQUENCE: Final = (
+    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC with their payload
+    r"|\x1b[ -/]{0,8}[0-~]"  # two- and three-character escapes
+)
+_CHARACTERS: Final = re.compile(_ACTING)
+_SEQUENCES: Final = re.compile(rf"{_SEQUENCE}|\r\n?|{_ACTING}")
+_QUICK: Final = re.compile("[^ -~\n\u00a1-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\ud7ff]")
+"""Finds nothing in texts that need no second look: most of them."""
+
+
+def clean(text: str) -> str:
+    """`text` for screens, without anything that acts on the terminal.
+
+    Tabs are expanded to 8, CR and CR LF become LF, an escape sequence becomes one `␛`, other controls their
+    control picture, bidi and zero-width controls `�`. Printing the result moves nothing but the cursor.
+    """
+    if _QUICK.search(text) is None:
+        return text
+    text = _SEQUENCES.sub(_sign, text)
+    return text.expandtabs(TAB) if "\t" in text else text
+
+
+def clean_line(text: str) -> str:
+    """`clean(text)` on one line: line ends become `⏎` signs."""
+    return clean(text).replace("\n", "⏎")
+
+
+def with_signs(text: str) -> str:
+    """`text` for streams and pages: a sign for each character that acts, and nothing else changed but CR LF,
+    which becomes LF. Tabs stay."""
+    if _QUICK.search(text) is None:
+        return text
+    return _CHARACTERS.sub(_sign, text.replace("\r\n", "\n"))
+
+
+def json_with_escapes(text: str) -> str:
+    """JSON text with escapes in place of the same characters: it says the same, and shows what it holds."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _CHARACTERS.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _sign(found: re.Match[str]) -> str:
+    acting = found[0]
+    if acting in ("\r\n", "\r") and found.re is _SEQUENCES:
+        return "\n"
+    if acting[0] == "\x1b":
+        return "␛"
+    code = ord(acting)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else "�"

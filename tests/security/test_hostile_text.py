@@ -1,0 +1,208 @@
+"""Invariant 13: untrusted text stays text, wherever it comes in and wherever it is shown."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from foldline.compaction.summary_text import framed
+from foldline.protocol import Compaction, RequestRecord, Title, Written
+from support.front_door import FrontDoor
+from support.history import history
+from support.hostile import HOSTILE, SEQUENCES, acting, hostile_file
+from support.server import MODEL, running_server
+from support.terminal import ENTER, LEAVE, Terminal, terminal
+
+
+def kept(door: FrontDoor) -> Path:
+    """A session in which everything is hostile that others can fill."""
+    path = f"src/{HOSTILE}.py"
+    entries = (
+        history()
+        .system("You are Foldline.")
+        .instructions(f"Be kind. {HOSTILE}", source=f"{HOSTILE}/AGENTS.md")
+        .user(f"Look at {HOSTILE}. Never touch {HOSTILE}.")
+        .step("read", f"error: {HOSTILE}", path=path)
+        .assistant(HOSTILE)
+        .user("Go on.")
+        .assistant(f"```{HOSTILE}\n{HOSTILE}\n```\n| {HOSTILE} |\n|---|\n| {HOSTILE} |")
+        .add(Title(title=HOSTILE))
+        .add(RequestRecord(digest="0", model=HOSTILE, dialect=HOSTILE, error=HOSTILE))
+        .add(
+            Compaction(
+                summary=HOSTILE,
+                first_kept_index=7,
+                head=(Written(message=framed(HOSTILE), covers=((2, 6),)),),
+                strategy=HOSTILE,
+                focus=HOSTILE,
+                model=HOSTILE,
+            )
+        )
+        .entries
+    )
+    return door.keep(entries)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("view",), ("view", "--json"), ("history",), ("history", "--json"), ("verify",), ("audit",)),
+        *(("audit", "--json"), ("stats",), ("doctor",), ("compact", "--dry-run", "--window", "8k")),
+        *(("export", "--to", "markdown"), ("export", "--to", "html")),
+    ],
+    ids=" ".join,
+)
+def test_what_a_session_holds_acts_on_no_terminal(door: FrontDoor, command: tuple[str, ...]) -> None:
+    name, *options = command
+    said = door(name, kept(door), *options)
+    assert said.out
+    assert acting(said.out + said.err) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("sessions",), ("sessions", "--json"), ("search", "PWNED"), ("search", "PWNED", "--json")],
+    ids=" ".join,
+)
+def test_lists_of_sessions_act_on_no_terminal(door: FrontDoor, command: tuple[str, ...]) -> None:
+    kept(door)
+    said = door(*command)
+    assert "UFdORUQ=" in said.out
+    assert acting(said.out + said.err) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("view", HOSTILE),
+        ("open", HOSTILE),
+        ("import", f"{HOSTILE}.jsonl"),
+        ("-m", "x", "--theme", HOSTILE, "run"),
+        ("run", "hi", "--strategy", HOSTILE),
+        ("run", "hi", "--window", HOSTILE),
+        ("compact", "nothing", "--keep", HOSTILE),
+        ("sessions", "--from", HOSTILE),
+        (HOSTILE, HOSTILE),
+    ],
+)
+def test_what_is_typed_comes_back_as_text(door: FrontDoor, arguments: tuple[str, ...]) -> None:
+    said = door(*arguments)
+    assert said.code in (1, 2)
+    assert acting(said.out + said.err) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{} = 1", "[compaction]\n{} = 1", "theme = {}", "[compaction]\nmode = {}", "[models.{}]\nwindow = {}"],
+)
+def test_what_settings_hold_comes_back_as_text(door: FrontDoor, line: str) -> None:
+    quoted = json.dumps(HOSTILE.replace("\x7f", ""))  # TOML's basic strings are JSON's, but for DEL
+    (door.cwd / ".foldline.toml").write_text(line.format(quoted, quoted), "utf-8")
+    said = door("config")
+    assert acting(said.out + said.err) == []
+
+
+def test_what_a_server_answers_acts_on_no_terminal(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"error": {"message": HOSTILE, "type": HOSTILE, "code": HOSTILE}}
+    script = [
+        {"when": {"content": "fail"}, "answer": {"fault": {"status": 400, "body": body}}},
+        {
+            "when": {"role": "user"},
+            "answer": {
+                "text": HOSTILE,
+                "tool_calls": [
+                    {"name": "read", "arguments": {"path": HOSTILE.replace("$", "$$")}},
+                    {"name": HOSTILE[:60].replace("$", "$$"), "arguments": {}},
+                ],
+            },
+        },
+        {"answer": {"text": HOSTILE.replace("$", "$$")}},
+    ]
+    with running_server(script=script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        for arguments in (("run", "hello"), ("run", "hello", "--json"), ("run", "fail")):
+            said = door(*arguments, "-m", MODEL)
+            assert "PWNED" in said.out + said.err
+            assert acting(said.out + said.err) == []
+
+
+def lived_through(term: Terminal) -> None:
+    """What every hostile text would have ended, cleared, or left behind it."""
+    raw = term.raw
+    assert acting(raw) == []
+    assert raw.count(ENTER) == 1
+    assert LEAVE not in raw[raw.index(ENTER) :]
+
+
+@pytest.mark.slow
+def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
+    """Model text, thinking, tool calls, results, file names and the folder itself, in chat and Inspector."""
+    folder = tmp_path / f"shop{SEQUENCES['bidi']}[red]x"
+    folder.mkdir()
+    hostile_file(folder)
+    (folder / "AGENTS.md").write_text(HOSTILE)
+    (folder / "evil.md").write_text(f"# {HOSTILE}\n")
+    said = HOSTILE.replace("$", "$$")
+    script = [
+        {"when": {"content": "go on"}, "answer": {"text": f"Then: {said}"}},
+        {
+            "when": {"role": "user"},
+            "answer": {
+                "text": f"# {said}\n\n```{said}\n{said}\n```\n\n- [{said}](http://pwned.example)\n\n{said}",
+                "thinking": said,
+                "tool_calls": [
+                    {"name": "read", "arguments": {"path": "evil.md"}},
+                    {"name": "glob", "arguments": {"pattern": "*"}},
+                    {"name": "bash", "arguments": {"command": f"cat evil.md; ls; : {said}"}},
+                    {"name": "write", "arguments": {"path": f"new{said}.txt"[:90], "content": said}},
+                ],
+            },
+        },
+        {"answer": {"text": f"Done. {said}"}},
+    ]
+    with (
+        running_server(script=script, window=200_000) as server,
+        terminal(folder, columns=120, rows=36, OPENAI_BASE_URL=server.base_url, FOLDLINE_MODEL=MODEL) as term,
+    ):
+        term.until("Enter sends")
+        term.ask("begin", wait=False)
+        for name in ("bash", "write"):
+            term.until(f"{name} asks · 0:01")  # before that, a key was meant for something else
+            term.send("\x1by")
+            term.until(lambda t, asks=f"{name} asks before": asks not in t.text)
+        term.until("Done.")
+        term.send("\x0f")  # Ctrl+O: all tool calls open
+        term.until("one")
+        lived_through(term)
+        term.send("\x1bOQ")  # F2
+        term.until("▸ Inspector")
+        for key in "jjjj\rjjj\r":
+            term.send(key)
+        term.until("PWNED")
+        term.send("\x1b")
+        term.until("Enter sends")
+        term.ask("go on")
+        term.until("Then:")
+        lived_through(term)
+
+
+@pytest.mark.slow
+def test_a_hostile_session_is_opened_as_text(door: FrontDoor, tmp_path: Path) -> None:
+    folder = kept(door)
+    with terminal(tmp_path / "elsewhere", "open", str(folder), columns=120, rows=36) as term:
+        term.until("▸ Inspector")
+        term.until("␛")
+        for key in ("\r", "j", "\r", "\t", "\r", "j", "\r", "\t", "j", "\r"):
+            term.send(key)
+        term.until("LLM view")
+        lived_through(term)
+
+
+def test_git_shows_no_branch_that_acts(tmp_path: Path) -> None:
+    """Git refuses controls in names of branches; what it takes is text on our screen."""
+    from foldline.context.harmless import clean_line
+    from foldline.tui.git import git_state
+
+    subprocess.run(["git", "init", "-q", "-b", "main\u202egpj", str(tmp_path)], check=True)
+    assert acting(clean_line(git_state(tmp_path))) == []

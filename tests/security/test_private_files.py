@@ -1,0 +1,65 @@
+"""What Foldline keeps is for its user alone, whatever the umask says."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.front_door import FrontDoor
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
+
+
+def too_open(folder: Path) -> list[str]:
+    """What others may look at, of all that is there; the folder itself included."""
+    return [
+        f"{stat.filemode(path.lstat().st_mode)} {path}"
+        for path in [folder, *sorted(folder.rglob("*"))]
+        if not path.is_symlink() and path.lstat().st_mode & 0o077
+    ]
+
+
+def foldline(*arguments: str, code: int = 0) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "foldline", *arguments],
+        capture_output=True,
+        timeout=100,
+        check=False,
+        preexec_fn=lambda: os.umask(0),
+    )
+    assert done.returncode == code, done.stderr.decode()
+
+
+def test_the_check_finds_what_is_open(tmp_path: Path) -> None:
+    (tmp_path / "open.txt").write_text("x")
+    (tmp_path / "open.txt").chmod(0o644)
+    tmp_path.chmod(0o700)
+    assert [line.split()[0] for line in too_open(tmp_path)] == ["-rw-r--r--"]
+
+
+def test_all_that_a_life_of_a_session_leaves_behind(door: FrontDoor) -> None:
+    """Turns, outputs beside the view, checkpoints with contents, folds, indexes, forks, a bundle."""
+    (door.cwd / "big.txt").write_text("a line of a big file that takes its room\n" * 2_000)
+    foldline("run", "--yes", "write hello to new.txt", "--window", "12k")
+    foldline("run", "--yes", "-c", "run `cat big.txt`", "--window", "12k")
+    foldline("run", "--yes", "-c", "read big.txt", "--window", "12k")
+    session = door("sessions", "--json").json[0]["id"]
+    foldline("compact", session, "--keep", "500", "--window", "12k")
+    foldline("search", "room")
+    foldline("fork", session)
+    foldline("rename", session, "another title")
+    foldline("doctor", session)
+    foldline("export", session, "--to", "foldline", "--out", "all.foldline")
+    foldline("import", "all.foldline")
+    kept = {path.name for path in door.home.rglob("*")}
+    assert {"events.jsonl", "meta.json", "outputs", "contents", "search.db"} <= kept
+    assert too_open(door.home) == []
+    assert stat.S_IMODE((door.cwd / "all.foldline").stat().st_mode) == 0o600
+
+
+def test_files_of_the_project_get_the_users_own_umask(door: FrontDoor) -> None:
+    foldline("run", "--yes", "write hello to new.txt")
+    assert stat.S_IMODE((door.cwd / "new.txt").stat().st_mode) == 0o666
