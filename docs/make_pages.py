@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from foldline.agent.settings import model_settings_table, settings_table
+from foldline.agent.settings import (
+    mcp_settings_table,
+    model_settings_table,
+    provider_settings_table,
+    settings_table,
+)
 from foldline.tui.commands import commands_table
 
 HERE = Path(__file__).parent
@@ -18,7 +23,9 @@ def pages() -> dict[str, str]:
             "Read in this order, later ones win: `config.toml` in the config folder (`FOLDLINE_HOME` where "
             "that is set), `.foldline.toml` of the project, the environment (`FOLDLINE_MODEL`, "
             "`FOLDLINE_CONTEXT_WINDOW`, any key as `FOLDLINE_SECTION__KEY`), the command line. "
-            "`foldline config` shows what is in force, and who set it.\n\n"
+            "`foldline config` shows what is in force, and who set it. What could send your code or your "
+            "keys elsewhere, or run programs, is not a project's to set: `provider`, `[providers]`, `[mcp]`, "
+            "and a model with its provider.\n\n"
             f"{settings_table()}\n"
             "## For one model\n\n"
             "A table for a model, by the name the server knows it by, upper and lower case alike. What it "
@@ -27,7 +34,16 @@ def pages() -> dict[str, str]:
             "`FOLDLINE_MODELS__NAME__KEY`.\n\n"
             '```toml\n[models."moonshotai/kimi-k2"]\nwindow = "128k"\nthreshold = "60%"\n\n'
             '[models."qwen2.5:14b"]\nwindow = 16384\nkeep_recent_tokens = "20%"\n```\n\n'
-            f"{model_settings_table()}"
+            f"{model_settings_table()}\n"
+            "## For one provider\n\n"
+            "One of your own, or what is different about one of the [presets](providers.md). Keys are not "
+            "settings: they are in the environment or in `keys.toml`.\n\n"
+            '```toml\n[providers.box]\nbase_url = "http://box.local:8000/v1"\n'
+            'models = ["qwen3-coder"]\n```\n\n'
+            f"{provider_settings_table()}\n"
+            "## For one tool server\n\n"
+            "See [Tool servers](mcp.md).\n\n"
+            f"{mcp_settings_table()}"
         ),
     }
 

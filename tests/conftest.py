@@ -3,7 +3,10 @@
 import os
 import time
 
-for name in ("NO_COLOR", "COLORTERM", "OPENAI_API_KEY", "OPENAI_BASE_URL", "FOLDLINE_HOME", "FOLDLINE_MODEL"):
+for name in list(os.environ):
+    if name in ("NO_COLOR", "COLORTERM", "OPENAI_BASE_URL", "OPENAI_MODEL") or name.endswith("_API_KEY"):
+        del os.environ[name]
+for name in ("FOLDLINE_HOME", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER"):
     os.environ.pop(name, None)
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ["TZ"] = "UTC"

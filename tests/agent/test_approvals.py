@@ -1,10 +1,11 @@
 import pytest
 
-from foldline.agent.approvals import Level, Mode, Policy, allow_always, decide
+from foldline.agent.approvals import Level, Mode, Policy, decide
+from foldline.agent.tools.bash import BashTool
+from foldline.agent.tools.edit import EditTool
+from foldline.protocol import Approval, Rule
 
-
-def bash(policy: Policy, command: str, inside: bool = True) -> str:
-    return decide(policy, "run", "bash", command, inside)
+EDIT, WRITE = Rule(tool="edit"), Rule(tool="write")
 
 
 @pytest.mark.parametrize(
@@ -23,86 +24,51 @@ def bash(policy: Policy, command: str, inside: bool = True) -> str:
     ],
 )
 def test_mode_level_and_place_decide(mode: Mode, level: Level, inside: bool, expected: str) -> None:
-    assert decide(Policy(mode), level, "tool", "title", inside) == expected
+    assert decide(Policy(mode), level, [Rule(tool="tool")], inside=inside) == expected
 
 
-def test_always_for_an_edit_covers_that_tool_inside_the_working_directory_only() -> None:
-    policy = allow_always(Policy(), "edit", "src/a.py")
-    assert decide(policy, "edit", "edit", "src/b.py", True) == "allow"
-    assert decide(policy, "edit", "write", "src/b.py", True) == "ask"
-    assert decide(policy, "edit", "edit", "/etc/hosts", False) == "ask"
+def test_a_rule_covers_the_calls_it_is_a_rule_of_inside_the_working_directory_only() -> None:
+    policy = Policy(always=frozenset({EDIT}))
+    assert decide(policy, "edit", [EDIT], inside=True) == "allow"
+    assert decide(policy, "edit", [WRITE], inside=True) == "ask"
+    assert decide(policy, "edit", [EDIT], inside=False) == "ask"
+    assert decide(policy, "read", [EDIT], inside=False) == "ask"
+    assert decide(policy, "edit", [], inside=True) == "ask"
 
 
-def test_always_for_a_call_outside_grants_nothing() -> None:
-    assert allow_always(Policy(), "edit", "/etc/hosts", inside_cwd=False) == Policy()
+def test_rules_of_the_project_count_as_those_of_the_session() -> None:
+    assert decide(Policy(), "run", [WRITE, EDIT], inside=True, of_project={EDIT}) == "allow"
+    assert decide(Policy(), "run", [EDIT], inside=False, of_project={EDIT}) == "ask"
 
 
-@pytest.mark.parametrize(
-    ("allowed", "covered"),
-    [
-        ("pytest tests/a.py", "pytest -x"),
-        ("git status", "git status --short"),
-        ("npm run build", "npm run build --if-present"),
-        ("uv run pytest -q", "uv run pytest tests"),
-        ("python -m pytest", "python -m pytest -k retry"),
-    ],
-)
-def test_a_simple_command_is_remembered_by_its_first_words(allowed: str, covered: str) -> None:
-    assert bash(allow_always(Policy(), "bash", allowed), covered) == "allow"
+def test_what_the_user_says_changes_the_policy_and_a_rule_of_the_project_is_kept_elsewhere() -> None:
+    policy = Policy().after(Approval(rule=EDIT)).after(Approval(mode="edits"))
+    assert policy == Policy("edits", frozenset({EDIT}))
+    assert policy.after(Approval(rule=WRITE, scope="project")) == policy
+    assert policy.after(Approval(rule=EDIT, granted=False)) == Policy("edits")
 
 
-@pytest.mark.parametrize(
-    ("allowed", "other"),
-    [
-        ("git status", "git push"),
-        ("npm run build", "npm run deploy"),
-        ("pytest", "pytester"),
-        ("python -m pytest", "python -m http.server"),
-        ("python a.py", "python b.py"),
-        ("rm a", "rm -rf b"),
-        ("sudo ls", "sudo rm a"),
-        ("bash a.sh", "bash b.sh"),
-        ("uv run python a.py", "uv run python b.py"),
-        ("git -C a status", "git -C a push"),
-        ("FOO=1 make", "FOO=1 make install"),
-        ("./run.sh a", "./run.sh b"),
-    ],
-)
-def test_what_runs_or_destroys_other_things_is_remembered_exactly(allowed: str, other: str) -> None:
-    policy = allow_always(Policy(), "bash", allowed)
-    assert bash(policy, allowed) == "allow"
-    assert bash(policy, other) == "ask"
+@pytest.mark.parametrize("field", [{"exact": True}, {"pattern": "git status"}, {"tool": "BASH"}, {"x": 1}])
+def test_a_rule_is_compared_whole_and_never_interpreted(field: dict[str, object]) -> None:
+    rule = Rule(tool="bash", pattern="make")
+    other = Rule.model_validate({**rule.model_dump(), **field})
+    assert decide(Policy(always=frozenset({other})), "run", [rule], inside=True) == "ask"
+
+
+def test_each_tool_says_which_rules_cover_a_call_and_a_call_it_refuses_has_none() -> None:
+    assert EditTool().rules({"path": "a.py", "old": "a", "new": "b"}) in ([EDIT], (EDIT,), ())
+    assert BashTool().rules({"command": "git status -s"}) == (
+        Rule(tool="bash", pattern="git status"),
+        Rule(tool="bash", pattern="git status -s", exact=True),
+    )
+    assert BashTool().rules({"command": "make && ls"}) == (
+        Rule(tool="bash", pattern="make && ls", exact=True),
+    )
+    assert BashTool().rules({"cmd": "git status"}) == ()
 
 
 @pytest.mark.parametrize(
-    "tail",
-    [
-        "; rm -rf x",
-        " && rm x",
-        " || rm x",
-        " | sh",
-        " > x",
-        " < x",
-        " & rm x",
-        " $(rm x)",
-        " `rm x`",
-        " ⏎ rm x",
-        "\nrm x",
-    ],
+    "command", ["ls " + "a" * 2_000, "git status \u202e", "git status\x1b[2J", "ls\u200b", "ls\r", "ls\x00"]
 )
-def test_a_compound_command_is_never_covered_by_a_simple_one(tail: str) -> None:
-    policy = allow_always(Policy(), "bash", "git status")
-    assert bash(policy, "git status" + tail) == "ask"
-
-
-def test_a_compound_command_is_remembered_exactly() -> None:
-    policy = allow_always(Policy(), "bash", "git add . && git commit -m x")
-    assert bash(policy, "git add . && git commit -m x") == "allow"
-    assert bash(policy, "git add . && git commit -m y") == "ask"
-    assert bash(policy, "git add .") == "ask"
-
-
-def test_an_allowed_command_still_asks_when_it_reaches_outside() -> None:
-    policy = allow_always(Policy(), "bash", "cat a")
-    assert bash(policy, "cat a") == "allow"
-    assert bash(policy, "cat /etc/passwd", inside=False) == "ask"
+def test_nothing_is_always_allowed_that_a_reader_does_not_see_whole(command: str) -> None:
+    assert BashTool().rules({"command": command}) == ()

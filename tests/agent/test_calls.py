@@ -6,9 +6,9 @@ from typing import Literal
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.approvals import Policy, Rule
+from foldline.agent.approvals import Policy
 from foldline.context.tokens import message_tokens
-from foldline.protocol import ToolResultMessage, events, operations
+from foldline.protocol import Rule, ToolResultMessage, events, operations
 from foldline.protocol.events import Event
 from support.agents import PlayedLLM, Watch, agent_in, calling, write_lines
 from support.invariants import broken
@@ -63,7 +63,50 @@ async def test_once_is_for_this_call_and_always_is_remembered(tmp_path: Path) ->
     await agent.prompt("write")
     assert asked(watch) == ["a.txt", "b.txt"]
     assert all((tmp_path / name).exists() for name in ("a.txt", "b.txt", "c.txt"))
-    assert Rule("write") in agent.desk.policy.always
+    assert Rule(tool="write") in agent.desk.policy.always
+    await agent.aclose()
+
+
+async def test_nobody_is_asked_about_a_call_that_cannot_be_done(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old\n")
+    calls = (
+        ("edit", {"path": "a.txt", "old": "not there", "new": "x"}),
+        ("edit", {"path": "none.txt", "old": "a", "new": "x"}),
+        ("write", {"path": "a.txt"}),
+    )
+    agent, watch = agent_in(tmp_path, PlayedLLM(calling(*calls)), approvals="ask")
+    await agent.prompt("change it")
+    assert asked(watch) == []
+    briefs = [result.details.brief for result in results(agent)]
+    assert briefs == ["not found ✗", "not found ✗", "bad arguments ✗"]
+    await agent.aclose()
+
+
+async def test_a_failure_outside_the_folder_tells_nothing_before_the_user_has_said_yes(
+    tmp_path: Path,
+) -> None:
+    """Else `old` would be a way to ask what stands in any file of the machine."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("a secret\n")
+    guess = ("edit", {"path": "../secret.txt", "old": "a guess", "new": "x"})
+    agent, watch = agent_in(folder, PlayedLLM(calling(guess)), approvals="ask")
+    answering(agent, "deny")
+    await agent.prompt("guess")
+    assert asked(watch) == ["../secret.txt"]
+    assert [result.details.brief for result in results(agent)] == ["declined ✗"]
+    await agent.aclose()
+
+
+@pytest.mark.parametrize("arguments", ['{"path": "a.txt"', "[]", "null", "a.txt", '{"path": NaN}'])
+async def test_arguments_that_are_no_json_object_are_told_as_such(tmp_path: Path, arguments: str) -> None:
+    answer = calling(("ls", {}))
+    broken_call = answer.calls[0].model_copy(update={"arguments": arguments})
+    llm = PlayedLLM(answer.model_copy(update={"parts": (broken_call,)}))
+    agent, _ = agent_in(tmp_path, llm)
+    await agent.prompt("list")
+    [result] = results(agent)
+    assert result.text == "ls was not run: its arguments are no JSON object. Call it again, whole."
     await agent.aclose()
 
 

@@ -375,7 +375,7 @@ async def test_a_file_that_cannot_be_written_is_told_in_one_sentence(
 
     monkeypatch.setattr("foldline.agent.tools.files._write", refuse)
     await back(agent, before_prompt(agent, "second"), files=True)
-    assert watch.notices[-1] == "a.txt stays as it is: it could not be written: No space left on device."
+    assert watch.notices[-1] == "a.txt stays as it is: it could not be written: no space left on device."
 
 
 async def test_a_turn_begins_once_the_tools_of_a_cancelled_one_have_written(tmp_path: Path) -> None:

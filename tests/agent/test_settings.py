@@ -7,13 +7,17 @@ import pytest
 from foldline.agent.amounts import Amount, parse_amount, parse_tokens
 from foldline.agent.settings import (
     KEYS,
+    MCP_KEYS,
     MODEL_KEYS,
+    PROVIDER_KEYS,
     Settings,
     connect_llm,
     connect_summariser,
     known_window,
     load_settings,
+    mcp_settings_table,
     model_settings_table,
+    provider_settings_table,
     settings_table,
 )
 from foldline.protocol import FoldlineError
@@ -193,7 +197,7 @@ def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -
             ["compaction.modus", "did you mean compaction.mode?", "soft_ratio"],
         ),
         ("modell = 'x'\n", ["modell", "did you mean model?"]),
-        ("[colours]\nred = 1\n", ["colours.red", "there are model, theme"]),
+        ("[colours]\nred = 1\n", ["colours.red", "there are model, provider, theme"]),
         ("compaction = 3\n", ["no setting compaction"]),
         ("[compaction]\nmode = 'maybe'\n", ["compaction.mode", "'maybe'", "allowed: auto"]),
         ("[compaction]\nreserve_tokens = 'lots'\n", ["reserve_tokens", "32k", "share of the window (20%)"]),
@@ -222,6 +226,14 @@ def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -
         ("[models.'']\nwindow = 5000\n", ['models."".window']),
         ("[models.a.window]\nb = 1\n", ["models.a.window.b", "soft_ratio"]),
         ("'compaction.mode' = 'off'\n", ["did you mean compaction.mode?"]),
+        ("[mcp.a]\ncomand = 'x'\n", ["mcp.a.comand", "did you mean command?", "[mcp.NAME] has command"]),
+        ("[mcp.a]\nargs = 'x'\n", ["mcp.a.args", "'x'", "a list of texts"]),
+        ("[mcp.a]\nargs = [1]\n", ["mcp.a.args", "a list of texts"]),
+        ("[mcp.a]\nenv = 'x'\n", ["mcp.a.env", "a table of texts"]),
+        ("[mcp.a]\ntimeout = 0\n", ["mcp.a.timeout", "a number above 0"]),
+        ("[mcp.a.args]\nb = 'x'\n", ["mcp.a.args.b"]),
+        ("[mcp.a.env.b]\nc = 'x'\n", ["mcp.a.env.b.c"]),
+        ("[mcp]\ncommand = 'x'\n", ["each tool server has a table of its own: [mcp.NAME]"]),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_file_key_and_what_is_allowed(
@@ -360,7 +372,7 @@ def test_the_client_of_the_summaries_has_a_window_of_its_own(house: dict[str, st
 def test_a_model_for_summaries_that_cannot_be_reached_is_named_by_its_key(house: dict[str, str]) -> None:
     own(house, "model = 'offline'\n[compaction]\nmodel = 'gpt-4.1-mini'\n")
     with pytest.raises(
-        FoldlineError, match=r"^compaction.model, gpt-4.1-mini, cannot be used: No model server"
+        FoldlineError, match=r"^compaction.model, gpt-4.1-mini, cannot be used: Nobody is set up"
     ):
         connect_summariser(load(house), {})
 
@@ -374,5 +386,62 @@ def test_the_table_for_the_docs_has_every_key_with_its_meaning() -> None:
     assert [row.split("`")[1] for row in rows] == list(KEYS)
     models = model_settings_table().splitlines()[2:]
     assert [row.split("`")[1] for row in models] == [f'models."NAME".{key}' for key in MODEL_KEYS]
-    rows += models
+    providers = provider_settings_table().splitlines()[2:]
+    assert [row.split("`")[1] for row in providers] == [f"providers.NAME.{key}" for key in PROVIDER_KEYS]
+    servers = mcp_settings_table().splitlines()[2:]
+    assert [row.split("`")[1] for row in servers] == [f"mcp.NAME.{key}" for key in MCP_KEYS]
+    rows += models + providers + servers
     assert all(row.rstrip("| ").rpartition("| ")[2] for row in rows)
+
+
+SERVERS = """
+[mcp.Files]
+command = "npx"
+args = ["-y", "files"]
+[mcp.Files.env]
+TOKEN = "sk-planted-77aa"
+"a.b" = "c"
+[mcp.web]
+url = "https://example.org/mcp?token=sk-planted-77aa"
+headers = { Authorization = "Bearer sk-planted-77aa" }
+timeout = 5
+enabled = false
+"""
+
+
+def test_tool_servers_have_tables_by_their_names(house: dict[str, str]) -> None:
+    own(house, SERVERS)
+    servers = load(house, FOLDLINE_MCP__web__TIMEOUT="7").mcp
+    assert (servers["Files"].command, servers["Files"].args) == ("npx", ["-y", "files"])
+    assert servers["Files"].env == {"TOKEN": "sk-planted-77aa", "a.b": "c"}
+    assert (servers["Files"].timeout, servers["Files"].enabled) == (120, True)
+    assert servers["web"].headers == {"Authorization": "Bearer sk-planted-77aa"}
+    assert (servers["web"].timeout, servers["web"].enabled) == (7, False)
+
+
+def test_what_may_hold_a_password_is_not_told(house: dict[str, str]) -> None:
+    file = own(house, SERVERS)
+    settings = load(house)
+    values = settings.values()
+    assert values["mcp.Files.env.TOKEN"] == values["mcp.web.headers.Authorization"] == "(set)"
+    assert values["mcp.Files.args"] == ["-y", "files"]
+    assert values["mcp.web.url"] == "https://example.org/mcp"
+    assert settings.origin("mcp.Files.env.TOKEN") == str(file)
+    assert "sk-planted" not in str(values)
+    own(house, "[mcp.a.env]\nTOKEN = ['sk-planted-77aa']\n")
+    assert "sk-planted" not in refusal(house)
+
+
+def test_providers_have_tables_by_their_names_in_small_letters(house: dict[str, str]) -> None:
+    own(house, '[providers.Box]\nbase_url = "http://box:1/v1"\nkey_env = "BOX_KEY"\ndialect = "mistral"\n')
+    settings = load(house, FOLDLINE_PROVIDERS__BOX__API="responses")
+    box = settings.provider_named("box")
+    assert box is not None
+    assert (box.base_url, box.key_env, box.dialect, box.api) == (
+        "http://box:1/v1",
+        "BOX_KEY",
+        "mistral",
+        "responses",
+    )
+    assert settings.values()["providers.box.key_env"] == "BOX_KEY"
+    assert "providers.box.models" not in settings.values()

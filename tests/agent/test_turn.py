@@ -154,7 +154,7 @@ async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_k
     agent, _ = agent_in(tmp_path, PlayedLLM("hi"))
     await agent.prompt("hello")
     before = list(agent.session.entries)
-    agent.desk.llm = PlayedLLM(window=4_096)
+    agent.desk.llm = PlayedLLM(window=4_500)
     with pytest.raises(FoldlineError, match="too small"):
         await agent.prompt("again")
     assert agent.session.entries == before
@@ -407,7 +407,9 @@ async def test_throttling_shows_a_retry_and_then_goes_through(tmp_path: Path) ->
         llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
         agent, watch = agent_in(tmp_path, llm)
         assert (await agent.prompt("hello")).text == "You said: hello"
-        assert any("limits how often" in text and "Trying again" in text for text in watch.notices)
+        [told] = watch.of(events.Retrying)
+        assert "limits how often" in told.sentence
+        assert (told.seconds, told.attempt, told.attempts) == (0.0, 1, 3)
         assert agent.session.projection.folds == []
         await agent.aclose()
 

@@ -48,22 +48,34 @@ def _drafting(event: Event) -> bool:
     return isinstance(event, events.CompactionProgress) and event.drafted_tokens > 0
 
 
+def _asked(event: Event) -> bool:
+    return isinstance(event, events.StepStarted)
+
+
 MOMENTS = [
+    Moment("a request without a byte of an answer", prompt("go hang"), _asked),
     Moment("an answer that streams", prompt("go stream"), lambda e: isinstance(e, events.TextDelta), 50),
     Moment("an answer that stalls", prompt("go stall"), lambda e: isinstance(e, events.TextDelta)),
+    Moment("an answer without end", prompt("go flood"), lambda e: isinstance(e, events.TextDelta), 50),
+    Moment("a line without end", prompt("go mute"), lambda e: isinstance(e, events.StepStarted)),
     Moment("a draft of a summary", operations.CompactSession(reason="manual"), _drafting),
     Moment("a tool", prompt("go tool"), lambda e: isinstance(e, events.ToolOutput)),
     Moment("a tool that ignores signals", prompt("go stubborn"), lambda e: isinstance(e, events.ToolOutput)),
-    Moment("a wait before a retry", prompt("go retry"), lambda e: isinstance(e, events.Notice)),
+    Moment("a wait before a retry", prompt("go retry"), lambda e: isinstance(e, events.Retrying)),
 ]
+
+_PIECE = 'data: {"choices": [{"index": 0, "delta": {"content": "on and on"}}]}\n\n'
 
 SCRIPT: list[dict[str, Any]] = [
     {
         "when": {"content": "<conversation>|<summary-request>"},
         "answer": {"text": "## Goal\n- to be stopped " * 20, "fault": {"stall_after": 8}},
     },
+    {"when": {"content": "go hang"}, "answer": {"fault": {"hang": True}}},
     {"when": {"content": "go stream"}, "answer": {"text": "word after word " * 12_000, "chunk": 8}},
     {"when": {"content": "go stall"}, "answer": {"text": "half of it " * 30, "fault": {"stall_after": 5}}},
+    {"when": {"content": "go flood"}, "answer": {"fault": {"flood": {"piece": _PIECE}}}},
+    {"when": {"content": "go mute"}, "answer": {"fault": {"flood": {"piece": ": ping\n\n"}}}},
     {
         "when": {"content": "go tool"},
         "answer": {"tool_calls": [{"name": "bash", "arguments": {"command": "echo runs; sleep 60"}}]},

@@ -16,6 +16,7 @@ from foldline.compaction import (
 from foldline.context.budget import Budget
 from foldline.llm import Embedder, LLMError
 from foldline.llm.embeddings import OpenAIEmbedder
+from foldline.llm.providers import Provider
 from support.embedders import Meanings
 from support.history import History, history
 from support.invariants import broken
@@ -81,7 +82,7 @@ async def test_without_embeddings_what_shares_words_with_the_task_is_near() -> N
 
 async def test_embeddings_come_from_the_provider_s_own_endpoint() -> None:
     with running_server(flags=["--embeddings", "good"]) as server:
-        embedder = OpenAIEmbedder(model="meanings-1", base_url=server.base_url)
+        embedder = OpenAIEmbedder(Provider("box", "A box", server.base_url), model="meanings-1")
         assert await stays(SemanticCompaction(embedder)) >= {NEAR, RULE, REQUEST}
         sent = [text for body in server.embedded() for text in body["input"]]
         assert any(REQUEST in text for text in sent)
@@ -93,19 +94,19 @@ async def test_embeddings_come_from_the_provider_s_own_endpoint() -> None:
 )
 async def test_where_the_endpoint_fails_the_fold_goes_on_by_words(flags: list[str]) -> None:
     with running_server(flags=flags) as server:
-        embedder = OpenAIEmbedder(model="meanings-1", base_url=server.base_url)
+        embedder = OpenAIEmbedder(Provider("box", "A box", server.base_url), model="meanings-1")
         assert await stays(SemanticCompaction(embedder)) == await stays(SemanticCompaction())
 
 
 async def test_an_endpoint_that_hangs_is_given_up_and_the_fold_goes_on() -> None:
     with running_server(flags=["--embeddings", "hang"]) as server:
-        embedder = OpenAIEmbedder(model="m", base_url=server.base_url, seconds=0.3)
+        embedder = OpenAIEmbedder(Provider("box", "A box", server.base_url), model="m", seconds=0.3)
         assert await stays(SemanticCompaction(embedder)) == await stays(SemanticCompaction())
 
 
 async def test_cancelling_passes_through_at_once() -> None:
     with running_server(flags=["--embeddings", "hang"]) as server:
-        embedder = OpenAIEmbedder(model="m", base_url=server.base_url)
+        embedder = OpenAIEmbedder(Provider("box", "A box", server.base_url), model="m")
         task = asyncio.create_task(folded(session(), SemanticCompaction(embedder)))
         while not server.embedded():
             await asyncio.sleep(0.01)

@@ -3,7 +3,9 @@
 from typing import Any
 
 from foldline.llm import TextChunk, ThinkingChunk
-from foldline.llm.assembly import Assembly, whole
+from foldline.llm.answer import whole
+from foldline.llm.assembly import Assembly
+from foldline.llm.wire import Expected
 
 
 def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -21,7 +23,7 @@ def tool(
 
 
 def assembled(*pieces: Any, **options: Any) -> Assembly:
-    assembly = Assembly("m", **options)
+    assembly = Assembly(Expected("m", **options))
     for item in pieces:
         assembly.feed(item)
     return assembly
@@ -32,7 +34,7 @@ def shape(assembly: Assembly) -> list[tuple[str, str, str]]:
 
 
 def test_thinking_and_text_are_kept_apart_under_either_name() -> None:
-    assembly = Assembly("m")
+    assembly = Assembly(Expected("m"))
     assert assembly.feed(piece(reasoning_content="a")) == [ThinkingChunk("a")]
     assert assembly.feed(piece(reasoning="b", reasoning_content=None)) == [ThinkingChunk("b")]
     assert assembly.feed(piece(content="c")) == [TextChunk("c")]
@@ -40,8 +42,22 @@ def test_thinking_and_text_are_kept_apart_under_either_name() -> None:
     assert (message.thinking, message.text) == ("ab", "c")
 
 
+def test_mistral_s_thoughts_are_parts_of_the_content() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    message = assembled(piece(content=[thought]), piece(content=[{"type": "text", "text": "yes"}])).message()
+    assert (message.thinking, message.text) == ("hm", "yes")
+
+
 def test_a_server_that_sends_both_reasoning_fields_is_not_heard_twice() -> None:
     assert assembled(piece(reasoning_content="a", reasoning="a")).message().thinking == "a"
+
+
+def test_the_signature_of_a_call_is_kept_wherever_in_the_stream_it_comes() -> None:
+    extra = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+    first, later = tool(0, "1", "read", "{}") | extra, tool(1, "2", "read", "{}")
+    message = assembled(calls(first), calls(later), calls(tool(1) | extra)).message()
+    assert [call.signature for call in message.calls] == ["c2ln", "c2ln"]
+    assert assembled(calls(tool(0, "1", "read", "{}"))).message().calls[0].signature is None
 
 
 def test_parallel_calls_are_told_apart_by_index() -> None:
@@ -92,7 +108,7 @@ def test_ids_that_were_used_before_are_replaced() -> None:
         calls(tool(0, "old", "read", "{}")),
         calls(tool(1, "twice", "read", "{}")),
         calls(tool(2, "twice", "read", "{}")),
-        taken={"old"},
+        taken=frozenset({"old"}),
         stem="call_9",
     )
     assert [call_id for call_id, _, _ in shape(assembly)] == ["call_9_0", "twice", "call_9_2"]
@@ -104,7 +120,7 @@ def test_arguments_that_come_as_an_object_or_not_at_all_become_json_text() -> No
 
 
 def test_a_character_cut_in_two_is_joined_and_half_a_character_is_replaced() -> None:
-    assembly = Assembly("m")
+    assembly = Assembly(Expected("m"))
     chunks = [*assembly.feed(piece(content="a\ud83d")), *assembly.feed(piece(content="\ude00b\ud83d"))]
     assert chunks == [TextChunk("a"), TextChunk("😀b")]
     assert assembly.message().text == "a😀b\ufffd"

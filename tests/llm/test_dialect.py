@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from foldline.llm import ToolSpec
 from foldline.llm.dialect import (
+    GEMINI,
+    MISTRAL,
+    NO_REASONING,
     OPENAI,
+    OPENROUTER,
     STRICT,
     STRICT_REASONING,
+    STRICT_THINKING,
+    UNSIGNED,
     Dialect,
     dialect_for,
     machine_text,
@@ -34,6 +40,7 @@ from foldline.protocol import (
 )
 from support.server_checks import validate
 
+DIALECTS = [OPENAI, STRICT, STRICT_REASONING, STRICT_THINKING, MISTRAL, GEMINI, OPENROUTER]
 PIXEL = ImagePart(media_type="image/png", data="iVBORw0KGgo=")
 
 
@@ -67,11 +74,11 @@ def result(call_id: str, text: str = "ok", *more: Any) -> ToolResultMessage:
     [
         (None, OPENAI),
         ("https://api.openai.com/v1", OPENAI),
-        ("https://openrouter.ai/api/v1", STRICT),
+        ("https://openrouter.ai/api/v1", OPENROUTER),
         ("http://localhost:11434/v1", STRICT),
         ("https://api.openai.com.example.org/v1", STRICT),
-        ("https://api.moonshot.cn/v1", STRICT_REASONING),
-        ("https://api.deepseek.com", STRICT_REASONING),
+        ("https://api.moonshot.cn/v1", STRICT_THINKING),
+        ("https://api.deepseek.com", STRICT_THINKING),
         ("https://notdeepseek.com", STRICT),
         ("http://[broken", STRICT),
     ],
@@ -169,6 +176,57 @@ def test_reasoning_goes_back_only_where_the_dialect_says_so() -> None:
     messages = [user("x"), assistant("y", thinking="because")]
     assert "reasoning_content" not in to_openai(messages, STRICT)[1]
     assert to_openai(messages, STRICT_REASONING)[1]["reasoning_content"] == "because"
+    assert to_openai(messages, STRICT_THINKING)[1]["reasoning_content"] == "because"
+    assert to_openai(messages, OPENROUTER)[1]["reasoning"] == "because"
+
+
+def test_tool_calls_without_reasoning_say_so_where_that_is_demanded() -> None:
+    messages = [user("x"), assistant("", call("1")), result("1"), assistant("y")]
+    sent = to_openai(messages, STRICT_THINKING)
+    assert sent[1]["reasoning_content"] == NO_REASONING
+    assert "reasoning_content" not in sent[3]
+    assert "reasoning_content" not in to_openai(messages, STRICT_REASONING)[1]  # As it was recorded before.
+
+
+def test_mistral_gets_ids_of_nine_letters_and_digits_alike_in_calls_and_results() -> None:
+    messages = [
+        user("x"),
+        assistant("", call("call_abc"), call("aB3dE6gH9")),
+        result("call_abc"),
+        result("aB3dE6gH9"),
+    ]
+    sent = to_openai(messages, MISTRAL)
+    ids = [made["id"] for made in sent[1]["tool_calls"]]
+    assert ids == [answer["tool_call_id"] for answer in sent[2:]]
+    assert all(len(made) == 9 and made.isalnum() for made in ids)
+    assert ids[1] == "aB3dE6gH9"
+
+
+def test_mistral_gets_an_answer_between_results_and_the_next_prompt() -> None:
+    messages = [user("x"), assistant("", call("1")), result("1"), user("stop that")]
+    sent = to_openai(messages, MISTRAL)
+    assert [m["role"] for m in sent] == ["user", "assistant", "tool", "assistant", "user"]
+    assert sent[3]["content"].startswith("<system-note>")
+
+
+def test_gemini_gets_the_signatures_of_its_calls_back_and_a_mark_where_there_is_none() -> None:
+    signed = ToolCallPart(call_id="1", name="read", signature="c2lnbmVk")
+    messages = [
+        user("x"),
+        assistant("", signed, call("2")),
+        result("1"),
+        result("2"),
+        assistant("", call("3")),
+        result("3"),
+    ]
+    sent = to_openai(messages, GEMINI)
+
+    def mark(made: dict[str, Any]) -> str | None:
+        return made["extra_content"]["google"]["thought_signature"] if "extra_content" in made else None
+
+    assert [mark(made) for made in sent[1]["tool_calls"]] == ["c2lnbmVk", None]
+    assert [mark(made) for made in sent[4]["tool_calls"]] == [UNSIGNED]
+    assert "extra_content" not in to_openai(messages, STRICT)[1]["tool_calls"][0]
 
 
 def test_an_assistant_without_text_or_calls_is_left_out() -> None:
@@ -275,7 +333,7 @@ def _groups(draw: st.DrawFn) -> list[list[Message]]:
     return groups
 
 
-@pytest.mark.parametrize("dialect", [OPENAI, STRICT, STRICT_REASONING])
+@pytest.mark.parametrize("dialect", DIALECTS)
 @given(groups=_groups())
 def test_every_whole_view_is_valid_and_rendered_alike_each_time(
     dialect: Dialect, groups: list[list[Message]]
@@ -286,7 +344,7 @@ def test_every_whole_view_is_valid_and_rendered_alike_each_time(
     assert json.dumps(rendered) == json.dumps(to_openai(messages, dialect))
 
 
-@pytest.mark.parametrize("dialect", [OPENAI, STRICT, STRICT_REASONING])
+@pytest.mark.parametrize("dialect", DIALECTS)
 @given(groups=_groups(), data=st.data())
 def test_extending_a_view_by_whole_groups_extends_its_rendering(
     dialect: Dialect, groups: list[list[Message]], data: st.DataObject

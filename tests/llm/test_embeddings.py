@@ -7,7 +7,8 @@ import pytest
 
 from foldline.llm import LLMError, NoEmbedder
 from foldline.llm.catalog import connect_embeddings
-from foldline.llm.embeddings import OpenAIEmbedder, known_embedding_model
+from foldline.llm.embeddings import OpenAIEmbedder
+from foldline.llm.providers import PROVIDERS, Provider
 from support.server import RunningServer, running_server
 from support.server_embeddings import vector
 
@@ -22,8 +23,12 @@ def server() -> Iterator[RunningServer]:
 
 
 def embedder_of(server: RunningServer, **options: object) -> OpenAIEmbedder:
-    given = {"model": "meanings-1", "api_key": KEY, **options}
-    return OpenAIEmbedder(base_url=server.base_url, **given)  # type: ignore[arg-type]
+    given = {"model": "meanings-1", "key": KEY, **options}
+    return OpenAIEmbedder(provider_at(server.base_url), **given)  # type: ignore[arg-type]
+
+
+def provider_at(base_url: str) -> Provider:
+    return Provider("here", "Here", base_url, key_env="HERE_API_KEY")
 
 
 async def failure_of(embedder: OpenAIEmbedder) -> str:
@@ -92,12 +97,12 @@ async def test_a_refusal_is_not_sent_again() -> None:
 
 async def test_a_refused_key_is_one_sentence_without_the_key(server: RunningServer) -> None:
     with pytest.raises(LLMError, match="refused the key") as raised:
-        await embedder_of(server, api_key="sk-wrong-000").embed(TEXTS)
+        await embedder_of(server, key="sk-wrong-000").embed(TEXTS)
     assert "sk-wrong" not in str(raised.value)
 
 
 async def test_a_server_nobody_runs_is_one_sentence() -> None:
-    embedder = OpenAIEmbedder(model="m", base_url="http://127.0.0.1:9/v1", api_key=KEY)
+    embedder = OpenAIEmbedder(provider_at("http://127.0.0.1:9/v1"), model="m", key=KEY)
     assert "Cannot connect" in await failure_of(embedder)
 
 
@@ -121,31 +126,9 @@ async def test_without_an_embedder_there_are_no_vectors() -> None:
         await NoEmbedder().embed(TEXTS)
 
 
-@pytest.mark.parametrize(
-    ("url", "model"),
-    [
-        ("https://api.openai.com/v1", "text-embedding-3-small"),
-        ("https://api.mistral.ai/v1/", "mistral-embed"),
-        ("http://localhost:11434/v1", None),
-        ("https://openai.example.org/v1", None),
-    ],
-)
-def test_the_model_of_a_known_provider_is_known(url: str, model: str | None) -> None:
-    assert known_embedding_model(url) == model
-
-
-def test_the_environment_leads_to_the_provider_s_embeddings() -> None:
-    known = connect_embeddings("", {"OPENAI_API_KEY": KEY})
+def test_a_named_model_goes_before_the_one_known_for_the_provider() -> None:
+    known, named = (connect_embeddings(PROVIDERS["mistral"], KEY, model) for model in ("", "mine"))
     assert known is not None
-    assert known.model == "text-embedding-3-small"
-
-
-def test_a_named_model_goes_before_the_known_one() -> None:
-    named = connect_embeddings("mine", {"OPENAI_BASE_URL": "http://localhost:8000/v1"})
     assert named is not None
-    assert named.model == "mine"
-
-
-@pytest.mark.parametrize("environ", [{}, {"OPENAI_BASE_URL": "http://localhost:8000/v1"}])
-def test_where_nothing_is_known_there_is_none(environ: dict[str, str]) -> None:
-    assert connect_embeddings("", environ) is None
+    assert (known.model, named.model) == ("mistral-embed", "mine")
+    assert connect_embeddings(PROVIDERS["ollama"], "") is None

@@ -167,7 +167,7 @@ async def test_what_is_forbidden_or_beyond_it_calls_nothing(text):
     assert talk.steps == []
     assert "not a language model" in said
     assert "OPENAI_API_KEY" in said
-    assert "OPENAI_BASE_URL" in said
+    assert "/model" in said
 
 
 async def test_it_says_what_it_is_once_and_when_it_cannot_follow():

@@ -1,94 +1,33 @@
 """The real client against the scripted server in its own process."""
 
 import asyncio
-import socket
-from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from foldline.llm import (
     Answer,
-    Chunk,
     ContextOverflow,
-    LLMError,
-    Request,
     RetryChunk,
     TextChunk,
     ThinkingChunk,
     ToolCallChunk,
-    ToolSpec,
 )
 from foldline.llm.dialect import OPENAI
-from foldline.llm.openai_client import OpenAIChat
 from foldline.llm.sdk import is_local
 from foldline.protocol import (
     AssistantMessage,
     Message,
-    SystemMessage,
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
     text_parts,
 )
-from support.server import RunningServer, running_server
+from support.clients import KEY, READ, Waits, answer_of, chunks_of, client_of, error_of, prompt, scripted
 
-KEY = "sk-test-5f2c8a917b3d4e60"
-READ = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 CODE_ERROR = {
     "error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}
 }
-
-
-class Waits:
-    """Stands in for `asyncio.sleep`: notes how long, and does not wait."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.seconds.append(seconds)
-
-
-def client_of(server: RunningServer, waits: Waits | None = None, **options: Any) -> OpenAIChat:
-    given = {"model": server.model, "window": server.window, "api_key": KEY, **options}
-    return OpenAIChat(base_url=server.base_url, sleep=waits or Waits(), **given)
-
-
-def prompt(text: str = "hello") -> list[Message]:
-    return [SystemMessage(parts=text_parts("Be brief.")), UserMessage(parts=text_parts(text))]
-
-
-async def chunks_of(
-    client: OpenAIChat, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
-) -> list[Chunk]:
-    async with aclosing(client.stream(Request(messages, tools, **options))) as stream:
-        return [chunk async for chunk in stream]
-
-
-async def answer_of(
-    client: OpenAIChat, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
-) -> AssistantMessage:
-    last = (await chunks_of(client, messages, tools, **options))[-1]
-    assert isinstance(last, Answer)
-    return last.message
-
-
-async def error_of(client: OpenAIChat, messages: Sequence[Message] = ()) -> LLMError:
-    with pytest.raises(LLMError) as raised:
-        await chunks_of(client, messages or prompt())
-    assert KEY not in str(raised.value)
-    assert KEY not in repr(raised.value)
-    assert raised.value.__suppress_context__, "a chained error would show the request it came from"
-    return raised.value
-
-
-def scripted(*answers: dict[str, Any], **options: Any) -> Any:
-    """A server that gives these answers, one each; then the last one for ever."""
-    rules: list[dict[str, Any]] = [{"times": 1, "answer": answer} for answer in answers]
-    rules[-1] = {"answer": answers[-1]}
-    return running_server(script=rules, **options)
 
 
 async def test_text_arrives_in_pieces_and_whole() -> None:
@@ -103,6 +42,15 @@ async def test_text_arrives_in_pieces_and_whole() -> None:
         assert message.stop_reason == "stop"
         assert message.model == server.model
         await client.aclose()
+
+
+async def test_the_length_of_an_answer_is_stated_where_the_server_would_cut_it_short() -> None:
+    with scripted({"text": "ok"}, {"text": "ok"}, window=32_000) as server:
+        for states_output in (True, False):
+            client = client_of(server, states_output=states_output)
+            await chunks_of(client, prompt())
+            await client.aclose()
+        assert [seen.max_tokens for seen in server.requests()] == [2_000, None]
 
 
 async def test_the_request_on_the_wire_is_what_the_dialect_says() -> None:
@@ -291,46 +239,6 @@ async def test_a_stream_that_breaks_before_anything_came_is_sent_again() -> None
         await client.aclose()
 
 
-async def test_a_stream_that_ends_without_a_finish_is_not_a_complete_answer() -> None:
-    unfinished = [{"choices": [{"delta": {"content": "half"}, "finish_reason": None}]}]
-    with scripted({"fault": {"raw": unfinished}}) as server:
-        client = client_of(server)
-        error = await error_of(client)
-        assert error.partial is not None
-        assert error.partial.text == "half"
-        await client.aclose()
-
-
-async def test_a_server_that_falls_silent_is_given_up() -> None:
-    with scripted({"text": "one two three", "chunk": 4, "fault": {"stall_after": 2}}) as server:
-        client = client_of(server, idle_seconds=1.0)
-        error = await error_of(client)
-        assert "sent nothing for 1 s" in str(error)
-        assert error.partial is not None
-        assert error.partial.text == "one "
-        await asyncio.to_thread(server.wait_for, lambda seen: seen[0].outcome == "closed by client")
-        await client.aclose()
-
-
-async def test_cancelling_the_consumer_closes_the_connection() -> None:
-    with scripted({"text": "one two three", "chunk": 4, "fault": {"stall_after": 2}}) as server:
-        client = client_of(server)
-        started = asyncio.Event()
-
-        async def consume() -> None:
-            async for chunk in client.stream(Request(prompt())):
-                if isinstance(chunk, TextChunk):
-                    started.set()
-
-        task = asyncio.create_task(consume())
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await asyncio.to_thread(server.wait_for, lambda seen: seen[0].outcome == "closed by client")
-        await client.aclose()
-
-
 async def test_cancelling_before_the_first_byte_closes_the_connection() -> None:
     with scripted({"fault": {"hang": True}}) as server:
         client = client_of(server)
@@ -340,17 +248,6 @@ async def test_cancelling_before_the_first_byte_closes_the_connection() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.to_thread(server.wait_for, lambda seen: seen[0].outcome == "closed by client")
-        await client.aclose()
-
-
-async def test_a_server_that_never_begins_is_asked_again_and_then_given_up() -> None:
-    waits = Waits()
-    with scripted({"fault": {"hang": True}}) as server:
-        client = client_of(server, waits, idle_seconds=0.2)
-        error = await error_of(client)
-        assert "sent nothing for 0.2 s" in str(error)
-        assert error.partial is None
-        assert waits.seconds == [1.0, 2.0, 4.0]
         await client.aclose()
 
 
@@ -381,19 +278,6 @@ async def test_an_unknown_model_is_named_with_its_server() -> None:
         assert error.status == 404
         assert "gpt-9000" in str(error)
         assert server.base_url in str(error)
-        await client.aclose()
-
-
-async def test_a_server_that_is_not_there_is_named_after_three_retries() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-        waits = Waits()
-        client = OpenAIChat(model="m", window=1000, base_url=url, api_key=KEY, sleep=waits)
-        error = await error_of(client)
-        assert url in str(error)
-        assert "OPENAI_BASE_URL" in str(error)
-        assert waits.seconds == [1.0, 2.0, 4.0]
         await client.aclose()
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from foldline.cli import main
-from foldline.history import Session, utc_now
-from foldline.protocol import Entry, SessionHeader
+from foldline.history import Session
+from foldline.protocol import Entry
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,8 @@ class FrontDoor:
 
     def keep(self, entries: Sequence[Entry], session_id: str | None = None, cwd: Path | None = None) -> Path:
         """A session of ours with these entries; its folder."""
-        header = SessionHeader(id="built", created_at=utc_now(), cwd=str(cwd or self.cwd))
-        built = Session.from_entries(header, entries)
-        kept = asyncio.run(built.copy(home=self.home, session_id=session_id))
+        kept = Session.create(cwd or self.cwd, home=self.home, session_id=session_id)
+        asyncio.run(kept._commit(entries, durable=True))  # as if they had been said here, indices included
         kept.close()
         assert kept.path is not None
         return kept.path.parent

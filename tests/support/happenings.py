@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 from foldline.context.view import is_preamble
 from foldline.protocol import (
+    Approval,
     Compaction,
     Entry,
     Kept,
     ModelChange,
     NoticeRecord,
+    Rule,
     SystemMessage,
     Title,
     ToolCallPart,
@@ -118,6 +120,8 @@ def _play(built: History, what: str, where: int, how: int) -> None:
             built.instructions("Be brief.") if where % 2 else built.gap()
             built.add(Title(title="t")).add(ModelChange(model="m", provider="p"))
             built.add(NoticeRecord(text="n")).add(Unknown(type="odd"))
+            built.add(Approval(rule=Rule(tool="bash", pattern=text), granted=how % 3 > 0))
+            built.add(Approval(mode=("ask", "edits", "all")[how % 3]))
         case "fold":
             _fold(built, where, how)
         case "clear":

@@ -23,7 +23,7 @@ from support.chat_app import Clock, screen_text
 AT_THE_THRESHOLD = BudgetSettings(soft_ratio=1)
 """No fold at the end of a turn: a test says itself when one is due."""
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
-FULL = "All there is to know about it, again and again. " * 160
+FULL = "All there is to know about it, again and again. " * 145
 """A prompt of about 2,000 tokens."""
 
 
@@ -40,9 +40,9 @@ class Spoken:
     def think(self, text: str) -> None:
         self.pieces.put_nowait(ThinkingChunk(text))
 
-    def again(self, sentence: str) -> None:
-        """The request failed, and is sent once more in a second."""
-        self.pieces.put_nowait(RetryChunk(sentence, 1.0, 1))
+    def again(self, sentence: str, seconds: float = 1.0, attempt: int = 1) -> None:
+        """The request failed, and is sent once more after so many seconds."""
+        self.pieces.put_nowait(RetryChunk(sentence, seconds, attempt, 3))
 
     def end(self, message: AssistantMessage | None = None) -> None:
         self.pieces.put_nowait(message)

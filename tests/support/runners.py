@@ -14,7 +14,7 @@ from foldline.tui.runner import Runner
 from support.agents import PlayedLLM, Watch, agent_in, others_done
 
 NO_PHASE = BudgetSettings(soft_ratio=1.0)
-FULL = "All there is to know about it, again and again. " * 160
+FULL = "All there is to know about it, again and again. " * 145
 
 
 class Editor:

@@ -185,6 +185,7 @@ class _Waits:
         self._tool = tool
         self.spec, self.level = tool.spec, tool.level
         self.title, self.inside, self.preview = tool.title, tool.inside, tool.preview
+        self.rules = tool.rules
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         await asyncio.Event().wait()
@@ -309,6 +310,31 @@ async def fold_and_run(scene: Scene, pilot: Pilot[None]) -> None:
     count = len(scene.agent.session.projection.folds)
     await scene.enter(pilot, "Now the same for POST /orders/{id}/cancel, with a test of 20 requests at once.")
     await scene.until(pilot, lambda: len(scene.agent.session.projection.folds) > count)
+
+
+THROTTLED = "https://api.example.com/v1 limits how often kimi-k2 may be asked (429): wait and send again."
+BROKEN_OFF = (
+    'https://api.example.com/v1 broke off with an error: it says "The engine is overloaded just now; ask '
+    'again later, or write to support if it goes on for longer than you would like it to".'
+)
+
+
+async def wait_for_a_retry(scene: Scene, pilot: Pilot[None]) -> None:
+    """The server throttles: the request waits, another prompt is queued behind it, a third is written."""
+    spoken = scene.llm.script[0]
+    await scene.enter(pilot, "Now the same for POST /orders/{id}/cancel, with a test of 20 requests at once.")
+    await scene.until(pilot, lambda: scene.llm.silent.is_set())
+    await scene.enter(pilot, "Then update docs/api/orders.md and the changelog.")
+    spoken.again(THROTTLED, 4.0, 2)
+    await scene.until(pilot, lambda: scene.app.state.retry_at(scene.clock.now))
+    scene.clock.now += 1.4
+    scene.app.chat.prompt.editor.insert("Typed while it waits")
+    scene.app.chat._show_status()
+
+
+async def fail_half_way(scene: Scene, pilot: Pilot[None]) -> None:
+    """The server breaks off in the middle of an answer, for good."""
+    await scene.ask(pilot, "Now the same for POST /orders/{id}/cancel, with a test of 20 requests at once.")
 
 
 async def scroll_up(scene: Scene, pilot: Pilot[None]) -> None:

@@ -2,14 +2,16 @@
 
     python tests/support/server.py --port 0 --window 32768 [--script FILE] [--log FILE] [--key KEY] [--strict]
 
-prints its port as the first line of stdout, and serves `/v1/models`, `/v1/chat/completions` (streamed or
-not) and, where asked for, `/v1/embeddings` (`server_embeddings`). It validates every request, enforces the
+prints its port as the first line of stdout, and serves `/v1/models`, `/v1/chat/completions` and
+`/v1/responses` (`server_responses`), streamed or not, and, where asked for, `/v1/embeddings`
+(`server_embeddings`). It validates every request, enforces the
 window, counts tokens and cached prefixes itself (`server_checks`), answers by a script (`server_rules`; the
 default one is a small usable model), and logs everything as JSON lines. It ends when its stdin, if a pipe,
 closes, and after `--ttl` seconds. Stdlib only. Tests start it with `running_server`.
 
 To add a fault: give it a key in an answer's `fault` (documented in `server_rules`) and a branch in
-`Handler.fault` if it replaces the answer, or in `Handler.spoil` if it spoils a stream.
+`Handler.fault` if it replaces the answer, or in `Handler.spoil` if it spoils a stream; what is no proper
+answer at all is in `server_wild`.
 """
 
 import argparse
@@ -30,10 +32,12 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from support import server_responses
 from support.server_checks import PrefixCache, Violation, count, pieces, request_tokens, validate
 from support.server_embeddings import WAYS, embedded
 from support.server_process import MODEL, RunningServer, Seen, running_server
 from support.server_rules import DEFAULT, Script
+from support.server_wild import is_wild, reset, send_wild
 
 __all__ = ["MODEL", "RunningServer", "ScriptedServer", "Seen", "running_server"]
 
@@ -102,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/embeddings" and self.server.settings.embeddings:
             self.embed(raw)
             return
-        if self.path != "/v1/chat/completions":
+        if self.path not in ("/v1/chat/completions", "/v1/responses"):
             self.refuse(404, f"Unknown request URL: POST {self.path}.", code="unknown_url")
             return
         with self.server.lock:
@@ -128,13 +132,15 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send_json(*embedded(json.loads(raw), how))
 
-    def chat(self, raw: bytes, body: dict[str, Any]) -> None:
+    def chat(self, raw: bytes, asked: dict[str, Any]) -> None:
         settings = self.server.settings
-        violations = validate(body, settings.strict)
+        responds = self.path == "/v1/responses"
+        body = server_responses.as_chat(asked) if responds else asked
+        violations = server_responses.check(asked) if responds else validate(body, settings.strict)
         measurable = not any(violation.rule == "shape" for violation in violations)
         tokens = request_tokens(body) if measurable else []
         cached = self.server.cache.cached(tokens)
-        room = body.get("max_completion_tokens") or body.get("max_tokens") or 0
+        room = _room(asked)
         if body.get("model") != settings.model:
             self.note(raw, body, len(tokens), 0, violations, "no such model")
             name = body.get("model")
@@ -145,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse(400, "Unrecognized request argument supplied: stream_options")
         elif violations:
             self.note(raw, body, len(tokens), 0, violations, "invalid")
-            self.refuse(400, violations[0].message, param="messages")
+            self.refuse(400, violations[0].message, param="input" if responds else "messages")
         elif len(tokens) + room > settings.window:
             self.note(raw, body, len(tokens), 0, violations, "too long")
             self.refuse(
@@ -155,24 +161,30 @@ class Handler(BaseHTTPRequestHandler):
             with self.server.lock:
                 answer = settings.script.answer(body, self.nth)
             fault = answer.get("fault", {})
-            if "status" in fault or "hang" in fault:
+            if "status" in fault or "hang" in fault or is_wild(fault):
                 self.note(raw, body, len(tokens), cached, violations, f"fault {fault.get('status', 'hang')}")
                 self.fault(fault)
                 return
             self.server.cache.remember(tokens)
             self.note(raw, body, len(tokens), cached, violations, "")
             completion = Completion(answer, self.nth, settings, len(tokens), cached, room)
-            if body.get("stream"):
-                include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-                self.stream(completion.pieces(include_usage), fault)
+            if responds:
+                told = server_responses.events(completion)
             else:
-                self.send_json(200, completion.whole())
+                told = completion.pieces(bool((body.get("stream_options") or {}).get("include_usage")))
+            if asked.get("stream") and not fault.get("unstreamed"):
+                self.stream(told, fault)
+            else:
+                self.send_json(200, server_responses.response(completion) if responds else completion.whole())
                 self.end("answered")
 
     def fault(self, fault: dict[str, Any]) -> None:
         """An answer that is an HTTP error, with the script's own body; or none, until the client closes."""
         if fault.get("hang"):
             self.wait_for_client()
+            return
+        if is_wild(fault):
+            self.end(send_wild(self, fault))
             return
         body = fault.get("body", {"error": {"message": "scripted fault", "type": "fault", "code": None}})
         payload = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -193,7 +205,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.event(item if isinstance(item, str) else json.dumps(item))
             if self.spoil(len(items), fault):
                 return
-            self.event("[DONE]")
+            if self.path != "/v1/responses":
+                self.event("[DONE]")
             self.wfile.write(b"0\r\n\r\n")
             self.wfile.flush()
         except ConnectionError:
@@ -210,6 +223,10 @@ class Handler(BaseHTTPRequestHandler):
             self.event(json.dumps(fault["body"]))
         elif fault.get("stall_after") == number:
             self.wait_for_client()
+            return True
+        elif fault.get("reset_after") == number:
+            reset(self)
+            self.end("reset")
             return True
         elif fault.get("cut_after") == number:
             self.wfile.flush()
@@ -271,12 +288,18 @@ class Handler(BaseHTTPRequestHandler):
                 "cached_tokens": cached_tokens,
                 "violations": [list(violation) for violation in violations],
                 "rejected": rejected,
-                "max_tokens": (body or {}).get("max_completion_tokens") or (body or {}).get("max_tokens"),
+                "max_tokens": _room(body or {}) or None,
             }
         )
 
     def end(self, outcome: str) -> None:
         self.server.write_log({"kind": "end", "nth": self.nth, "outcome": outcome})
+
+
+def _room(body: dict[str, Any]) -> int:
+    """Tokens the answer may have, under any of the names for it; 0 where nothing is said."""
+    names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+    return next((int(body[name]) for name in names if body.get(name)), 0)
 
 
 def _too_long(window: int, prompt: int, room: int) -> str:
@@ -337,15 +360,15 @@ class Completion:
 
     def pieces(self, include_usage: bool) -> list[dict[str, Any]]:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-        deltas += [{"reasoning_content": part} for part in self._cut(self.thinking)]
-        deltas += [{"content": part} for part in self._cut(self.text)]
+        deltas += [{"reasoning_content": part} for part in self.cut(self.thinking)]
+        deltas += [{"content": part} for part in self.cut(self.text)]
         for number, call in enumerate(self.calls):
             function = {"name": call["function"]["name"], "arguments": ""}
             first = {"index": number, "id": call["id"], "type": "function", "function": function}
             deltas.append({"tool_calls": [first]})
             deltas += [
                 {"tool_calls": [{"index": number, "function": {"arguments": part}}]}
-                for part in self._cut(call["function"]["arguments"])
+                for part in self.cut(call["function"]["arguments"])
             ]
         head = self._head("chat.completion.chunk")
         events = [{**head, "choices": [_choice(delta, None)]} for delta in deltas]
@@ -357,7 +380,7 @@ class Completion:
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": f"chatcmpl-{self.nth}", "object": kind, "created": 0, "model": self.model}
 
-    def _cut(self, text: str) -> list[str]:
+    def cut(self, text: str) -> list[str]:
         return [text[at : at + self.size] for at in range(0, len(text), self.size)]
 
 

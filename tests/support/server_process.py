@@ -37,7 +37,8 @@ class Seen:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        return list(self.body["messages"])
+        """What was said, in the words of its API: chat messages, or input items."""
+        return list(self.body["messages"] if "messages" in self.body else self.body["input"])
 
 
 class RunningServer:

@@ -11,7 +11,8 @@ A script is JSON: a list of rules, or `{"rules": [...]}`. The first rule that ma
                 "fault": {"status": 429, "body": {…} or "…", "headers": {"retry-after": "2"}}
                       or {"cut_after": 2} or {"stall_after": 0} or {"malformed_after": 1}
                       or {"error_after": 1, "body": {…}} or {"raw": [{…}, "text", …]}
-                      or {"hang": true}, which never answers}}
+                      or {"hang": true}, which never answers, or {"unstreamed": true}, one JSON text
+                      although a stream was asked for, or those of `server_wild`}}
 
 `content` is searched in the text of the last message; `nth` (a number or a list) is the number of the chat
 request, counted from 1; faults `*_after` count streamed pieces; `raw` sends these pieces (objects as JSON)

@@ -129,13 +129,16 @@ class Terminal:
 def terminal(
     folder: Path, *arguments: str, columns: int = 80, rows: int = 24, **env: str
 ) -> Iterator[Terminal]:
-    """`foldline ARGUMENTS` in this folder, with a data home of its own and no key."""
+    """`foldline ARGUMENTS` in this folder, with a data home of its own and no key. The model is the built-in
+    one where `env` names no server; FOLDLINE_MODEL="" is a first start."""
     folder.mkdir(exist_ok=True, parents=True)
     home = folder.parent / f"{folder.name}-home"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE", "OPENAI"))}
     kept |= {"FOLDLINE_HOME": str(home), "TERM": "xterm-256color", "HOME": str(home), "LC_ALL": "C.UTF-8"}
     for name in ("NO_COLOR", "COLUMNS", "LINES"):
         kept.pop(name, None)
+    if not any(name.startswith(("FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "OPENAI_")) for name in env):
+        kept["FOLDLINE_MODEL"] = "offline"
     child = pexpect.spawn(
         str(Path(sys.executable).with_name("foldline")),  # `python -m` would import modules of the folder
         list(arguments),

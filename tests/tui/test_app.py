@@ -9,7 +9,7 @@ import pytest
 
 from foldline.history import Session
 from foldline.llm import LLMError
-from foldline.protocol import Compaction, FoldlineError, UserMessage
+from foldline.protocol import Compaction, FoldlineError, UserMessage, events
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks import markdown_blocks
 from foldline.tui.inspector import InspectorScreen
@@ -123,7 +123,7 @@ async def test_a_failed_request_is_told_in_full_in_the_transcript(tmp_path: Path
 async def test_a_prompt_is_held_while_a_fold_makes_room(tmp_path: Path) -> None:
     opened = asyncio.Event()
     summary = Gate(opened, "## Goal\n- all of it")
-    async with live(tmp_path, window=16_384, summaries=(summary,)) as running:
+    async with live(tmp_path, window=17_000, summaries=(summary,)) as running:
         await fill(running)
         await running.enter(f"And now. {FULL}")
         await running.until(lambda: running.app.state.compacting is not None and running.llm.silent.is_set())
@@ -142,7 +142,7 @@ async def test_a_prompt_is_held_while_a_fold_makes_room(tmp_path: Path) -> None:
 
 
 async def test_escape_during_the_fold_gives_the_prompt_back(tmp_path: Path) -> None:
-    async with live(tmp_path, window=16_384, summaries=(Hang(),)) as running:
+    async with live(tmp_path, window=17_000, summaries=(Hang(),)) as running:
         await fill(running)
         await running.enter(f"And now. {FULL}")
         await running.until(lambda: running.llm.silent.is_set())
@@ -154,7 +154,7 @@ async def test_escape_during_the_fold_gives_the_prompt_back(tmp_path: Path) -> N
 
 
 async def test_escape_during_the_fold_with_text_in_the_editor_keeps_the_prompt_first(tmp_path: Path) -> None:
-    async with live(tmp_path, window=16_384, summaries=(Hang(),)) as running:
+    async with live(tmp_path, window=17_000, summaries=(Hang(),)) as running:
         await fill(running)
         await running.enter(f"And now. {FULL}")
         await running.until(lambda: running.llm.silent.is_set())
@@ -178,7 +178,7 @@ async def test_escape_during_the_fold_with_text_in_the_editor_keeps_the_prompt_f
 
 async def test_a_commit_turns_rails_adds_one_line_and_moves_no_row(tmp_path: Path) -> None:
     opened = asyncio.Event()
-    async with live(tmp_path, window=16_384, summaries=(Gate(opened, "## Goal\n- all"),)) as running:
+    async with live(tmp_path, window=17_000, summaries=(Gate(opened, "## Goal\n- all"),)) as running:
         for number in range(9):
             running.llm.script.append(f"Answer {number}.\n\nIn two paragraphs.")
             await running.ask(f"Question {number}. {'Words to fill the window. ' * 20}")
@@ -346,13 +346,16 @@ async def test_a_request_that_is_sent_again_takes_back_what_it_had_said(tmp_path
     async with live(tmp_path, spoken) as running:
         await running.enter("go on")
         await running.llm.silent.wait()
+        heard: list[object] = []
+        running.agent.executor.subscribe(heard.append)
         spoken.say("Half of the first")
         await running.until(lambda: "Half of the first" in running.text)
         spoken.again("The server broke off.")
         await running.until(lambda: "Half of the first" not in running.text)
         spoken.say("The second")
         await running.until(lambda: "The second" in running.text)
-        assert "The server broke off. Trying again in 1 s" in running.text
+        [told] = [event for event in heard if isinstance(event, events.Retrying)]
+        assert str(told) == "The server broke off. Trying again in 1 s (1 of 3)."
         spoken.end()
         await running.at_rest()
         assert [part[2] for part in running.shown][-1] == "The second"

@@ -26,8 +26,8 @@ IDLE = ChatState(workdir="shop-api", model="offline")
 QUEUED = replace(IDLE, activity=Stepping(90.0), waiting=Waiting(queued=("one", "two")))
 
 
-def asked(state: ChatState = IDLE, call_id: str = "c1") -> ChatState:
-    question = Question(call_id, "bash", "rm -rf build", None, 50.0)
+def asked(state: ChatState = IDLE, call_id: str = "c1", *promises: str) -> ChatState:
+    question = Question(call_id, "bash", "rm -rf build", None, 50.0, promises=promises)
     return replace(state, activity=Stepping(90.0), questions=(question,))
 
 
@@ -308,11 +308,11 @@ async def test_a_question_never_takes_the_focus_and_is_deaf_for_a_second() -> No
 
 
 @pytest.mark.parametrize(
-    ("key", "answer"), [("y", "once"), ("a", "always"), ("n", "deny"), ("escape", "deny")]
+    ("key", "answer"), [("y", "once"), ("a", "always"), ("p", "project"), ("n", "deny"), ("escape", "deny")]
 )
 async def test_letters_answer_a_question_that_has_the_focus(key: str, answer: str) -> None:
     clock = Clock()
-    app = ChatApp(asked(), clock=clock)
+    app = ChatApp(asked(IDLE, "c1", "exactly this command"), clock=clock)
     async with app.run_test(size=(100, 30)) as pilot:
         clock.now += 2
         await pilot.press("tab", key)

@@ -130,4 +130,5 @@ def test_while_a_request_runs_idle_commands_are_off() -> None:
         "model",
         "strategy",
         "fork",
+        "provider",
     }

@@ -14,6 +14,7 @@ STEPS = [
     ("choice_focused", "leave-choice"),
     ("question_focused", "decline"),
     ("panel_focused", "to-prompt"),
+    ("retrying", "cancel"),
     ("compacting", "cancel"),
     ("running", "cancel"),
     ("queue_waits", "pause"),

@@ -1,15 +1,17 @@
 """The reducer: events to what the chat shows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.protocol import ModelChange, Title, Usage, UserMessage, events
 from foldline.protocol.events import Event
 from foldline.tui.machine import reduce
-from foldline.tui.state import ChatState, Idle, Room, RunningTool, Stepping, Waiting, Working
+from foldline.tui.state import ChatState, Idle, Retry, Room, RunningTool, Stepping, Waiting, Working
 
 word = st.text(max_size=8)
 call = st.sampled_from(["c1", "c2", "c3"])
@@ -29,7 +31,15 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         outcome=st.sampled_from(["done", "cancelled", "failed"]),
         error=st.none() | word,
     ),
+    st.builds(events.ServersAwaited, servers=st.lists(word, max_size=2).map(tuple)),
     st.builds(events.StepStarted, model=word, tokens=count),
+    st.builds(
+        events.Retrying,
+        sentence=word,
+        seconds=st.floats(0, 60),
+        attempt=st.integers(1, 3),
+        attempts=st.just(3),
+    ),
     st.builds(events.TextDelta, text=word),
     st.builds(events.ThinkingDelta, text=word),
     st.builds(events.ToolStarted, call_id=call, name=word, title=word),
@@ -112,7 +122,7 @@ def finished(outcome: str = "done", error: str | None = None) -> events.TaskFini
 
 def test_every_event_is_generated() -> None:
     union = get_args(get_args(Event)[0])
-    assert len(union) == 21, "a new event needs a place in `any_event` and in `reduce`"
+    assert len(union) == 23, "a new event needs a place in `any_event` and in `reduce`"
 
 
 @given(st.lists(any_event, max_size=30))
@@ -179,6 +189,37 @@ def test_a_retried_step_says_so() -> None:
     end = events.CompactionEnd(reason="overflow", will_retry=True, tokens_after=300)
     state = after(START, STEP, FOLDING, end, STEP)
     assert isinstance(state.activity, Stepping) and state.activity.retry
+
+
+RETRYING = events.Retrying(sentence="The server is busy.", seconds=4.0, attempt=2, attempts=3)
+
+
+def test_a_retry_is_waited_for_until_its_time_and_then_the_step_runs_from_there() -> None:
+    state = after(START, STEP, RETRYING)  # at 2.0
+    again = Retry(6.0, "The server is busy.", 2, 3)
+    assert [state.retry_at(now) for now in (2.0, 5.9, 6.0)] == [again, again, None]
+    assert isinstance(state.activity, Stepping)
+    assert (state.activity.since, state.activity.model, state.activity.phase) == (6.0, "m", "waiting")
+
+
+@pytest.mark.parametrize("heard", [events.TextDelta(text="x"), events.ThinkingDelta(text="x"), STEP])
+def test_a_retry_that_speaks_is_not_waited_for(heard: Event) -> None:
+    assert after(START, STEP, RETRYING, heard).retry_at(3.0) is None
+
+
+def test_a_draft_that_is_tried_again_waits_above_the_step() -> None:
+    state = after(START, STEP, FOLDING, RETRYING)
+    assert state.compacting is not None and state.retry_at(6.0) == state.compacting.again
+    assert state.activity == after(START, STEP).activity
+    drafted = events.CompactionProgress(stage="draft", delta="x", drafted_tokens=1)
+    assert after(drafted, state=state).retry_at(6.0) is None
+
+
+@given(st.lists(any_event, max_size=20))
+def test_no_retry_is_waited_for_where_nothing_runs(happened: Sequence[Event]) -> None:
+    state = after(*happened, RETRYING)
+    assert (state.retry_at(0.0) is not None) <= state.busy
+    assert after(finished(), state=replace(state, task="t1")).retry_at(0.0) is None
 
 
 def test_a_cancelled_compaction_leaves_size_and_cut() -> None:

@@ -19,6 +19,7 @@ from foldline.tui.state import (
     PinRow,
     Proposed,
     Question,
+    Retry,
     Room,
     RunningTool,
     SidebarData,
@@ -50,6 +51,7 @@ NASTY = [
 foreign = st.sampled_from(NASTY) | st.text(max_size=40)
 widths = st.integers(40, 220)
 
+retries = st.none() | st.builds(Retry, st.floats(4, 80), foreign, st.integers(1, 3), st.integers(1, 3))
 states = st.builds(
     ChatState,
     workdir=foreign,
@@ -57,7 +59,7 @@ states = st.builds(
     model=foreign,
     git=foreign,
     activity=st.builds(RunningTool, st.just(0.0), foreign, foreign, foreign)
-    | st.builds(Stepping, st.just(0.0), foreign),
+    | st.builds(Stepping, st.just(0.0), foreign, again=retries),
     compacting=st.none()
     | st.builds(
         Compacting,
@@ -67,6 +69,7 @@ states = st.builds(
         entries=st.integers(0, 9),
         rung=st.sampled_from(["strategy", *RUNGS]) | foreign,
         detail=foreign,
+        again=retries,
     ),
     proposal=st.none()
     | st.builds(
@@ -268,6 +271,51 @@ def test_an_error_goes_before_what_runs_and_later_gives_way() -> None:
     assert "Running" in text(status_row(state, Beside(), 120.0, 80))
     idle = ChatState(news=News("The disk is full.", "error", 100.0))
     assert "✗ The disk is full." in text(status_row(idle, Beside(), 999.0, 80))
+
+
+THROTTLED = "https://api.example.com/v1 limits how often kimi-k2 may be asked (429): wait and send again."
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (120, "Trying again in 3 s · 2 of 3   api.example.com limits how often kimi-k2 may be asked (429)"),
+        (80, "Trying again in 3 s · 2 of 3   api.example.com limits h… (429)  Esc gives up"),
+        (60, "Trying again in 3 s · 2 of 3                Esc gives up"),
+        (40, "Trying again in 3 s     Esc gives up"),
+    ],
+)
+def test_a_retry_counts_down_and_says_why_as_far_as_there_is_room(width: int, shown: str) -> None:
+    state = ChatState(activity=Stepping(102.6, "kimi-k2", again=Retry(102.6, THROTTLED, 2, 3)))
+    row = text(status_row(state, Beside(escape="Esc gives up"), 100.2, width))
+    assert shown in row and row.rstrip().endswith("Esc gives up")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        (
+            "Cannot connect to http://127.0.0.1:1/v1 (refused): check that it runs.",
+            "connect to 127.0.0.1:1 (r",
+        ),
+        ("Cannot connect to http://127.0.0.1:1/v1: check that it runs.", "connect to 127.0.0.1:1   "),
+        ("http://h:1/v1 ended the answer before it was complete: send again.", "h:1 ended the answer before"),
+        ("[/nope]", "3   [/nope]   "),
+    ],
+)
+def test_why_a_retry_waits_names_the_server_and_what_it_did(sentence: str, shown: str) -> None:
+    state = ChatState(activity=Stepping(102.6, again=Retry(102.6, sentence, 2, 3)))
+    assert shown in text(status_row(state, Beside(), 100.2, 120))
+
+
+def test_after_its_wait_what_runs_again_is_shown_and_a_draft_is_counted_from_its_start() -> None:
+    again = Retry(102.6, THROTTLED, 1, 3)
+    step = ChatState(activity=Stepping(102.6, "kimi-k2", again=again))
+    assert "Waiting · kimi-k2 · 0:02" in text(status_row(step, Beside(), 104.7, 80))
+    fold = replace(folding_state(), compacting=replace(folding_state().compacting, again=again))
+    assert "Trying again in 3 s · 1 of 3" in text(status_row(fold, Beside(), 100.2, 80))
+    assert "Compacting" in text(status_row(fold, Beside(), 102.6, 80))
+    assert "Cancelling" in text(status_row(replace(fold, cancelling=True), Beside(), 100.2, 80))
 
 
 def test_a_notice_takes_its_turn_when_nothing_runs_and_then_goes() -> None:

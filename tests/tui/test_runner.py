@@ -10,7 +10,7 @@ from foldline.history.log import WriteFailed
 from foldline.llm import LLMError
 from foldline.protocol import Entry, events, operations, text_parts
 from foldline.tui.runner import edited
-from support.agents import Gate, Hang, others_done
+from support.agents import Gate, Hang, others_done, said
 from support.invariants import broken
 from support.runners import FULL, Desk, desk, fill
 
@@ -138,11 +138,30 @@ async def test_a_prompt_that_came_back_goes_before_the_queue_when_it_is_sent_aga
 
 async def test_a_prompt_too_long_to_go_unfolded_is_folded_for_when_it_is_sent_again(tmp_path: Path) -> None:
     async with desk(tmp_path, summaries=(Hang("half"),)) as made:
-        await cancelled_fold(made, FULL * 3)
-        assert not made.agent.fits(text_parts(FULL * 3))
+        await cancelled_fold(made, FULL * 5)
+        assert not made.agent.fits(text_parts(FULL * 5))
         made.runner.send(made.editor.take())
         await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "done"))
         assert len(made.agent.session.projection.folds) == 1
+
+
+async def test_where_only_the_last_answer_fills_the_window_the_prompt_goes_and_its_turn_folds(
+    tmp_path: Path,
+) -> None:
+    """Before the prompt stands in the history there is nothing old enough to fold; after it, there is."""
+    async with desk(tmp_path, "All there is to know. " * 3_000, "ok") as made:
+        made.runner.send("tell me all")
+        await made.finished(1)
+        await made.at_rest()
+        assert not made.agent.fits(text_parts("next"))
+        made.runner.send("next")
+        await made.watch.until(
+            lambda: made.watch.ends[-1:] == [("run_agent", "done")] and len(made.prompts) == 2
+        )
+        assert made.prompts == ["tell me all", "next"]
+        assert len(made.agent.session.projection.folds) == 1
+        assert made.agent.desk.fits()
+        assert broken(made.agent.session.projection) == []
 
 
 async def test_a_fold_that_fails_does_not_keep_a_prompt_that_fits(
@@ -387,3 +406,41 @@ async def test_a_queued_prompt_that_was_taken_out_is_not_sent(tmp_path: Path) ->
         await made.finished(2)
         await made.at_rest()
         assert made.prompts == ["one", "three"]
+
+
+# --- going on with a turn that broke off ----------------------------------------------------------------
+
+
+async def test_a_failed_turn_goes_on_at_one_word_and_what_waits_follows_it(tmp_path: Path) -> None:
+    failed = LLMError("The server is down.", partial=said("half of", stop_reason="error"))
+    async with desk(tmp_path, failed, "all of it") as made:
+        made.runner.send("one")
+        made.runner.send("two")
+        await made.finished(1)
+        await made.at_rest()
+        assert (made.prompts, made.queue.queued, made.queue.paused) == (["one"], ("two",), True)
+        made.runner.retry()
+        await made.finished(3)
+        await made.at_rest()
+        assert made.prompts == ["one", "two"]
+        assert made.watch.ends == [("run_agent", "failed"), ("retry", "done"), ("run_agent", "done")]
+        first, again, _ = (list(request.messages) for request in made.llm.requests)
+        assert first == again
+        view = [item.message.text for item in made.agent.session.projection.view]
+        assert view[1:] == ["one", "all of it", "two", "done"]
+        assert broken(made.agent.session.projection) == []
+
+
+async def test_a_turn_that_fails_again_leaves_what_waits_where_it_is(tmp_path: Path) -> None:
+    down = LLMError("The server is down.")
+    async with desk(tmp_path, down, down) as made:
+        made.runner.send("one")
+        made.runner.send("two")
+        await made.finished(1)
+        made.runner.retry()
+        await made.finished(2)
+        await made.at_rest()
+        assert (made.queue.queued, made.queue.paused) == (("two",), True)
+        made.runner.set_paused(False)
+        await made.finished(3)
+        assert made.prompts == ["one", "two"]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from foldline.llm import LLMError
 from support import scenes
-from support.agents import calling
+from support.agents import calling, said
 from support.live import Spoken
 from support.scenes import Scene, scene
 
@@ -90,6 +91,25 @@ def test_chat_with_a_question(snap_compare: Compare, shop: Callable[..., Scene],
         ),
     )
     assert taken(snap_compare, shop(None, *script, play=scenes.ask_for_an_edit), (100, 30))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])
+def test_chat_waiting_for_a_retry(
+    snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
+) -> None:
+    made = shop(scenes.shop_api(), Spoken(), play=scenes.wait_for_a_retry)
+    assert taken(snap_compare, made, size)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])
+def test_chat_after_a_request_failed_half_way(
+    snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
+) -> None:
+    half = said(
+        "I read the route and the service first. The cancel path has no key at all:", stop_reason="error"
+    )
+    failed = LLMError(scenes.BROKEN_OFF, partial=half)
+    assert taken(snap_compare, shop(scenes.shop_api(), failed, play=scenes.fail_half_way), size)
 
 
 def test_help(snap_compare: Compare, shop: Callable[..., Scene]) -> None:

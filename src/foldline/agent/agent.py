@@ -29,10 +29,11 @@ from foldline.protocol import (
 from foldline.protocol.events import TaskFinished
 
 from .approvals import Mode as ApprovalMode
-from .approvals import Policy
+from .approvals import policy_of
 from .choices import Choices
 from .desk import Desk, Mode
 from .executor import Executor
+from .mcp import ToolServers
 from .room import must_choose, phase_is_due, why_not_by_itself
 from .tools import Tool, default_tools
 from .tools.dmail import Mailbox, SendDmail
@@ -56,6 +57,7 @@ class Agent:
         budget: BudgetSettings | Callable[[int, str], BudgetSettings] | None = None,
         approvals: ApprovalMode = "ask",
         tools: Sequence[Tool] | None = None,
+        servers: ToolServers | None = None,
         connect: Callable[[str], LLM] | None = None,
     ) -> None:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
@@ -63,7 +65,8 @@ class Agent:
 
         `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
         one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
-        folds like `auto`. `dmail` lets the model go back to checkpoints of its own.
+        folds like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
+        tools, and are ended with the agent.
         """
         self.session = session
         mailbox = Mailbox() if dmail else None
@@ -78,13 +81,21 @@ class Agent:
             mode="auto" if mode == "ask" and not interactive else mode,
             choices=Choices(interactive=interactive),
             budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
-            policy=Policy(mode=approvals),
+            policy=policy_of(session, approvals),
             mailbox=mailbox,
+            servers=servers,
         )
+        if servers is not None:
+            servers.tell = lambda text: self.desk.emit(events.Notice(level="warning", text=text))
         if isinstance(compaction, str):
             compaction = load_strategy(compaction, self.desk.dependencies)
         self.desk.strategy = compaction or AdaptiveCompaction()
         self.executor = Executor(self.desk, connect or _no_other_model)
+
+    def start(self) -> None:
+        """Start the tool servers in the background. Without it, the first turn does."""
+        if self.desk.servers is not None:
+            self.desk.servers.start()
 
     def must_make_room(self, parts: Sequence[Part]) -> bool:
         """Whether this prompt, sent now, would cross the threshold, and something can be done before."""

@@ -7,12 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
-from foldline.protocol import ToolCallPart, ToolDetails, ToolResultMessage, events, text_parts
+from foldline.llm.loose import is_json_object
+from foldline.protocol import (
+    Rule,
+    ToolCallPart,
+    ToolDetails,
+    ToolResultMessage,
+    events,
+    operations,
+    text_parts,
+)
 
-from .approvals import allow_always, decide
+from .approvals import decide
 from .desk import Desk
+from .permitting import grant, grant_in_project
 from .recording import recorder
-from .tools import Tool, ToolContext, ToolOutcome
+from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 
 _DECLINED = ToolOutcome("The user declined this call. Do not try it again unasked.", True, "declined ✗")
 _CANCELLED = ToolOutcome("Interrupted by the user: the call may have run in part.", True, "cancelled ✗")
@@ -30,17 +40,19 @@ class Calls:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._waiting: dict[str, asyncio.Future[str]] = {}
+        self._waiting: dict[str, asyncio.Future[operations.Approve]] = {}
+        self._fault = ""
+        """What is wrong with the rules of the project, as it was said."""
         self._under_way: str | None = None
         """Id of the call whose tool has been started."""
         self._began = 0.0
         """When that was: the time a call takes is not the time the user took to allow it."""
 
-    def answer(self, call_id: str, answer: str) -> None:
+    def answer(self, word: operations.Approve) -> None:
         """The user's word on a call that waits for it; ignored where none does."""
-        waiting = self._waiting.get(call_id)
+        waiting = self._waiting.get(word.call_id)
         if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+            waiting.set_result(word)
 
     async def run(self, calls: Sequence[ToolCallPart]) -> None:
         """Run the calls in order. Cancelled, every call still gets a result that says what became of it."""
@@ -72,6 +84,9 @@ class Calls:
         if tool is None:
             names = ", ".join(tool.spec.name for tool in desk.tools)
             return ToolOutcome(f"There is no tool {call.name!r}. There are: {names}.", True, "no such tool ✗")
+        if call.arguments.strip() and not is_json_object(call.arguments):
+            sentence = f"{call.name} was not run: its arguments are no JSON object. Call it again, whole."
+            return ToolOutcome(sentence, True, "bad arguments ✗")
         return await self._allowed_run(tool, call, title, room)
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
@@ -82,32 +97,70 @@ class Calls:
             max_tokens=room - _RESULT_FRAME,
             spill_dir=self._spill_dir(),
             known_files=desk.known_files,
+            jobs=desk.jobs,
             before_change=recorder(desk.session),
         )
-        inside = tool.inside(arguments, context)
-        if decide(desk.policy, tool.level, call.name, title, inside) == "ask":
-            diff = await asyncio.to_thread(tool.preview, arguments, context)
-            answer = await self._ask(call, title, diff)
-            if answer == "deny":
-                return _DECLINED
-            if answer == "always":
-                desk.policy = allow_always(desk.policy, call.name, title, inside_cwd=inside)
+        refusal = await self._refusal(tool, call, title, context)
+        if refusal is not None:
+            return refusal
         self._under_way = call.call_id
         self._began = time.monotonic()
         return await tool.run(arguments, context)
 
-    async def _ask(self, call: ToolCallPart, title: str, diff: str | None) -> str:
-        emit = self._desk.emit
-        waiting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting[call.call_id] = waiting
-        emit(events.ApprovalRequested(call_id=call.call_id, name=call.name, title=title, diff=diff))
-        answer = "deny"
+    async def _refusal(
+        self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext
+    ) -> ToolOutcome | None:
+        """Why a call may not run. None where it may: by what was allowed before, or by the user's word, which
+        may allow more.
+        """
+        desk, arguments = self._desk, call.parsed()
+        # In a thread: it follows links, and `fetch` asks for the address of a host.
+        inside = await asyncio.to_thread(tool.inside, arguments, context)
+        rules = tuple(tool.rules(arguments))
+        of_project = self._rules_of_project() if inside and rules and tool.level != "read" else frozenset()
+        if decide(desk.policy, tool.level, rules, inside=inside, of_project=of_project) == "allow":
+            return None
+        diff = None
         try:
-            answer = await waiting
+            diff = await asyncio.to_thread(tool.preview, arguments, context)
+        except ToolFailure as failure:
+            if inside:  # else the failure would tell what is in a file that the user has not let it read
+                return failed(failure)
+        question = events.ApprovalRequested(
+            call_id=call.call_id,
+            name=call.name,
+            title=title,
+            diff=diff,
+            rules=rules if inside else (),
+            inside=inside,
+        )
+        word = await self._ask(question)
+        if word.answer in ("always", "project") and 0 <= word.nth < len(question.rules):
+            granted = question.rules[word.nth]  # nothing is granted that was not shown
+            await (grant if word.answer == "always" else grant_in_project)(desk, granted)
+        return None if word.answer != "deny" else _DECLINED
+
+    def _rules_of_project(self) -> frozenset[Rule]:
+        """What is always allowed in this folder; that its file counts for nothing is said once."""
+        rules, fault = self._desk.project.known()
+        if fault and fault != self._fault:
+            self._desk.emit(events.Notice(level="warning", text=fault))
+        self._fault = fault
+        return rules
+
+    async def _ask(self, question: events.ApprovalRequested) -> operations.Approve:
+        emit, call_id = self._desk.emit, question.call_id
+        waiting: asyncio.Future[operations.Approve] = asyncio.get_running_loop().create_future()
+        self._waiting[call_id] = waiting
+        emit(question)
+        allowed = False
+        try:
+            word = await waiting
+            allowed = word.answer != "deny"
         finally:
-            del self._waiting[call.call_id]
-            emit(events.ApprovalResolved(call_id=call.call_id, allowed=answer != "deny"))
-        return answer
+            del self._waiting[call_id]
+            emit(events.ApprovalResolved(call_id=call_id, allowed=allowed))
+        return word
 
     async def _finish(self, result: ToolResultMessage) -> None:
         await self._desk.session.append(result)

@@ -11,13 +11,26 @@ from pydantic.fields import FieldInfo
 from foldline.protocol import FoldlineError
 
 from .amounts import ALLOWED, ALLOWED_TOKENS, Amount
-from .layers import MODELS, Given, dotted
+from .layers import BY_NAME, MODELS, Given, dotted
 
 Fields = Mapping[str, FieldInfo]
 """Settings by their dotted keys."""
+Tables = Mapping[str, Fields]
+"""What may be set in the tables of each section whose tables have names, by section."""
 
-ANY_MODEL = 'models."NAME"'
-"""Stands for the table of one model in what people read."""
+_OF_WHAT = {"models": "model", "providers": "provider", "mcp": "tool server"}
+_WITH_SECRETS = frozenset({"env", "headers"})
+"""Keys of a tool server whose values are nobody's business."""
+
+
+def any_of(section: str) -> str:
+    """Stands for one of the tables of a section in what people read."""
+    return f'{section}."NAME"' if section == MODELS else f"{section}.NAME"
+
+
+def is_secret(names: Sequence[str]) -> bool:
+    """Whether a setting may hold a password, so that its value is not shown."""
+    return len(names) > 2 and names[0] == "mcp" and names[2] in _WITH_SECRETS
 
 
 def fields_of(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -30,21 +43,24 @@ def fields_of(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, F
             yield f"{before}{name}", field
 
 
-def checked(given: Given, keys: Fields, model_keys: Fields) -> object:
-    """The value, if its key exists and it is one of those allowed. `model_keys` are those below a model.
+def checked(given: Given, keys: Fields, tables: Tables) -> object:
+    """The value, if its key exists and it is one of those allowed.
 
     Raises:
         FoldlineError: there is no such key, or its value is not allowed.
     """
-    field = _field(given.names, keys, model_keys)
+    if given.by_project and (why := _not_of_a_project(given.names)):
+        raise FoldlineError(f"{given.origin}: a project may not set {given.key}: {why}.")
+    field = _field(given.names, keys, tables)
     if field is None:
-        raise FoldlineError(f"{given.origin}: {_unknown(given.names, keys, model_keys)}.")
+        raise FoldlineError(f"{given.origin}: {_unknown(given.names, keys, tables)}.")
     kind: Any = Annotated[field.annotation, field]
     try:
         value: object = TypeAdapter(kind).validate_python(given.value)
     except ValidationError:
+        what = "that" if is_secret(given.names) else repr(given.value)
         raise FoldlineError(
-            f"{given.origin}: {given.key} cannot be {given.value!r}; allowed: {allowed(field)}."
+            f"{given.origin}: {given.key} cannot be {what}; allowed: {allowed(field)}."
         ) from None
     if given.by_project and given.key == "approvals.mode" and value != "ask":
         # Whoever clones a project must not thereby agree to what its authors want run unasked.
@@ -61,32 +77,55 @@ def checked(given: Given, keys: Fields, model_keys: Fields) -> object:
     return value
 
 
-def _field(names: Sequence[str], keys: Fields, model_keys: Fields) -> FieldInfo | None:
+def _not_of_a_project(names: Sequence[str]) -> str:
+    """Why a project may not set this; empty where it may."""
+    match names[0]:
+        case "provider" | "providers":
+            return "whoever clones it would send code and keys where its authors want; your own settings may"
+        case "mcp":
+            return "whoever clones it would run the programs its authors want; your own settings may"
+    return ""
+
+
+def _field(names: Sequence[str], keys: Fields, tables: Tables) -> FieldInfo | None:
     match names:
-        case (section, model, key) if section == MODELS:
-            return model_keys.get(key) if model.strip() else None
+        case (section, name, key) if section in BY_NAME:
+            return tables[section].get(key) if name.strip() else None
+        case (section, name, key, _) if section in BY_NAME and name.strip():
+            # What a table inside the table says: `[mcp.NAME.env]`. Everything in it is text.
+            field = tables[section].get(key)
+            return _TEXT if field is not None and _is_table(field) else None
         case _:
             return keys.get(dotted(names))
 
 
-def _unknown(names: Sequence[str], keys: Fields, model_keys: Fields) -> str:
+_TEXT = FieldInfo(annotation=str)
+
+
+def _is_table(field: FieldInfo) -> bool:
+    return get_origin(field.annotation) is dict
+
+
+def _unknown(names: Sequence[str], keys: Fields, tables: Tables) -> str:
     key, section = dotted(names), dotted(names[:-1])
     sentence = f"there is no setting {key}"
-    if names[0] == MODELS:
-        return f"{sentence}; {_unknown_of_a_model(names, model_keys)}"
+    if names[0] in BY_NAME:
+        return f"{sentence}; {_unknown_of_a_table(names, tables[names[0]])}"
     beside = [name.rpartition(".")[2] for name in keys if section and name.rpartition(".")[0] == section]
     where = f"[{section}] has" if beside else "there are"
-    listed = _listed(beside or [*keys, f"{ANY_MODEL}.KEY"], "and")
+    listed = _listed(beside or [*keys, *(f"{any_of(name)}.KEY" for name in BY_NAME)], "and")
     return f"{sentence}; {_close(key, keys)}{where} {listed}"
 
 
-def _unknown_of_a_model(names: Sequence[str], model_keys: Fields) -> str:
-    if len(names) > 3 and names[-1] in model_keys:
-        whole = dotted((MODELS, ".".join(names[1:-1])))
-        return f"the name of a model goes in quotes where it holds dots: [{whole}]"
+def _unknown_of_a_table(names: Sequence[str], keys: Fields) -> str:
+    section = names[0]
+    what, table = _OF_WHAT[section], any_of(section)
+    if len(names) > 3 and names[-1] in keys:
+        whole = dotted((section, ".".join(names[1:-1])))
+        return f"the name of a {what} goes in quotes where it holds dots: [{whole}]"
     if len(names) < 3:
-        return f"each model has a table of its own: [{ANY_MODEL}] with {_listed(list(model_keys), 'or')}"
-    return f"{_close(names[-1], model_keys)}[{ANY_MODEL}] has {_listed(list(model_keys), 'and')}"
+        return f"each {what} has a table of its own: [{table}] with {_listed(list(keys), 'or')}"
+    return f"{_close(names[-1], keys)}[{table}] has {_listed(list(keys), 'and')}"
 
 
 def _close(key: str, keys: Fields) -> str:
@@ -113,6 +152,10 @@ def allowed(field: FieldInfo) -> str:
         return "a name"
     if kind is bool:
         return "true or false"
+    if get_origin(kind) is list:
+        return "a list of texts"
+    if get_origin(kind) is dict:
+        return "a table of texts"
     what = ALLOWED_TOKENS if kind is int else "a number"
     return f"{what}{_limits(limits)}"
 

@@ -14,13 +14,15 @@ from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
-from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, UserMessage
+from foldline.protocol import Approval, AssistantMessage, BaseMessage, Entry, FoldlineError, UserMessage
 from foldline.protocol.events import Event
 
 from .approvals import Policy
 from .choices import Choices
+from .mcp import ToolServers
+from .project_rules import ProjectRules
 from .review import Review
-from .tools import FileMemory, Tool
+from .tools import FileMemory, Jobs, Tool
 from .tools.dmail import Mailbox
 
 Mode = Literal["auto", "ask", "off"]
@@ -49,12 +51,26 @@ class Desk:
     mailbox: Mailbox | None = None
     """Where the model's messages to itself wait; None where it may not send any."""
     known_files: FileMemory = field(default_factory=FileMemory)
+    jobs: Jobs = field(default_factory=Jobs)
     refused: dict[str, int] = field(default_factory=dict)
     """By model: the smallest request, in tokens, that its server refused as too long."""
     left_alone: object = None
     """The newest change of the view when the user last left the question what to do about a full window."""
+    servers: ToolServers | None = None
+    """What lends tools beside our own."""
+    offered: str | None = None
+    """Digest of the tools the model was offered in the newest turn; None before the first one."""
     doubted: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
+
+    def __post_init__(self) -> None:
+        self.project = ProjectRules(self.session.cwd)
+        self.session.on_append.append(self._heed)
+
+    def _heed(self, entry: Entry) -> None:
+        """What the user allows counts once it is on disk, as it will when the session is resumed."""
+        if isinstance(entry, Approval):
+            self.policy = self.policy.after(entry)
 
     @property
     def projection(self) -> Projection:
@@ -165,6 +181,14 @@ class Desk:
         scale = self.projection.calibration.scale(self.llm.info.id)
         fixed = round(scale * (sum(message_tokens(message) for message in preamble) + self.overhead))
         budget = self._budget_within(self.llm.info.window, self.llm)
+        if fixed + budget.max_summary_tokens >= budget.threshold and self.servers is not None:
+            name, tokens = self.servers.heaviest
+            if fixed - round(scale * tokens) + budget.max_summary_tokens < budget.threshold:
+                raise FoldlineError(
+                    f"The tools of the MCP server {name} take about {round(scale * tokens):,} tokens, too "
+                    f"many for a window of {budget.window:,}: set enabled = false in [mcp.{name}], or choose "
+                    "a model with a larger window."
+                )
         if fixed + budget.max_summary_tokens >= budget.threshold and budget.set_threshold:
             raise FoldlineError(
                 f"The threshold of {budget.threshold:,} tokens is too low: system prompt, instruction files "

@@ -29,6 +29,9 @@ from foldline.protocol.operations import Operation
 from .calls import Calls
 from .desk import Desk
 from .fold import Wanted, apply, fold
+from .job_news import ended_sentence
+from .on_record import put_on_record
+from .permitting import permit
 from .review import Apply, Redraft
 from .rewind import put_files_back, rewind
 from .room import confirmed_undo, make_fit, make_room, why_not_by_itself
@@ -66,6 +69,7 @@ class Executor:
         self._ids = count(1)
         self._quick: set[asyncio.Task[None]] = set()
         desk.emit = desk.review.emit = desk.choices.emit = self.emit
+        desk.jobs.on_end = lambda job: self.emit(events.Notice(text=ended_sentence(job)))
         desk.session.on_append.append(self._announce)
 
     # --- what interfaces call --------------------------------------------------------------------
@@ -77,7 +81,9 @@ class Executor:
             case operations.Interrupt():
                 self._cancel(lambda _: True)
             case operations.Approve():
-                self._calls.answer(operation.call_id, operation.answer)
+                self._calls.answer(operation)
+            case operations.Revoke() | operations.SwitchApprovals():
+                self._at_once(permit(self.desk, operation))
             case operations.Choose():
                 self.desk.choices.answer(operation.choice, operation.key)
             case operations.HoldCommit():
@@ -139,8 +145,11 @@ class Executor:
         """Cancel what runs and what waits, close the model's connections and the session."""
         self._cancel(lambda _: True)
         await self.settle()
+        await self.desk.jobs.aclose()
         await asyncio.gather(*self._quick)
         await self.desk.llm.aclose()
+        if self.desk.servers is not None:
+            await self.desk.servers.aclose()
         if self.desk.summary_llm is not None:
             await self.desk.summary_llm.aclose()
         self.desk.session.close()
@@ -228,8 +237,14 @@ class Executor:
         match operation:
             case operations.RunAgent():
                 await Turn(desk, self._calls).run(operation.parts, operation.max_steps)
+            case operations.Retry():
+                await Turn(desk, self._calls).again()
             case operations.CompactSession():
-                await self._compact(operation)
+                try:
+                    await self._compact(operation)
+                except FoldlineError as failure:
+                    await put_on_record(desk, failure)
+                    raise
             case operations.ApplyProposal():
                 await apply(desk, operation.proposal)
             case operations.RedraftProposal():
@@ -250,6 +265,8 @@ class Executor:
             case (
                 operations.Interrupt()
                 | operations.Approve()
+                | operations.Revoke()
+                | operations.SwitchApprovals()
                 | operations.Choose()
                 | operations.HoldCommit()
                 | operations.ReviseProposal()
@@ -322,7 +339,7 @@ class Executor:
 
 
 def _is_long(operation: Operation) -> bool:
-    return isinstance(operation, operations.RunAgent | operations.CompactSession)
+    return isinstance(operation, operations.RunAgent | operations.Retry | operations.CompactSession)
 
 
 def _unforeseen(error: BaseException) -> str:

@@ -20,6 +20,10 @@ CONFIG_FILE = "config.toml"
 
 MODELS = "models"
 """The section that holds one table for each model, by its name."""
+PROVIDERS = "providers"
+MCP = "mcp"
+BY_NAME = (MODELS, PROVIDERS, MCP)
+"""The sections whose tables have names of the user's choice."""
 
 _ALIASES = {"FOLDLINE_CONTEXT_WINDOW": ("context", "window")}
 _PREFIX = "FOLDLINE_"
@@ -116,10 +120,10 @@ def from_environment(environ: Mapping[str, str], top_level: Iterable[str]) -> li
 def _names(variable: str) -> tuple[str, ...]:
     """`section__key` by its names; of `models__NAME__KEY`, the name of the model may itself hold `__`."""
     section, _, rest = variable.partition("__")
-    if section != MODELS:
+    if section not in BY_NAME:
         return (section, *rest.split("__"))
-    model, _, key = rest.rpartition("__")
-    return (section, model, key) if model else (section, key)
+    name, _, key = rest.rpartition("__")
+    return (section, name, key) if name else (section, key)
 
 
 def theme_name(cwd: Path, environ: Mapping[str, str]) -> str | None:

@@ -6,6 +6,7 @@ Off is off: with automatic folding off, stopped, or taken back by the user, noth
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from foldline.compaction import (
@@ -17,6 +18,7 @@ from foldline.compaction import (
     largest_items,
     plan,
 )
+from foldline.context.budget import budget_for
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
@@ -189,6 +191,17 @@ def _change_named(desk: Desk, target: int) -> str:
     kind = {"compaction": "fold", "revert": "rewind"}
     marker = desk.projection.entry(target)
     return f"{kind.get(marker.type, marker.type) if marker else 'entry'} {target}"
+
+
+def folds_before(desk: Desk, window: int, max_output: int | None, model: str) -> bool:
+    """Whether the view would be folded before a model of this window takes over: what `make_fit` does, asked
+    before anything is connected."""
+    with suppress(FoldlineError):  # Too small to work in: the switch says so.
+        budget = budget_for(window, max_output, desk.budget_settings(window, model))
+        scale = desk.projection.calibration.scale(model)
+        size = round((desk.projection.sent + desk.overhead) * scale)
+        return desk.mode != "off" and size >= budget.threshold
+    return False
 
 
 async def make_fit(desk: Desk, llm: LLM) -> None:

@@ -6,142 +6,71 @@ set for one model wins over what is set for all, in files; the environment and o
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    PrivateAttr,
-)
+from pydantic import Field, PrivateAttr
 from pydantic.fields import FieldInfo
 
-from foldline.context.budget import SMALLEST_WINDOW, BudgetSettings
+from foldline.context.budget import BudgetSettings
 from foldline.protocol import FoldlineError
 
-from .amounts import ALLOWED, Amount, parse_amount, parse_tokens
-from .approvals import Mode
-from .checking import ANY_MODEL, allowed, checked, fields_of
-from .layers import MODELS, Given, config_file, dotted, from_environment, from_file, project_file
+from .amounts import Amount
+from .checking import allowed, any_of, checked, fields_of, is_secret
+from .keys import keep_secret
+from .layers import (
+    BY_NAME,
+    MCP,
+    MODELS,
+    PROVIDERS,
+    Given,
+    config_file,
+    dotted,
+    from_environment,
+    from_file,
+    project_file,
+)
+from .naming import named_in
+from .sections import (
+    ApprovalSettings,
+    CompactionSettings,
+    ContextSettings,
+    McpSettings,
+    ModelSettings,
+    OfflineSettings,
+    ProviderSettings,
+    Section,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from foldline.compaction import CompactionStrategy
     from foldline.llm import LLM, Embedder
+    from foldline.llm.providers import Provider
 
 DEFAULT = "default"
 """The origin of a value nobody set."""
 
 
-def _amount(value: object) -> Amount:
-    if isinstance(value, Amount):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(ALLOWED)
-    return parse_amount(str(value))
-
-
-def _tokens(value: object) -> object:
-    return parse_tokens(value) if isinstance(value, str) else value
-
-
-Tokens = Annotated[int, BeforeValidator(_tokens), Field(strict=True)]
-TokensOrShare = Annotated[
-    Amount, PlainValidator(_amount), PlainSerializer(str, return_type=str), Field(description=ALLOWED)
-]
-
-Window = Annotated[Tokens, Field(ge=SMALLEST_WINDOW)]
-SoftRatio = Annotated[float, Field(gt=0, le=1)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class ContextSettings(_Section):
-    """`[context]`: the model's window."""
-
-    window: Window | None = None
-    """The context window in tokens, where what is known of the model is wrong."""
-    dmail: bool = False
-    """Whether the model may go back to an earlier step with a message to itself: the tool `send_dmail`."""
-
-
-class CompactionSettings(_Section):
-    """`[compaction]`: when and how the history is folded. Sizes left out scale with the window."""
-
-    mode: Literal["auto", "ask", "off"] = "auto"
-    """auto: a full window is folded by itself; ask: you see the proposal first; off: never unasked."""
-    strategy: Annotated[str, Field(min_length=1)] = "adaptive"
-    """How a view is rewritten: adaptive, summary, simple, hide, hide-then-summary, ladder, importance,
-    semantic, hierarchical, digest, or `module:ClassName`."""
-    model: str = ""
-    """The model that writes the summaries. Empty: the one the session is held with."""
-    embedding_model: str = ""
-    """The provider's model for embeddings, by which `semantic` chooses. Empty: the one known for the
-    provider; where none is, texts are compared by the words they share."""
-    threshold: TokensOrShare | None = None
-    """A request of this size is folded first. Goes before `reserve_tokens`; left out, window less reserve."""
-    reserve_tokens: TokensOrShare | None = None
-    """Kept free for the answer; the window counts as full where less is left."""
-    keep_recent_tokens: TokensOrShare | None = None
-    """How much of the newest work stays verbatim."""
-    max_summary_tokens: TokensOrShare | None = None
-    """The longest a summary may get."""
-    soft_ratio: SoftRatio = 0.75
-    """Share of the threshold from which on the meter shows the cut, and a task done is a moment to fold."""
-
-
-class ModelSettings(_Section):
-    """`[models."NAME"]`: what holds for one model only, whatever the sections above say for all."""
-
-    window: Window | None = None
-    """Its context window in tokens, for `context.window`."""
-    threshold: TokensOrShare | None = None
-    """For `compaction.threshold`."""
-    reserve_tokens: TokensOrShare | None = None
-    """For `compaction.reserve_tokens`."""
-    keep_recent_tokens: TokensOrShare | None = None
-    """For `compaction.keep_recent_tokens`."""
-    max_summary_tokens: TokensOrShare | None = None
-    """For `compaction.max_summary_tokens`."""
-    soft_ratio: SoftRatio | None = None
-    """For `compaction.soft_ratio`."""
-
-
-class ApprovalSettings(_Section):
-    """`[approvals]`: which tool calls run without a question."""
-
-    mode: Mode = "ask"
-    """ask: only reads run unasked; edits: edits inside the folder, too; all: everything."""
-
-
-class OfflineSettings(_Section):
-    """`[offline]`: the built-in model."""
-
-    window: Window = 16_384
-    """Its context window in tokens: small, so that folding is seen soon."""
-    pace: Annotated[float, Field(ge=0, le=10)] = 0.008
-    """Seconds between two words of its answers."""
-
-
-class Settings(_Section):
+class Settings(Section):
     """All settings, as they are in force."""
 
     model: str = ""
-    """`offline`, or a name the server knows. Empty: the server's choice; `offline` where none is set up."""
+    """`offline`, or a name the provider knows, also as `MODEL@PROVIDER`. Empty: the provider's choice;
+    `offline` where none is set up."""
+    provider: str = ""
+    """Who is asked, by name. Empty: the server of OPENAI_BASE_URL; else OpenAI, if OPENAI_API_KEY is set."""
     theme: str = "foldline-dark"
     """The colour theme, by name."""
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     offline: OfflineSettings = OfflineSettings()
-    models: dict[str, ModelSettings] = {}
+    models: dict[str, ModelSettings] = Field(default_factory=dict)
     """By the name the server knows, in small letters."""
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict)
+    """By name, in small letters."""
+    mcp: dict[str, McpSettings] = Field(default_factory=dict)
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def origin(self, key: str) -> str:
@@ -149,14 +78,33 @@ class Settings(_Section):
         return self._origins.get(key, DEFAULT)
 
     def values(self) -> dict[str, object]:
-        """Every setting by its dotted key, as plain JSON values; of models, what was set."""
+        """Every setting by its dotted key, as plain JSON values; of models, providers and tool servers, what
+        was set. What may hold a password is not told."""
         sections = self.model_dump(mode="json")
         found = {key: _lookup(sections, key) for key in KEYS}
-        for model, table in sections[MODELS].items():
-            found |= {
-                dotted((MODELS, model, key)): value for key, value in table.items() if value is not None
-            }
+        for section in BY_NAME:
+            for name, table in sections[section].items():
+                for key in getattr(self, section)[name].model_fields_set:
+                    names, value = (section, name, key), table[key]
+                    if is_secret(names):
+                        found |= {dotted((*names, inner)): "(set)" for inner in value}
+                    elif key in ("url", "base_url") and value:
+                        found[dotted(names)] = _without_secrets(value)
+                    elif value is not None:
+                        found[dotted(names)] = value
         return found
+
+    def provider_named(self, name: str) -> "Provider | None":
+        """The provider of this name, one of the user's own or a preset."""
+        from foldline.llm.providers import provider_named
+
+        return provider_named(name, self.own_providers())
+
+    def own_providers(self) -> "Mapping[str, Provider]":
+        """Those of `[providers.NAME]`, by name."""
+        from .naming import own_provider
+
+        return {name: own_provider(name, table) for name, table in self.providers.items()}
 
     def of_model(self, model: str) -> ModelSettings:
         """What was set for this model alone."""
@@ -198,6 +146,9 @@ KEYS: Mapping[str, FieldInfo] = dict(fields_of(Settings))
 
 MODEL_KEYS: Mapping[str, FieldInfo] = dict(fields_of(ModelSettings))
 """What may be set below `[models."NAME"]`."""
+PROVIDER_KEYS: Mapping[str, FieldInfo] = dict(ProviderSettings.model_fields)
+MCP_KEYS: Mapping[str, FieldInfo] = dict(McpSettings.model_fields)
+_TABLES = {MODELS: MODEL_KEYS, PROVIDERS: PROVIDER_KEYS, MCP: MCP_KEYS}
 
 
 def load_settings(
@@ -208,19 +159,23 @@ def load_settings(
     Raises:
         FoldlineError: an unknown key or a value that is not allowed; the sentence says where and what is.
     """
-    given = from_file(config_file(environ))
     project = project_file(Path(cwd))
-    if project is not None:
-        given += from_file(project, by_project=True)
-    given += from_environment(environ, (key for key in KEYS if "." not in key))
-    given += [
-        Given(tuple(key.split(".")), value, "command line", for_this_run=True)
-        for key, value in (overrides or {}).items()
+    layers = [
+        from_file(config_file(environ)),
+        from_file(project, by_project=True) if project else [],
+        from_environment(environ, (key for key in KEYS if "." not in key)),
+        [
+            Given(tuple(key.split(".")), value, "command line", for_this_run=True)
+            for key, value in (overrides or {}).items()
+        ],
     ]
+    for layer in layers:
+        for item in layer:
+            checked(item, KEYS, _TABLES)
     values: dict[tuple[str, ...], object] = {}
     origins: dict[str, str] = {}
-    for item in given:
-        value = checked(item, KEYS, MODEL_KEYS)
+    for item in named_in(layers, environ):
+        value = checked(item, KEYS, _TABLES)
         names = _same_for_all_spellings(item.names)
         if item.for_this_run:
             values = {key: kept for key, kept in values.items() if not _for_one_model(key, names)}
@@ -228,16 +183,21 @@ def load_settings(
         origins[dotted(names)] = item.origin
     settings = Settings.model_validate(_nested(values))
     settings._origins.update(origins)
+    keep_secret(settings.own_providers().values())
     return settings
 
 
 def connect_llm(settings: Settings, environ: Mapping[str, str]) -> "LLM":
-    """The model client in force. Offline unless a model is named or the environment names a server or key.
+    """The model client in force; the embedded model where nobody else is to be asked.
 
     Raises:
         FoldlineError: the model needs a server or a key, and there is none.
     """
-    return _client(settings.model, settings, environ, settings.window_of)
+    from .choosing_model import provider_in_force
+
+    return _client(
+        settings.model, provider_in_force(settings, environ), settings, environ, settings.window_of
+    )
 
 
 def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM | None":
@@ -246,35 +206,64 @@ def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM |
     Raises:
         FoldlineError: it needs a server or a key, and there is none.
     """
-    name = settings.compaction.model
-    if not name or name == connect_llm(settings, environ).info.id:
+    from foldline.llm.providers import split_model
+
+    from .choosing_model import provider_in_force
+
+    named = settings.compaction.model
+    if not named:
         return None
+    name, at = split_model(named, settings.own_providers())
     try:
+        own = provider_in_force(settings, environ)
+        provider = settings.provider_named(at) if at else own
+        if provider == own and name == connect_llm(settings, environ).info.id:
+            return None
         # `context.window` is about the session's model: it says nothing of this one.
-        return _client(name, settings, environ, lambda model: settings.of_model(model).window)
+        return _client(name, provider, settings, environ, lambda model: settings.of_model(model).window)
     except FoldlineError as failure:
-        raise FoldlineError(f"compaction.model, {name}, cannot be used: {failure}") from None
+        raise FoldlineError(f"compaction.model, {named}, cannot be used: {failure}") from None
 
 
 def connect_embedder(settings: Settings, environ: Mapping[str, str]) -> "Embedder | None":
     """What compares texts by what they mean; None offline, and where no model for it is known."""
     from foldline.llm.catalog import connect_embeddings
 
-    if settings.model == "offline":
+    from .choosing_model import provider_in_force
+    from .keys import key_of
+
+    provider = provider_in_force(settings, environ)
+    if settings.model == "offline" or provider is None:
         return None
-    return connect_embeddings(settings.compaction.embedding_model, environ)
+    return connect_embeddings(
+        provider, key_of(provider, environ).value, settings.compaction.embedding_model.strip()
+    )
 
 
 def _client(
-    name: str, settings: Settings, environ: Mapping[str, str], window_of: "Callable[[str], int | None]"
+    name: str,
+    provider: "Provider | None",
+    settings: Settings,
+    environ: Mapping[str, str],
+    window_of: "Callable[[str], int | None]",
 ) -> "LLM":
-    from foldline.llm.catalog import connect, is_configured
+    from foldline.llm.catalog import connect
 
-    if name == "offline" or not (name or is_configured(environ)):
+    from .keys import key_of
+
+    if name == "offline" or (provider is None and not name):
         from foldline.llm.offline import OFFLINE, OfflineLLM
 
         return OfflineLLM(window_of(OFFLINE) or settings.offline.window, pace=settings.offline.pace)
-    return connect(name or None, environ, window_of)
+    if provider is None:
+        raise FoldlineError(
+            f"Nobody is set up who could be asked for {name}: name a provider, as in {name}@openai, set "
+            "OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own, or use -m offline."
+        )
+    if not name and provider.key_name == "OPENAI_API_KEY" and not settings.provider:
+        name = environ.get("OPENAI_MODEL", "").strip()
+    key = key_of(provider, environ)
+    return connect(provider, name, key.value, window_of, key_name=key.name)
 
 
 async def known_window(llm: "LLM") -> int:
@@ -296,7 +285,17 @@ def settings_table() -> str:
 
 def model_settings_table() -> str:
     """What may be set for one model, as a Markdown table."""
-    return _table({f"{ANY_MODEL}.{key}": field for key, field in MODEL_KEYS.items()}, "as for all")
+    return _table({f"{any_of(MODELS)}.{key}": field for key, field in MODEL_KEYS.items()}, "as for all")
+
+
+def provider_settings_table() -> str:
+    """What may be set for one provider, as a Markdown table."""
+    return _table({f"{any_of(PROVIDERS)}.{key}": field for key, field in PROVIDER_KEYS.items()}, "as it is")
+
+
+def mcp_settings_table() -> str:
+    """What may be set for one tool server, as a Markdown table."""
+    return _table({f"{any_of(MCP)}.{key}": field for key, field in MCP_KEYS.items()}, "")
 
 
 def _table(keys: Mapping[str, FieldInfo], left_out: str) -> str:
@@ -315,9 +314,16 @@ def _shown(default: object) -> str:
     return f"`{default}`" if default else "empty"
 
 
+def _without_secrets(url: str) -> str:
+    """Without user, password and query."""
+    from foldline.llm.failures import Endpoint
+
+    return Endpoint(url, "").shown
+
+
 def _same_for_all_spellings(names: tuple[str, ...]) -> tuple[str, ...]:
     """Servers do not tell models apart by upper and lower case; variables of the environment cannot."""
-    return (MODELS, names[1].lower(), *names[2:]) if names[0] == MODELS else names
+    return (names[0], names[1].lower(), *names[2:]) if names[0] in (MODELS, PROVIDERS) else names
 
 
 def _for_one_model(names: tuple[str, ...], shared: tuple[str, ...]) -> bool:

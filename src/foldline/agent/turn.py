@@ -9,6 +9,7 @@ from foldline.context.numbers import many
 from foldline.context.pairing import paired
 from foldline.context.proof import digest_of
 from foldline.context.todos import newly_completed
+from foldline.context.unanswered import broke_off, unanswered
 from foldline.context.view import is_preamble
 from foldline.llm import (
     Answer,
@@ -24,6 +25,7 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Checkpoint,
+    Edit,
     FoldlineError,
     Part,
     Reason,
@@ -37,9 +39,12 @@ from .calls import Calls
 from .desk import Desk
 from .doubts import doubt
 from .instructions import moved_notice, opening
+from .job_news import ended_notice
+from .on_record import put_on_record
 from .pictures import hid_a_picture, picture_advice
 from .rewind import deliver
 from .room import make_room, must_choose, phase_is_due, was_declined, why_not_by_itself
+from .toolset import take_tools, tools_digest
 
 _BYTES = 413
 """The status of a request too large in bytes, which says nothing about the window."""
@@ -60,33 +65,66 @@ class Turn:
         Raises:
             FoldlineError: it failed, or was not done after `max_steps` requests.
         """
+        grew = await take_tools(self._desk)
         await self.begin(parts)
+        if grew or not self._desk.fits():
+            await self.make_room()
         if self._desk.is_full() and not must_choose(self._desk):
             self._say_stopped()
-        answer = await self.step()
-        steps = 1
-        while answer.calls:
-            await self._calls.run(answer.calls)
-            await self.deliver_dmail()
-            if steps == max_steps:
-                raise FoldlineError(f"Stopped after {many(steps, 'step')}, before the work was done.")
-            await self.make_room()
+        return await self._steps(max_steps)
+
+    async def again(self) -> AssistantMessage:
+        """Goes on with a turn that broke off: its step once more. Of an answer that broke off the view lets
+        go, so that what leaves is the request that failed; the history keeps what there was of it.
+
+        Raises:
+            FoldlineError: nothing is open, or it failed again.
+        """
+        desk = self._desk
+        newest = unanswered(desk.projection)
+        if newest is None:
+            raise FoldlineError("There is nothing to try again: the model has answered. Send a prompt.")
+        await self._settle()
+        await take_tools(desk)
+        if broke_off(newest):
+            await desk.session.append(Edit(target=newest.index, action="drop"), durable=True)
+        await self.make_room()
+        return await self._steps()
+
+    async def _steps(self, max_steps: int | None = None) -> AssistantMessage:
+        try:
             answer = await self.step()
-            steps += 1
+            steps = 1
+            while answer.calls:
+                await self._calls.run(answer.calls)
+                await self.deliver_dmail()
+                if steps == max_steps:
+                    raise FoldlineError(f"Stopped after {many(steps, 'step')}, before the work was done.")
+                await self.make_room()
+                answer = await self.step()
+                steps += 1
+        except FoldlineError as failure:
+            await put_on_record(self._desk, failure)
+            raise
         return answer
+
+    async def _settle(self) -> None:
+        """A turn that was cancelled may still be at a file, and record it; its D-Mail would fold this."""
+        await self._desk.known_files.settled()
+        if self._desk.mailbox is not None:
+            self._desk.mailbox.take()
 
     async def begin(self, parts: Sequence[Part]) -> None:
         """The request is on disk before anything leaves for the model."""
         desk = self._desk
-        await desk.known_files.settled()  # a turn that was cancelled may still be at one, and record it
-        if desk.mailbox is not None:
-            desk.mailbox.take()  # a D-Mail of such a turn would fold this one
+        await self._settle()
         opened = bool(desk.projection.view)
         first = moved_notice(desk.session) if opened else await self._opening()
         opens = [item.message for item in desk.projection.view if is_preamble(item.message)]
         desk.check_window(opens if opened else first)
         turn = Checkpoint(id=desk.projection.next_checkpoint_id)
-        await desk.session.append(*first, turn, UserMessage(parts=tuple(parts)), durable=True)
+        told = ended_notice(desk.jobs)
+        await desk.session.append(*first, turn, *told, UserMessage(parts=tuple(parts)), durable=True)
 
     async def _opening(self) -> Sequence[BaseMessage]:
         """What a new session begins with. Instruction files that were left alone are named."""
@@ -190,6 +228,7 @@ class Turn:
             dialect=desk.llm.dialect,
             after=desk.projection.last_index,
             view_items=len(messages),
+            tools=tools_digest(desk.specs),
             estimated=estimated,
         )
         heard = _Heard(desk)
@@ -216,9 +255,8 @@ class Turn:
         if usage is not None:
             desk.emit(events.UsageReported(model=answer.model or desk.llm.info.id, usage=usage))
         if answer.stop_reason == "length":
-            desk.emit(
-                events.Notice(level="warning", text="The answer was cut off at the model's output limit.")
-            )
+            cut = answer.error or "The answer was cut off at the model's output limit."
+            desk.emit(events.Notice(level="warning", text=cut))
         elif not answer.text and not answer.calls:
             desk.emit(events.Notice(level="warning", text="The model gave an empty answer. Ask again."))
         return answer
@@ -258,10 +296,7 @@ class _Heard:
                         pass
                     case RetryChunk():
                         self._text.clear()
-                        # It leaves once more: what was heard of it so far is void, on the screen, too.
-                        emit(events.StepStarted(model=self._desk.llm.info.id, tokens=self._desk.size()))
-                        wait = f"{chunk.sentence} Trying again in {chunk.seconds:.0f} s ({chunk.attempt})."
-                        emit(events.Notice(level="warning", text=wait))
+                        emit(chunk.event)
                     case Answer():
                         return chunk.message
         raise LLMError("The model's answer ended without an end. Send the prompt again.")

@@ -5,10 +5,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from foldline.context.tokens import estimate_tokens
-from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, TextChunk
+from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk
 from foldline.protocol import Usage, events
 
-Progress = Callable[[events.CompactionProgress], None]
+Progress = Callable[[events.CompactionProgress | events.Retrying], None]
 
 
 @dataclass
@@ -43,6 +43,9 @@ class Metered:
                 if isinstance(chunk, TextChunk):
                     growing += estimate_tokens(chunk.text)
                     self._tell(chunk.text, growing)
+                elif isinstance(chunk, RetryChunk):
+                    growing = 0
+                    self.progress(chunk.event)
                 elif isinstance(chunk, Answer):
                     self.drafted += estimate_tokens(chunk.message.text)
                     self._count(chunk.message.usage)

@@ -8,6 +8,7 @@ changes a field, or what it means, raises `OUTLINES` there.
 from typing import NamedTuple
 
 from foldline.protocol import (
+    Approval,
     AssistantMessage,
     BaseMessage,
     Checkpoint,
@@ -105,7 +106,7 @@ class Aside(NamedTuple):
     index: int  # type: ignore[assignment]  # tuple's method of that name is not used
 
 
-Lasting = Compaction | Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange
+Lasting = Compaction | Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange | Approval
 """Markers are few and short: they are their own outline."""
 
 Outline = MessageOutline | RequestOutline | Aside | Lasting
@@ -119,7 +120,7 @@ def outline_of(entry: Entry) -> Outline:
         case RequestRecord():
             usage = Reported.of(entry.usage)
             return RequestOutline(entry.index, entry.model, entry.dialect, entry.estimated, usage)
-        case Compaction() | Undo() | Checkpoint() | Revert() | Clear() | Edit() | Title() | ModelChange():
+        case _ if isinstance(entry, Lasting):
             return entry
         case _:
             return Aside(entry.index)

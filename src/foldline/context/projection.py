@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from foldline.protocol import (
     NEW,
+    Approval,
     BaseMessage,
     Checkpoint,
     Clear,
@@ -33,8 +34,8 @@ from .undoing import ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, LIVE, Fate, ViewItem, item_of
 from .view_state import Key, ViewState, dmail_of, unmarked
 
-REPLAYS_REASONING = "-reasoning"
-"""Ends the names of the dialects that send reasoning back."""
+REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses"})
+"""The names of the dialects that send reasoning back: `llm.dialect`, and the Responses API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ class Projection(ViewState):
                 self.anchor = None
             case Title():
                 self.title = entry.title
-            case Aside():
+            case Aside() | Approval():
                 pass
 
     def _add_message(self, message: MessageOutline) -> None:
@@ -207,7 +208,7 @@ class Projection(ViewState):
     def _learn(self, request: RequestOutline) -> None:
         before = self.sent
         self.newest_request = request.index
-        self._replays_reasoning = request.dialect.endswith(REPLAYS_REASONING)
+        self._replays_reasoning = request.dialect in REPLAYS_REASONING
         if request.usage is not None and request.usage.cached:
             self._caching.add(request.model)
         if request.usage is not None and request.estimated:

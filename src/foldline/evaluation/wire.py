@@ -1,12 +1,12 @@
 """What a server checks of the messages of a request: the pairing rules P1 to P7 (evaluation.md §3.3), on the
 messages as our client renders them."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
+from foldline.llm.loose import is_json_object
 from foldline.protocol import BaseMessage
 
 PairingRule = Literal["P1", "P2", "P3", "P4", "P6", "P7"]
@@ -81,13 +81,5 @@ def _faults(chat: ChatMessage, index: int) -> Iterator[PairingFault]:
     if len({call["id"] for call in calls}) < len(calls):
         yield "P3", f"two calls of entry {index} have the same id"
     for call in calls:
-        if not _is_json(call["function"]["arguments"]):
+        if not is_json_object(call["function"]["arguments"]):
             yield "P4", f"the arguments of call {call['id']} in entry {index} are not JSON"
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True

@@ -37,6 +37,19 @@ def archive_dir(home: Path) -> Path:
     return home / "archive"
 
 
+def is_kept(home: Path, events: Path) -> bool:
+    """Whether an event file lies among our sessions, whatever links led to it."""
+    path = real_path(events)
+    return any(
+        path.startswith(real_path(folder) + os.sep) for folder in (sessions_dir(home), archive_dir(home))
+    )
+
+
+def holds_home(folder: Path) -> bool:
+    """Whether a folder is the home folder or lies above it, as `/` does: more than anybody works on."""
+    return Path(real_path(Path.home())).is_relative_to(real_path(folder))
+
+
 def typed_path(text: str) -> Path:
     """A path as people type it: `~` is the home folder; `~name` of nobody here is a file of that name."""
     return Path(os.path.expanduser(text))  # noqa: PTH111 - `Path.expanduser` raises for nobody

@@ -12,12 +12,12 @@ from foldline.context.projection import Projection
 from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, system_words
 
 from .catalog.folders import FOLDER, FolderMark, mark_of, recorded_mark
-from .catalog.parent import PARENT, Parent, parent_of
+from .catalog.parent import PARENT, Parent, foreign_upto
 from .catalog.sharing import share_files
 from .catalog.snapshot import save_snapshot
 from .log import NO_DAMAGE, Damage, Log, WriteFailed
 from .meta import Describer, Meta, describer_of
-from .paths import EVENTS, data_home, events_file, new_session_id, real_path, session_dir
+from .paths import EVENTS, data_home, events_file, is_kept, new_session_id, real_path, session_dir
 from .reading.index import LEAST, Index
 from .reading.lines import Place, Progress
 from .reading.many_objects import uncollected
@@ -74,6 +74,8 @@ class Session:
         self._now = now
         self._describer = describer or describer_of(header, self.entries)
         self._appending: asyncio.Lock | None = None
+        self._opened_with = NEW
+        """The last entry that was read from its file."""
 
     # --- where sessions come from ------------------------------------------------------------------
 
@@ -127,9 +129,10 @@ class Session:
         Raises:
             FoldlineError: there is none, or it is not one of ours.
         """
+        events = events_file(Path(path))
         with uncollected():
-            opened = open_file(events_file(Path(path)), index_from=index_from)
-            return cls(
+            opened = open_file(events, index_from=index_from)
+            session = cls(
                 opened.header,
                 opened.entries,
                 log=opened.log,
@@ -139,6 +142,8 @@ class Session:
                 now=now,
                 cwd=cwd,
             )
+        session._opened_with = session.projection.last_index
+        return session
 
     @classmethod
     def from_entries(
@@ -166,7 +171,7 @@ class Session:
         """
         count = len(self.entries) if until is None else self._until(until)
         upto = self.entries.outlines[count - 1].index if count else NEW
-        parent = Parent(id=self.id, index=upto, foreign=min(upto, self._foreign()))
+        parent = Parent(id=self.id, index=upto, foreign=min(upto, self.foreign))
         folder = self.cwd if cwd is None else cwd
         mark = recorded_mark(self.header) if str(folder) == self.header.cwd else None
         copy = Session.create(folder, home=home, now=now, session_id=session_id, parent=parent, mark=mark)
@@ -190,12 +195,6 @@ class Session:
         if self.path is not None:
             shutil.rmtree(self.path.parent, ignore_errors=True)
 
-    def _foreign(self) -> int:
-        """Up to which index its entries were not written here: all of them, where it is only in memory."""
-        parent = parent_of(self.header)
-        came_along = parent.foreign if parent is not None else NEW
-        return came_along if self.path is not None else self.projection.last_index
-
     def _until(self, index: int) -> int:
         """How many entries there are up to and including this index."""
         outlines = self.entries.outlines
@@ -210,6 +209,17 @@ class Session:
     @property
     def id(self) -> str:
         return self.header.id
+
+    @property
+    def foreign(self) -> int:
+        """Up to which index its entries were not written here, and may be anybody's word; `NEW` for none.
+
+        All that there was when it was opened, where it is only in memory or lies outside the data folder.
+        """
+        if self.path is None:
+            return self.projection.last_index
+        brought = NEW if is_kept(data_home(), self.path) else self._opened_with
+        return max(brought, foreign_upto(self.header))
 
     @property
     def moved_from(self) -> str:

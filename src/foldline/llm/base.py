@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from foldline.context.tokens import estimate_tokens
-from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
+from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, events
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,16 @@ class RetryChunk:
     sentence: str
     seconds: float
     attempt: int
+    """Which retry comes after the wait, counted from 1."""
+    attempts: int
+    """How many there are at most."""
+
+    @property
+    def event(self) -> events.Retrying:
+        """The same, for whoever watches."""
+        return events.Retrying(
+            sentence=self.sentence, seconds=self.seconds, attempt=self.attempt, attempts=self.attempts
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,76 +1,52 @@
-"""From the environment to a model client: OPENAI_API_KEY and OPENAI_BASE_URL are enough for any server."""
+"""From a provider to a model client. Nothing is sent before the first request."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from foldline.protocol import FoldlineError
 
-from .embeddings import OpenAIEmbedder, known_embedding_model
+from .embeddings import OpenAIEmbedder
 from .models import DEFAULT_WINDOW, model_info
-from .openai_client import OPENAI_URL, OpenAIChat
+from .openai_client import OpenAIChat
+from .providers import Provider
 from .sdk import is_local
 
 __all__ = [
     "DEFAULT_WINDOW",
-    "OPENAI_MODEL",
     "ask_window",
+    "checked_url",
     "connect",
     "connect_embeddings",
-    "is_configured",
     "model_info",
 ]
 
-OPENAI_MODEL = "gpt-5-mini"
-"""Asked at api.openai.com where no model is named: its list begins with models that do not chat."""
-
-
-def is_configured(environ: Mapping[str, str]) -> bool:
-    """Whether the environment names a server or a key for one."""
-    return bool(_value(environ, "OPENAI_BASE_URL") or _value(environ, "OPENAI_API_KEY"))
-
 
 def connect(
-    model: str | None, environ: Mapping[str, str], window: int | Callable[[str], int | None] | None = None
+    provider: Provider,
+    model: str = "",
+    key: str = "",
+    window: int | Callable[[str], int | None] | None = None,
+    *,
+    key_name: str = "",
 ) -> OpenAIChat:
-    """The client the environment describes. Nothing is sent before the first request.
+    """The client for a model of a provider; its default one, or the first it lists, where none is named.
 
-    The model is `model`, else FOLDLINE_MODEL, else OPENAI_MODEL, else the first the server lists. `window`,
-    in tokens or by the name of the model, overrides what is known of it.
+    `window`, in tokens or by the name of the model, overrides what is known of it. `key_name`, for sentences,
+    says where the key was set, where that is not the provider's variable.
 
     Raises:
-        FoldlineError: no server is named, its URL cannot be used, or it needs a key and there is none.
+        FoldlineError: the provider needs a key, and there is none.
     """
-    key = _value(environ, "OPENAI_API_KEY")
-    url = _value(environ, "OPENAI_BASE_URL")
-    if not key and not url:
-        raise FoldlineError(
-            "No model server is set up: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own, "
-            "or use -m offline."
-        )
-    url = url or OPENAI_URL
-    host = _host(url)
-    if not key and not is_local(url):
-        raise FoldlineError(f"{host} needs a key: set OPENAI_API_KEY.")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise FoldlineError(
-            "OPENAI_API_KEY holds blanks or other characters no key has: copy it again, without quotes."
-        )
-    named = model or _value(environ, "FOLDLINE_MODEL") or _value(environ, "OPENAI_MODEL")
-    if not named and host == "api.openai.com":
-        named = OPENAI_MODEL
-    return OpenAIChat(model=named or None, base_url=url, api_key=key, window=window)
+    if provider.key_env and not key and not is_local(provider.base_url):
+        raise FoldlineError(f"{provider.title} needs a key: {_how_to_get_one(provider)}.")
+    named = model or provider.default_model
+    return OpenAIChat.of(provider, model=named, key=key, key_name=key_name, window=window)
 
 
-def connect_embeddings(model: str, environ: Mapping[str, str]) -> OpenAIEmbedder | None:
-    """Embeddings of the server the environment names, by `model` or the one known for that server; None where
-    neither is."""
-    if not is_configured(environ):
-        return None
-    url = _value(environ, "OPENAI_BASE_URL") or OPENAI_URL
-    named = model.strip() or known_embedding_model(url)
-    if not named:
-        return None
-    return OpenAIEmbedder(model=named, base_url=url, api_key=_value(environ, "OPENAI_API_KEY"))
+def connect_embeddings(provider: Provider, key: str, model: str = "") -> OpenAIEmbedder | None:
+    """Embeddings of a provider, by `model` or the one known for it; None where neither is."""
+    named = model or provider.embedding_model
+    return OpenAIEmbedder(provider, model=named, key=key) if named else None
 
 
 async def ask_window(client: OpenAIChat) -> int:
@@ -82,11 +58,12 @@ async def ask_window(client: OpenAIChat) -> int:
     return (await client.prepare()).window
 
 
-def _value(environ: Mapping[str, str], name: str) -> str:
-    return environ.get(name, "").strip()
+def checked_url(url: str, origin: str) -> str:
+    """An address of HTTP, as it is.
 
-
-def _host(url: str) -> str:
+    Raises:
+        FoldlineError: it is none.
+    """
     try:
         parts = urlsplit(url)
         # `port` raises where it is no number.
@@ -95,6 +72,11 @@ def _host(url: str) -> str:
         usable = False
     if not usable:
         raise FoldlineError(
-            "OPENAI_BASE_URL is not an http or https address: it should look like http://localhost:8000/v1."
+            f"{origin} is not an http or https address: it should look like http://localhost:8000/v1."
         )
-    return parts.hostname or ""
+    return url
+
+
+def _how_to_get_one(provider: Provider) -> str:
+    where = f", from {provider.key_page}" if provider.key_page else ""
+    return f"set {provider.key_name}{where}"

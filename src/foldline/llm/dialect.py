@@ -5,12 +5,10 @@ rendered before changes, except that the last rendered message may grow where th
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from foldline.protocol import (
     AssistantMessage,
@@ -25,6 +23,8 @@ from foldline.protocol import (
 )
 
 from .base import ToolSpec
+from .loose import is_json_object
+from .providers import provider_at
 
 ChatMessage = dict[str, Any]
 """One message of `/chat/completions`, ready for JSON."""
@@ -44,9 +44,17 @@ class Dialect:
     """Neighbours of the same role are merged with a blank line."""
     user_first: bool
     """The first message after the system message has the role user."""
-    replay_reasoning: bool
-    """Reasoning goes back as `reasoning_content`."""
+    reasoning_field: Literal["", "reasoning_content", "reasoning"]
+    """Where reasoning goes back; empty: nowhere."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"]
+    reasons_before_calls: bool = False
+    """Tool calls without their reasoning are refused: where there is none, that is said."""
+    nine_character_ids: bool = False
+    """Ids of tool calls have nine letters and digits, no more and no less."""
+    answer_between: bool = False
+    """No user message may follow a tool result: a marked answer goes between them."""
+    signed_calls: bool = False
+    """The first tool call of a message carries the signature it came with."""
 
 
 OPENAI = Dialect(
@@ -55,7 +63,7 @@ OPENAI = Dialect(
     developer_role="system",
     strict_alternation=False,
     user_first=False,
-    replay_reasoning=False,
+    reasoning_field="",
     max_tokens_field="max_completion_tokens",
 )
 STRICT = Dialect(
@@ -64,30 +72,35 @@ STRICT = Dialect(
     developer_role="user",
     strict_alternation=True,
     user_first=True,
-    replay_reasoning=False,
+    reasoning_field="",
     max_tokens_field="max_tokens",
 )
-STRICT_REASONING = replace(STRICT, name="strict-reasoning", replay_reasoning=True)
-"""Kimi and DeepSeek refuse a thinking model's messages when they come back without their reasoning."""
+STRICT_REASONING = replace(STRICT, name="strict-reasoning", reasoning_field="reasoning_content")
+"""What Kimi and DeepSeek were sent before `STRICT_THINKING`; here for requests that were recorded so."""
+STRICT_THINKING = replace(STRICT_REASONING, name="strict-thinking", reasons_before_calls=True)
+"""Kimi and DeepSeek refuse a thinking model's tool calls that come back without `reasoning_content`, also
+where there never was any: calls of another model, or answers given without a thought."""
+MISTRAL = replace(STRICT, name="mistral", nine_character_ids=True, answer_between=True)
+GEMINI = replace(STRICT, name="gemini", signed_calls=True)
+"""Gemini refuses calls without their signature (ai.google.dev/gemini-api/docs/thought-signatures)."""
+OPENROUTER = replace(STRICT, name="openrouter", reasoning_field="reasoning")
 
-_NAMED = {dialect.name: dialect for dialect in (OPENAI, STRICT, STRICT_REASONING)}
+_NAMED = {
+    dialect.name: dialect
+    for dialect in (OPENAI, STRICT, STRICT_REASONING, STRICT_THINKING, MISTRAL, GEMINI, OPENROUTER)
+}
 
-_REASONING_HOSTS = ("moonshot.ai", "moonshot.cn", "kimi.com", "deepseek.com")
+NO_REASONING = "(no reasoning was recorded)"
+UNSIGNED = "skip_thought_signature_validator"
+"""What Gemini takes for a call that it did not make itself, such as one of another model."""
 
 
 def dialect_for(base_url: str | None) -> Dialect:
     """The dialect of the server at `base_url`; None is OpenAI itself. Unknown servers get the strictest."""
     if base_url is None:
         return OPENAI
-    try:
-        host = urlsplit(base_url).hostname or ""
-    except ValueError:
-        return STRICT
-    if host == "api.openai.com":
-        return OPENAI
-    if any(host == known or host.endswith("." + known) for known in _REASONING_HOSTS):
-        return STRICT_REASONING
-    return STRICT
+    known = provider_at(base_url)
+    return _NAMED[known.dialect] if known else STRICT
 
 
 def dialect_named(name: str) -> Dialect | None:
@@ -137,7 +150,7 @@ def tools_to_openai(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
         {
             "type": "function",
             "function": {
-                "name": _function_name(tool.name),
+                "name": function_name(tool.name),
                 "description": tool.description,
                 "parameters": tool.parameters,
             },
@@ -199,15 +212,19 @@ class _Rendering:
             self._add_user(pieces)
 
     def answer(self, message: AssistantMessage) -> None:
-        text, calls = message.text, [_call(call) for call in message.calls]
+        text, calls = message.text, self._calls(message)
         if not text and not calls:
             return
         self.flush_images()
         if self.dialect.user_first and self._leading:
             self._add_user([_text(machine_text("The conversation goes on from here."))])
         rendered: ChatMessage = {"role": "assistant", "content": text or None}
-        if self.dialect.replay_reasoning and message.thinking:
-            rendered["reasoning_content"] = message.thinking
+        if field := self.dialect.reasoning_field:
+            thinking = message.thinking or (
+                NO_REASONING if calls and self.dialect.reasons_before_calls else ""
+            )
+            if thinking:
+                rendered[field] = thinking
         if calls:
             rendered["tool_calls"] = calls
         last = self.done[-1] if self.done else None
@@ -217,7 +234,7 @@ class _Rendering:
             and last["role"] == "assistant"
             and "tool_calls" not in last
         ):
-            for key in ("content", "reasoning_content"):
+            for key in ("content", "reasoning_content", "reasoning"):
                 if rendered.get(key):
                     last[key] = f"{last[key]}\n\n{rendered[key]}" if last.get(key) else rendered[key]
             if calls:
@@ -228,7 +245,7 @@ class _Rendering:
     def report(self, message: ToolResultMessage) -> None:
         images = [part for part in message.parts if isinstance(part, ImagePart)]
         text = message.text
-        call_id = _call_id(message.call_id)
+        call_id = self._id(message.call_id)
         if images:
             note = f"What the tool call {call_id} returned as an image:"
             self._images += [_text(machine_text(note)), *map(_image, images)]
@@ -242,8 +259,23 @@ class _Rendering:
             pieces, self._images = self._images, []
             self._add_user(pieces)
 
+    def _calls(self, message: AssistantMessage) -> list[dict[str, Any]]:
+        calls = [_call(call, self._id(call.call_id)) for call in message.calls]
+        if self.dialect.signed_calls:
+            for number, (part, call) in enumerate(zip(message.calls, calls, strict=True)):
+                if signature := part.signature or ("" if number else UNSIGNED):
+                    call["extra_content"] = {"google": {"thought_signature": signature}}
+        return calls
+
+    def _id(self, call_id: str) -> str:
+        return nine_characters(call_id) if self.dialect.nine_character_ids else sent_call_id(call_id)
+
     def _add_user(self, pieces: list[dict[str, Any]]) -> None:
         last = self.done[-1] if self.done else None
+        if self.dialect.answer_between and last is not None and last["role"] == "tool":
+            note = machine_text("The turn ended with these results.")
+            self.done.append({"role": "assistant", "content": note})
+            last = self.done[-1]
         if self.dialect.strict_alternation and last is not None and last["role"] == "user":
             before = last["content"]
             known = [_text(before)] if isinstance(before, str) else before
@@ -274,36 +306,31 @@ def _image(part: ImagePart) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
 
 
-def _call(part: ToolCallPart) -> dict[str, Any]:
+def _call(part: ToolCallPart, call_id: str) -> dict[str, Any]:
     return {
-        "id": _call_id(part.call_id),
+        "id": call_id,
         "type": "function",
         "function": {
-            "name": _function_name(part.name),
-            "arguments": part.arguments if _is_json_object(part.arguments) else "{}",
+            "name": function_name(part.name),
+            "arguments": part.arguments if is_json_object(part.arguments) else "{}",
         },
     }
 
 
-def _is_json_object(text: str) -> bool:
-    try:
-        # JSON has no NaN and no Infinity, though Python reads them.
-        return isinstance(json.loads(text, parse_constant=_refuse), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
-
-
-def _function_name(name: str) -> str:
+def function_name(name: str) -> str:
     """OpenAI takes letters, digits, `_` and `-`, 64 at most; imported sessions hold other names."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "tool"
 
 
-def _call_id(call_id: str) -> str:
+def sent_call_id(call_id: str) -> str:
     """OpenAI takes 40 characters; ids of other providers can be longer and must stay distinct."""
     if len(call_id) <= 40:
         return call_id
     return f"{call_id[:23]}_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"
+
+
+def nine_characters(call_id: str) -> str:
+    """Mistral's own ids stay; of others, nine letters and digits that are as good as unique."""
+    if len(call_id) == 9 and call_id.isalnum() and call_id.isascii():
+        return call_id
+    return hashlib.sha256(call_id.encode()).hexdigest()[:9]

@@ -5,9 +5,8 @@ Whatever goes wrong is an `LLMError` at once: who asks has another way to compar
 
 import asyncio
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from foldline.context.tokens import estimate_tokens
 
@@ -15,7 +14,7 @@ from . import failures
 from .base import LLMError
 from .embedder import Vector
 from .failures import Endpoint
-from .openai_client import OPENAI_URL
+from .providers import Provider
 from .sdk import sdk_client
 
 if TYPE_CHECKING:
@@ -29,31 +28,14 @@ _MOST_TEXTS = 10
 _MOST_TOKENS = 8_000
 """Of one request, estimated: half of what Mistral takes."""
 
-# From the providers' public pages as of 2025; each knows many languages.
-_KNOWN: Mapping[str, str] = {
-    "api.openai.com": "text-embedding-3-small",
-    "api.mistral.ai": "mistral-embed",
-    "api.siliconflow.cn": "BAAI/bge-m3",
-    "dashscope.aliyuncs.com": "text-embedding-v3",
-    "generativelanguage.googleapis.com": "gemini-embedding-001",
-    "open.bigmodel.cn": "embedding-3",
-}
-
-
-def known_embedding_model(base_url: str) -> str | None:
-    """The model for embeddings of a provider we know; None for all others, local servers included."""
-    return _KNOWN.get(urlsplit(base_url).hostname or "")
-
 
 class OpenAIEmbedder:
     """A model behind `/embeddings`. Its connections are open for the length of one `embed`."""
 
-    def __init__(
-        self, *, model: str, base_url: str = OPENAI_URL, api_key: str = "", seconds: float = SECONDS
-    ) -> None:
+    def __init__(self, provider: Provider, *, model: str, key: str = "", seconds: float = SECONDS) -> None:
         self.model = model
-        self._base_url = base_url
-        self._key = api_key
+        self._provider = provider
+        self._key = key
         self._seconds = seconds
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -99,12 +81,17 @@ class OpenAIEmbedder:
 
     @property
     def _endpoint(self) -> Endpoint:
-        return Endpoint(self._base_url, self.model, self._key)
+        asked = self._provider
+        return Endpoint(asked.base_url, self.model, self._key, asked.key_name, asked.url_setting)
 
     def _client(self) -> "AsyncOpenAI":
         """The SDK's client; import and construction block for long, hence the thread."""
         return sdk_client(
-            self._base_url, self._key, idle_seconds=self._seconds, connect_seconds=_CONNECT_SECONDS
+            self._provider.base_url,
+            self._key,
+            idle_seconds=self._seconds,
+            connect_seconds=_CONNECT_SECONDS,
+            headers=self._provider.headers_with(self._key),
         )
 
 

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from foldline.context.overflow import RATE_CODES, is_overflow
 
+from .loose import mapping
+
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 MAX_RETRIES = 3
 LONGEST_WAIT = 60.0
@@ -25,6 +27,10 @@ class Endpoint:
     url: str = field(repr=False)
     model: str
     key: str = field(default="", repr=False)
+    key_name: str = "OPENAI_API_KEY"
+    """The variable the key is read from."""
+    url_name: str = "OPENAI_BASE_URL"
+    """The variable or setting the URL comes from."""
 
     @property
     def shown(self) -> str:
@@ -63,8 +69,19 @@ class Failure:
 
 def status_failure(at: Endpoint, status: int, body: str, headers: Mapping[str, str]) -> Failure:
     """An answer with an HTTP status of 400 or more. Header names are in lower case."""
+    if 300 <= status < 400:
+        return _redirect_failure(at, status, headers.get("location", ""))
     code, detail = _error_of(body)
     return _classify(at, status, code, detail, body, _retry_after(headers))
+
+
+def _redirect_failure(at: Endpoint, status: int, location: str) -> Failure:
+    """Never followed: conversation and key are meant for the server that was named, and for no other."""
+    target = at.clean(Endpoint(location, at.model).shown if "://" in location else location)
+    where = f" on to {target}" if target else " elsewhere"
+    return Failure(
+        f"{at.shown} sends requests{where} ({status}): set {at.url_name} to the address it should be.", status
+    )
 
 
 def stream_failure(at: Endpoint, error: object) -> Failure:
@@ -75,10 +92,17 @@ def stream_failure(at: Endpoint, error: object) -> Failure:
     return _classify(at, status, code, detail, body, None)
 
 
-def error_in(piece: object) -> object | None:
-    """The error of a `response.failed` event, which some proxies pass on; other errors the SDK raises."""
-    response = piece.get("response") if isinstance(piece, Mapping) else None
-    return response.get("error") if isinstance(response, Mapping) else None
+def error_in(piece: object, name: str = "") -> object | None:
+    """The error that a piece of a stream stands for; None where it is no error. `name` is the event's own."""
+    data = mapping(piece)
+    if error := data.get("error"):
+        return error
+    # vLLM; OpenAI's Responses; events of that name from proxies.
+    if "error" in (data.get("object"), data.get("type"), name):
+        return dict(data) or name
+    if error := mapping(data.get("response")).get("error"):
+        return error
+    return "it failed without a reason" if data.get("type") == "response.failed" else None
 
 
 def window_failure(at: Endpoint) -> Failure:
@@ -89,7 +113,7 @@ def window_failure(at: Endpoint) -> Failure:
 def unreachable_failure(at: Endpoint, reason: str) -> Failure:
     why = f" ({cleaned.rstrip('.')})" if (cleaned := at.clean(reason)) else ""
     return Failure(
-        f"Cannot connect to {at.shown}{why}: check that the server runs and that OPENAI_BASE_URL is right.",
+        f"Cannot connect to {at.shown}{why}: check that the server runs and that {at.url_name} is right.",
         retry=True,
     )
 
@@ -102,10 +126,25 @@ def stalled_failure(at: Endpoint, seconds: float) -> Failure:
     return Failure(f"{at.shown} sent nothing for {seconds:g} s: send the prompt again.", retry=True)
 
 
+def endless_failure(at: Endpoint, length: int) -> Failure:
+    """Bytes that come and come, and never make up a piece of an answer."""
+    return Failure(
+        f"{at.shown} sent {length / 2**20:.0f} MB without one piece of an answer: gave up. "
+        f"Check that {at.url_name} leads to a model, and send the prompt again."
+    )
+
+
+def web_page_failure(at: Endpoint) -> Failure:
+    return Failure(
+        f"{at.shown} answered with a web page: check that {at.url_name} ends where the API starts, often in "
+        "/v1, and that no login page or proxy stands before it."
+    )
+
+
 def unlisted_failure(at: Endpoint) -> Failure:
     return Failure(
         f"{at.shown} does not say which models it has: name one with -m or FOLDLINE_MODEL, "
-        "and check that OPENAI_BASE_URL ends where its API starts, often in /v1."
+        f"and check that {at.url_name} ends where its API starts, often in /v1."
     )
 
 
@@ -136,15 +175,15 @@ def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -
         case None:
             return f"{at.shown} broke off with an error{because}"
         case 401 if at.key:
-            return f"{at.shown} refused the key (401): set OPENAI_API_KEY to one that is valid there."
+            return f"{at.shown} refused the key (401): set {at.key_name} to one that is valid there."
         case 401:
-            return f"{at.shown} wants a key (401): set OPENAI_API_KEY."
+            return f"{at.shown} wants a key (401): set {at.key_name}."
         case 403:
             return f"{at.shown} does not allow this key to use {at.model} (403){because}"
         case 404:
             return (
                 f"{at.shown} has no model {at.model} (404): choose another with -m or FOLDLINE_MODEL, "
-                "or check that OPENAI_BASE_URL ends where the API starts, often in /v1."
+                f"or check that {at.url_name} ends where the API starts, often in /v1."
             )
         case 413:
             return f"{at.shown} finds the request too large in bytes (413): leave out images{because}"

@@ -1,104 +1,149 @@
-"""What is publicly known about models: windows and output limits, by name. Guesses err low."""
+"""What is publicly known about models, by name: windows, output limits, prices. Guesses err low.
 
+The dated table `models.toml` is read when somebody asks, never before the first paint.
+"""
+
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from .base import ModelInfo
+from .offers import listed_window
+
+__all__ = [
+    "DEFAULT_WINDOW",
+    "is_known",
+    "is_listed",
+    "known_output",
+    "known_window",
+    "listed_window",
+    "model_info",
+]
 
 DEFAULT_WINDOW = 32_768
 """Tokens, for a model nobody here has heard of: small enough not to overflow most servers of today."""
 
+_TABLE = Path(__file__).with_name("models.toml")
+_DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
+"""What vendors put behind a name for one edition of a model."""
 
-class _Known(NamedTuple):
+
+class _Family(NamedTuple):
     prefix: str
     window: int
-    max_output: int | None = None
 
 
-# From the vendors' public model pages as of 2025; longer prefixes first where one begins another.
-_KNOWN: Sequence[_Known] = (
-    _Known("gpt-5-chat", 128_000, 16_384),
-    _Known("gpt-5", 400_000, 128_000),
-    _Known("gpt-4.1", 1_047_576, 32_768),
-    _Known("gpt-4o", 128_000, 16_384),
-    _Known("gpt-4-turbo", 128_000, 4_096),
-    _Known("gpt-4", 8_192, 8_192),
-    _Known("gpt-3.5-turbo", 16_385, 4_096),
-    _Known("gpt-oss", 131_072),
-    _Known("o1", 200_000, 100_000),
-    _Known("o3", 200_000, 100_000),
-    _Known("o4", 200_000, 100_000),
-    _Known("kimi-k2-0711", 131_072),
-    _Known("kimi-k2", 262_144),
-    _Known("kimi-latest", 131_072),
-    _Known("kimi", 131_072),
-    _Known("moonshot-v1-8k", 8_192),
-    _Known("moonshot-v1-32k", 32_768),
-    _Known("moonshot-v1-128k", 131_072),
-    _Known("deepseek", 131_072),
-    _Known("glm-4.6", 200_000, 128_000),
-    _Known("glm", 128_000),
-    _Known("qwen3-coder", 262_144),
-    _Known("qwen", 32_768),
-    _Known("qwq", 32_768),
-    _Known("claude", 200_000),
-    _Known("gemini-1.5-pro", 2_097_152, 8_192),
-    _Known("gemini", 1_048_576),
-    _Known("llama-4", 131_072),
-    _Known("llama-3.1", 131_072),
-    _Known("llama-3.2", 131_072),
-    _Known("llama-3.3", 131_072),
-    _Known("llama", 8_192),
-    _Known("mistral", 32_768),
-    _Known("codestral", 32_768),
-    _Known("devstral", 131_072),
-    _Known("minimax-m", 196_608),
-    _Known("grok-4", 256_000),
-    _Known("grok", 131_072),
+# For what the table does not list: the smallest window any model of the name has had. Of open weights, what
+# they were trained for; their servers give less, and are asked. Longer prefixes first.
+_FAMILIES: Sequence[_Family] = (
+    _Family("gpt-oss", 131_072),
+    _Family("gpt-6", 272_000),
+    _Family("gpt-5", 128_000),
+    _Family("gpt-4.1", 1_047_576),
+    _Family("gpt-4o", 128_000),
+    _Family("gpt-4", 8_192),
+    _Family("gpt-3.5", 4_096),
+    _Family("o1", 128_000),
+    _Family("o3", 200_000),
+    _Family("o4", 200_000),
+    _Family("claude", 200_000),
+    _Family("gemini", 1_048_576),
+    _Family("gemma", 8_192),
+    _Family("kimi-k2.", 262_144),
+    _Family("kimi-k3", 262_144),
+    _Family("kimi", 131_072),
+    _Family("moonshot", 8_192),
+    _Family("deepseek", 65_536),
+    _Family("glm", 128_000),
+    _Family("qwen3-coder", 262_144),
+    _Family("qwen", 32_768),
+    _Family("qwq", 32_768),
+    _Family("llama-4", 131_072),
+    _Family("llama-3.1", 131_072),
+    _Family("llama-3.2", 131_072),
+    _Family("llama-3.3", 131_072),
+    _Family("llama", 8_192),
+    _Family("devstral", 128_000),
+    _Family("ministral", 128_000),
+    _Family("mistral", 32_000),
+    _Family("codestral", 32_000),
+    _Family("magistral", 40_000),
+    _Family("minimax-m", 196_608),
+    _Family("grok", 131_072),
 )
 
-_WINDOW_FIELDS = (
-    "max_model_len",  # vLLM, SGLang
-    "context_length",  # OpenRouter, Moonshot, Together
-    "context_window",  # Groq
-    "max_context_length",  # Mistral, LM Studio
-    "n_ctx",  # llama.cpp
-)
-_INNER = ("meta", "metadata", "top_provider", "limits")
-"""Places in a listed model where servers put such fields, apart from the top."""
+
+class Table(NamedTuple):
+    """The table that travels with the program."""
+
+    date: date
+    source: str
+    by_model: Mapping[str, Mapping[str, Any]]
+
+
+@cache
+def table() -> Table:
+    data = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    return Table(data["date"], data["source"], data["models"])
 
 
 def model_info(model_id: str, base_url: str | None = None, window: int | None = None) -> ModelInfo:
     """What is known of a model. `window`, in tokens, overrides; an unknown model gets `DEFAULT_WINDOW`."""
-    known = _known(model_id)
     return ModelInfo(
         id=model_id,
-        window=window or (known.window if known else DEFAULT_WINDOW),
-        max_output=known.max_output if known else None,
+        window=window or known_window(model_id) or DEFAULT_WINDOW,
+        max_output=known_output(model_id),
         provider=_provider(base_url),
     )
 
 
 def is_known(model_id: str) -> bool:
-    return _known(model_id) is not None
+    """Whether anything is known of the model's window."""
+    return known_window(model_id) is not None
 
 
-def listed_window(record: Mapping[str, object]) -> int | None:
-    """The window, in tokens, that a record of `/v1/models` states; None where it states none."""
-    places = [record, *(inner for name in _INNER if isinstance(inner := record.get(name), Mapping))]
-    for place in places:
-        for name in _WINDOW_FIELDS:
-            value = place.get(name)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-    return None
+def is_listed(model_id: str) -> bool:
+    """Whether the table has this very model: what is known of it is no guess."""
+    return bool(_row(model_id))
 
 
-def _known(model_id: str) -> _Known | None:
-    # "moonshotai/Kimi-K2-Instruct", "models/gemini-2.5-pro", "llama3.1:8b": the last part, hyphens apart.
-    name = model_id.lower().rsplit("/", 1)[-1].replace("-", "")
-    return next((known for known in _KNOWN if name.startswith(known.prefix.replace("-", ""))), None)
+def known_window(model_id: str) -> int | None:
+    """In tokens; of a model the table does not have, the smallest of those with names like it."""
+    listed: int | None = _row(model_id).get("window")
+    if listed is not None:
+        return listed
+    # "Kimi-K2-Instruct", "llama3.1:8b": hyphens apart.
+    name = plain_name(model_id).replace("-", "")
+    return next((known.window for known in _FAMILIES if name.startswith(known.prefix.replace("-", ""))), None)
+
+
+def known_output(model_id: str) -> int | None:
+    """The most tokens an answer may have; None where nobody knows."""
+    most: int | None = _row(model_id).get("max_output")
+    return most
+
+
+def plain_name(model_id: str) -> str:
+    """Without the providers before it: "moonshotai/Kimi-K2-Instruct", "models/gemini-2.5-pro"."""
+    return model_id.strip().lower().rsplit("/", 1)[-1]
+
+
+def spellings(model_id: str) -> tuple[str, ...]:
+    """The names under which a table may have a model, the nearest first."""
+    name = plain_name(model_id)
+    undated = _DATED.sub("", name)
+    # OpenRouter writes claude-sonnet-4.5 what Anthropic calls claude-sonnet-4-5.
+    return (name, undated, undated.replace(".", "-")) if name.startswith("claude") else (name, undated)
+
+
+def _row(model_id: str) -> Mapping[str, Any]:
+    rows = table().by_model
+    return next((rows[name] for name in spellings(model_id) if name in rows), {})
 
 
 def _provider(base_url: str | None) -> str:

@@ -1,23 +1,26 @@
-"""The client for OpenAI and everything compatible with it: chat completions, streamed.
+"""The client for OpenAI and everything compatible with it: one loop, over chat completions or Responses.
 
 `openai` takes a third of a second to import: the first request does it, or `preload` before it.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
-from foldline.protocol import AssistantMessage
-
-from . import failures
-from .assembly import CONTEXT_WINDOW_EXCEEDED, Assembly
+from . import failures, sse
 from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, RetryChunk
-from .dialect import Dialect, dialect_for, to_openai, tools_to_openai
+from .chat import ChatWire
+from .dialect import Dialect, dialect_for, dialect_named
 from .failures import Endpoint, Failure
-from .models import is_known, listed_window, model_info
+from .models import is_listed, model_info
+from .offers import Offer, offered, stated_window
+from .providers import Listing, Provider
+from .responses import ResponsesWire
 from .sdk import is_local, sdk_client
+from .wire import Reading, Wire
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -28,6 +31,10 @@ IDLE_SECONDS = 120.0
 LOCAL_IDLE_SECONDS = 900.0
 """The same for local servers: without a graphics card, a long prompt takes minutes before the first byte."""
 _CONNECT_SECONDS = 10.0
+_GOODBYE_SECONDS = 0.1
+"""How long the end of a finished answer is waited for: a connection read to its end is used again."""
+_AT_ONCE = 32
+"""Events after which others get a turn: what has arrived is read without waiting, and can be a thousand."""
 _UNNAMED = "default"
 """Shown for a model until the server has been asked for its first one."""
 
@@ -42,7 +49,8 @@ def _always(window: int | None) -> Callable[[str], int | None]:
 
 
 class OpenAIChat:
-    """A model behind `/chat/completions`. Retries, time-outs and errors are handled here, not by the SDK."""
+    """A model behind `/chat/completions` or `/responses`. Retries, time-outs and errors are handled here, not
+    by the SDK."""
 
     def __init__(
         self,
@@ -51,26 +59,71 @@ class OpenAIChat:
         base_url: str = OPENAI_URL,
         api_key: str = "",
         window: int | Callable[[str], int | None] | None = None,
+        api: Literal["chat", "responses"] = "chat",
         dialect: Dialect | None = None,
+        asks_usage: bool = True,
+        headers: Mapping[str, str] | None = None,
+        key_name: str = "OPENAI_API_KEY",
+        url_name: str = "OPENAI_BASE_URL",
+        listing: Listing = "openai",
+        states_output: bool = False,
         idle_seconds: float | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Without `model`, the first one the server lists is used. `window`, in tokens or by the name of the
-        model, overrides all."""
+        model, overrides all. `key_name` and `url_name` are where key and URL are set, for sentences.
+        `dialect` and `asks_usage` are of chat completions; `listing` says what tells windows."""
         self._base_url = base_url
         self._key = api_key
+        self._headers = headers or {}
+        self._names = (key_name, url_name)
+        self._listing = listing
+        self._states_output = states_output
         self._window_of = window if callable(window) else _always(window)
-        self._dialect = dialect or dialect_for(base_url)
+        self._wire: Wire = (
+            ResponsesWire(base_url)
+            if api == "responses"
+            else ChatWire(dialect or dialect_for(base_url), asks_usage=asks_usage)
+        )
         self._idle = idle_seconds or (LOCAL_IDLE_SECONDS if is_local(base_url) else IDLE_SECONDS)
         self._sleep = sleep
         known = self._window_of(model or _UNNAMED)
         self._info = model_info(model or _UNNAMED, base_url, known)
-        self._settled = model is not None and (known is not None or is_known(model))
+        # A local server gives a model less than it is known for: what it says goes first.
+        self._settled = model is not None and (
+            known is not None or (is_listed(model) and not is_local(base_url))
+        )
         """Whether nothing has to be asked of the server before the first request."""
         self._named = model is not None
-        self._asks_usage = True
         self._client: AsyncOpenAI | None = None
         self._opening = asyncio.Lock()
+
+    @classmethod
+    def of(
+        cls,
+        provider: Provider,
+        *,
+        model: str = "",
+        key: str = "",
+        key_name: str = "",
+        window: int | Callable[[str], int | None] | None = None,
+    ) -> "OpenAIChat":
+        """The client for a provider, with all it does in a way of its own. `key_name`, for sentences, says
+        where the key was set, where that is not the provider's variable."""
+        return cls(
+            model=model or None,
+            base_url=provider.base_url,
+            api_key=key,
+            window=window,
+            api=provider.api,
+            dialect=dialect_named(provider.dialect),
+            asks_usage=provider.asks_usage,
+            headers=provider.headers_with(key),
+            key_name=key_name or provider.key_name,
+            url_name=provider.url_setting,
+            listing=provider.listing,
+            states_output=provider.states_output,
+        )
 
     @property
     def info(self) -> ModelInfo:
@@ -79,7 +132,7 @@ class OpenAIChat:
 
     @property
     def dialect(self) -> str:
-        return self._dialect.name
+        return self._wire.name
 
     async def prepare(self) -> ModelInfo:
         """Asks the server, once, for what is not known yet: which model, its window. `stream` does it too.
@@ -89,152 +142,183 @@ class OpenAIChat:
         """
         if self._settled:
             return self._info
-        try:
-            listed = await self._list_models()
-        except _Failed as failed:
+        listed: list[Offer] | Failure = []
+        if not self._named or self._listing == "openai":  # The others tell windows elsewhere.
+            listed = await offered(self._ask, self._listing, self._base_url)
+        if isinstance(listed, Failure):
             if not self._named:
-                raise LLMError(failed.failure.sentence, failed.failure.status) from None
+                raise LLMError(listed.sentence, listed.status)
             listed = []  # The request itself will say what is wrong, if anything is.
         if not self._named:
             if not listed:
                 raise LLMError(failures.unlisted_failure(self._endpoint).sentence)
-            name = str(listed[0]["id"])
+            name = listed[0].id
             self._info = model_info(name, self._base_url, self._window_of(name))
             self._named = True
-        if self._window_of(self._info.id) is None:
-            stated = next((listed_window(model) for model in listed if model["id"] == self._info.id), None)
-            self._info = model_info(self._info.id, self._base_url, stated)
         self._settled = True
+        if self._window_of(self._info.id) is None:
+            stated = await stated_window(self._ask, self._listing, self._base_url, self._info.id, listed)
+            self._info = model_info(self._info.id, self._base_url, stated.window)
+            self._settled = stated.is_final
         return self._info
+
+    async def offers(self) -> list[Offer]:
+        """The models its server lists.
+
+        Raises:
+            LLMError: it cannot be reached, or refuses the key.
+        """
+        listed = await offered(self._ask, self._listing, self._base_url)
+        if isinstance(listed, Failure):
+            raise LLMError(listed.sentence, listed.status)
+        return listed
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """See `LLM.stream`. Nothing is retried once a piece of the answer has arrived."""
         await self.prepare()
+        if self._states_output and request.max_output is None:
+            request = replace(request, max_output=self._longest_answer())
         attempt = 0
         while True:
-            assembly = self._assembly(request)
-            try:
-                async with aclosing(self._attempt(request, assembly)) as chunks:
-                    async for chunk in chunks:
+            reading = self._wire.reading(request, self._info)
+            failure: Failure | None = None
+            async with aclosing(self._attempt(request, reading)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, Failure):
+                        failure = chunk
+                    else:
                         yield chunk
-            except _Failed as failed:
-                failure = failed.failure
-                if self._asks_usage and failure.status in (400, 422) and "stream_options" in failure.body:
-                    self._asks_usage = False
-                    continue
-                if assembly.started or not failure.retry or attempt == failures.MAX_RETRIES:
-                    raise _error(failure, assembly) from None
-            else:
-                yield Answer(assembly.message())
+            if failure is None:
+                yield Answer(reading.message())
                 return
+            if not reading.started and self._wire.concede(failure):
+                continue
+            if reading.started or not failure.retry or attempt == failures.MAX_RETRIES:
+                raise _error(failure, reading)
             attempt += 1
             seconds = failure.seconds_before(attempt)
-            yield RetryChunk(failure.sentence, seconds, attempt)
+            yield RetryChunk(failure.sentence, seconds, attempt, failures.MAX_RETRIES)
             await self._sleep(seconds)
+
+    def _longest_answer(self) -> int:
+        """In tokens: no more than a budget leaves free for it, nor than the model can say."""
+        share = min(self._info.window // 16, 32_768)
+        return min(share, self._info.max_output or share)
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
 
-    async def _attempt(self, request: Request, assembly: Assembly) -> AsyncGenerator[Chunk, None]:
-        """Sends the request once and feeds what comes to `assembly`.
+    async def _attempt(self, request: Request, reading: Reading) -> AsyncGenerator[Chunk | Failure, None]:
+        """Sends the request once and feeds what comes to `reading`.
 
-        Raises:
-            _Failed: it did not end in a complete answer.
+        A failure is its last item, and no exception: what the SDK raises holds the request, with the key in
+        it, and would hang on every error that is raised while it is handled.
         """
         client = await self._open()
         openai = _load()
         try:
-            # Read as plain JSON: the SDK's own models drop or mistype fields of compatible servers.
             stream = await client.post(
-                "/chat/completions",
+                self._wire.path,
                 cast_to=object,
-                body=self._body(request),
+                body=self._wire.body(request, self._info.id),
                 stream=True,
                 stream_cls=openai.AsyncStream[object],
             )
-            async with stream:
-                async for piece in stream:
-                    if (error := failures.error_in(piece)) is not None:
-                        raise _Failed(failures.stream_failure(self._endpoint, error))
-                    for chunk in assembly.feed(piece):
-                        yield chunk
         except openai.APIError as error:
-            raise _Failed(self._failure(error)) from None
-        except ValueError:  # Bytes that are no UTF-8, or an event that is no JSON.
-            raise _Failed(failures.broken_failure(self._endpoint)) from None
-        if assembly.finish_reason == CONTEXT_WINDOW_EXCEEDED:
-            raise _Failed(failures.window_failure(self._endpoint))
-        if assembly.finish_reason is None and assembly.usage is None:
-            raise _Failed(failures.broken_failure(self._endpoint))
+            yield self._failure(error)
+            return
+        async with stream:
+            # The bytes, not the SDK's events: see `sse`. And plain JSON: the SDK's own models drop or mistype
+            # fields of compatible servers.
+            body = stream.response.aiter_bytes()
+            async for chunk in self._read(body, reading):
+                yield chunk
 
-    def _body(self, request: Request) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self._info.id,
-            "messages": to_openai(request.messages, self._dialect),
-            "stream": True,
-        }
-        if self._asks_usage:
-            body["stream_options"] = {"include_usage": True}
-        if request.tools:  # An empty list is refused by OpenAI.
-            body["tools"] = tools_to_openai(request.tools)
-        if request.max_output is not None:
-            body[self._dialect.max_tokens_field] = request.max_output
-        return body
+    async def _read(
+        self, body: AsyncIterator[bytes], reading: Reading
+    ) -> AsyncGenerator[Chunk | Failure, None]:
+        """Feeds a body to `reading`; in the end, what was wrong with it, if anything was."""
+        told, silent, said = 0, 0, 0
+        try:
+            async with aclosing(sse.events_of(body)) as events:
+                async for event in events:
+                    told += 1
+                    if told % _AT_ONCE == 0:
+                        await asyncio.sleep(0)
+                    if event.is_last:
+                        break
+                    piece = event.decoded()
+                    if (error := failures.error_in(piece, event.name)) is not None:
+                        yield failures.stream_failure(self._endpoint, error)
+                        return
+                    for chunk in reading.feed(piece):
+                        yield chunk
+                    if reading.full:
+                        return  # Closes the connection: the server would go on.
+                    if reading.over:
+                        break
+                    silent = silent + len(event.data) if reading.characters == said else 0
+                    said = reading.characters
+                    if silent > sse.LONGEST_EVENT:
+                        raise sse.TooLong
+                await _read_to_the_end(body)
+        except _breaks() as error:
+            if not reading.complete:  # What breaks after the end harms nobody.
+                yield self._broken(error)
+                return
+        if reading.overflowed:
+            yield failures.window_failure(self._endpoint)
+        elif not reading.complete:
+            yield failures.broken_failure(self._endpoint)
 
-    def _assembly(self, request: Request) -> Assembly:
-        taken = {
-            call.call_id
-            for message in request.messages
-            if isinstance(message, AssistantMessage)
-            for call in message.calls
-        }
-        # Entry indices are never re-used, so ids made from the newest one are unique in the session.
-        newest = max((message.index for message in request.messages), default=0)
-        return Assembly(self._info.id, taken=taken, stem=f"call_{newest}")
+    def _broken(self, error: Exception) -> Failure:
+        """What an exception in the middle of a body means."""
+        import httpx2
+
+        at = self._endpoint
+        match error:
+            case sse.WebPage():
+                return failures.web_page_failure(at)
+            case sse.TooLong():
+                return failures.endless_failure(at, sse.LONGEST_EVENT)
+            case httpx2.TimeoutException():
+                return failures.stalled_failure(at, self._idle)
+            case _:
+                return failures.broken_failure(at)
 
     def _failure(self, error: Exception) -> Failure:
+        """What an exception of the SDK means, raised before the body began."""
         openai = _load()
         at = self._endpoint
         if isinstance(error, openai.APIStatusError):
-            headers: Mapping[str, str] = {
-                name.lower(): value for name, value in error.response.headers.items()
-            }
+            headers = {name.lower(): value for name, value in error.response.headers.items()}
             return failures.status_failure(at, error.status_code, error.response.text, headers)
         cause = error.__cause__
         if "Connect" in type(cause).__name__:  # ConnectError or ConnectTimeout of the SDK's own HTTP library.
             return failures.unreachable_failure(at, str(cause))
         if isinstance(error, openai.APITimeoutError):
             return failures.stalled_failure(at, self._idle)
-        if isinstance(error, openai.APIConnectionError):
-            return failures.broken_failure(at)
-        return failures.stream_failure(at, getattr(error, "body", None) or str(error))
+        return failures.broken_failure(at)
 
-    async def _list_models(self) -> list[dict[str, object]]:
-        """The records of `/v1/models` that have an id.
-
-        Raises:
-            _Failed: they could not be had.
-        """
+    async def _ask(self, path: str, body: Mapping[str, object] | None) -> object:
+        """The JSON of one small answer, or a `Failure`: see `offers.Ask`. A POST may take long."""
         client = await self._open()
         openai = _load()
         try:
-            answer = await client.get("/models", cast_to=object, options={"timeout": _CONNECT_SECONDS})
+            if body is not None:
+                return await client.post(path, cast_to=object, body=body)
+            return await client.get(path, cast_to=object, options={"timeout": _CONNECT_SECONDS})
         except openai.APIError as error:
-            raise _Failed(self._failure(error)) from None
+            return self._failure(error)
         except ValueError:
-            return []
-        records = answer.get("data") if isinstance(answer, dict) else answer
-        if not isinstance(records, list):
-            return []
-        return [
-            record for record in records if isinstance(record, dict) and isinstance(record.get("id"), str)
-        ]
+            return None
 
     @property
     def _endpoint(self) -> Endpoint:
-        return Endpoint(self._base_url, self._info.id, self._key)
+        key_name, url_name = self._names
+        return Endpoint(self._base_url, self._info.id, self._key, key_name, url_name)
 
     async def _open(self) -> "AsyncOpenAI":
         """The SDK's client; import and construction block for long, hence the thread."""
@@ -245,20 +329,32 @@ class OpenAIChat:
 
     def _build(self) -> "AsyncOpenAI":
         return sdk_client(
-            self._base_url, self._key, idle_seconds=self._idle, connect_seconds=_CONNECT_SECONDS
+            self._base_url,
+            self._key,
+            idle_seconds=self._idle,
+            connect_seconds=_CONNECT_SECONDS,
+            headers=self._headers,
         )
 
 
-class _Failed(Exception):
-    """Carries a failure from an attempt to the retry loop."""
+def _breaks() -> tuple[type[Exception], ...]:
+    """What reading a body can raise. The HTTP library lets the last two through as they are."""
+    import anyio
+    import httpx2
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.sentence)
-        self.failure = failure
+    return (ValueError, sse.TooLong, sse.WebPage, httpx2.HTTPError, OSError, anyio.EndOfStream)
 
 
-def _error(failure: Failure, assembly: Assembly) -> LLMError:
-    partial = assembly.message(error=failure.sentence) if assembly.started else None
+async def _read_to_the_end(body: AsyncIterator[bytes]) -> None:
+    """What follows the end of an answer, as long as it comes at once. What goes wrong there harms nobody."""
+    with suppress(*_breaks(), TimeoutError):
+        async with asyncio.timeout(_GOODBYE_SECONDS):
+            async for _ in body:
+                pass
+
+
+def _error(failure: Failure, reading: Reading) -> LLMError:
+    partial = reading.message(error=failure.sentence) if reading.started else None
     kind = ContextOverflow if failure.overflow else LLMError
     return kind(failure.sentence, failure.status, partial)
 

@@ -1,6 +1,5 @@
-"""What models cost, by name: the dated table in `prices.toml`. What is not in it has no price here."""
+"""What models cost, by name: the dated table in `models.toml`. What is not in it has no price here."""
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +9,7 @@ from pathlib import Path
 
 from foldline.protocol import FoldlineError, system_words
 
-_TABLE = Path(__file__).with_name("prices.toml")
-_DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
-"""What vendors put behind a name for one edition of a model."""
+_FIELDS = ("input", "cached", "write", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +25,11 @@ class Price:
 
     @property
     def cached_ratio(self) -> float:
-        return self.cached / self.input
+        return self.cached / self.input if self.input else 1.0
 
     @property
     def output_ratio(self) -> float:
-        return self.output / self.input
+        return self.output / self.input if self.input else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,18 @@ class PriceTable:
 
 
 @cache
-def price_table(path: Path = _TABLE) -> PriceTable:
-    """The table that travels with the program, or another one of the same form.
+def price_table(path: Path | None = None) -> PriceTable:
+    """The table that travels with the program, or one of the user's own.
 
     Raises:
         FoldlineError: there is no such file, or it is no table of prices.
     """
+    if path is None:
+        from .models import table
+
+        ours = table()
+        priced = {model: _price(row) for model, row in ours.by_model.items() if "input" in row}
+        return PriceTable(ours.date, ours.source, priced)
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         rows = [({**row}.pop("models"), _price(row)) for row in data["price"]]
@@ -68,7 +71,7 @@ def price_table(path: Path = _TABLE) -> PriceTable:
 
 
 def _price(row: Mapping[str, object]) -> Price:
-    return Price(**{name: float(str(row[name])) for name in ("input", "cached", "write", "output")})
+    return Price(**{name: float(str(row[name])) for name in _FIELDS})
 
 
 def price_of(model_id: str, table: PriceTable | None = None) -> Price | None:
@@ -76,6 +79,7 @@ def price_of(model_id: str, table: PriceTable | None = None) -> Price | None:
 
     Providers in front of the name and a date behind it do not matter: `anthropic/claude-opus-4-5-20251101`.
     """
-    name = model_id.strip().lower().rsplit("/", 1)[-1]
+    from .models import spellings
+
     by_model = (table or price_table()).by_model
-    return by_model.get(name) or by_model.get(_DATED.sub("", name))
+    return next((by_model[name] for name in spellings(model_id) if name in by_model), None)

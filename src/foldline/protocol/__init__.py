@@ -2,6 +2,8 @@
 
 from . import events, operations
 from .entries import (
+    Approval,
+    ApprovalMode,
     Checkpoint,
     Clear,
     Compaction,
@@ -15,6 +17,7 @@ from .entries import (
     Reason,
     RequestRecord,
     Revert,
+    Rule,
     SessionHeader,
     Span,
     Title,
@@ -51,6 +54,8 @@ from .messages import (
 __all__ = [
     "MESSAGE_TYPES",
     "NEW",
+    "Approval",
+    "ApprovalMode",
     "AssistantMessage",
     "BaseMessage",
     "Checkpoint",
@@ -74,6 +79,7 @@ __all__ = [
     "Reason",
     "RequestRecord",
     "Revert",
+    "Rule",
     "SessionHeader",
     "Span",
     "SystemMessage",

@@ -148,6 +148,8 @@ class RequestRecord(Entry):
     after: int | None = None
     """Index of the newest entry when the request left: the fold up to it is what was sent."""
     view_items: int = 0
+    tools: str | None = None
+    """SHA-256 of the tools offered with it: part of the prefix that a provider's cache keeps."""
     estimated: Count = 0
     """Tokens, before calibration, of messages and tools."""
     usage: Usage | None = None
@@ -172,6 +174,40 @@ class NoticeRecord(Entry):
     type: Literal["notice"] = "notice"
     text: str
     level: Literal["info", "warning", "error"] = "info"
+    tools: str | None = None
+    """Digest of the tools the model is offered from here on, where it tells that they are others now."""
+
+
+class Rule(Record):
+    """Calls that an "always" stands for: of this tool, and, where there is a pattern, only those that fit it.
+
+    What fits is the tool's to say (`Tool.rules`): a rule is compared, never interpreted.
+    """
+
+    tool: str
+    pattern: str = ""
+    """The leading words of a command, the host of an address; empty for the tool as a whole."""
+    exact: bool = Field(default=False, exclude_if=lambda exact: not exact)
+    """Whether the pattern is the whole command, and no other one fits."""
+
+
+ApprovalMode = Literal["ask", "edits", "all"]
+"""What needs no question: reads; reads and edits; everything."""
+ApprovalScope = Literal["session", "project"]
+
+
+class Approval(Entry):
+    """The user's word on what may run unasked: a rule granted or revoked, or another mode.
+
+    Never meant for the model, and never derived from anything it reads or writes.
+    """
+
+    type: Literal["approval"] = "approval"
+    rule: Rule | None = None
+    scope: ApprovalScope = "session"
+    """Of a rule. One of a project is kept apart from its sessions: here it is only told."""
+    granted: bool = True
+    mode: ApprovalMode | None = None
 
 
 class Unknown(Entry):
@@ -191,6 +227,7 @@ Marker = (
     | Title
     | ModelChange
     | NoticeRecord
+    | Approval
 )
 
 KnownEntry = Annotated[
@@ -208,7 +245,8 @@ KnownEntry = Annotated[
     | RequestRecord
     | Title
     | ModelChange
-    | NoticeRecord,
+    | NoticeRecord
+    | Approval,
     Field(discriminator="type"),
 ]
 

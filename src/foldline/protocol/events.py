@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SerializeAsAny
 
 from .base import Record
-from .entries import Reason
+from .entries import Reason, Rule
 from .messages import Entry, Usage
 
 
@@ -22,6 +22,13 @@ class TaskFinished(Record):
     operation: str
     outcome: Literal["done", "cancelled", "failed"]
     error: str | None = None
+
+
+class ServersAwaited(Record):
+    """A turn waits, for a few seconds at most, for tool servers that are starting."""
+
+    type: Literal["servers_awaited"] = "servers_awaited"
+    servers: tuple[str, ...]
 
 
 class StepStarted(Record):
@@ -47,6 +54,11 @@ class Retrying(Record):
     """Which retry comes after it, counted from 1."""
     attempts: int
     """How many there are at most."""
+
+    def __str__(self) -> str:
+        """All of it for people."""
+        wait = f"{self.seconds:.0f} s ({self.attempt} of {self.attempts})"
+        return f"{self.sentence} Trying again in {wait}."
 
 
 class TextDelta(Record):
@@ -90,6 +102,10 @@ class ApprovalRequested(Record):
     title: str
     diff: str | None = None
     """What an edit or write would change, as a unified diff."""
+    rules: tuple[Rule, ...] = ()
+    """What an "always" may grant, the first by itself; none where each such call asks."""
+    inside: bool = True
+    """Whether it stays in the working folder, as far as it tells."""
 
 
 class ApprovalResolved(Record):
@@ -224,6 +240,7 @@ class Notice(Record):
 Event = Annotated[
     TaskStarted
     | TaskFinished
+    | ServersAwaited
     | StepStarted
     | Retrying
     | TextDelta

@@ -26,6 +26,9 @@ class ThinkingPart(Record):
     type: Literal["thinking"] = "thinking"
     text: str
     signature: str | None = None
+    """What its provider signed or encrypted it with, for nobody else to read."""
+    signed_by: str | None = Field(default=None, exclude_if=lambda signer: signer is None)
+    """`MODEL@HOST`, to which alone the signature goes back; None where nobody knows: it goes nowhere."""
 
 
 class ImagePart(Record):
@@ -43,6 +46,8 @@ class ToolCallPart(Record):
     name: str
     arguments: str = "{}"
     """JSON text exactly as the model wrote it, so that a request repeats it byte for byte."""
+    signature: str | None = Field(default=None, exclude_if=lambda signature: signature is None)
+    """Proof of the reasoning before the call, which Gemini wants back with it."""
 
     def parsed(self) -> dict[str, Any]:
         """The arguments as a dictionary; empty where they are not a JSON object, or nested without end."""
@@ -101,7 +106,7 @@ class BaseMessage(Entry):
 
     @property
     def thinking(self) -> str:
-        return "\n".join(part.text for part in self.parts if isinstance(part, ThinkingPart))
+        return "\n".join(part.text for part in self.parts if isinstance(part, ThinkingPart) and part.text)
 
     @property
     def checkpoint(self) -> int | None:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from .base import Record
-from .entries import EditAction, Reason
+from .entries import ApprovalMode, ApprovalScope, EditAction, Reason, Rule
 from .messages import Part
 
 
@@ -140,7 +140,25 @@ class Approve(Record):
 
     type: Literal["approve"] = "approve"
     call_id: str
-    answer: Literal["once", "always", "deny"]
+    answer: Literal["once", "always", "project", "deny"]
+    """`always` grants a rule for the session, `project` for all sessions of this folder."""
+    nth: int = 0
+    """Which of the rules that were offered it is about."""
+
+
+class Revoke(Record):
+    """Take back a rule: its like asks again. Acts at once."""
+
+    type: Literal["revoke"] = "revoke"
+    rule: Rule
+    scope: ApprovalScope = "session"
+
+
+class SwitchApprovals(Record):
+    """Another mode of approvals for this session. Acts at once."""
+
+    type: Literal["switch_approvals"] = "switch_approvals"
+    mode: ApprovalMode
 
 
 Operation = Annotated[
@@ -160,6 +178,8 @@ Operation = Annotated[
     | SwitchStrategy
     | Interrupt
     | Approve
+    | Revoke
+    | SwitchApprovals
     | Choose,
     Field(discriminator="type"),
 ]

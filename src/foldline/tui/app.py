@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from textual import on, work
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
@@ -23,6 +22,7 @@ from foldline.tui.chat import (
     QuestionAnswered,
     QueueEdited,
 )
+from foldline.tui.faults import PlainApp
 from foldline.tui.messages import ChoiceAnswered, EditWanted, UndoWanted
 from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.themes import ROLE_DEFAULTS, load_themes
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from foldline.tui.inspector import InspectorScreen
     from foldline.tui.previewing import Previewing
     from foldline.tui.runner import Runner
+    from foldline.tui.setup.opening import Setup
     from foldline.tui.transcript import Transcript
 
 FRAMES = 30
@@ -59,7 +60,7 @@ class Tells(Protocol):
         """Say something in the status row."""
 
 
-class FoldlineApp(App[None]):
+class FoldlineApp(PlainApp[None]):
     """Foldline's chat. `load` is called once the screen is there; prompts typed before it ends are kept."""
 
     TITLE = "Foldline"
@@ -81,6 +82,7 @@ class FoldlineApp(App[None]):
         prompt: str = "",
         clock: Callable[[], float] = time.monotonic,
         themes_dir: Path | None = None,
+        is_first_start: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(ansi_color=True)
         for own in load_themes(themes_dir):
@@ -91,6 +93,8 @@ class FoldlineApp(App[None]):
         self._root = root
         self._early: list[str] = [prompt] if prompt else []
         self._runner: Runner | None = None
+        self._is_first_start = is_first_start
+        self._setup: Setup | None = None
         self._transcript: Transcript | None = None
         self._figures: Figures | None = None
         self._inspector: InspectorScreen | None = None
@@ -156,6 +160,7 @@ class FoldlineApp(App[None]):
         agent = self._load()
         # Imported here, not on the event loop, also where they are used later.
         from foldline.tui import figures, inspector, machine, previewing, runner  # noqa: F401
+        from foldline.tui.setup import opening  # noqa: F401
         from foldline.tui.transcript import Transcript
 
         transcript = Transcript(self.chat.transcript, agent.session.projection)
@@ -163,8 +168,10 @@ class FoldlineApp(App[None]):
 
     def _use(self, agent: "Agent", transcript: "Transcript", blocks: "Sequence[Block]") -> None:
         from foldline.tui.figures import Figures
+        from foldline.tui.machine import EDITS
         from foldline.tui.previewing import Previewing
         from foldline.tui.runner import Runner
+        from foldline.tui.setup.opening import Setup
 
         self._transcript = transcript
         self._figures = Figures(agent.desk)
@@ -185,7 +192,7 @@ class FoldlineApp(App[None]):
             self.state,
             title=agent.session.meta().title,
             model=agent.desk.llm.info.id,
-            edits={"ask": "ask", "edits": "auto", "all": "auto"}[agent.desk.policy.mode],
+            edits=EDITS[agent.desk.policy.mode],
             fold=agent.desk.mode,
             news=None,
             waiting=Waiting(),
@@ -197,9 +204,10 @@ class FoldlineApp(App[None]):
         if agent.session.damage:
             self.chat.remark(f"This session's file is damaged: {agent.session.damage}. All else is here.")
         self._refresh_figures()
+        agent.start()
+        self._setup = Setup(self, self._runner, clock=self._clock, is_first_start=self._is_first_start())
         early, self._early = self._early, []
-        for text in early:
-            self._runner.send(text)
+        self._setup.begin(early)
 
     def agent_ready(self) -> None:
         """The session is open and shown. The tour begins here."""
@@ -229,7 +237,7 @@ class FoldlineApp(App[None]):
         if self._previewing is not None:
             self._previewing.hear(event)
         match event:
-            case events.StepStarted():
+            case events.StepStarted() | events.Retrying():
                 transcript.begin_step()
             case events.TextDelta():
                 transcript.write(event.text)
@@ -294,7 +302,8 @@ class FoldlineApp(App[None]):
             return
         title = self._runner.agent.session.meta().title
         figures = self._figures
-        self._show(replace(self.state, room=figures.room(), undo_adds=figures.undo_adds(), title=title))
+        shown = replace(self.state, room=figures.room(), undo_adds=figures.undo_adds(), title=title)
+        self._show(replace(shown, unanswered=figures.unanswered()))
         self.chat.sidebar.show(self._figures.sidebar())
         if self._transcript is not None:
             self._draw_in_slices(self._transcript.reweigh(), "weights")
@@ -329,7 +338,8 @@ class FoldlineApp(App[None]):
     @on(PromptSubmitted)
     def _prompt(self, message: PromptSubmitted) -> None:
         if self._runner is not None:
-            self._runner.send(message.text)
+            if self._setup is None or not self._setup.holds(message.text):
+                self._runner.send(message.text)
         else:
             self._early.append(message.text)
             self._show(replace(self.state, waiting=Waiting(queued=tuple(self._early))))
@@ -348,7 +358,7 @@ class FoldlineApp(App[None]):
     @on(QuestionAnswered)
     def _answered(self, message: QuestionAnswered) -> None:
         if self._runner is not None:
-            self._runner.answer(message.call_id, message.answer)
+            self._runner.answer(message.call_id, message.answer, message.nth)
 
     @on(ChoiceAnswered)
     def _chosen(self, message: ChoiceAnswered) -> None:
@@ -387,7 +397,9 @@ class FoldlineApp(App[None]):
 
     def _commands(self) -> dict[str, Callable[["Runner", str], None]]:
         from foldline.protocol import operations
+        from foldline.tui.approvals.opening import approval_commands
         from foldline.tui.sessions.opening import session_commands
+        from foldline.tui.tool_servers import server_commands
 
         return {
             "inspector": lambda runner, _: self._inspect(runner),
@@ -395,11 +407,14 @@ class FoldlineApp(App[None]):
             "compact": lambda runner, focus: self._compact(runner, focus),
             "preview": lambda _, focus: self._preview(focus),
             "undo": lambda runner, _: self._undo(runner),
+            "retry": lambda runner, _: runner.retry(),
             "clear": lambda runner, _: runner.submit(operations.ClearView()),
             "rewind": lambda runner, _: self._rewind(runner),
             "strategy": lambda runner, name: self._switch_strategy(runner, name),
-            "model": lambda runner, name: self._switch_model(runner, name),
+            **(self._setup.commands if self._setup is not None else {}),
+            **approval_commands(self),
             **session_commands(self, self._root, self._where, self._go_on_with),
+            **server_commands(self),
         }
 
     def _inspect_entry(self, index: int) -> None:
@@ -471,14 +486,6 @@ class FoldlineApp(App[None]):
         else:
             now = type(runner.agent.desk.strategy).__name__
             self.chat.remark(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName")
-
-    def _switch_model(self, runner: "Runner", name: str) -> None:
-        from foldline.protocol import operations
-
-        if name:
-            runner.submit(operations.SwitchModel(model=name))
-        else:
-            self.chat.remark(f"Now: {self.state.model}. /model NAME switches; offline is the embedded one")
 
     def _go_on_with(self, session: str) -> None:
         """Leave this session for the one in this event file; the program starts over with it."""

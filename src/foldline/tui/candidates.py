@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from foldline.context.harmless import clean_line
 from foldline.tui import numbers
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.commands import Command, slash_matches, slash_usage
 from foldline.tui.files import match_files
 from foldline.tui.inputs import Completing

@@ -17,9 +17,9 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
+from foldline.context.harmless import clean_line
 from foldline.tui import dialogs
 from foldline.tui.blocks import BlockView, Key
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.candidates import candidates
 from foldline.tui.commands import BY_ID, COMMANDS, check_handlers, key_name
 from foldline.tui.escape import (
@@ -141,6 +141,8 @@ class ChatScreen(Screen[None]):
             "end": lambda _: self.transcript.follow_end(),
             "allow-once": lambda _: self.dock.answer("once"),
             "allow-always": lambda _: self.dock.answer("always"),
+            "allow-project": lambda _: self.dock.answer("project"),
+            "other-rule": lambda _: self.dock.other_rule(),
             "decline": lambda _: self.dock.answer("deny"),
             "escape": lambda _: self._escape(),
             "interrupt": lambda _: self._interrupt(),
@@ -302,10 +304,10 @@ class ChatScreen(Screen[None]):
         event.stop()
         self.transcript.follow_end()
 
-    @on(QuestionDock.TooSoon)
-    def _too_soon(self, event: QuestionDock.TooSoon) -> None:
+    @on(QuestionDock.NotTaken)
+    def _not_taken(self, event: QuestionDock.NotTaken) -> None:
         event.stop()
-        self.remark("The question has only just appeared: press again to answer it")
+        self.remark(event.sentence)
 
     @on(CompletionList.Picked)
     def _picked(self, event: CompletionList.Picked) -> None:
@@ -350,6 +352,7 @@ class ChatScreen(Screen[None]):
                 choice_focused=self.dock.has_focus and state.asks_choice,
                 question_focused=self.dock.has_focus and not state.asks_choice,
                 panel_focused=self.focused is not None and self.focused is not self.prompt.editor,
+                retrying=state.retry_at(self._clock()) is not None,
                 compacting=state.compacting is not None,
                 running=state.busy,
                 cancelling=state.cancelling,

@@ -22,8 +22,16 @@ def _idle(state: ChatState) -> bool:
     return not state.busy
 
 
+def _broke_off(state: ChatState) -> bool:
+    return state.unanswered and not state.busy
+
+
 def _asked(state: ChatState) -> bool:
     return state.question is not None and not state.asks_choice
+
+
+def _has_other_rules(state: ChatState) -> bool:
+    return state.question is not None and len(state.question.promises) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,17 @@ COMMANDS: tuple[Command, ...] = (
         "Opens the prompt in $VISUAL or $EDITOR; what is saved there comes back here.",
         "Prompt",
         keys=("ctrl+g",),
+    ),
+    Command(
+        "retry",
+        "Try again",
+        "Goes on with a turn that failed or was stopped: the same request once more, without a new prompt.",
+        "Prompt",
+        keys=("alt+r",),
+        slash="retry",
+        scope="app",
+        enabled=_broke_off,
+        hint="try again",
     ),
     Command(
         "inspector",
@@ -226,10 +245,27 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "allow-always",
         "Always allow calls like this",
-        "Answers the question of a tool call: run it, and its like for the rest of the session.",
+        "Answers the question of a tool call: run it, and what the question says beside always, in this "
+        "session.",
         "Questions",
         keys=("alt+a",),
         enabled=_asked,
+    ),
+    Command(
+        "allow-project",
+        "Always allow calls like this in this project",
+        "The same in every session of this folder, until /approvals takes it back.",
+        "Questions",
+        keys=("alt+p",),
+        enabled=_asked,
+    ),
+    Command(
+        "other-rule",
+        "Mean another rule by always",
+        "Shows what else always may stand for, such as exactly this command.",
+        "Questions",
+        keys=("alt+w",),
+        enabled=_has_other_rules,
     ),
     Command(
         "decline",
@@ -238,6 +274,14 @@ COMMANDS: tuple[Command, ...] = (
         "Questions",
         keys=("alt+n",),
         enabled=_asked,
+    ),
+    Command(
+        "approvals",
+        "What runs unasked",
+        "The rules in force, to be taken back, and the mode: ask, edits or all.",
+        "Questions",
+        slash="approvals",
+        scope="app",
     ),
     Command(
         "escape",
@@ -258,12 +302,30 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "model",
         "Switch the model",
-        "Without a name, lists the models there are.",
+        "Without a name, shows those there are, with window and price. NAME@PROVIDER asks another provider.",
         "Program",
         slash="model",
         argument="[name]",
         scope="app",
         enabled=_idle,
+    ),
+    Command(
+        "provider",
+        "Providers and keys",
+        "Chooses who runs the model: a provider with your key, a server of your own, or the built-in one.",
+        "Program",
+        slash="provider",
+        scope="app",
+        enabled=_idle,
+    ),
+    Command(
+        "mcp",
+        "MCP servers",
+        "How it is with the tool servers that are set up; Enter, or a name, connects one anew.",
+        "Program",
+        slash="mcp",
+        argument="[name]",
+        scope="app",
     ),
     Command(
         "sessions",

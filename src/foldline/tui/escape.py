@@ -31,6 +31,8 @@ class EscFacts:
     """The question of a tool call has the focus."""
     panel_focused: bool = False
     """Something other than prompt and question has the focus."""
+    retrying: bool = False
+    """A request has failed, and waits to leave again."""
     compacting: bool = False
     running: bool = False
     cancelling: bool = False
@@ -57,6 +59,7 @@ _TABLE: tuple[tuple[Callable[[EscFacts], bool], EscStep], ...] = (
     (lambda f: f.choice_focused, EscStep("leave-choice", "Esc leaves it undecided")),
     (lambda f: f.question_focused, EscStep("decline", "Esc declines this call")),
     (lambda f: f.panel_focused, EscStep("to-prompt", "Esc to the prompt")),
+    (lambda f: f.retrying and not f.cancelling, EscStep("cancel", "Esc gives up")),
     (lambda f: f.compacting and not f.cancelling, EscStep("cancel", "Esc cancels, prompts stay")),
     (lambda f: f.running and not f.cancelling, EscStep("cancel", "Esc cancels")),
     (lambda f: f.queue_waits, EscStep("pause", "Esc pauses the queue")),

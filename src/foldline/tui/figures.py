@@ -9,6 +9,7 @@ from foldline.context.budget import Budget
 from foldline.context.files import TrackedFile, tracked_files
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
+from foldline.context.unanswered import unanswered
 from foldline.context.view import first_words
 from foldline.context.weight import categories, entry_weight
 from foldline.protocol import BaseMessage, Clear, Compaction, FoldlineError, Reason, Revert, Undo
@@ -76,6 +77,10 @@ class Figures:
         if self.folding:
             weights = replace(weights, folding=gone, verbatim=weights.verbatim - gone)
         return replace(room, cut=place, weights=weights)
+
+    def unanswered(self) -> bool:
+        """Whether the last turn broke off, so that it can be gone on with."""
+        return unanswered(self._desk.projection) is not None
 
     def undo_adds(self) -> int | None:
         """Tokens by which /undo would make the next request larger; None where there is nothing to undo."""

@@ -3,9 +3,12 @@
 from dataclasses import replace
 from typing import Literal, assert_never
 
-from foldline.protocol import ModelChange, Title, events
+from foldline.context.permissions import promise
+from foldline.protocol import Approval, ApprovalMode, ModelChange, Title, events
 from foldline.protocol.events import Event
 from foldline.tui.state import (
+    APPROVAL,
+    ONCE,
     Activity,
     Answerable,
     ChatState,
@@ -15,11 +18,15 @@ from foldline.tui.state import (
     News,
     Proposed,
     Question,
+    Retry,
     RunningTool,
     Stepping,
     Waiting,
     Working,
 )
+
+EDITS: dict[ApprovalMode, Literal["ask", "auto", "all"]] = {"ask": "ask", "edits": "auto", "all": "all"}
+"""What the header says of a mode of approvals."""
 
 
 def reduce(state: ChatState, event: Event, now: float) -> ChatState:
@@ -38,11 +45,15 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
             )
         case events.TaskFinished():
             return _finished(state, event, now)
+        case events.ServersAwaited():
+            return replace(state, activity=Working(now, event.servers))
         case events.StepStarted():
             retry = isinstance(state.activity, Stepping) and state.activity.retry
             step = Stepping(now, model=event.model, retry=retry)
             room = replace(state.room, size=event.tokens)
             return replace(state, activity=step, tools=(), model=event.model or state.model, room=room)
+        case events.Retrying():
+            return _retrying(state, event, now)
         case events.TextDelta():
             return _in_phase(state, writing=True)
         case events.ThinkingDelta():
@@ -55,7 +66,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
         case events.ToolFinished():
             return _running(_answered(state, "call", event.call_id), _without(state, event.call_id), now)
         case events.ApprovalRequested():
-            return _asked(state, Question(event.call_id, event.name, event.title, event.diff, now))
+            return _asked(state, _question_of(event, now))
         case events.ApprovalResolved():
             return _answered(state, "call", event.call_id)
         case events.ChoiceRequested():
@@ -133,7 +144,18 @@ def _further(layer: Compacting, event: events.CompactionProgress) -> Compacting:
     """The sentence about a rung stays while it works: its drafting says nothing of it."""
     drafted = max(event.drafted_tokens, layer.drafted if event.stage == "draft" else 0)
     detail = event.detail or (layer.detail if event.rung == layer.rung else "")
-    return replace(layer, stage=event.stage, rung=event.rung, detail=detail, drafted=drafted)
+    return replace(layer, stage=event.stage, rung=event.rung, detail=detail, drafted=drafted, again=None)
+
+
+def _retrying(state: ChatState, event: events.Retrying, now: float) -> ChatState:
+    """What waits is the draft of the fold, where one is made, else the step, counted from then on."""
+    again = Retry(now + event.seconds, event.sentence, event.attempt, event.attempts)
+    if state.compacting is not None:
+        return replace(state, compacting=replace(state.compacting, again=again))
+    if isinstance(state.activity, Stepping):
+        step = replace(state.activity, since=again.until, phase="waiting", again=again)
+        return replace(state, activity=step)
+    return state
 
 
 def _proposed(event: events.ProposalReady) -> Proposed:
@@ -156,6 +178,8 @@ def _appended(state: ChatState, event: events.EntryAppended) -> ChatState:
             return replace(state, title=title)
         case ModelChange(model=model):
             return replace(state, model=model)
+        case Approval(mode=mode) if mode is not None:
+            return replace(state, edits=EDITS[mode])
         case _:
             return state
 
@@ -166,7 +190,8 @@ def _in_phase(state: ChatState, *, writing: bool) -> ChatState:
         case Stepping(phase=current) if current == phase:
             return state
         case Stepping() as step:
-            return replace(state, activity=replace(step, phase="writing" if writing else "thinking"))
+            heard = replace(step, phase="writing" if writing else "thinking", again=None)
+            return replace(state, activity=heard)
         case _:
             return state
 
@@ -182,6 +207,19 @@ def _running(state: ChatState, tools: tuple[RunningTool, ...], now: float) -> Ch
 
 def _without(state: ChatState, call_id: str) -> tuple[RunningTool, ...]:
     return tuple(tool for tool in state.tools if tool.call_id != call_id)
+
+
+def _question_of(event: events.ApprovalRequested, now: float) -> Question:
+    return Question(
+        event.call_id,
+        event.name,
+        event.title,
+        event.diff,
+        now,
+        options=APPROVAL if event.rules else ONCE,
+        promises=tuple(map(promise, event.rules)),
+        outside=not event.inside,
+    )
 
 
 def _asked(state: ChatState, question: Question) -> ChatState:

@@ -7,7 +7,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from foldline.protocol.entries import EditAction
 
-Answer = Literal["once", "always", "deny"]
+Answer = Literal["once", "always", "project", "deny"]
 """The reader's word on a tool call."""
 
 
@@ -45,10 +45,12 @@ class QueueEdited(Message):
 class QuestionAnswered(Message):
     """The reader's word on a tool call."""
 
-    def __init__(self, call_id: str, answer: Answer) -> None:
+    def __init__(self, call_id: str, answer: Answer, nth: int = 0) -> None:
+        """`nth`: which of the rules that were offered was shown."""
         super().__init__()
         self.call_id = call_id
         self.answer = answer
+        self.nth = nth
 
 
 class ChoiceAnswered(Message):

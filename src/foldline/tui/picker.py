@@ -10,8 +10,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.widgets.completion import Candidate, candidate_lines
 from foldline.tui.widgets.frames import HEAVY, edge, sides
 from foldline.tui.widgets.lines import Lines

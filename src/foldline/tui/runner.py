@@ -6,6 +6,7 @@ It owns the queue. A prompt is `held` while a fold makes room for it; cancelled,
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeGuard
 
 from foldline.agent import Agent
 from foldline.agent.agent import sent_unfolded
@@ -27,6 +28,8 @@ class Runner:
         self._queue: list[str] = []
         self._held: str | None = None
         self._paused = False
+        self._again = False
+        """Whether the turn that broke off goes on before the next prompt."""
         self._unfolded = False
         """Whether the next prompt goes without a fold if it fits: the user cancelled the one for it."""
         self._came_back = False
@@ -50,6 +53,11 @@ class Runner:
         if not paused:
             self._go_on()
 
+    def retry(self) -> None:
+        """Go on with the turn that failed or was stopped. Prompts that wait follow it."""
+        self._again = True
+        self._go_on()
+
     def edit_queue(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
         """Make the queue `after`, as far as it has not moved on since the reader saw `before`."""
         self._queue = edited(self._queue, before, after)
@@ -62,8 +70,9 @@ class Runner:
             self._announce()
         self.agent.executor.submit(operations.Interrupt())
 
-    def answer(self, call_id: str, answer: str) -> None:
-        self.agent.executor.submit(operations.Approve.model_validate({"call_id": call_id, "answer": answer}))
+    def answer(self, call_id: str, answer: str, nth: int = 0) -> None:
+        word = {"call_id": call_id, "answer": answer, "nth": nth}
+        self.agent.executor.submit(operations.Approve.model_validate(word))
 
     def submit(self, operation: operations.Operation) -> None:
         """Any other operation: a manual fold, an undo, a clear, a switch of models."""
@@ -81,7 +90,7 @@ class Runner:
 
     async def aclose(self) -> None:
         """Cancel what runs and forget what waits."""
-        self._closed = True
+        self._closed, self._again = True, False
         self._queue.clear()
         await self.agent.aclose()
         if self._delivery is not None:
@@ -91,24 +100,37 @@ class Runner:
     # --- delivery ----------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        if self._queue and not self._closed and (self._delivery is None or self._delivery.done()):
+        waits = self._again or self._queue
+        if waits and not self._closed and (self._delivery is None or self._delivery.done()):
             self._delivery = asyncio.create_task(self._deliver())
 
     async def _deliver(self) -> None:
         """Each waiting prompt once, in order, until none is left, one fails, or the user pauses."""
         await self._idle()
         await self._learn_window()
-        while self._queue and not self._paused:
-            text = self._queue.pop(0)
+        while self._again or (self._queue and not self._paused):
             done = False
             try:
-                done = await self._make_room(text) and await self._run_turn(text)
+                done = await (self._go_on_with_turn() if self._again else self._run_next())
             finally:
                 self._announce()
             await self._idle()
             if done:
                 await self._fold_at_the_end()
                 await self._idle()
+
+    async def _run_next(self) -> bool:
+        text = self._queue.pop(0)
+        return await self._make_room(text) and await self._run_turn(text)
+
+    async def _go_on_with_turn(self) -> bool:
+        """The turn that broke off, once more; whether it was carried through, so that what waits goes."""
+        self._again = self._paused = False
+        self._announce()
+        outcome = (await self._done(operations.Retry())).outcome
+        if outcome != "done":
+            self._paused = bool(self._queue)
+        return outcome == "done"
 
     async def _fold_at_the_end(self) -> None:
         """A turn has ended well: a good moment to fold what is nearly full, while the user reads.
@@ -144,18 +166,24 @@ class Runner:
             return True
         self._held = text
         self._announce()
+        ends: list[events.CompactionEnd] = []
+        stop = self.agent.executor.subscribe(lambda e: ends.extend([e] if _is_end(e) else []))
         try:
             finished = await self._done(self.agent.room_for(parts))
         except BaseException:
             self._held = None
             self._return(text)
             raise
+        finally:
+            stop()
         self._held = None
         if finished.outcome == "done" and self.agent.fits(parts):
             return True
         if finished.outcome == "failed" and self.agent.fits(parts):
             self._emit(sent_unfolded(finished.error))
             return True
+        if ends and ends[-1].nothing:
+            return True  # nothing was old enough; once the prompt is in the history, the last answer is
         if finished.outcome == "done":
             self._emit(events.Notice(level="warning", text=_still_too_long(self.agent, parts)))
         self._unfolded = True
@@ -201,6 +229,10 @@ class Runner:
                 held=self._held, queued=tuple(self._queue), paused=self._paused and bool(self._queue)
             )
         )
+
+
+def _is_end(event: Event) -> TypeGuard[events.CompactionEnd]:
+    return isinstance(event, events.CompactionEnd)
 
 
 def _still_too_long(agent: Agent, parts: Sequence[Part]) -> str:

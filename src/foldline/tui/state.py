@@ -19,6 +19,20 @@ class Working:
     """A task runs and has not said what it is doing yet."""
 
     since: float
+    awaits: tuple[str, ...] = ()
+    """The tool servers it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A request that failed, and leaves again by itself after a wait."""
+
+    until: float
+    """When it leaves."""
+    sentence: str
+    """What went wrong."""
+    attempt: int
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,8 @@ class Stepping:
     phase: Literal["waiting", "thinking", "writing"] = "waiting"
     retry: bool = False
     """Whether this request is sent again after a fold made room for it."""
+    again: Retry | None = None
+    """The wait before it leaves once more; over when its time is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +77,8 @@ class Compacting:
     """Tokens of the draft so far."""
     rung: str = "strategy"
     """The rung of the failure ladder that works."""
+    again: Retry | None = None
+    """The wait before a request for the draft leaves once more; over when its time is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +108,10 @@ class Answerable:
     label: str
 
 
-APPROVAL = (Answerable("y", "once"), Answerable("a", "always"), Answerable("n", "no"))
-"""The answers to a tool call that asks."""
+ONCE = (Answerable("y", "once"), Answerable("n", "no"))
+"""The answers to a tool call that asks each time."""
+APPROVAL = (ONCE[0], Answerable("a", "session"), Answerable("p", "project"), ONCE[1])
+"""The answers to a tool call that asks, where its like may be allowed with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +128,10 @@ class Question:
     since: float
     options: tuple[Answerable, ...] = APPROVAL
     kind: Literal["call", "choice"] = "call"
+    promises: tuple[str, ...] = ()
+    """What "always" may stand for, one of them at a time."""
+    outside: bool = False
+    """Whether the call reaches out of the working folder: then each such call asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +204,8 @@ class ChatState:
     """Name of the working directory."""
     title: str = ""
     model: str = ""
-    edits: str = "ask"
+    edits: Literal["ask", "auto", "all"] = "ask"
+    """What asks before it runs: edits and commands; commands; nothing."""
     fold: str = "auto"
     git: str = ""
     """Branch and number of changed files, such as `main ±3`; empty where there is no repository."""
@@ -199,6 +224,8 @@ class ChatState:
     news: News | None = None
 
     room: Room = Room()
+    unanswered: bool = False
+    """Whether the last turn broke off, so that it can be gone on with."""
     undo_adds: int | None = None
     """Tokens that undoing the newest fold would bring back; None where there is none to undo."""
     cached: int | None = None
@@ -210,6 +237,12 @@ class ChatState:
     def busy(self) -> bool:
         """Whether anything runs that Esc would cancel."""
         return self.compacting is not None or not isinstance(self.activity, Idle)
+
+    def retry_at(self, now: float) -> Retry | None:
+        """The retry that is waited for at this moment."""
+        layer = self.compacting or self.activity
+        again = layer.again if isinstance(layer, Compacting | Stepping) else None
+        return again if again is not None and now < again.until else None
 
     @property
     def doing(self) -> str:

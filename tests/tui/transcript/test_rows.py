@@ -2,7 +2,17 @@
 
 import pytest
 
-from foldline.protocol import Compaction, Kept, RequestRecord, SystemMessage, Written, text_parts
+from foldline.protocol import (
+    AssistantMessage,
+    Compaction,
+    Entry,
+    Kept,
+    NoticeRecord,
+    RequestRecord,
+    SystemMessage,
+    Written,
+    text_parts,
+)
 from foldline.tui.blocks.styles import Styles
 from foldline.tui.transcript.rows import entry_blocks, fold_block
 from support.history import history
@@ -13,10 +23,50 @@ def test_the_words_of_an_answer_that_was_given_up_stay_on_the_screen() -> None:
     record = RequestRecord(digest="", model="m", error="The window is full.", said="The first half\n\nof it")
     story = history().user("sum it up").add(record)
     failure, *words = entry_blocks(story.entries[-1], story.projection())
-    assert failure.text() == "✗ The window is full."
+    assert failure.text() == "The window is full."
     assert [block.text() for block in words] == ["The first half", "of it"]
     keys = [block.key for block in (failure, *words)]
     assert keys == sorted(set(keys))
+
+
+ALL_OF_IT = "http://localhost:8000/v1 has no model kimi-k9 (404): choose another with -m. " * 8
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [RequestRecord(digest="", model="m", error=ALL_OF_IT), NoticeRecord(level="error", text=ALL_OF_IT)],
+    ids=["request", "turn"],
+)
+def test_a_failure_is_there_in_full_and_marked_without_colour(failed: Entry) -> None:
+    story = history().user("hello").add(failed)
+    [block] = entry_blocks(story.entries[-1], story.projection())
+    lines = [strip.text.rstrip() for strip in block.render(76, Styles())]
+    assert lines[0].startswith("  ✗ http://localhost:8000/v1 has no model kimi-k9 (404)")
+    assert all(line.startswith("    ") for line in lines[1:])
+    assert " ".join(" ".join(lines).replace("✗", "").split()) == ALL_OF_IT.strip()
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ({"stop_reason": "length"}, "! cut off at the model's output limit"),
+        ({"stop_reason": "filtered"}, "! stopped by the provider's content filter"),
+        ({"stop_reason": "cancelled"}, "cancelled here"),
+    ],
+)
+def test_an_answer_that_did_not_end_as_it_should_says_so(ended: dict[str, str], said: str) -> None:
+    answer = AssistantMessage.model_validate({"parts": text_parts("The first half"), **ended})
+    story = history().user("tell me").add(answer)
+    *_, last = entry_blocks(story.entries[-1], story.projection())
+    assert last.text().startswith(said)
+
+
+def test_an_empty_answer_says_so_with_and_without_thoughts() -> None:
+    thought = history().user("tell me").assistant(thinking="hm")
+    *_, last = entry_blocks(thought.entries[-1], thought.projection())
+    nothing = history().user("tell me").add(RequestRecord(digest="", model="m", stop_reason="stop"))
+    [only] = entry_blocks(nothing.entries[-1], nothing.projection())
+    assert last.text() == only.text() == "! the model gave an empty answer: /retry asks it again"
 
 
 def fold(**made: object) -> Compaction:

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from foldline.context.numbers import many
-from foldline.protocol import FoldlineError, NoticeRecord, SessionHeader, dump_entry, system_words
+from foldline.protocol import NEW, FoldlineError, NoticeRecord, SessionHeader, dump_entry, system_words
 
+from ..catalog.parent import PARENT, Parent
 from ..lock import WriterLock
 from ..log import dump_header
 from ..paths import HOLDER, INDEX, new_session_id
@@ -237,10 +238,15 @@ def rebuilt_header(patient: Patient, now: datetime) -> SessionHeader:
     begun = next((entry.at for entry in patient.scan.entries if entry.at), None)
     created = _moment(left.get("created_at")) or (meta.created_at if meta else None)
     cwd = left.get("cwd") or (meta.cwd if meta else "") or patient.cwd_nearby
-    return SessionHeader(
-        id=session_id,
-        created_at=created or _begun(session_id) or begun or now,
-        cwd=cwd or str(Path.home()),
+    # Whether it was imported is lost, too: what it holds so far grants nothing.
+    parent = Parent(id=session_id, index=NEW, foreign=patient.scan.taken)
+    return SessionHeader.model_validate(
+        {
+            "id": session_id,
+            "created_at": created or _begun(session_id) or begun or now,
+            "cwd": cwd or str(Path.home()),
+            PARENT: parent.model_dump(),
+        }
     )
 
 

@@ -1,9 +1,14 @@
 """Where a session comes from that did not begin empty: a field of its header."""
 
+import sys
+from pathlib import Path
+
 from pydantic import Field, ValidationError
 
 from foldline.protocol import NEW, SessionHeader
 from foldline.protocol.base import Record
+
+from ..paths import data_home, is_kept
 
 PARENT = "parent"
 """The field of a session's header that holds a `Parent`."""
@@ -25,3 +30,16 @@ def parent_of(header: SessionHeader) -> Parent | None:
         return Parent.model_validate((header.model_extra or {}).get(PARENT))
     except ValidationError:
         return None
+
+
+def is_foreign(header: SessionHeader, events: Path) -> bool:
+    """Whether a session, or its beginning, was not written here: it may name any folder as its own."""
+    return foreign_upto(header) > NEW or not is_kept(data_home(), events)
+
+
+def foreign_upto(header: SessionHeader) -> int:
+    """The last entry that was not written here, as the header tells; all of them where it cannot be read."""
+    parent = parent_of(header)
+    if parent is not None:
+        return parent.foreign
+    return sys.maxsize if (header.model_extra or {}).get(PARENT) is not None else NEW

@@ -27,10 +27,10 @@ class Voice:
     def identity(self) -> str:
         return self.say(
             "I am the offline model: not a language model, but a small program embedded in Foldline that "
-            "follows simple requests. To talk to a real model, set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
-            "server of your own, and start again.",
+            "follows simple requests. To talk to a real model, choose one with /model in the chat, or set "
+            "OPENAI_API_KEY and start again.",
             "我是离线模型：不是语言模型，而是 Foldline 内置的一个小程序，只会执行简单的请求。"
-            "要使用真正的模型，请设置 OPENAI_API_KEY，或用 OPENAI_BASE_URL 指定服务器，然后重新启动。",
+            "要使用真正的模型，请在聊天中用 /model 选择，或设置 OPENAI_API_KEY 后重新启动。",
         )
 
     @property

@@ -2,11 +2,11 @@
 
 from typing import Any, ClassVar, Protocol
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 
 from foldline.context.projection import Projection
 from foldline.protocol import SessionHeader
+from foldline.tui.faults import PlainApp
 from foldline.tui.inspector.following import EVERY, Followed, Following
 from foldline.tui.inspector.screen import InspectorScreen
 from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
@@ -22,7 +22,7 @@ class SessionLike(Protocol):
     def projection(self) -> Projection: ...
 
 
-class InspectorApp(App[None]):
+class InspectorApp(PlainApp[None]):
     """Shows one session. `q` or Esc quits."""
 
     ENABLE_COMMAND_PALETTE = False

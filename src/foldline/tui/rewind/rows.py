@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from foldline.context.file_states import FileChange
+from foldline.context.harmless import clean_line
 from foldline.context.places import Place
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.rewind.keys import hints
 from foldline.tui.rewind.state import Outcome, RewindState
 from foldline.tui.widgets.completion import window_start

@@ -7,10 +7,12 @@ from typing import Final
 from foldline.agent.tools.text import printed
 from foldline.context.calls import subject_of
 from foldline.context.files import fold_words, folded_count
+from foldline.context.permissions import approval_words
 from foldline.context.places import rewind_words
 from foldline.context.projection import Projection
 from foldline.context.weight import entry_weight
 from foldline.protocol import (
+    Approval,
     AssistantMessage,
     Clear,
     Compaction,
@@ -47,6 +49,7 @@ from foldline.tui.rungs import rung_words
 from .output import OutputBlock
 
 CANCELLED: Final = "cancelled here"
+EMPTY: Final = "! the model gave an empty answer: /retry asks it again"
 INDENT: Final = 2
 """Cells before an answer, where the marks of prompts and tool rows stand."""
 THINKING_PIECE: Final = 0
@@ -77,9 +80,11 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
         case Revert():
             return [RuleBlock(key, clean_line(rewind_words(projection, entry)), right=_time(entry.at))]
         case NoticeRecord():
-            return [_aside(key, entry.text, "alert" if entry.level == "error" else "muted")]
+            return [_failed(key, entry.text) if entry.level == "error" else _aside(key, entry.text)]
         case ModelChange():
             return [_aside(key, f"model: {entry.model}")]
+        case Approval():
+            return [_aside(key, approval_words(entry))]
         case RequestRecord():
             return list(_failure(entry, projection))
         case _:
@@ -94,8 +99,23 @@ def answer_blocks(message: AssistantMessage, projection: Projection) -> Iterator
     for number, call in enumerate(message.calls):
         gap = 1 if number == 0 else 0
         yield call_block(call_key(message, number), call, None, projection, opened=False, gap=gap)
-    if message.stop_reason == "cancelled":
-        yield _aside((message.index, CALL_PIECE - 1), CANCELLED)
+    if ending := _ending(message):
+        yield _aside((message.index, CALL_PIECE - 1), ending)
+
+
+def _ending(message: AssistantMessage) -> str:
+    """How an answer ended, where it did not end as one should; that a request failed stands below it."""
+    match message.stop_reason:
+        case "cancelled":
+            return CANCELLED
+        case "length":
+            return "! cut off at the model's output limit: ask for the rest"
+        case "filtered":
+            return "! stopped by the provider's content filter"
+        case "error":
+            return ""
+        case _:
+            return "" if message.text.strip() or message.calls else EMPTY
 
 
 def call_key(message: AssistantMessage, number: int) -> Key:
@@ -239,12 +259,10 @@ def _failure(request: RequestRecord, projection: Projection) -> Iterator[Block]:
     """What became of a request without an answer: in full, because the status row shows one line only."""
     key = (request.index, 0)
     if request.error:
-        yield _aside(key, f"✗ {request.error}", "alert")
+        yield _failed(key, request.error)
         yield from markdown_blocks(request.said or "", request.index, TEXT_PIECE, indent=INDENT)
-    elif request.stop_reason == "cancelled":
-        partial = projection.entry(request.index - 1)
-        if not isinstance(partial, AssistantMessage):
-            yield _aside(key, CANCELLED)
+    elif request.stop_reason and not isinstance(projection.entry(request.index - 1), AssistantMessage):
+        yield _aside(key, CANCELLED if request.stop_reason == "cancelled" else EMPTY)
 
 
 def _outcome(result: ToolResultMessage | None, projection: Projection) -> tuple[Column, ...]:
@@ -286,6 +304,11 @@ def _tail(key: Key, output: str, most: int = 6) -> Block | None:
 
 def _aside(key: Key, text: str, style: str = "muted") -> TextBlock:
     return TextBlock(key, cut_right(clean_line(text), 400), style, lead=((" " * INDENT, ""),), gap=1)
+
+
+def _failed(key: Key, sentence: str) -> TextBlock:
+    """A failure in full: the status row has room for a part of it."""
+    return TextBlock(key, clean_line(sentence), "alert", lead=((" " * INDENT + "✗ ", "alert"),), gap=1)
 
 
 def _first_line(text: str) -> str:

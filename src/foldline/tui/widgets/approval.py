@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
+from foldline.context.harmless import clean, clean_line
 from foldline.tui.blocks.block import SIGNS
 from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
-from foldline.tui.blocks.clean import clean, clean_line
 from foldline.tui.blocks.diffs import lines_of_diff
 from foldline.tui.commands import BY_ID, key_name
 from foldline.tui.messages import Answer, ChoiceAnswered, QuestionAnswered
@@ -23,10 +23,15 @@ from foldline.tui.widgets.lines import Lines
 DEAF_SECONDS = 1.0
 """A question that has just appeared takes no answer: the key was meant for what was there before."""
 
-ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "n": "deny"}
+ANSWERS: dict[str, Answer] = {"y": "once", "a": "always", "p": "project", "n": "deny"}
 """What the letters of a tool call's question mean; Enter is none of them."""
-_COMMANDS = {"y": "allow-once", "a": "allow-always", "n": "decline"}
+_COMMANDS = {"y": "allow-once", "a": "allow-always", "p": "allow-project", "n": "decline"}
 """The commands that give the same answers from the prompt."""
+
+_ALWAYS: tuple[Answer, ...] = ("always", "project")
+_TOO_SOON = "The question has only just appeared: press again to answer it"
+_NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
+_NO_RULE = "Nothing can always be allowed here: each such call asks"
 
 _LONG = "your choice"
 """In the frame, for a choice whose title is too long for it and stands below."""
@@ -53,14 +58,20 @@ class QuestionDock(Lines, can_focus=True):
     QuestionDock { display: none; }
     """
 
-    class TooSoon(Message):
-        """An answer in the first second, not taken."""
+    class NotTaken(Message):
+        """An answer that was not taken, and why."""
+
+        def __init__(self, sentence: str) -> None:
+            super().__init__()
+            self.sentence = sentence
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(id="question")
         self._clock = clock
         self._question: Question | None = None
         self._others = 0
+        self._nth = 0
+        """Which of the rules "always" means."""
         self._shown_at = 0.0
         self._top = 0
         self._most = 8
@@ -70,7 +81,7 @@ class QuestionDock(Lines, can_focus=True):
         question = questions[0] if questions else None
         self._others = max(len(questions) - 1, 0)
         if _identity(question) != _identity(self._question):
-            self._shown_at, self._top = self._clock(), 0
+            self._shown_at, self._top, self._nth = self._clock(), 0, 0
         self._question = question
         self.display = question is not None
         self._fit()
@@ -83,8 +94,18 @@ class QuestionDock(Lines, can_focus=True):
     def answer(self, answer: Answer) -> None:
         """Pass on the reader's word on a call, unless the question has only just appeared."""
         question = self._question
-        if question is not None and question.kind == "call" and self._hears():
-            self.post_message(QuestionAnswered(question.id, answer))
+        if question is None or question.kind != "call" or not self._hears():
+            return
+        if answer in _ALWAYS and not self._promises:
+            self.post_message(self.NotTaken(_NOT_SEEN if question.promises else _NO_RULE))
+        else:
+            self.post_message(QuestionAnswered(question.id, answer, self._nth))
+
+    def other_rule(self) -> None:
+        """Let "always" mean the next of the rules that would cover the call."""
+        if self._question is not None and self._question.promises:
+            self._nth = (self._nth + 1) % len(self._question.promises)
+            self._fit()
 
     def choose(self, key: str) -> None:
         """Pass on the reader's choice, or with an empty key that they leave it, unless it has only just
@@ -96,7 +117,7 @@ class QuestionDock(Lines, can_focus=True):
     def _hears(self) -> bool:
         hears = self._clock() - self._shown_at >= DEAF_SECONDS
         if not hears:
-            self.post_message(self.TooSoon())
+            self.post_message(self.NotTaken(_TOO_SOON))
         return hears
 
     def _take(self, key: str) -> None:
@@ -109,6 +130,8 @@ class QuestionDock(Lines, can_focus=True):
         options = self._question.options if self._question is not None else ()
         if any(option.key == event.key for option in options):
             self._take(event.key)
+        elif event.key == "w":
+            self.other_rule()
         elif event.key in ("up", "k"):
             self._scroll(-1)
         elif event.key in ("down", "j"):
@@ -147,12 +170,31 @@ class QuestionDock(Lines, can_focus=True):
 
     def _rows(self, width: int) -> int:
         """Lines of what is asked that are shown at once."""
-        return max(min(len(self._body(width)), self._most - len(self._keys_inside(width))), 1)
+        return max(min(len(self._body(width)), self._most - len(self._foot(width))), 1)
+
+    @property
+    def _promises(self) -> bool:
+        """Whether there is something "always" may stand for, and the height to show it: unseen, it is not
+        granted."""
+        return self._question is not None and bool(self._question.promises) and self._most > 1
+
+    def _foot(self, width: int) -> list[list[Span]]:
+        """What stays below what is asked, however long that is: what "always" means, and the keys."""
+        return [*self._promise(max(width - 4, 8)), *self._keys_inside(width)]
+
+    def _promise(self, width: int) -> list[list[Span]]:
+        question = self._question
+        if question is None or not self._promises:
+            return []
+        means: Spans = (("always: ", "muted"), (clean_line(question.promises[self._nth]), "accent"))
+        key = "w" if self.has_focus else key_name(BY_ID["other-rule"].keys[0])
+        other: Spans = ((f" · {key} another rule", "muted"),) if len(question.promises) > 1 else ()
+        return list(wrap_spans([*means, *other], width))
 
     def _fit(self) -> None:
         width = self.size.width
         if self._question is not None and width:
-            self.styles.height = self._rows(width) + len(self._keys_inside(width)) + 2
+            self.styles.height = self._rows(width) + len(self._foot(width)) + 2
         self.update()
 
     def lines(self, width: int) -> list[list[Span]]:
@@ -164,17 +206,22 @@ class QuestionDock(Lines, can_focus=True):
         rows = self._rows(width)
         shown = body[self._top : self._top + rows] or [[]]
         title: Spans = (("? ", "altered"), (self._title(width), "text bold"))
-        inside = self._keys_inside(width)
+        inside, foot = self._keys_inside(width), self._foot(width)
         lines = [edge(look, True, title, tuple(self._remark(len(body), rows)), width)]
-        lines += [sides(look, [(" ", ""), *line], width) for line in (*shown, *inside)]
+        lines += [sides(look, [(" ", ""), *line], width) for line in (*shown, *foot)]
         lines.append(edge(look, False, () if inside else tuple(_joined(self._keys())), (), width))
         return lines
 
     def _remark(self, total: int, rows: int) -> Iterator[Span]:
+        remarks: list[Span] = []
+        if self._question is not None and self._question.outside:
+            remarks.append(("outside this folder", "altered"))
         if total > rows:
-            yield f"{self._top + 1}–{min(self._top + rows, total)} of {total} lines, ↑↓", "muted"
+            last = min(self._top + rows, total)
+            remarks.append((f"{self._top + 1}–{last} of {total} lines, ↑↓", "muted"))
         if self._others:
-            yield f"{' · ' if total > rows else ''}1 of {self._others + 1} questions", "muted"
+            remarks.append((f"1 of {self._others + 1} questions", "muted"))
+        yield from _joined([(remark,) for remark in remarks])
 
     def _keys_inside(self, width: int) -> list[list[Span]]:
         """The keys on lines of their own, where the frame is too narrow for them and there is the height."""
@@ -192,6 +239,8 @@ class QuestionDock(Lines, can_focus=True):
         """What may be pressed now, each with its word."""
         question = self._question
         options = question.options if question is not None else ()
+        if question is not None and question.kind == "call" and not self._promises:
+            options = tuple(option for option in options if ANSWERS[option.key] not in _ALWAYS)
         tab = (key_name(BY_ID["complete"].keys[0]), "accent")
         match question and question.kind, self.has_focus:
             case "call", True:

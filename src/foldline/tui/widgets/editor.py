@@ -6,7 +6,7 @@ from typing import ClassVar
 from textual import events
 from textual.widgets import TextArea
 
-from foldline.tui.blocks.clean import clean
+from foldline.context.harmless import clean
 
 PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
 """What an empty prompt says before anything was asked."""

@@ -1,7 +1,7 @@
 """The header: where we are, and with which model and modes."""
 
+from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.rows import Piece, piece, row
@@ -16,6 +16,9 @@ def header(state: ChatState, width: int, help_key: str) -> list[Span]:
     right = [piece(clean_line(state.model) or "no model", "text", rank=1)]
     for name, value, usual in (("edits", state.edits, "ask"), ("fold", state.fold, "auto")):
         if value == usual and width < 100:
+            continue
+        if value == "all":
+            right.append(Piece((("asks: ", "muted"), ("never", "alert"))))
             continue
         style = "muted" if value == usual else "altered"
         right.append(Piece(((f"{name}: ", "muted"), (value, style)), rank=3))

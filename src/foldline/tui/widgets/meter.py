@@ -1,8 +1,8 @@
 """The row of the context meter: the bar, the numbers, cache, cost and branch."""
 
+from foldline.context.harmless import clean_line
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, Spans
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.meter import Part, bar
 from foldline.tui.state import ChatState, Room
 from foldline.tui.widgets.lines import Lines

@@ -1,7 +1,7 @@
 """The prompts that wait, as rows inside the prompt's frame. Pure."""
 
+from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, Spans
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.state import Waiting
 from foldline.tui.widgets.frames import Frame, framed_row
 from foldline.tui.widgets.rows import Piece, piece

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 
+from foldline.context.harmless import clean_line
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.state import FileRow, Rail, SidebarData
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.rows import crop

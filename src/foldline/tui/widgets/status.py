@@ -1,11 +1,13 @@
 """The status row: what runs, what asks, what went wrong; and what Esc would do. One row, always there."""
 
+import math
+import re
 from dataclasses import dataclass
 from typing import assert_never
 
+from foldline.context.harmless import clean_line
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span
-from foldline.tui.blocks.clean import clean_line
 from foldline.tui.commands import BY_ID, key_name
 from foldline.tui.rungs import rung_words
 from foldline.tui.state import (
@@ -15,6 +17,7 @@ from foldline.tui.state import (
     News,
     Proposed,
     Question,
+    Retry,
     RunningTool,
     Stepping,
     Working,
@@ -70,8 +73,10 @@ def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
         return [_news(news)]
     if question is not None:
         return _question(question, beside, now)
+    if (again := state.retry_at(now)) is not None and not state.cancelling:
+        return _retrying(again, now)
     if news is not None and news.level == "warning" and fresh:
-        return [_news(news)]  # such as a request that is tried again: what runs can wait to be shown
+        return [_news(news)]  # what runs can wait to be shown
     if state.proposal is not None and state.proposal.waits and not state.cancelling:
         return _proposal(state.proposal)
     if state.busy:
@@ -94,12 +99,11 @@ def _news(news: News) -> Piece:
 
 def _question(question: Question, beside: Beside, now: float) -> list[Piece]:
     waited = numbers.elapsed(now - question.since)
+    answers = " · ".join(f"{clean_line(each.key)} {clean_line(each.label)}" for each in question.options)
     if question.kind == "choice":
-        answers = " · ".join(f"{clean_line(each.key)} {clean_line(each.label)}" for each in question.options)
         asks = Piece(((f"? {clean_line(question.name)}", "altered"),), cut="right", least=20)
         first = [asks, piece(f" · {waited}", "altered", gap=0, rank=3)]
     else:
-        answers = "y once · a always · n no"
         first = [piece(f"? {clean_line(question.name)} asks · {waited}", "altered")]
     if beside.question_focused:
         return [*first, piece(answers, "text", rank=4)]  # the frame shows them, too
@@ -122,8 +126,30 @@ def _then(text: str, rank: int, style: str = "text") -> Piece:
     return Piece(((" · ", "muted"), (text, style)), rank, gap=0)
 
 
+def _spin(now: float) -> str:
+    return SPINNER[int(now * TICKS) % len(SPINNER)]
+
+
+_SERVER = re.compile(r"https?://([^/\s]+)\S*?(?=[:.]?(?:\s|$))")
+
+
+def _retrying(again: Retry, now: float) -> list[Piece]:
+    """How long until the request leaves again, and why: of that the server, what it did, and the status."""
+    left = f"{max(1, math.ceil(again.until - now))} s"
+    why = _SERVER.sub(r"\1", clean_line(again.sentence)).partition(": ")[0].rstrip(".")
+    said, bracket, status = why.rpartition(" (")
+    if not (bracket and status.removesuffix(")").isdigit()):
+        said, status = why, ""
+    parts = [
+        Piece(((f"{_spin(now)} ", "accent"), ("Trying again in ", "text"), (left, "altered"))),
+        piece(f" · {again.attempt} of {again.attempts}", "muted", rank=3, gap=0),
+        Piece(((said, "text"),), rank=4, cut="right", least=16),
+    ]
+    return [*parts, piece(f"({status}", "text", rank=5, gap=1)] if status else parts
+
+
 def _running(state: ChatState, now: float) -> list[Piece]:
-    spin = SPINNER[int(now * TICKS) % len(SPINNER)]
+    spin = _spin(now)
     if state.cancelling:
         return [Piece(((f"{spin} ", "accent"), ("Cancelling", "text")))]
     if state.compacting is not None:
@@ -134,6 +160,8 @@ def _running(state: ChatState, now: float) -> list[Piece]:
             return []
         case Working():
             verb, since = "Working", state.activity.since
+            if state.activity.awaits:
+                verb, what = "Starting tool servers", ", ".join(map(clean_line, state.activity.awaits))
         case Stepping():
             step = state.activity
             verb, since = (

@@ -1,0 +1,145 @@
+"""Choosing who is asked: what the settings name, and keeping a choice for the next start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foldline.llm.providers import OPENAI, Provider, host_of, provider_at
+from foldline.protocol import FoldlineError
+
+from .keys import key_of, keys_file, save_key, write_private
+from .layers import config_file, from_file
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+__all__ = [
+    "Asked",
+    "asked_now",
+    "is_first_start",
+    "provider_in_force",
+    "save_choice",
+    "save_key",
+    "server_of_environment",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who is asked and why, for people: nothing of it is secret."""
+
+    provider: Provider
+    named_by: str
+    """The file, variable or option that says so."""
+    key_from: str
+    """The variable or the file; empty where there is no key."""
+    url: str
+    """Without user, password and query."""
+
+    @property
+    def sentence(self) -> str:
+        key = f"key from {self.key_from}" if self.key_from else "without a key"
+        return f"{self.provider.title} at {self.url}, named by {self.named_by}, {key}"
+
+
+def provider_in_force(settings: "Settings", environ: Mapping[str, str]) -> Provider | None:
+    """Who is asked; None is the embedded model.
+
+    A provider that was named; else the server of OPENAI_BASE_URL; else OpenAI, where there is a key for it.
+
+    Raises:
+        FoldlineError: OPENAI_BASE_URL is no address.
+    """
+    if settings.provider:
+        return settings.provider_named(settings.provider)
+    if url := environ.get("OPENAI_BASE_URL", "").strip():
+        return server_of_environment(url)
+    return OPENAI if environ.get("OPENAI_API_KEY", "").strip() else None
+
+
+def asked_now(settings: "Settings", environ: Mapping[str, str]) -> Asked | None:
+    """Who is asked; None is the embedded model.
+
+    Raises:
+        FoldlineError: OPENAI_BASE_URL is no address, or the key cannot be used.
+    """
+    from foldline.llm.failures import Endpoint
+
+    provider = provider_in_force(settings, environ)
+    if provider is None or settings.model == "offline":
+        return None
+    unnamed = provider.url_name or "OPENAI_API_KEY"
+    named_by = settings.origin("provider") if settings.provider else unnamed
+    url = Endpoint(provider.base_url, "").shown
+    return Asked(provider, named_by, key_of(provider, environ).origin, url)
+
+
+def server_of_environment(url: str) -> Provider:
+    """The server that OPENAI_BASE_URL names. Whose it is is told by its host, where that is one we know.
+
+    Raises:
+        FoldlineError: it is no address.
+    """
+    from foldline.llm.catalog import checked_url
+    from foldline.llm.dialect import dialect_for
+    from foldline.llm.sdk import is_local
+
+    checked_url(url, "OPENAI_BASE_URL")
+    known = provider_at(url)
+    if known is None:
+        needs_key = not is_local(url)
+        return Provider(
+            name=host_of(url),
+            title=host_of(url),
+            base_url=url,
+            key_env=OPENAI.key_env if needs_key else "",
+            other_key_envs=() if needs_key else (OPENAI.key_env,),
+            dialect=dialect_for(url).name,
+            url_name="OPENAI_BASE_URL",
+        )
+    # What the two variables say belongs together. A key of its own is surely this provider's, and goes first;
+    # but a local server is known by its port alone, which anybody may use.
+    envs = known.key_envs if known.key_env else ()
+    return replace(
+        known,
+        base_url=url,
+        other_key_envs=tuple(dict.fromkeys((*envs[1:], OPENAI.key_env))),
+        url_name="OPENAI_BASE_URL",
+    )
+
+
+def save_choice(environ: Mapping[str, str], provider: Provider | None, model: str) -> Path:
+    """Keeps provider and model in the user's own settings, whose comments and order stay; the file.
+
+    No provider is the embedded model; no model, the provider's own choice.
+
+    Raises:
+        FoldlineError: the file cannot be read or written.
+    """
+    import tomlkit
+
+    path = config_file(environ)
+    from_file(path)  # Says what is wrong with it, if anything is.
+    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    chosen = {"provider": provider.name if provider else "", "model": model if provider else "offline"}
+    for name, value in chosen.items():
+        if value:
+            document[name] = value
+        else:
+            document.pop(name, None)
+    write_private(path, tomlkit.dumps(document))
+    return path
+
+
+def is_first_start(settings: "Settings", environ: Mapping[str, str], data_home: Path) -> bool:
+    """Whether nobody has chosen anything yet: no provider, key, model or server is set, and no session was
+    held."""
+    if settings.model or settings.provider or settings.providers:
+        return False
+    try:
+        if provider_in_force(settings, environ) is not None or keys_file(environ).exists():
+            return False
+    except FoldlineError:
+        return False  # Something was set, and what is wrong with it is said elsewhere.
+    return not any((data_home / "sessions").glob("*/*/events.jsonl"))

@@ -1,0 +1,156 @@
+"""Keys: where each provider's is found, and which variables must never reach anybody else.
+
+A key goes to the provider it belongs to and to nobody else. It comes from the environment, else from
+`keys.toml` in the config folder, which nobody but its owner may read.
+"""
+
+import os
+import stat
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from foldline.data import config_dir
+from foldline.llm.providers import OPENAI, PROVIDERS, Provider, host_of
+from foldline.protocol import FoldlineError, system_words
+
+KEYS_FILE = "keys.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key, and where it came from."""
+
+    value: str = field(default="", repr=False)
+    origin: str = ""
+    """The variable or the file, for people; empty where there is no key."""
+    name: str = ""
+    """What to set for another one, for sentences."""
+
+
+def keys_file(environ: Mapping[str, str]) -> Path:
+    return config_dir(environ) / KEYS_FILE
+
+
+def key_of(provider: Provider, environ: Mapping[str, str]) -> Key:
+    """The provider's key; an empty one where it has none.
+
+    Raises:
+        FoldlineError: others can read the file of keys, it is no such file, or what it holds is no key.
+    """
+    for name in provider.key_envs:
+        value = environ.get(name, "").strip()
+        if value and not _is_for_another_server(name, provider, environ):
+            return Key(usable(value, name), name, name)
+    path = keys_file(environ)
+    value = _stored(path).get(_entry_of(provider), "")
+    return Key(usable(value, str(path)), str(path), f"{_entry_of(provider)} in {path}") if value else Key()
+
+
+def usable(key: str, origin: str) -> str:
+    """The key, if a header of HTTP can hold it.
+
+    Raises:
+        FoldlineError: it cannot. The sentence does not repeat it.
+    """
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise FoldlineError(
+            f"{origin} holds blanks or other characters no key has: copy it again, without quotes."
+        )
+    return key
+
+
+def save_key(environ: Mapping[str, str], provider: Provider, key: str) -> Path:
+    """Keeps a key in the user's file of keys, where it takes the place of the one before; the file.
+
+    Raises:
+        FoldlineError: it is no key, or the file cannot be read or written.
+    """
+    import tomlkit
+
+    path = keys_file(environ)
+    key = usable(key.strip(), "What was entered")
+    stored = _stored(path)  # Refused where others could have read it: their keys should be made anew.
+    document = tomlkit.parse(path.read_text(encoding="utf-8")) if stored else tomlkit.document()
+    table = document.setdefault("keys", tomlkit.table())
+    table[_entry_of(provider)] = key
+    write_private(path, tomlkit.dumps(document))
+    return path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Puts a text in place of a file, whole or not at all; only its owner may read it.
+
+    Raises:
+        FoldlineError: it cannot be written.
+    """
+    path = path.resolve()  # A link stays one: many keep their settings in a repository of their own.
+    draft = None
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).replace(path)
+    except OSError as error:
+        if draft is not None:
+            with suppress(OSError):
+                Path(draft).unlink()
+        raise FoldlineError(f"{path} cannot be written: {system_words(error)}.") from None
+
+
+_secret = {name for provider in PROVIDERS.values() for name in provider.key_envs}
+
+
+def keep_secret(own: Iterable[Provider]) -> None:
+    """The keys of the user's own providers are secret, too: from now on, as long as the program runs."""
+    _secret.update(name for provider in own for name in provider.key_envs)
+
+
+def secret_variables() -> frozenset[str]:
+    """Every variable a key may be in: what is run for the model runs without them."""
+    return frozenset(_secret)
+
+
+def _entry_of(provider: Provider) -> str:
+    """Its name in the file of keys. Both APIs of OpenAI take the same key."""
+    same = provider.host == OPENAI.host and provider.key_env == OPENAI.key_env
+    return OPENAI.name if same else provider.name
+
+
+def _is_for_another_server(name: str, provider: Provider, environ: Mapping[str, str]) -> bool:
+    """OPENAI_API_KEY belongs to the server of OPENAI_BASE_URL, where that is set."""
+    url = environ.get("OPENAI_BASE_URL", "").strip()
+    return (
+        name == OPENAI.key_env and provider.host == OPENAI.host and bool(url) and host_of(url) != OPENAI.host
+    )
+
+
+def _stored(path: Path) -> Mapping[str, str]:
+    """What the file of keys holds, by provider; nothing where there is no such file."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise FoldlineError(
+                    f"{path} holds keys, and others on this machine can read it: "
+                    f"chmod 600 {path}, and have new keys made if anybody may have."
+                )
+            table = tomllib.load(file).get("keys", {})
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise FoldlineError(f"{path} cannot be read: {system_words(error)}.") from None
+    except ValueError:
+        # What it says is not repeated: it could be a key.
+        raise FoldlineError(
+            f'{path} is not valid TOML: it needs [keys] with lines like openai = "…".'
+        ) from None
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        raise FoldlineError(f'{path}: [keys] has lines like openai = "…", and nothing else.')
+    return {name.lower(): value.strip() for name, value in table.items()}

@@ -1,0 +1,37 @@
+"""Reading JSON of which nobody promises anything: compatible servers send other fields, or other types."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """The value where it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def sequence(value: object) -> Sequence[object]:
+    """The value where it is a list, else an empty one."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+
+def string(value: object) -> str:
+    """The value where it is a text, else none."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: object) -> int:
+    """The value where it is a number above zero, else zero."""
+    return int(value) if isinstance(value, int | float) and value > 0 else 0
+
+
+def is_json_object(text: str) -> bool:
+    """Whether a text is one JSON object, as the arguments of a tool call must be."""
+    try:
+        # JSON has no NaN and no Infinity, though Python reads them.
+        return isinstance(json.loads(text, parse_constant=_refuse), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

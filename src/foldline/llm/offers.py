@@ -1,0 +1,250 @@
+"""What a server says of its models: the shapes of many servers, read into one.
+
+The window is what a request may fill *there*, not what the model was trained for: a local server gives less,
+by its own settings, and some cut off what is beyond it without a word.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from .failures import Failure
+from .loose import mapping, sequence, string
+from .prices import Price
+from .providers import Listing
+
+Ask = Callable[[str, Mapping[str, object] | None], Awaitable[object]]
+"""The JSON that a server answers to GET of a path below the base URL, or of a whole URL; with a body, to
+POST. A `Failure` where it gives none."""
+
+OLLAMA_DEFAULT = 4_096
+"""Tokens Ollama gives a model where nothing is set and the graphics card is small (docs/context-length.mdx).
+More would be cut off silently."""
+LM_STUDIO_DEFAULT = 4_096
+"""Tokens LM Studio loads a model with where nothing is set."""
+
+_WINDOW_FIELDS = (
+    "max_model_len",  # vLLM, SGLang
+    "context_length",  # OpenRouter, Moonshot, Together
+    "context_window",  # Groq
+    "max_context_length",  # Mistral, LM Studio
+    "max_input_tokens",  # Anthropic
+    "n_ctx",  # llama.cpp
+)
+_OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens")
+_INNER = ("top_provider", "meta", "metadata", "limits")
+"""Places in a listed model where servers put such fields, apart from the top."""
+_NO_CHAT = (
+    "embed", "whisper", "tts", "transcribe", "dall-e", "image", "moderation", "rerank", "realtime", "audio",
+    "sora", "imagen", "veo", "lyria", "guard", "ocr", "babbage", "davinci", "aqa",
+)  # fmt: skip
+"""Parts of names by which models are known that do not chat; lists of providers hold many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model that can be asked, and what its server says of it."""
+
+    id: str
+    window: int | None = None
+    """In tokens; None where the server does not say."""
+    max_output: int | None = None
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a server says of the window of one model."""
+
+    window: int | None
+    is_final: bool = True
+    """Whether asking again after a request can tell nothing new."""
+
+
+def listed_window(record: Mapping[str, object]) -> int | None:
+    """The window, in tokens, that a record of `/v1/models` states; None where it states none."""
+    return _smallest(_numbers(record, _WINDOW_FIELDS))
+
+
+async def offered(ask: Ask, listing: Listing, base_url: str) -> list[Offer] | Failure:
+    """The models that a server lists and that chat, in its order."""
+    answer = await ask("/models", None)
+    if isinstance(answer, Failure):
+        return answer
+    records = [record for record in _records(answer) if _chats(record)]
+    offers = [offer for record in records if (offer := _offer(record)) is not None]
+    match listing:
+        case "llama-cpp":
+            window = await _llama_cpp(ask, base_url, "")
+            return [replace(offer, window=window) for offer in offers]
+        case "lm-studio":
+            loaded = await _lm_studio(ask, base_url)
+            return [replace(offer, window=loaded[offer.id].window) for offer in offers if offer.id in loaded]
+        case "ollama":
+            running = await _ollama_running(ask, base_url)
+            return [replace(offer, window=_of_ollama(running, offer.id)) for offer in offers]
+        case _:
+            return offers
+
+
+async def stated_window(
+    ask: Ask, listing: Listing, base_url: str, model: str, offers: Iterable[Offer]
+) -> Stated:
+    """The window that a server gives one model. Ollama loads the model for that: it would for the request."""
+    match listing:
+        case "llama-cpp":
+            return Stated(await _llama_cpp(ask, base_url, model))
+        case "lm-studio":
+            return (await _lm_studio(ask, base_url)).get(model, Stated(None))
+        case "ollama":
+            return Stated(await _ollama(ask, base_url, model))
+        case _:
+            return Stated(next((offer.window for offer in offers if offer.id == model), None))
+
+
+# --- /v1/models ---------------------------------------------------------------------------------------
+
+
+def _records(answer: object) -> list[Mapping[str, object]]:
+    listed = mapping(answer).get("data") or mapping(answer).get("models") or answer
+    return [mapping(record) for record in sequence(listed)]
+
+
+def _offer(record: Mapping[str, object]) -> Offer | None:
+    name = string(record.get("id"))
+    if not name:
+        return None
+    return Offer(
+        name.removeprefix("models/"),  # Gemini's
+        window=listed_window(record),
+        max_output=_smallest(_numbers(record, _OUTPUT_FIELDS)),
+        price=_price(mapping(record.get("pricing"))),
+    )
+
+
+def _chats(record: Mapping[str, object]) -> bool:
+    """Whether a model is one to talk with, as far as its record or its name tell."""
+    can = mapping(record.get("capabilities")).get("completion_chat")  # Mistral
+    if isinstance(can, bool):
+        return can
+    gives = sequence(mapping(record.get("architecture")).get("output_modalities"))  # OpenRouter
+    if gives:
+        return "text" in gives
+    name = string(record.get("id")).lower()
+    return not any(part in name for part in _NO_CHAT)
+
+
+def _price(record: Mapping[str, object]) -> Price | None:
+    """OpenRouter's prices are texts, in USD per token; -1 is for models that choose among others."""
+    prices = {name: _dollars(record.get(name)) for name in ("prompt", "completion")}
+    fresh, output = prices["prompt"], prices["completion"]
+    if fresh is None or output is None:
+        return None
+    cached, write = _dollars(record.get("input_cache_read")), _dollars(record.get("input_cache_write"))
+    return Price(
+        input=fresh,
+        cached=fresh if cached is None else cached,
+        write=write / fresh if write and fresh else 1.0,
+        output=output,
+    )
+
+
+def _dollars(value: object) -> float | None:
+    """Per million tokens."""
+    try:
+        dollars = float(string(value)) * 1e6
+    except ValueError:
+        return None
+    return round(dollars, 6) if dollars >= 0 else None
+
+
+def _numbers(record: Mapping[str, object], fields: Sequence[str]) -> list[int]:
+    """What a record says of one thing, one number from each place."""
+    places = [record, *(mapping(record.get(name)) for name in _INNER)]
+    return [
+        number
+        for place in places
+        if (number := next((found for name in fields if (found := _count(place.get(name)))), 0))
+    ]
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _smallest(numbers: Iterable[int]) -> int | None:
+    return min((number for number in numbers if number), default=None)
+
+
+# --- what local servers say elsewhere -----------------------------------------------------------------
+
+
+def root_of(base_url: str) -> str:
+    """Where a server begins whose compatible API lies below it in `/v1`."""
+    parts = urlsplit(base_url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/").removesuffix("/v1"), "", ""))
+
+
+async def _llama_cpp(ask: Ask, base_url: str, model: str) -> int | None:
+    """`n_ctx` of `/props` is what one slot has: several share what the server was started with."""
+    which = f"?model={quote(model, safe='')}" if model else ""
+    answer = await ask(f"{root_of(base_url)}/props{which}", None)
+    return _count(mapping(mapping(answer).get("default_generation_settings")).get("n_ctx")) or None
+
+
+async def _lm_studio(ask: Ask, base_url: str) -> dict[str, Stated]:
+    """By model. One that is not loaded is loaded by the first request, with what is set for it, which is told
+    only then."""
+    found: dict[str, Stated] = {}
+    for record in _records(await ask(f"{root_of(base_url)}/api/v0/models", None)):
+        most = _count(record.get("max_context_length"))
+        loaded = _count(record.get("loaded_context_length"))
+        if loaded or string(record.get("state")) == "loaded":
+            stated = Stated(loaded or most or None)
+        else:
+            stated = Stated(min(LM_STUDIO_DEFAULT, most or LM_STUDIO_DEFAULT), is_final=False)
+        if record.get("type") != "embeddings":
+            found[string(record.get("id"))] = stated
+    return found
+
+
+async def _ollama(ask: Ask, base_url: str, model: str) -> int | None:
+    """What Ollama gives the model: what it runs with; else what is set for it; else it is loaded, to see."""
+    root = root_of(base_url)
+    if running := _of_ollama(await _ollama_running(ask, base_url), model):
+        return running
+    shown = mapping(await ask(f"{root}/api/show", {"model": model}))
+    most = _trained_for(mapping(shown.get("model_info")))
+    if model.endswith(("-cloud", ":cloud")):
+        return most  # Runs elsewhere, with all it has.
+    if asked := _parameter(string(shown.get("parameters")), "num_ctx"):
+        return _smallest((asked, most or asked))
+    if not shown:
+        return None  # No Ollama, or no such model: the request will say so.
+    await ask(f"{root}/api/generate", {"model": model})
+    running = _of_ollama(await _ollama_running(ask, base_url), model)
+    return running or _smallest((OLLAMA_DEFAULT, most or OLLAMA_DEFAULT))
+
+
+async def _ollama_running(ask: Ask, base_url: str) -> dict[str, int]:
+    """The windows of the models that are loaded, by name."""
+    answer = mapping(await ask(f"{root_of(base_url)}/api/ps", None))
+    records = map(mapping, sequence(answer.get("models")))
+    return {string(record.get("name")): _count(record.get("context_length")) for record in records}
+
+
+def _of_ollama(running: Mapping[str, int], model: str) -> int | None:
+    return running.get(model) or running.get(f"{model}:latest") or None
+
+
+def _trained_for(info: Mapping[str, object]) -> int:
+    return max((_count(value) for name, value in info.items() if name.endswith(".context_length")), default=0)
+
+
+def _parameter(parameters: str, name: str) -> int:
+    """A number from the parameters of a model, one a line: `num_ctx    8192`."""
+    for line in parameters.splitlines():
+        match line.split():
+            case [found, value] if found == name and value.isdecimal():
+                return int(value)
+    return 0

@@ -1,0 +1,106 @@
+"""The Approvals screen: what runs unasked here, to be taken back, and the mode."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from foldline.protocol import operations
+from foldline.tui.approvals.keys import KEYS
+from foldline.tui.approvals.rows import AROUND, screen_lines
+from foldline.tui.approvals.state import ApprovalsState
+from foldline.tui.blocks.cells import Span
+from foldline.tui.help import HelpScreen
+from foldline.tui.keytable import bindings, help_blocks, works
+from foldline.tui.widgets.lines import Lines
+
+Ask = Callable[[operations.Revoke | operations.SwitchApprovals], object]
+"""Passes what the reader wants on to the agent."""
+
+
+class _Box(Lines, can_focus=True):
+    DEFAULT_CSS: ClassVar[str] = "_Box { height: 1fr; }"
+
+    def __init__(self, state: ApprovalsState) -> None:
+        super().__init__()
+        self.state = state
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return screen_lines(self.state, width, self.size.height)
+
+
+class ApprovalsScreen(ModalScreen[None]):
+    """What is taken back or switched counts at once; the screen shows what the agent says then."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    ApprovalsScreen { align: center middle; background: transparent; }
+    ApprovalsScreen > Vertical { width: 100; max-width: 100%; max-height: 100%; background: ansi_default; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "approvals")
+
+    def __init__(self, state: ApprovalsState, ask: Ask) -> None:
+        super().__init__()
+        self._ask = ask
+        self._box = _Box(state)
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self._box
+
+    def on_mount(self) -> None:
+        rows = max(len(self.state.rows), 3) + AROUND + (2 if self.state.fault else 0)
+        self.query_one(Vertical).styles.height = min(rows, 30)
+        self._box.focus()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._box.update)
+
+    @property
+    def state(self) -> ApprovalsState:
+        """What is shown."""
+        return self._box.state
+
+    def refresh_from(self, now: ApprovalsState) -> None:
+        """Show what holds now."""
+        self._show(self.state.refreshed(now))
+
+    def _show(self, state: ApprovalsState) -> None:
+        self._box.state = state
+        self._box.update()
+
+    def on_key(self, event: events.Key) -> None:
+        """Only the key that asked for it confirms the mode `all`."""
+        if self.state.confirming and event.key != "3":
+            self._show(replace(self.state, confirming=False))
+            event.stop()
+            event.prevent_default()
+
+    def action_approvals(self, command: str) -> None:
+        """What a key of the table does."""
+        state = self.state
+        if not works(KEYS, command, state):
+            return
+        match command:
+            case "ask":
+                self._ask(operations.SwitchApprovals(mode="ask"))
+            case "edits":
+                self._ask(operations.SwitchApprovals(mode="edits"))
+            case "all" if state.mode != "all":
+                if state.confirming:
+                    self._ask(operations.SwitchApprovals(mode="all"))
+                self._show(replace(state, confirming=not state.confirming))
+            case "revoke":
+                asked = state.revocation()
+                if asked is not None:
+                    self._ask(asked)
+            case "up" | "down":
+                self._show(state.moved(-1 if command == "up" else 1))
+            case "help":
+                self.app.push_screen(HelpScreen("What runs unasked: keys", help_blocks(KEYS)))
+            case "close":
+                self.dismiss(None)

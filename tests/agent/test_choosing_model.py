@@ -1,0 +1,233 @@
+"""Who is asked: what files, environment and options name, which of them wins, and keeping a choice."""
+
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.choosing_model import asked_now, is_first_start, provider_in_force, save_choice
+from foldline.agent.settings import Settings, connect_llm, connect_summariser, load_settings
+from foldline.history import Session
+from foldline.llm.providers import PROVIDERS
+from foldline.protocol import FoldlineError, UserMessage, text_parts
+
+PLANTED = "sk-planted-91ab27cd"
+KEYS = {"OPENAI_API_KEY": f"{PLANTED}-openai", "DEEPSEEK_API_KEY": f"{PLANTED}-deepseek"}
+
+
+class House:
+    """A folder of settings, a folder of work, and what is asked there."""
+
+    def __init__(self, root: Path) -> None:
+        self.home, self.work = root / "home", root / "work"
+        self.home.mkdir()
+        self.work.mkdir()
+        self.config = self.home / "config.toml"
+        self.project = self.work / ".foldline.toml"
+
+    def environ(self, **environ: str) -> dict[str, str]:
+        return {"FOLDLINE_HOME": str(self.home), **environ}
+
+    def settings(self, model: str = "", **environ: str) -> Settings:
+        return load_settings(self.work, self.environ(**environ), {"model": model} if model else None)
+
+    def asked(self, model: str = "", **environ: str) -> tuple[str, str]:
+        """Where and for which model."""
+        llm = connect_llm(self.settings(model, **environ), self.environ(**environ))
+        return llm.info.provider, llm.info.id
+
+    def refusal(self, model: str = "", **environ: str) -> str:
+        with pytest.raises(FoldlineError) as refused:
+            self.asked(model, **environ)
+        assert PLANTED not in str(refused.value)
+        assert "\n" not in str(refused.value)
+        return str(refused.value)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+LOCAL = {"OPENAI_BASE_URL": "http://localhost:5555/v1"}
+CHOSEN = 'provider = "deepseek"\nmodel = "deepseek-v4-pro"\n'
+
+
+@pytest.mark.parametrize(
+    ("config", "model", "environ", "asked"),
+    [
+        ("", "", {}, ("offline", "offline")),
+        ("", "", KEYS, ("api.openai.com", "gpt-5-mini")),
+        ("", "", {"OPENAI_MODEL": "mine", **KEYS}, ("api.openai.com", "mine")),
+        ("", "m", {**LOCAL, **KEYS}, ("localhost:5555", "m")),
+        ("", "m@deepseek", {**LOCAL, **KEYS}, ("api.deepseek.com", "m")),
+        ("", "@deepseek", KEYS, ("api.deepseek.com", "deepseek-v4-flash")),
+        (CHOSEN, "", KEYS, ("api.deepseek.com", "deepseek-v4-pro")),
+        (CHOSEN, "other", KEYS, ("api.deepseek.com", "other")),
+        (CHOSEN, "offline", KEYS, ("offline", "offline")),
+        (CHOSEN, "@openai", KEYS, ("api.openai.com", "gpt-5-mini")),  # The model belongs to the other one.
+        (CHOSEN, "", {"FOLDLINE_PROVIDER": "openai", **KEYS}, ("api.openai.com", "gpt-5-mini")),
+        (CHOSEN, "", {"FOLDLINE_PROVIDER": "DeepSeek", **KEYS}, ("api.deepseek.com", "deepseek-v4-pro")),
+        (CHOSEN, "", {**LOCAL, **KEYS}, ("localhost:5555", "default")),
+        (
+            CHOSEN,
+            "",
+            {"OPENAI_BASE_URL": "https://api.deepseek.com", **KEYS},
+            ("api.deepseek.com", "deepseek-v4-pro"),
+        ),
+        ('model = "m@deepseek"', "", {**LOCAL, **KEYS}, ("api.deepseek.com", "m")),
+        (
+            CHOSEN,
+            "",
+            {"FOLDLINE_MODEL": "a", "FOLDLINE_PROVIDER": "openai", **KEYS},
+            ("api.openai.com", "a"),
+        ),
+        (
+            '[providers.box]\nbase_url = "http://box.local:1/v1"\nmodels = ["first", "second"]\n',
+            "@box",
+            {},
+            ("box.local:1", "first"),
+        ),
+        (
+            '[providers.ollama]\nbase_url = "http://10.0.0.7:11434/v1"\n',
+            "m@ollama",
+            {},
+            ("10.0.0.7:11434", "m"),
+        ),
+    ],
+)
+def test_who_is_asked(
+    house: House, config: str, model: str, environ: dict[str, str], asked: tuple[str, str]
+) -> None:
+    house.config.write_text(config)
+    assert house.asked(model, **environ) == asked
+
+
+def test_a_model_of_a_project_is_asked_of_the_user_s_provider(house: House) -> None:
+    house.config.write_text(CHOSEN)
+    house.project.write_text('model = "deepseek-chat"\n')
+    assert house.asked(**KEYS) == ("api.deepseek.com", "deepseek-chat")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('provider = "openrouter"', "provider"),
+        ('[providers.openai]\nbase_url = "https://evil.example/v1"', "providers.openai.base_url"),
+        ('[mcp.helper]\ncommand = "sh"', "mcp.helper.command"),
+        ('[mcp.helper.env]\nA = "b"', "mcp.helper.env.A"),
+        ('model = "gpt-5@openrouter"', "model"),
+        ('[compaction]\nmodel = "gpt-5@openrouter"', "compaction.model"),
+    ],
+)
+def test_a_project_names_nobody_and_runs_nothing(house: House, text: str, word: str) -> None:
+    house.project.write_text(text)
+    assert f"{house.project}: a project may not set {word}" in house.refusal(**KEYS)
+
+
+def test_a_key_goes_to_its_own_provider_only(house: House) -> None:
+    """Each key in its turn; whoever has none says so, whatever else is there."""
+    assert "set ANTHROPIC_API_KEY" in house.refusal("@anthropic", **KEYS)
+    # With OPENAI_BASE_URL the key of OpenAI's name belongs to that server.
+    assert "OPENAI_API_KEY" in house.refusal("@openai", **LOCAL, **KEYS)
+    (house.home / "keys.toml").write_text(f'[keys]\nopenai = "{PLANTED}"\n')
+    (house.home / "keys.toml").chmod(0o600)
+    assert house.asked("@openai", **LOCAL, **KEYS) == ("api.openai.com", "gpt-5-mini")
+    # And a stored key of OpenAI is not for whatever server the environment names.
+    elsewhere = {"OPENAI_BASE_URL": "https://api.example.org/v1"}
+    assert "api.example.org needs a key" in house.refusal("m", **elsewhere)
+
+
+def test_a_server_of_the_environment_that_is_a_known_provider_takes_its_own_key_first(house: House) -> None:
+    environ = {"OPENAI_BASE_URL": "https://api.deepseek.com/v1", "OPENAI_API_KEY": "k"}
+    for given, origin in (({}, "OPENAI_API_KEY"), (KEYS, "DEEPSEEK_API_KEY")):
+        environ |= given
+        asked = asked_now(house.settings("m", **environ), house.environ(**environ))
+        assert asked is not None
+        assert (asked.key_from, asked.named_by) == (origin, "OPENAI_BASE_URL")
+        assert PLANTED not in asked.sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('provider = "deepsek"', ["there is no provider deepsek", "did you mean deepseek?", "lm-studio"]),
+        ('model = "m@deepsek"', ["there is no provider deepsek", "m@deepseek"]),
+        ("[providers.mine]\nmodels = ['a']", ["mine has no address", "providers.mine.base_url"]),
+        ("[providers.mine]\nbase_url = 'box'", ["providers.mine.base_url is not an http or https address"]),
+        ("[providers.mine]\ndialect = 'x'", ["providers.mine.dialect", "allowed: openai, strict"]),
+        ("[providers.mine]\nurl = 'x'", ["providers.mine.url", "[providers.NAME] has base_url"]),
+        ("[providers.mine]\nmodels = 'a'", ["providers.mine.models", "a list of texts"]),
+    ],
+)
+def test_what_names_nobody_is_said_in_one_sentence(house: House, text: str, words: list[str]) -> None:
+    house.config.write_text(text)
+    sentence = house.refusal()
+    assert all(word in sentence for word in words), sentence
+
+
+def test_a_model_nobody_can_be_asked_for_says_how_to_name_somebody(house: House) -> None:
+    assert "as in gpt-5@openai" in house.refusal("gpt-5")
+
+
+def test_the_summaries_may_come_from_another_provider(house: House) -> None:
+    house.config.write_text(f'{CHOSEN}[compaction]\nmodel = "gpt-5-mini@openai"\n')
+    writer = connect_summariser(house.settings(**KEYS), house.environ(**KEYS))
+    assert writer is not None
+    assert (writer.info.provider, writer.info.id) == ("api.openai.com", "gpt-5-mini")
+    house.config.write_text(f'{CHOSEN}[compaction]\nmodel = "deepseek-v4-pro@deepseek"\n')
+    assert connect_summariser(house.settings(**KEYS), house.environ(**KEYS)) is None
+
+
+def test_a_choice_is_kept_and_everything_else_in_the_file_stays(house: House) -> None:
+    house.config.write_text('# mine\ntheme = "dusk"  # at night\n\n[compaction]\nmode = "ask"\n')
+    assert save_choice(house.environ(), PROVIDERS["deepseek"], "deepseek-v4-pro") == house.config
+    assert house.asked(**KEYS) == ("api.deepseek.com", "deepseek-v4-pro")
+    settings = house.settings()
+    assert (settings.theme, settings.compaction.mode) == ("dusk", "ask")
+    text = house.config.read_text()
+    assert "# mine\n" in text
+    assert "# at night" in text
+    save_choice(house.environ(), PROVIDERS["ollama"], "")
+    assert (house.settings().provider, house.settings().model) == ("ollama", "")
+    save_choice(house.environ(), None, "")
+    assert house.asked(**KEYS) == ("offline", "offline")
+    assert house.config.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_choice_does_not_overwrite_what_cannot_be_read(house: House) -> None:
+    house.config.write_text("model = \n")
+    with pytest.raises(FoldlineError, match="not valid TOML"):
+        save_choice(house.environ(), PROVIDERS["ollama"], "")
+    assert house.config.read_text() == "model = \n"
+
+
+@pytest.mark.parametrize(
+    ("config", "environ", "first"),
+    [
+        ("", {}, True),
+        ("", {"DEEPSEEK_API_KEY": "k"}, True),  # Nobody says that it is to be used.
+        ('theme = "dusk"', {}, True),
+        ('model = "offline"', {}, False),
+        ('provider = "ollama"', {}, False),
+        ("", {"OPENAI_API_KEY": "k"}, False),
+        ("", LOCAL, False),
+        ("", {"OPENAI_BASE_URL": "nonsense"}, False),
+    ],
+)
+def test_the_first_start_is_one_where_nobody_has_chosen(
+    house: House, config: str, environ: dict[str, str], first: bool
+) -> None:
+    house.config.write_text(config)
+    given = house.environ(**environ)
+    assert is_first_start(house.settings(**environ), given, house.home) == first
+
+
+async def test_whoever_has_held_a_session_has_seen_the_first_start(house: House) -> None:
+    session = Session.create(house.work, home=house.home)
+    await session.append(UserMessage(parts=text_parts("hi")))
+    session.close()
+    assert not is_first_start(house.settings(), house.environ(), house.home)
+
+
+def test_nobody_is_in_force_where_nobody_is_named(house: House) -> None:
+    assert provider_in_force(house.settings(), house.environ()) is None

@@ -1,0 +1,88 @@
+"""An answer that pours in: how long it holds the event loop, and so the keys of whoever wants it to stop."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from typing import Any
+
+import pytest
+
+from bench.tables import table
+from bench.timing import Times, ms, times_of
+from foldline.llm import LLMError, Request
+from foldline.llm.openai_client import OpenAIChat, preload
+from foldline.protocol import UserMessage, text_parts
+from support.server_process import running_server
+
+TARGET_SECONDS = 0.05
+OF_FLOOR = 3
+"""Floors that the loop may be held where the machine is too slow for the target."""
+WINDOW = 400_000
+"""Tokens: 3.2 million characters come through before it is cut off."""
+
+
+def _data(value: Any) -> str:
+    return f"data: {json.dumps(value)}\n\n"
+
+
+def _delta(**fields: Any) -> str:
+    return _data({"choices": [{"index": 0, "delta": fields, "finish_reason": None}]})
+
+
+_CALL = {"index": 0, "id": "x", "function": {"name": "write", "arguments": "on and on"}}
+FLOODS: dict[str, dict[str, Any]] = {
+    "small pieces": {"piece": _delta(content="on and on and on and on ")},
+    "arguments of a call": {"piece": _delta(tool_calls=[_CALL])},
+    "one piece of 15 MB": {
+        "head": 'data: {"choices":[{"delta":{"content":"',
+        "piece": "x" * 1000,
+        "times": 15_000,
+        "tail": '"},"finish_reason":"stop"}]}\n\n',
+    },
+    "a line without end": {"piece": "x" * 1000},
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_the_event_loop_is_not_held(benchmark: Callable[..., object], name: str) -> None:
+    script = [{"answer": {"fault": {"flood": FLOODS[name]}}}]
+    with running_server(script=script, window=WINDOW) as server:
+        preload()
+        client = OpenAIChat(model=server.model, base_url=server.base_url, window=WINDOW)
+        held: Times = benchmark.pedantic(  # type: ignore[attr-defined]
+            lambda: asyncio.run(_held_by(client)), rounds=1
+        )
+    floor = times_of(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), 5)
+    shown = table(
+        f"The event loop while an answer pours in (target: {TARGET_SECONDS * 1000:.0f} ms)",
+        *("answer", "turns", "median", "worst", "floor", "worst / floor"),
+    )
+    ratio = held.worst / floor.median
+    shown.row(name, len(held.seconds), ms(held.median), ms(held.worst), ms(floor.median), f"{ratio:.1f}")
+    assert held.worst <= max(TARGET_SECONDS, OF_FLOOR * floor.median), f"held for {ms(held.worst)}"
+
+
+async def _held_by(client: OpenAIChat) -> Times:
+    """Seconds between two turns of another task, all through an answer."""
+    held: list[float] = []
+
+    async def other() -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            held.append(now - last)
+            last = now
+
+    task = asyncio.create_task(other())
+    with suppress(LLMError):
+        async with aclosing(client.stream(Request([UserMessage(parts=text_parts("go"))]))) as stream:
+            async for _ in stream:
+                pass
+    task.cancel()
+    await client.aclose()
+    return Times.of(held)

@@ -1,0 +1,202 @@
+"""What servers say of their models, in the shapes of many servers, asked over HTTP."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from foldline.llm import LLMError
+from foldline.llm.catalog import ask_window, connect
+from foldline.llm.listing import Offer, list_models
+from foldline.llm.models import DEFAULT_WINDOW, listed_window
+from foldline.llm.prices import Price
+from foldline.llm.providers import PROVIDERS, Listing, Provider
+from support.shapes import Shapes, answering
+
+KEY = "sk-planted-4d1c77"
+
+
+def at(server: Shapes, listing: Listing = "openai", **different: Any) -> Provider:
+    return Provider("mine", "Mine", server.base_url, listing=listing, **different)
+
+
+def models(*records: dict[str, Any]) -> dict[str, Any]:
+    return {"GET /v1/models": {"object": "list", "data": list(records)}}
+
+
+@pytest.mark.parametrize(
+    ("record", "window"),
+    [
+        ({"max_model_len": 4096}, 4096),
+        ({"context_length": 8192}, 8192),
+        ({"context_window": 131_072}, 131_072),
+        ({"meta": {"n_ctx": 2048, "n_ctx_train": 131_072}}, 2048),
+        ({"context_length": 200_000, "top_provider": {"context_length": 50_000}}, 50_000),
+        ({"context_length": "big", "max_model_len": True}, None),
+        ({}, None),
+    ],
+)
+def test_the_window_a_server_lists_is_found(record: dict[str, object], window: int | None) -> None:
+    assert listed_window(record) == window
+
+
+@pytest.mark.parametrize(
+    ("record", "offer"),
+    [
+        ({"id": "qwen", "max_model_len": 40_960}, Offer("qwen", 40_960)),  # vLLM
+        ({"id": "kimi-x", "context_length": 262_144}, Offer("kimi-x", 262_144)),  # Moonshot
+        (  # Groq
+            {"id": "new/one", "context_window": 131_072, "max_completion_tokens": 32_768},
+            Offer("new/one", 131_072, 32_768),
+        ),
+        (  # Mistral
+            {"id": "strange", "max_context_length": 9_000, "capabilities": {"completion_chat": True}},
+            Offer("strange", 9_000),
+        ),
+        ({"id": "models/strange"}, Offer("strange")),  # Gemini
+        (  # OpenRouter
+            {
+                "id": "acme/strange",
+                "context_length": 128_000,
+                "architecture": {"output_modalities": ["text"]},
+                "top_provider": {"context_length": 64_000, "max_completion_tokens": 8_000},
+                "pricing": {
+                    "prompt": "0.000003",
+                    "completion": "0.000015",
+                    "input_cache_read": "0.0000003",
+                    "input_cache_write": "0.00000375",
+                },
+            },
+            Offer("acme/strange", 64_000, 8_000, Price(3, 0.3, 1.25, 15)),
+        ),
+        (
+            {"id": "acme/free", "pricing": {"prompt": "0", "completion": "0"}},
+            Offer("acme/free", price=Price(0, 0, 1, 0)),
+        ),
+        (
+            {"id": "gpt-4o-mini"},  # OpenAI says nothing, the table does
+            Offer("gpt-4o-mini", 128_000, 16_384, Price(0.15, 0.075, 1, 0.6)),
+        ),
+    ],
+)
+async def test_each_kind_of_record_is_an_offer(record: dict[str, Any], offer: Offer) -> None:
+    with answering(models(record)) as server:
+        assert await list_models(at(server)) == [offer]
+
+
+async def test_what_does_not_chat_is_left_out() -> None:
+    listed = models(
+        {"id": "text-embedding-3-small"},
+        {"id": "whisper-1"},
+        {"id": "chatty"},
+        {"id": "silent", "capabilities": {"completion_chat": False}},
+        {"id": "painter", "architecture": {"output_modalities": ["image"]}},
+        {"no": "id"},
+    )
+    with answering(listed) as server:
+        assert [offer.id for offer in await list_models(at(server))] == ["chatty"]
+
+
+async def test_a_refused_key_is_said_with_its_own_variable_and_never_shown() -> None:
+    refusal = {"status": 401, "body": {"error": {"message": f"Incorrect API key provided: {KEY}."}}}
+    with answering({"GET /v1/models": refusal}) as server:
+        with pytest.raises(LLMError) as raised:
+            await list_models(replace(PROVIDERS["deepseek"], base_url=server.base_url), KEY)
+        [asked] = server.asked()
+    assert "DEEPSEEK_API_KEY" in str(raised.value)
+    assert KEY not in str(raised.value)
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_anthropic_gets_the_headers_its_list_wants() -> None:
+    with answering(models({"id": "claude-new", "max_input_tokens": 900_000})) as server:
+        [offer] = await list_models(replace(PROVIDERS["anthropic"], base_url=server.base_url), KEY)
+        [asked] = server.asked()
+    assert offer.window == 900_000
+    assert (asked.headers["x-api-key"], asked.headers["anthropic-version"]) == (KEY, "2023-06-01")
+
+
+async def test_where_nothing_is_listed_there_are_the_models_that_were_set() -> None:
+    with answering({}) as server:
+        assert await list_models(at(server, models=("one",))) == [Offer("one")]
+        with pytest.raises(LLMError):
+            await list_models(at(server))
+
+
+async def test_a_slot_of_llama_cpp_has_the_window_not_the_training() -> None:
+    answers = models({"id": "qwen3", "meta": {"n_ctx_train": 262_144}}) | {
+        "GET /props": {"default_generation_settings": {"n_ctx": 8_192}, "total_slots": 4}
+    }
+    with answering(answers) as server:
+        assert await list_models(at(server, "llama-cpp")) == [Offer("qwen3", 8_192)]
+        client = connect(at(server, "llama-cpp"))
+        assert await ask_window(client) == 8_192
+        await client.aclose()
+        assert server.asked()[-1].what == "GET /props?model=qwen3"
+
+
+async def test_lm_studio_is_asked_again_until_the_model_is_loaded() -> None:
+    record = {"id": "m", "type": "llm", "max_context_length": 131_072}
+    unloaded = {"data": [{**record, "state": "not-loaded"}, {"id": "vectors", "type": "embeddings"}]}
+    loaded = {"data": [{**record, "state": "loaded", "loaded_context_length": 32_000}]}
+    answers = models({"id": "m"}, {"id": "vectors"}) | {"GET /api/v0/models": [unloaded, unloaded, loaded]}
+    with answering(answers) as server:
+        assert await list_models(at(server, "lm-studio")) == [Offer("m", 4_096)]
+        client = connect(at(server, "lm-studio"), "m")
+        assert [await ask_window(client) for _ in range(3)] == [4_096, 32_000, 32_000]
+        await client.aclose()
+        assert len(server.asked()) == 4
+
+
+def ollama(*running: int, parameters: str = "", trained: int = 40_960) -> dict[str, Any]:
+    """Ollama with the model `m`, and the windows it has at each look at what runs; 0: it does not."""
+    looks = [
+        {"models": [{"name": "m:latest", "context_length": tokens}] if tokens else []} for tokens in running
+    ]
+    return models({"id": "m:latest"}) | {
+        "GET /api/ps": looks,
+        "POST /api/show": {"parameters": parameters, "model_info": {"qwen3.context_length": trained}},
+        "POST /api/generate": {"done": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("answers", "window", "loads"),
+    [
+        (ollama(16_384), 16_384, False),  # as it runs
+        (ollama(0, parameters='stop    "x"\nnum_ctx    8192'), 8_192, False),  # as it will
+        (ollama(0, parameters="num_ctx 99999", trained=32_768), 32_768, False),
+        (ollama(0, 32_768), 32_768, True),  # as it turns out once it runs
+        (ollama(0), 4_096, True),  # too old to say: its default
+        (ollama(0, trained=2_048), 2_048, True),
+    ],
+)
+async def test_ollama_gives_what_the_model_runs_with_and_never_more(
+    answers: dict[str, Any], window: int, loads: bool
+) -> None:
+    with answering(answers) as server:
+        client = connect(at(server, "ollama"), "m")
+        assert await ask_window(client) == window
+        await client.aclose()
+        assert ("POST /api/generate" in [asked.what for asked in server.asked()]) == loads
+
+
+async def test_a_model_ollama_runs_elsewhere_has_all_it_was_trained_for() -> None:
+    with answering(ollama(0, trained=262_144)) as server:
+        client = connect(at(server, "ollama"), "m:cloud")
+        assert await ask_window(client) == 262_144
+        await client.aclose()
+
+
+async def test_a_local_server_is_asked_even_for_a_model_everybody_knows() -> None:
+    with answering(models({"id": "gpt-oss-20b", "max_model_len": 20_000})) as server:
+        client = connect(at(server), "gpt-oss-20b")
+        assert await ask_window(client) == 20_000
+        await client.aclose()
+
+
+async def test_a_server_that_says_nothing_of_windows_gets_the_careful_one() -> None:
+    with answering(models({"id": "never-heard-of"})) as server:
+        client = connect(at(server))
+        assert (await ask_window(client), client.info.id) == (DEFAULT_WINDOW, "never-heard-of")
+        await client.aclose()

@@ -1,0 +1,37 @@
+"""Requests rendered again by the dialect they were recorded with."""
+
+import pytest
+
+from foldline.context.projection import REPLAYS_REASONING
+from foldline.llm import dialect as dialects
+from foldline.llm.dialect import Dialect
+from foldline.llm.rendering import as_openai, rendering_named
+from foldline.llm.responses import RESPONSES
+from foldline.protocol import AssistantMessage, TextPart, ThinkingPart, UserMessage, text_parts
+
+KNOWN = {value.name: value for value in vars(dialects).values() if isinstance(value, Dialect)}
+TALK = [
+    UserMessage(parts=text_parts("hello")),
+    AssistantMessage(
+        parts=(
+            ThinkingPart(
+                text="hm", signature='{"type": "reasoning", "encrypted_content": "g"}', signed_by="m@host"
+            ),
+            TextPart(text="yes"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("name", [*KNOWN, RESPONSES])
+def test_the_budget_counts_reasoning_exactly_where_it_goes_back(name: str) -> None:
+    rendering = rendering_named(name, "m")
+    assert rendering is not None
+    sent = str(rendering(TALK))
+    assert ("reasoning" in sent) is (name in REPLAYS_REASONING)
+
+
+def test_what_was_sent_by_nobody_we_know_is_not_rendered() -> None:
+    assert rendering_named("offline", "m") is None
+    assert rendering_named("", "m") is None
+    assert as_openai(TALK)[0] == {"role": "user", "content": "hello"}

@@ -1,0 +1,545 @@
+"""The real client, a real server in its own process, and everything that has ever gone wrong between two.
+
+Each case ends in an answer, after bounded and announced retries, or in one clear sentence; what had been said
+is never lost. Odd streams are given as bytes: `server_wild`.
+"""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from openai._models import FinalRequestOptions
+
+from foldline.llm import RetryChunk
+from foldline.llm.openai_client import OpenAIChat
+from foldline.llm.sdk import sdk_client
+from support.clients import KEY, READ, Waits, answer_of, chunks_of, client_of, error_of, prompt, scripted
+from support.server import RunningServer, Seen, running_server
+
+SCRIPT: list[dict[str, Any]] = []
+"""One server plays all cases: a case is asked for by its name, which is the prompt."""
+
+
+def case(name: str, *answers: dict[str, Any]) -> str:
+    """Puts a case on the script: these answers, one each, then the last one for ever."""
+    when = {"content": f"^{re.escape(name)}$"}
+    SCRIPT.extend({"when": when, "times": 1, "answer": answer} for answer in answers[:-1])
+    SCRIPT.append({"when": when, "answer": answers[-1]})
+    return name
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with running_server(script=SCRIPT, window=4_000) as running:
+        yield running
+
+
+def asked(server: RunningServer, name: str) -> list[Seen]:
+    """The requests of a case."""
+    return [seen for seen in server.requests() if seen.messages[-1]["content"] == name]
+
+
+def data(value: Any) -> str:
+    return f"data: {value if isinstance(value, str) else json.dumps(value)}\n\n"
+
+
+def says(text: str | None, finish: str | None = None, **delta: Any) -> str:
+    given = delta if text is None else {"content": text, **delta}
+    return data({"choices": [{"index": 0, "delta": given, "finish_reason": finish}]})
+
+
+END = says("", "stop") + data("[DONE]")
+
+
+def wild(*pieces: str, **fault: Any) -> dict[str, Any]:
+    """An answer of these bytes. Text is sent as UTF-8."""
+    return {"fault": {"bytes": [piece.encode().decode("latin-1") for piece in pieces], **fault}}
+
+
+def status(code: int, message: str = "no", **headers: str) -> dict[str, Any]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return {"fault": {"status": code, "body": {"error": {"message": message}}, "headers": named}}
+
+
+# --- statuses ---------------------------------------------------------------------------------------
+
+PASSING = {case(f"status {code}", status(code)): code for code in (408, 409, 429, 500, 502, 503, 529)}
+
+
+@pytest.mark.parametrize("name", PASSING)
+async def test_what_may_pass_is_tried_three_times_more(server: RunningServer, name: str) -> None:
+    waits = Waits()
+    client = client_of(server, waits)
+    error = await error_of(client, prompt(name))
+    assert (error.status, waits.seconds, error.partial) == (PASSING[name], [1.0, 2.0, 4.0], None)
+    assert len(asked(server, name)) == 4
+    assert f"({PASSING[name]})" in str(error)
+    assert server.base_url in str(error)
+    await client.aclose()
+
+
+LASTING = {
+    case("status 400", status(400)): "refused the request (400)",
+    case("status 401", status(401)): "refused the key (401): set SOME_KEY to one that is valid",
+    case("status 403", status(403)): "does not allow this key to use scripted-1 (403)",
+    case("status 404", status(404)): "has no model scripted-1 (404)",
+    case("status 301", status(301)): "sends requests elsewhere (301): set providers.x.base_url",
+    case("status 418", status(418)): "refused the request (418)",
+    case("endless 400", {"fault": {"flood": {"piece": "x" * 1000}, "status": 400}}): (
+        "refused the request (400)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LASTING)
+async def test_what_cannot_pass_is_one_sentence_at_once(server: RunningServer, name: str) -> None:
+    waits = Waits()
+    client = client_of(server, waits, key_name="SOME_KEY", url_name="providers.x.base_url")
+    error = await error_of(client, prompt(name))
+    assert LASTING[name] in str(error)
+    assert len(str(error)) < 500
+    assert waits.seconds == []
+    assert len(asked(server, name)) == 1
+    await client.aclose()
+
+
+OK = {"text": "at last"}
+WAITS = {
+    case("retry-after 7", status(429, retry_after="7"), OK): 7.0,
+    case("retry-after-ms 250", status(429, retry_after_ms="250"), OK): 0.25,
+    case("a date", status(429, retry_after="Wed, 21 Oct 2099 07:28:00 GMT"), OK): 60.0,
+    case("in the past", status(429, retry_after="-5"), OK): 0.0,
+    case("not said", status(429, retry_after="a while"), OK): 1.0,
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+async def test_the_server_says_how_long_to_wait(server: RunningServer, name: str) -> None:
+    waits = Waits()
+    client = client_of(server, waits)
+    chunks = await chunks_of(client, prompt(name))
+    assert [chunk.seconds for chunk in chunks if isinstance(chunk, RetryChunk)] == [WAITS[name]]
+    assert waits.seconds == [WAITS[name]]
+    await client.aclose()
+
+
+async def test_a_redirect_is_not_followed_and_says_where_it_leads() -> None:
+    """What is asked is meant for one server; and a POST that is sent on becomes a GET."""
+    with scripted(OK) as other:
+        target = other.base_url.replace("http://", "http://me:secret@") + "/chat/completions?token=abc"
+        with scripted(status(307, location=target)) as server:
+            client = client_of(server)
+            error = await error_of(client)
+            assert f"sends requests on to {other.base_url}/chat/completions (307)" in str(error)
+            assert "secret" not in str(error)
+            assert "abc" not in str(error)
+            assert other.requests() == []
+            await client.aclose()
+
+
+# --- streams ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer in an odd form, and what it comes to."""
+
+    name: str
+    answer: dict[str, Any]
+    text: str = "hello wörld"
+    stop: str = "stop"
+
+
+HELLO = says("hello ") + says("wörld")
+STREAMS = [
+    Told("comments, ids and unknown fields", wild(": ping\n\nid: 7\nretry: 1\nfoo\n" + HELLO + ":\n" + END)),
+    Told("CRLF", wild((HELLO + END).replace("\n", "\r\n"))),
+    Told("CR", wild((HELLO + END).replace("\n", "\r"))),
+    Told("CRLF, cut in the middle", wild(*(HELLO + END).replace("\n", "\r\n").partition("\r"))),
+    Told("a byte order mark", wild("\ufeff" + HELLO + END)),
+    Told("no space after the colon", wild((HELLO + END).replace("data: ", "data:"))),
+    Told("JSON on several lines", wild(HELLO.replace(', "finish', ',\ndata: "finish') + END)),
+    Told(
+        "byte by byte",
+        {"fault": {"bytes": list((HELLO + END).encode().decode("latin-1"))}},
+    ),
+    Told("no empty line at the end", wild((HELLO + END).rstrip("\n"))),
+    Told("no end mark", wild(HELLO + says("", "stop"))),
+    Told("reset right after the end", wild(HELLO + says("", "stop"), then="reset")),
+    Told("cut right after the end", wild(HELLO + says("", "stop") + "data: [DO")),
+    Told("gzip", wild(HELLO + END, gzip=True)),
+    Told(
+        "bytes that are no UTF-8",
+        {"fault": {"bytes": [says("a") + 'data: {"choices": [{"delta": {"content": "\xff"}}]}\n\n' + END]}},
+        text="a\ufffd",
+    ),
+    Told("a wrong content type", wild(HELLO + END, headers={"content-type": "text/plain"})),
+    Told("one JSON text, not streamed", {"text": "hello wörld", "fault": {"unstreamed": True}}),
+    Told(
+        "one JSON text, pretty, as a stream",
+        wild('\n{\n "choices": [{"message": {"content": "hello wörld"}, "finish_reason": "stop"}]\n}\n'),
+    ),
+    Told(
+        "an event of more than 1 MB", wild(says("x" * 1_200_000) + END), text="x" * 1_000_000, stop="length"
+    ),
+    Told("a finish reason nobody knows", wild(HELLO + says("", "because"))),
+    Told("a finish reason first", wild(says("", "stop") + HELLO + data("[DONE]"))),
+    Told(
+        "a null delta at the end", wild(HELLO + data({"choices": [{"delta": None, "finish_reason": "stop"}]}))
+    ),
+    Told("a null error", wild(HELLO + data({"error": None, "choices": []}) + END)),
+    Told("choices for nobody", wild(data({"choices": []}) + data({}) + HELLO + END)),
+    Told("a refusal", wild(says(None, refusal="hello wörld") + END), stop="filtered"),
+    Told("only a finish reason", wild(says(None, "stop") + data("[DONE]")), text=""),
+    Told("only usage", wild(data({"choices": [], "usage": {"prompt_tokens": 3}}) + data("[DONE]")), text=""),
+]
+for told in STREAMS:
+    case(told.name, told.answer)
+
+
+@pytest.mark.parametrize("told", STREAMS, ids=lambda told: told.name)
+async def test_an_answer_in_an_odd_form_is_an_answer(server: RunningServer, told: Told) -> None:
+    waits = Waits()
+    client = client_of(server, waits)
+    message = await answer_of(client, prompt(told.name))
+    assert (message.text, message.stop_reason) == (told.text, told.stop)
+    assert waits.seconds == []
+    await client.aclose()
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An answer that is none, and how it is said."""
+
+    name: str
+    answer: dict[str, Any]
+    words: str = "ended the answer before it was complete"
+    partial: str | None = None
+    again: bool = True
+    """Whether it is asked for again, as long as nothing was said."""
+
+
+BROKEN = [
+    Broken("an empty body", wild("")),
+    Broken("blank lines", wild("\n \n\n")),
+    Broken("only the end mark", wild(data("[DONE]"))),
+    Broken("lines without a name", wild("hello\nworld\n\n")),
+    Broken("half a JSON", wild('data: {"choices": [{"delta": {"content": "tor\n\n')),
+    Broken("half a JSON after some text", wild(HELLO + 'data: {"choi\n\n' + END), partial="hello wörld"),
+    Broken("half a JSON, not streamed", wild('{"choices": [{"message": {"conte')),
+    Broken("no finish and no usage", wild(HELLO + data("[DONE]")), partial="hello wörld"),
+    Broken(
+        "a close in the middle, usage in every piece",
+        wild(data({"choices": [{"delta": {"content": "hello wörld"}}], "usage": {"prompt_tokens": 3}})),
+        partial="hello wörld",
+    ),
+    Broken("a close in the middle", wild(HELLO + 'data: {"cho'), partial="hello wörld"),
+    Broken("a finish reason that is an error", wild(HELLO + says("", "error")), partial="hello wörld"),
+    Broken("a reset", wild(then="reset")),
+    Broken("a reset after some text", wild(HELLO, then="reset"), partial="hello wörld"),
+    Broken(
+        "half of a gzip",
+        {"fault": {"bytes": ["\x1f\x8b\x08nonsense"], "headers": {"content-encoding": "gzip"}}},
+    ),
+    Broken("nested without end", wild("data: " + "[" * 200_000 + "\n\n")),
+    Broken(
+        "a login page",
+        wild("<!DOCTYPE html><title>Sign in</title>", headers={"content-type": "text/html"}),
+        "answered with a web page",
+        again=False,
+    ),
+    Broken(
+        "an error after some text",
+        wild(HELLO + data({"error": {"message": "GPU on fire"}})),
+        "GPU on fire",
+        "hello wörld",
+    ),
+    Broken("an error that is a text", wild(data({"error": "GPU on fire"})), "GPU on fire", again=False),
+    Broken(
+        "an error by the event's name",
+        wild(HELLO + 'event: error\ndata: {"message": "GPU on fire"}\n\n'),
+        "GPU on fire",
+        "hello wörld",
+    ),
+    Broken(
+        "an error of vLLM",
+        wild(data({"object": "error", "message": "GPU on fire", "code": 400})),
+        "GPU on fire",
+        again=False,
+    ),
+    Broken(
+        "an error with 200, not streamed",
+        wild('{"error": {"message": "GPU on fire", "code": 400}}'),
+        "GPU on fire",
+        again=False,
+    ),
+    Broken("an overload in the stream", wild(data({"error": {"message": "busy", "code": 529}})), "busy"),
+]
+
+
+for broken in BROKEN:
+    case(broken.name, broken.answer)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
+async def test_what_is_no_answer_is_asked_for_again_unless_something_was_said(
+    server: RunningServer, broken: Broken
+) -> None:
+    waits = Waits()
+    client = client_of(server, waits)
+    error = await error_of(client, prompt(broken.name))
+    assert broken.words in str(error)
+    assert "\n" not in str(error)
+    said = None if error.partial is None else error.partial.text
+    assert said == broken.partial
+    again = broken.again and broken.partial is None
+    assert waits.seconds == ([1.0, 2.0, 4.0] if again else [])
+    await client.aclose()
+
+
+SILENT = {
+    case("silent from the start", {"fault": {"hang": True}}): None,
+    case("silent before the first event", wild(then="stall")): None,
+    case("silent after some text", wild(HELLO, then="stall")): "hello wörld",
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+async def test_a_silent_server_is_given_up_and_left(server: RunningServer, name: str) -> None:
+    client = client_of(server, idle_seconds=0.3)
+    error = await error_of(client, prompt(name))
+    assert "sent nothing for 0.3 s" in str(error)
+    assert (error.partial.text if error.partial else None) == SILENT[name]
+    await asyncio.to_thread(server.wait_for, lambda _: all(seen.outcome for seen in asked(server, name)))
+    assert {seen.outcome for seen in asked(server, name)} == {"closed by client"}
+    await client.aclose()
+
+
+async def test_a_refused_connection_is_tried_again_and_then_said() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        waits = Waits()
+        client = OpenAIChat(
+            model="m", window=9, base_url=url, api_key=KEY, url_name="providers.x", sleep=waits
+        )
+        error = await error_of(client)
+        assert f"Cannot connect to {url}" in str(error)
+        assert "providers.x" in str(error)
+        assert waits.seconds == [1.0, 2.0, 4.0]
+        await client.aclose()
+
+
+# --- tool calls -----------------------------------------------------------------------------------------
+
+
+def call(index: int | None = None, id: str | None = None, name: str | None = None, args: Any = None) -> str:
+    function = {key: value for key, value in (("name", name), ("arguments", args)) if value is not None}
+    fields = {"index": index, "id": id, "type": "function", "function": function}
+    return says(None, tool_calls=[{key: value for key, value in fields.items() if value is not None}])
+
+
+TWO = [("read", {"path": "a"}), ("read", {"path": "b"})]
+CALLS: list[tuple[str, str]] = [
+    (
+        "whole",
+        call(0, "x", "read", '{"path":"a"}') + call(1, "y", "read", '{"path":"b"}'),
+    ),
+    (
+        "interleaved",
+        call(0, "x", "read", "")
+        + call(1, "y", "read", "")
+        + call(1, args='{"path"')
+        + call(0, args='{"pa')
+        + call(0, args='th":"a"}')
+        + call(1, args=':"b"}'),
+    ),
+    (
+        "the second first",
+        call(1, "y", "read", '{"path":"a"}') + call(0, "x", "read", '{"path":"b"}'),
+    ),
+    (
+        "no index",
+        call(None, "x", "read", '{"path":"a"}') + call(None, "y", "read", '{"path":"b"}'),
+    ),
+    (
+        "no index, no id",
+        call(None, None, "read", '{"path":') + call(args='"a"}') + call(None, None, "read", '{"path":"b"}'),
+    ),
+    (
+        "one index for all",
+        call(0, "x", "read", '{"path":"a"}') + call(0, "y", "read", '{"path":') + call(0, "y", args='"b"}'),
+    ),
+    (
+        "ids in a later piece",
+        call(0, None, "read", '{"path":')
+        + call(0, "x", args='"a"}')
+        + call(1, None, "read")
+        + call(1, "y", args='{"path":"b"}'),
+    ),
+    (
+        "names repeated",
+        call(0, "x", "read", '{"path":')
+        + call(0, "x", "read", '"a"}')
+        + call(1, "y", "read", '{"path":"b"}'),
+    ),
+    (
+        "the whole call once more at the end",
+        call(0, "x", "read", '{"path":')
+        + call(0, args='"a"}')
+        + call(0, "x", "read", '{"path":"a"}')
+        + call(1, "y", "read", '{"path":"b"}')
+        + call(1, "y", "read", '{"path":"b"}'),
+    ),
+    (
+        "arguments that are objects",
+        call(0, "x", "read", {"path": "a"}) + call(1, "y", "read", {"path": "b"}),
+    ),
+    ("the same id twice", call(0, "x", "read", '{"path":"a"}') + call(1, "x", "read", '{"path":"b"}')),
+]
+
+
+for name, pieces in CALLS:
+    case(name, wild(pieces + says("", "tool_calls") + data("[DONE]")))
+
+
+@pytest.mark.parametrize("name", [name for name, _ in CALLS])
+async def test_two_calls_are_two_calls_however_they_are_told(server: RunningServer, name: str) -> None:
+    client = client_of(server)
+    message = await answer_of(client, prompt(name), [READ])
+    assert [(found.name, found.parsed()) for found in message.calls] == TWO
+    assert len({found.call_id for found in message.calls}) == 2
+    assert message.stop_reason == "tool_calls"
+    await client.aclose()
+
+
+HUNDRED = [{"name": "read", "arguments": {"path": f"{number}.py"}} for number in range(100)]
+case("a hundred calls", {"tool_calls": HUNDRED, "chunk": 6})
+
+
+async def test_a_hundred_parallel_calls_arrive_whole(server: RunningServer) -> None:
+    client = client_of(server)
+    message = await answer_of(client, prompt("a hundred calls"), [READ])
+    assert [found.parsed()["path"] for found in message.calls] == [f"{n}.py" for n in range(100)]
+    await client.aclose()
+
+
+ARGUMENTS = {
+    case(f"arguments {number}", wild(call(0, "x", "read", text) + says("", "tool_calls"))): text
+    for number, text in enumerate(["", "nonsense", '{"path": "a', "[1]", "NaN", "[" * 100_000])
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+async def test_arguments_that_are_no_object_are_kept_as_they_came(server: RunningServer, name: str) -> None:
+    client = client_of(server)
+    [found] = (await answer_of(client, prompt(name), [READ])).calls
+    assert found.arguments == (ARGUMENTS[name] or "{}")
+    assert found.parsed() == {}
+    await client.aclose()
+
+
+# --- cancelling -----------------------------------------------------------------------------------------
+
+MOMENTS = [
+    case("cancelled before the first byte", {"fault": {"hang": True}}),
+    case("cancelled in a silent stream", wild(HELLO, then="stall")),
+    case("cancelled in a flood of nothing", {"fault": {"flood": {"piece": says("")}}}),
+    case("cancelled in a flood of comments", {"fault": {"flood": {"piece": ": still here\n"}}}),
+]
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+async def test_cancelling_closes_the_connection(server: RunningServer, name: str) -> None:
+    """That it takes less than 200 ms is measured by tests/bench/test_interrupt.py."""
+    client = client_of(server)
+    task = asyncio.create_task(chunks_of(client, prompt(name)))
+    await asyncio.to_thread(server.wait_for, lambda _: asked(server, name))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.to_thread(server.wait_for, lambda _: asked(server, name)[0].outcome == "closed by client")
+    await client.aclose()
+
+
+async def test_cancelling_while_it_waits_to_try_again(server: RunningServer) -> None:
+    waiting = asyncio.Event()
+
+    async def for_ever(seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    client = client_of(server, for_ever)  # type: ignore[arg-type]
+    task = asyncio.create_task(chunks_of(client, prompt("status 500")))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await client.aclose()
+
+
+# --- keys -----------------------------------------------------------------------------------------------
+
+TALKS = f"""
+import asyncio, logging, sys, traceback
+logging.basicConfig(level=0)
+from foldline.llm import LLMError, Request
+from foldline.llm.openai_client import OpenAIChat
+from foldline.protocol import UserMessage, text_parts
+
+async def talk():
+    client = OpenAIChat(model="scripted-1", window=4000, base_url=sys.argv[1], api_key="{KEY}")
+    for name in ("status 401", "a reset after some text", "CRLF"):
+        request = Request([UserMessage(parts=text_parts(name))])
+        try:
+            async for chunk in client.stream(request):
+                print(chunk)
+        except LLMError as error:
+            traceback.print_exception(error)
+            print(repr(error), repr(vars(error)))
+    print(client, client._client, client._client._client, client._endpoint)
+
+asyncio.run(talk())
+"""
+
+
+def test_nothing_that_is_shown_or_logged_holds_the_key(server: RunningServer) -> None:
+    """In a process of its own, because the SDK sets its log up when it is imported."""
+    said = subprocess.run(
+        [sys.executable, "-c", TALKS, server.base_url],
+        env={**os.environ, "OPENAI_LOG": "debug"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    shown = said.stdout + said.stderr
+    assert "DEBUG" in shown, "the SDK logs"
+    assert "hello wörld" in shown
+    assert "Traceback" in shown
+    assert KEY not in shown
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"])
+def test_what_the_environment_says_of_openai_goes_to_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "X-Account: planted" if "HEADERS" in variable else "planted")
+
+    def sent(url: str) -> str:
+        client = sdk_client(url, KEY, idle_seconds=1, connect_seconds=1, headers={"X-Title": "ours"})
+        request = client._build_request(FinalRequestOptions(method="get", url="/models"))
+        return str(request.headers)
+
+    assert "planted" in sent("https://api.openai.com/v1")
+    for url in ("https://api.deepseek.com/v1", "http://localhost:8000/v1"):
+        assert "planted" not in sent(url)
+        assert "ours" in sent(url)

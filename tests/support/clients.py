@@ -1,0 +1,66 @@
+"""The real client against a scripted server: how the tests of it make one, ask it, and take its errors."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from foldline.llm import Answer, Chunk, LLMError, Request, ToolSpec
+from foldline.llm.openai_client import OpenAIChat
+from foldline.protocol import AssistantMessage, Message, SystemMessage, UserMessage, text_parts
+from support.server import RunningServer, running_server
+
+KEY = "sk-test-5f2c8a917b3d4e60"
+READ = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+class Waits:
+    """Stands in for `asyncio.sleep`: notes how long, and does not wait."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def client_of(server: RunningServer, waits: Waits | None = None, **options: Any) -> OpenAIChat:
+    given = {"model": server.model, "window": server.window, "api_key": KEY, **options}
+    return OpenAIChat(base_url=server.base_url, sleep=waits or Waits(), **given)
+
+
+def prompt(text: str = "hello") -> list[Message]:
+    return [SystemMessage(parts=text_parts("Be brief.")), UserMessage(parts=text_parts(text))]
+
+
+async def chunks_of(
+    client: OpenAIChat, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
+) -> list[Chunk]:
+    async with aclosing(client.stream(Request(messages, tools, **options))) as stream:
+        return [chunk async for chunk in stream]
+
+
+async def answer_of(
+    client: OpenAIChat, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), **options: Any
+) -> AssistantMessage:
+    last = (await chunks_of(client, messages, tools, **options))[-1]
+    assert isinstance(last, Answer)
+    return last.message
+
+
+async def error_of(client: OpenAIChat, messages: Sequence[Message] = ()) -> LLMError:
+    with pytest.raises(LLMError) as raised:
+        await chunks_of(client, messages or prompt())
+    assert KEY not in str(raised.value)
+    assert KEY not in repr(raised.value)
+    chained = raised.value.__context__, raised.value.__cause__
+    assert chained == (None, None), "a chained error holds the request, and the key in it"
+    return raised.value
+
+
+def scripted(*answers: dict[str, Any], **options: Any) -> Any:
+    """A server that gives these answers, one each; then the last one for ever."""
+    rules: list[dict[str, Any]] = [{"times": 1, "answer": answer} for answer in answers]
+    rules[-1] = {"answer": answers[-1]}
+    return running_server(script=rules, **options)

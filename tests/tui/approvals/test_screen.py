@@ -1,0 +1,98 @@
+"""/approvals: the rules in force and where they came from, taken back at once; the mode, and `all` twice."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent.approvals import Policy
+from foldline.agent.project_rules import KeptRule
+from foldline.protocol import Approval, Rule
+from foldline.tui.approvals.screen import ApprovalsScreen
+from support.agents import Hang, calling
+from support.live import Live, live, session_in
+
+STATUS, EDIT = Rule(tool="bash", pattern="git status"), Rule(tool="edit")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "w-home"))
+
+
+def bash(command: str) -> tuple[str, dict[str, Any]]:
+    return ("bash", {"command": command})
+
+
+async def opened(running: Live) -> None:
+    await running.enter("/approvals")
+    await running.until(lambda: isinstance(running.app.screen, ApprovalsScreen))
+
+
+async def test_rules_are_listed_with_where_they_came_from_and_one_key_takes_them_back(tmp_path: Path) -> None:
+    session = session_in(tmp_path / "w")
+    await session.append(Approval(rule=STATUS), Approval(rule=EDIT), Approval(rule=EDIT, granted=False))
+    async with live(tmp_path / "w", session=session, approvals="ask") as running:
+        running.agent.desk.project.grant(KeptRule(rule=EDIT, session="20260314-120000-abcd"))
+        await opened(running)
+        assert "session  bash: git status …" in running.text and "entry 0, 2026-03-14" in running.text
+        assert "project  edit" in running.text and "abcd" in running.text
+        await running.press("down", "x")
+        await running.until(lambda: "project  edit" not in running.text)
+        assert not running.agent.desk.project.rules()
+        await running.press("up", "x")
+        await running.until(lambda: "Nothing is always allowed" in running.text)
+        assert running.agent.desk.policy == Policy()
+        assert [entry.granted for entry in running.entries[-2:]] == [False, False]  # type: ignore[attr-defined]
+        await running.press("x", "escape")
+        await running.until(lambda: not isinstance(running.app.screen, ApprovalsScreen))
+
+
+async def test_the_header_follows_the_mode_and_all_is_asked_for_twice(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", calling(bash("true")), approvals="ask") as running:
+        assert "edits: ask" in running.text
+        await opened(running)
+        await running.press("2")
+        await running.until(lambda: running.agent.desk.policy.mode == "edits")
+        await running.press("3")
+        await running.until(lambda: "3 again: yes" in running.text)
+        await running.press("2")
+        await running.until(lambda: "3 again: yes" not in running.text)
+        await running.press("3", "escape")
+        assert isinstance(running.app.screen, ApprovalsScreen)
+        assert running.agent.desk.policy.mode == "edits"
+        await running.press("3", "3")
+        await running.until(lambda: running.agent.desk.policy.mode == "all")
+        await running.press("escape")
+        await running.until(lambda: "asks: never" in running.text)
+        await running.ask("go")
+        assert [entry.mode for entry in running.entries if isinstance(entry, Approval)] == ["edits", "all"]
+        assert "from here on everything runs unasked" in running.text
+
+
+async def test_while_a_turn_runs_the_mode_changes_and_a_rule_granted_meanwhile_appears(
+    tmp_path: Path,
+) -> None:
+    async with live(tmp_path / "w", calling(bash("true")), Hang("…"), approvals="ask") as running:
+        await running.enter("go")
+        await running.until(lambda: running.app.state.question)
+        running.app._clock.now += 2  # type: ignore[attr-defined]
+        await running.press("alt+a")
+        await running.until(lambda: running.agent.desk.policy.always)
+        await opened(running)
+        assert "bash: true …" in running.text
+        await running.press("2")
+        await running.until(lambda: running.agent.desk.policy.mode == "edits")
+        assert running.agent.executor.busy
+        await running.press("escape", "escape")
+        await running.at_rest()
+
+
+async def test_a_damaged_file_of_the_project_is_told(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", approvals="ask") as running:
+        project = running.agent.desk.project
+        project.grant(KeptRule(rule=EDIT))
+        project.path.write_text("{")
+        await opened(running)
+        assert "does not count" in running.text and "damaged" in running.text
+        await running.press("escape")

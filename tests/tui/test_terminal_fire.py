@@ -1,0 +1,48 @@
+"""The real program in a real terminal, on a server that throttles, breaks off and comes back."""
+
+from pathlib import Path
+
+import pytest
+
+from support.server import running_server
+from support.terminal import CLEARS, terminal
+
+pytestmark = pytest.mark.slow
+THROTTLES = {"fault": {"status": 429, "headers": {"retry-after": "40"}}}
+BREAKS_OFF = {"text": "So much had been said. And more", "chunk": 23, "fault": {"cut_after": 2}}
+SCRIPT = [
+    {"when": {"content": "first$"}, "times": 1, "answer": THROTTLES},
+    {"when": {"content": "first$"}, "times": 1, "answer": BREAKS_OFF},
+    {"when": {"content": "first$"}, "answer": {"text": "All of it."}},
+    {"answer": {"text": "The second one, too."}},
+]
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 36)])
+def test_a_throttled_turn_counts_down_gives_up_and_goes_on(tmp_path: Path, columns: int, rows: int) -> None:
+    with running_server(script=SCRIPT) as server:
+        env = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key", "FOLDLINE_MODEL": server.model}
+        with terminal(tmp_path / "shop", columns=columns, rows=rows, **env) as term:
+            term.until("Enter sends")
+            term.ask("first", wait=False)
+            term.until("Trying again in 40 s · 1 of 3")
+            assert "(429)" in term.text and "Esc gives up" in term.text
+            term.ask("second", wait=False)  # the keyboard is alive, and the queue takes it
+            term.until("1 queued")
+            term.until("Trying again in 3")  # it counts
+            term.send("\x1b")
+            term.until("cancelled here")
+            term.until("Alt+R try again")
+            assert len(server.requests()) == 1
+            term.send("\x1br")
+            term.until("before it was complete")
+            assert "So much had been said." in term.text
+            term.until("‖ 1 queued")
+            term.send("\x1br")
+            term.until("The second one, too.")
+            assert "All of it." in term.text and "So much had been said." in term.text
+            assert not [clear for clear in CLEARS if clear in term.between]
+            shown = [line[1:2] for line in term.rows if "So much had been said." in line]
+            assert shown == [" "], "the model does not have it any more"
+        asked = [seen.messages[-1]["content"] for seen in server.requests()]
+        assert asked == ["first", "first", "first", "second"]
