@@ -13,7 +13,8 @@ from support.planted_key import KEY, files_below, found_below, found_in, spellin
 from support.server import MODEL, RunningServer, running_server
 from support.terminal import terminal
 
-ENVIRONMENT = "run `env; tr '\\0' '\\n' </proc/self/environ; python3 -c 'import os; print(os.environ)'`"
+ENVIRONMENT = "run `env; tr '\\0' '\\n' </proc/self/environ; tr '\\0' '\\n' </proc/$PPID/environ | rev`"
+"""What a curious command finds out; of the process that started it backwards, past a search for words."""
 NOW = {"retry-after": "0"}
 SCRIPT = [
     {
@@ -67,7 +68,7 @@ def test_no_command_writes_the_key_anywhere(
         assert done.returncode == code, done.stderr.decode()
 
     foldline("run", "--yes", ENVIRONMENT)
-    assert b"FOLDLINE_HOME" in said[0][1] or b"PATH" in said[0][1]
+    assert b"GOL_IANEPO" in said[0][1], "the environment of this process was read, backwards"
     foldline("run", "-c", "--yes", "--json", "read big.txt")
     foldline("run", "-c", "read big.txt")
     for prompt in ("break", "shout", "refuse"):

@@ -1,9 +1,11 @@
 """Runs the tool calls of one step: approval, room, result. Each result is appended before the next call."""
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
@@ -22,6 +24,7 @@ from .approvals import decide
 from .desk import Desk
 from .permitting import grant, grant_in_project
 from .recording import recorder
+from .secrecy import hider
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 
 _DECLINED = ToolOutcome("The user declined this call. Do not try it again unasked.", True, "declined ✗")
@@ -91,13 +94,15 @@ class Calls:
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
         desk, arguments = self._desk, call.parsed()
+        hide = hider(os.environ)
         context = ToolContext(
             cwd=desk.cwd,
-            output=lambda text: desk.emit(events.ToolOutput(call_id=call.call_id, text=text)),
+            output=lambda text: desk.emit(events.ToolOutput(call_id=call.call_id, text=hide(text))),
             max_tokens=room - _RESULT_FRAME,
             spill_dir=self._spill_dir(),
             known_files=desk.known_files,
             jobs=desk.jobs,
+            hide=hide,
             before_change=recorder(desk.session),
         )
         refusal = await self._refusal(tool, call, title, context)
@@ -105,7 +110,8 @@ class Calls:
             return refusal
         self._under_way = call.call_id
         self._began = time.monotonic()
-        return await tool.run(arguments, context)
+        outcome = await tool.run(arguments, context)
+        return replace(outcome, text=hide(outcome.text), diff=outcome.diff and hide(outcome.diff))
 
     async def _refusal(
         self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext

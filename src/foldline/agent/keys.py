@@ -117,6 +117,15 @@ def secret_variables() -> frozenset[str]:
     return frozenset(_secret)
 
 
+def stored_keys(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The keys in the user's file, by provider.
+
+    Raises:
+        FoldlineError: others can read it, or it is no such file.
+    """
+    return _stored(keys_file(environ))
+
+
 def _entry_of(provider: Provider) -> str:
     """Its name in the file of keys. Both APIs of OpenAI take the same key."""
     same = provider.host == OPENAI.host and provider.key_env == OPENAI.key_env

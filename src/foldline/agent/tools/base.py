@@ -49,6 +49,8 @@ class ToolContext:
     """The commands that run in the background."""
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses of hosts, as they were when the call was allowed: no others are connected to."""
+    hide: Callable[[str], str] = str
+    """Takes what must not be kept or sent, such as our keys, out of a text."""
     before_change: Callable[[Path, bytes | None, bytes], None] = lambda *_: None
     """Called in the tool's thread right before a file is changed, with what it holds (None: there is none)
     and what it will hold. Raises ToolFailure where that could not be recorded: then nothing is changed."""

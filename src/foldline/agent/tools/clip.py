@@ -120,11 +120,12 @@ async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tup
     """
 
     def measure_and_spill() -> tuple[str, str | None]:
+        shown = context.hide(text)
         room = context.max_tokens - sum(map(estimate_tokens, notes))
-        if fits(text, room):
-            return with_notes(text, *notes), None
-        path = spilled(text, context.spill_dir, tool)
-        return with_notes(clipped(text, room, Whole(named(path, context))), *notes), str(path)
+        if fits(shown, room):
+            return with_notes(shown, *notes), None
+        path = spilled(shown, context.spill_dir, tool)
+        return with_notes(clipped(shown, room, Whole(named(path, context))), *notes), str(path)
 
     return await asyncio.to_thread(measure_and_spill)
 

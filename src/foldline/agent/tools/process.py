@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..secrecy import wipe_first_environment
 from .reaping import Kin, end_all, end_holders, marked, new_mark
 
 _CHUNK = 64 * 1024
@@ -114,6 +115,7 @@ async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = 
         pipe.close()
         raise
     try:
+        wipe_first_environment()
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
