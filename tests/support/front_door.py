@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,3 +53,16 @@ class FrontDoor:
         kept.close()
         assert kept.path is not None
         return kept.path.parent
+
+
+@pytest.fixture
+def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> FrontDoor:
+    """A house of its own: no settings, keys or sessions of whoever runs the tests."""
+    for name in list(os.environ):
+        if name.startswith(("FOLDLINE_", "OPENAI_")) and name != "FOLDLINE_SHARED_SESSIONS":
+            monkeypatch.delenv(name)
+    home, cwd = tmp_path / "home", tmp_path / "work"
+    cwd.mkdir()
+    monkeypatch.setenv("FOLDLINE_HOME", str(home))
+    monkeypatch.chdir(cwd)
+    return FrontDoor(home, cwd, capsys)
