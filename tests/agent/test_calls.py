@@ -10,6 +10,7 @@ from foldline.agent.approvals import Policy
 from foldline.context.tokens import message_tokens
 from foldline.protocol import Rule, ToolResultMessage, events, operations
 from foldline.protocol.events import Event
+from foldline.protocol.messages import DEEPEST, json_object
 from support.agents import PlayedLLM, Watch, agent_in, calling, write_lines
 from support.invariants import broken
 
@@ -98,7 +99,14 @@ async def test_a_failure_outside_the_folder_tells_nothing_before_the_user_has_sa
     await agent.aclose()
 
 
-@pytest.mark.parametrize("arguments", ['{"path": "a.txt"', "[]", "null", "a.txt", '{"path": NaN}'])
+NESTED = '{"path": ' + "[" * DEEPEST + "]" * DEEPEST + "}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"path": "a.txt"', "[]", "null", "a.txt", '{"path": NaN}', NESTED],
+    ids=lambda text: text[:16],
+)
 async def test_arguments_that_are_no_json_object_are_told_as_such(tmp_path: Path, arguments: str) -> None:
     answer = calling(("ls", {}))
     broken_call = answer.calls[0].model_copy(update={"arguments": arguments})
@@ -108,6 +116,12 @@ async def test_arguments_that_are_no_json_object_are_told_as_such(tmp_path: Path
     [result] = results(agent)
     assert result.text == "ls was not run: its arguments are no JSON object. Call it again, whole."
     await agent.aclose()
+
+
+def test_arguments_may_be_nested_to_a_bound_that_is_the_same_everywhere() -> None:
+    assert json_object(NESTED.replace("[]", "")) is not None
+    assert json_object(NESTED) is None
+    assert json_object('{"text": "' + "[" * 1_000 + '"}') == {"text": "[" * 1_000}
 
 
 async def test_a_declined_call_does_nothing_and_the_model_is_told(tmp_path: Path) -> None:

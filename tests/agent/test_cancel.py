@@ -8,7 +8,6 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.approvals import Policy
 from foldline.agent.tools import Arguments, BaseTool, ToolContext, ToolOutcome, default_tools
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -31,6 +30,7 @@ from support.agents import (
     reloaded,
     write_lines,
 )
+from support.clients import chat_at
 from support.invariants import broken
 from support.server import running_server
 
@@ -95,7 +95,7 @@ async def test_the_server_sees_the_connection_close(tmp_path: Path) -> None:
         "answer": {"text": "One two three four", "chunk": 5, "fault": {"stall_after": 3}},
     }
     with running_server(script=[stalls], then_default=True, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
+        llm = chat_at(server.base_url, model=server.model, window=32_768)
         agent, watch = agent_in(tmp_path, llm)
         task = prompt(agent)
         await watch.first(events.TextDelta, 2)
@@ -148,7 +148,7 @@ async def test_a_fold_by_hand_within_a_tool_group_leaves_a_history_that_is_true_
         {"answer": {"text": "done"}},
     ]
     with running_server(script=script, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=server.window)
+        llm = chat_at(server.base_url, model=server.model, window=server.window)
         agent, watch = agent_in(tmp_path, llm)
         for number in range(4):
             await agent.prompt(f"Background {number}. " * 200)

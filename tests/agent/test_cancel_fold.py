@@ -12,7 +12,6 @@ import pytest
 from foldline.agent import Agent
 from foldline.context.projection import project
 from foldline.llm import LLM, LLMError
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (
     Compaction,
     Edit,
@@ -25,6 +24,7 @@ from foldline.protocol import (
 from foldline.protocol.events import Event
 from support.agents import PATIENCE, Play, calling, others_done, reloaded, write_lines
 from support.awaits import Moment, Stopper, TricklingLLM
+from support.clients import chat_at
 from support.invariants import broken
 from support.llm import overflow
 from support.server import running_server
@@ -286,7 +286,7 @@ async def test_cancelled_at_any_await_of_a_real_request_the_view_is_the_old_or_t
     with running_server(script=script, strict=True) as server:
 
         async def once(name: str, at: int) -> Run:
-            llm = OpenAIChat(model=server.model, base_url=server.base_url, window=server.window)
+            llm = chat_at(server.base_url, model=server.model, window=server.window)
             return await run(scenario, tmp_path / name, at, moment, llm)
 
         whole = await once("whole", 0)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.choosing_model import asked_now, is_first_start, provider_in_force, save_choice
+from foldline.agent.keys import key_of
 from foldline.agent.settings import Settings, connect_llm, connect_summariser, load_settings
 from foldline.history import Session
 from foldline.llm.providers import PROVIDERS
@@ -81,6 +82,10 @@ CHOSEN = 'provider = "deepseek"\nmodel = "deepseek-v4-pro"\n'
             {"FOLDLINE_MODEL": "a", "FOLDLINE_PROVIDER": "openai", **KEYS},
             ("api.openai.com", "a"),
         ),
+        ("", "m@env", {"FOLDLINE_PROVIDER": "deepseek", **LOCAL, **KEYS}, ("localhost:5555", "m")),
+        ("", "@ENV", {"OPENAI_MODEL": "mine", **LOCAL}, ("localhost:5555", "mine")),
+        ('provider = "env"\nmodel = "m"', "", LOCAL, ("localhost:5555", "m")),
+        ('[providers.env]\nbase_url = "http://box.local:1/v1"\n', "m@env", LOCAL, ("box.local:1", "m")),
         (
             '[providers.box]\nbase_url = "http://box.local:1/v1"\nmodels = ["first", "second"]\n',
             "@box",
@@ -117,6 +122,7 @@ def test_a_model_of_a_project_is_asked_of_the_user_s_provider(house: House) -> N
         ('[mcp.helper.env]\nA = "b"', "mcp.helper.env.A"),
         ('model = "gpt-5@openrouter"', "model"),
         ('[compaction]\nmodel = "gpt-5@openrouter"', "compaction.model"),
+        ('model = "gpt-5@env"', "model"),
     ],
 )
 def test_a_project_names_nobody_and_runs_nothing(house: House, text: str, word: str) -> None:
@@ -128,13 +134,54 @@ def test_a_key_goes_to_its_own_provider_only(house: House) -> None:
     """Each key in its turn; whoever has none says so, whatever else is there."""
     assert "set ANTHROPIC_API_KEY" in house.refusal("@anthropic", **KEYS)
     # With OPENAI_BASE_URL the key of OpenAI's name belongs to that server.
-    assert "OPENAI_API_KEY" in house.refusal("@openai", **LOCAL, **KEYS)
+    stored = f"set openai in {house.home / 'keys.toml'} (OPENAI_API_KEY is for the server of OPENAI_BASE_URL)"
+    assert stored in house.refusal("@openai", **LOCAL, **KEYS)
     (house.home / "keys.toml").write_text(f'[keys]\nopenai = "{PLANTED}"\n')
     (house.home / "keys.toml").chmod(0o600)
     assert house.asked("@openai", **LOCAL, **KEYS) == ("api.openai.com", "gpt-5-mini")
     # And a stored key of OpenAI is not for whatever server the environment names.
     elsewhere = {"OPENAI_BASE_URL": "https://api.example.org/v1"}
     assert "api.example.org needs a key" in house.refusal("m", **elsewhere)
+
+
+GATEWAY = '[providers.openai]\nbase_url = "https://gateway.example.org/v1"\n'
+
+
+@pytest.mark.parametrize(
+    ("config", "model", "environ", "found"),
+    [
+        (GATEWAY, "@openai", {}, "OPENAI_API_KEY"),  # It is the user's word that OpenAI is reached there.
+        (GATEWAY, "@openai", LOCAL, ""),
+        (GATEWAY, "@openai", {"OPENAI_BASE_URL": "https://gateway.example.org/other"}, "OPENAI_API_KEY"),
+        (GATEWAY, "@openai", {"OPENAI_BASE_URL": "https://gateway.example.org:8443/v1"}, ""),
+        ("", "@openai", {"OPENAI_BASE_URL": "https://api.openai.com/v1"}, "OPENAI_API_KEY"),
+        ("", "@deepseek", {"OPENAI_BASE_URL": "https://api.deepseek.com"}, "DEEPSEEK_API_KEY"),
+        ("", "@mistral", {"OPENAI_BASE_URL": "https://api.mistral.ai"}, "OPENAI_API_KEY"),
+        ("", "@mistral", {"OPENAI_BASE_URL": "https://api.mistral.ai.evil.example"}, ""),
+        ("", "@ollama", {"OPENAI_BASE_URL": "http://localhost:8000/v1"}, ""),
+        ("", "m@env", {"OPENAI_BASE_URL": "http://deepseek/v1"}, "OPENAI_API_KEY"),
+        (
+            "",
+            "m@env",
+            {"OPENAI_BASE_URL": "http://box/v1", "OPENAI_API_KEY": ""},
+            "",
+        ),  # A key of that name is stored.
+    ],
+)
+def test_which_key_goes_where(
+    house: House, config: str, model: str, environ: dict[str, str], found: str
+) -> None:
+    house.config.write_text(config + '[providers.box]\nbase_url = "https://box.example.org"\n')
+    (house.home / "keys.toml").write_text(f'[keys]\nbox = "{PLANTED}"\n')
+    (house.home / "keys.toml").chmod(0o600)
+    given = house.environ(**{**KEYS, **environ})
+    provider = provider_in_force(house.settings(model, **{**KEYS, **environ}), given)
+    assert provider is not None
+    assert key_of(provider, given).origin == found
+
+
+def test_the_server_of_the_environment_is_one_where_there_is_one(house: House) -> None:
+    assert "The provider env is the server of OPENAI_BASE_URL, which is not set" in house.refusal("@env")
 
 
 def test_a_server_of_the_environment_that_is_a_known_provider_takes_its_own_key_first(house: House) -> None:
@@ -174,6 +221,10 @@ def test_the_summaries_may_come_from_another_provider(house: House) -> None:
     writer = connect_summariser(house.settings(**KEYS), house.environ(**KEYS))
     assert writer is not None
     assert (writer.info.provider, writer.info.id) == ("api.openai.com", "gpt-5-mini")
+    house.config.write_text(f'{CHOSEN}[compaction]\nmodel = "m@env"\n')
+    writer = connect_summariser(house.settings("x@openai", **LOCAL), house.environ(**LOCAL, **KEYS))
+    assert writer is not None
+    assert writer.info.provider == "localhost:5555"
     house.config.write_text(f'{CHOSEN}[compaction]\nmodel = "deepseek-v4-pro@deepseek"\n')
     assert connect_summariser(house.settings(**KEYS), house.environ(**KEYS)) is None
 

@@ -7,9 +7,9 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.context.proof import unproved
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import AssistantMessage, FoldlineError, RequestRecord, Usage, events
 from support.agents import PlayedLLM, Watch, agent_in, calling, reloaded, said, write_lines
+from support.clients import chat_at
 from support.invariants import broken
 from support.server import RunningServer, running_server
 from support.server_rules import DEFAULT
@@ -32,7 +32,7 @@ def reporting(prompt_tokens: int, *, first_honest: int = 0) -> list[dict[str, An
 
 
 def agent_on(server: RunningServer, folder: Path, **options: Any) -> tuple[Agent, Watch]:
-    llm = OpenAIChat(model=server.model, base_url=server.base_url, window=WINDOW)
+    llm = chat_at(server.base_url, model=server.model, window=WINDOW)
     return agent_in(folder, llm, **options)
 
 

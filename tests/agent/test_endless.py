@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import AssistantMessage, FoldlineError
 from support.agents import agent_in
+from support.clients import chat_at
 from support.invariants import broken
 from support.server import running_server
 
@@ -30,7 +30,7 @@ async def test_an_answer_without_end_is_cut_off_and_the_session_goes_on(
 ) -> None:
     script = [{"when": {"nth": 1}, "answer": {"fault": {"flood": flood}}}]
     with running_server(script=script, then_default=True, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=server.window)
+        llm = chat_at(server.base_url, model=server.model, window=server.window)
         agent, watch = agent_in(tmp_path, llm)
         await agent.prompt("talk")
         [said] = [entry for entry in agent.session.entries if isinstance(entry, AssistantMessage)]
@@ -45,7 +45,7 @@ async def test_an_answer_without_end_is_cut_off_and_the_session_goes_on(
 async def test_a_server_that_never_says_anything_is_one_sentence(tmp_path: Path) -> None:
     script = [{"when": {"nth": 1}, "answer": {"fault": {"flood": {"piece": "x" * 1000}}}}]
     with running_server(script=script, then_default=True, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=server.window)
+        llm = chat_at(server.base_url, model=server.model, window=server.window)
         agent, _ = agent_in(tmp_path, llm)
         with pytest.raises(FoldlineError, match="without one piece of an answer"):
             await agent.prompt("talk")

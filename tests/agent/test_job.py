@@ -12,9 +12,9 @@ import pytest
 from foldline.agent import Agent
 from foldline.compaction.summary_text import notes_of
 from foldline.history import Session
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import Compaction, FoldlineError, RequestRecord, UserMessage, events
 from support.agents import Watch, agent_in, reloaded
+from support.clients import chat_at
 from support.invariants import broken
 from support.job_reader import is_summary_request
 from support.server import RunningServer, Seen, running_server
@@ -60,7 +60,7 @@ def make_files(folder: Path) -> list[Path]:
 async def job(tmp_path: Path, *, believed: int = WINDOW, **options: Any) -> AsyncIterator["Job"]:
     files = make_files(tmp_path / "project")
     with running_server(window=WINDOW, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, api_key="k", window=believed)
+        llm = chat_at(server.base_url, model=server.model, key="k", window=believed)
         agent, watch = agent_in(tmp_path / "project", llm, **options)
         try:
             yield Job(agent, watch, server, files)
@@ -230,7 +230,7 @@ async def test_the_job_goes_on_in_another_process_of_the_same_session(tmp_path: 
         assert path is not None
         session = Session.open(path)
         assert session.projection.view == before
-        llm = OpenAIChat(model=run.server.model, base_url=run.server.base_url, api_key="k", window=WINDOW)
+        llm = chat_at(run.server.base_url, model=run.server.model, key="k", window=WINDOW)
         second = Agent(session, llm=llm, approvals="all")
         for path in run.files[6:]:
             await second.prompt(f"Read {path.name}")

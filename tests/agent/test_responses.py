@@ -9,6 +9,7 @@ from foldline.agent import Agent
 from foldline.history import Session
 from foldline.llm.openai_client import OpenAIChat
 from support.agents import agent_in, reloaded, write_lines
+from support.clients import chat_at
 from support.invariants import broken
 from support.job_reader import is_summary_request
 from support.server import RunningServer, running_server
@@ -27,9 +28,7 @@ THINKS = [
 
 
 def responding(server: RunningServer, window: int | None = None) -> OpenAIChat:
-    return OpenAIChat(
-        model=server.model, base_url=server.base_url, window=window or server.window, api="responses"
-    )
+    return chat_at(server.base_url, model=server.model, window=window or server.window, api="responses")
 
 
 def kinds(items: list[dict[str, Any]]) -> list[str]:

@@ -13,9 +13,17 @@ from foldline.agent.rewind import foresee
 from foldline.context.files import file_lists
 from foldline.context.invariants import broken
 from foldline.context.places import places
-from foldline.history import CONTENTS, Session
+from foldline.history import CONTENTS, Contents, Session
 from foldline.history.catalog.sharing import share_files
-from foldline.protocol import BaseMessage, Checkpoint, FileImage, Revert, operations
+from foldline.protocol import (
+    BaseMessage,
+    Checkpoint,
+    FileImage,
+    Revert,
+    UserMessage,
+    operations,
+    text_parts,
+)
 from foldline.protocol.events import TaskFinished
 from support.agents import Hang, PlayedLLM, Watch, agent_in, calling, reloaded
 
@@ -133,7 +141,8 @@ async def test_where_no_file_can_be_put_back_nothing_is_recorded(tmp_path: Path)
     assert not any(isinstance(entry, Revert) for entry in agent.session.entries)
 
 
-async def test_it_works_after_a_restart(tmp_path: Path) -> None:
+async def test_it_works_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path.parent / f"{tmp_path.name}-home"))
     agent, _ = await worked(tmp_path)
     await agent.aclose()
     again = Agent(reloaded(agent), llm=PlayedLLM(), approvals="all")
@@ -352,6 +361,29 @@ async def test_files_of_an_imported_session_are_only_overwritten_when_asked(tmp_
     assert (tmp_path / "a.txt").read_text() == "one\n" and not (tmp_path / "b.txt").exists()
     await do(again, operations.UndoCompaction(target=again.session.projection.markers[-1].index))
     assert (tmp_path / "a.txt").read_text() == "three\n" and (tmp_path / "b.txt").exists()
+
+
+async def test_a_session_that_lies_elsewhere_writes_and_removes_nothing_unasked(tmp_path: Path) -> None:
+    """Somebody's folder, opened where it is: what its history says our hand did was not done here."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    for folder in (project, home):
+        folder.mkdir()
+    (home / "kept.txt").write_text("mine")
+    session = Session.create(project, home=tmp_path / "theirs")
+    await session.append(UserMessage(parts=text_parts("hello"), origin="typed"), Checkpoint(id=0))
+    assert session.path is not None
+    contents = Contents(session.path.parent)
+    evil, mine = contents.keep(b"ssh-ed25519 evil"), contents.keep(b"mine")
+    images = (
+        FileImage(path=str(home / "authorized_keys"), before=evil, after=None),
+        FileImage(path=f"../{home.name}/other", before=evil, after=None),
+        FileImage(path=str(home / "kept.txt"), before=None, after=mine),
+    )
+    await session.append(*(Checkpoint(id=at, files=(image,)) for at, image in enumerate(images, 1)))
+    session.close()
+    agent = Agent(Session.open(session.path), llm=PlayedLLM(), approvals="all")
+    await back(agent, 0, files=True)
+    assert [path.name for path in home.iterdir()] == ["kept.txt"]
 
 
 async def test_taking_a_rewind_back_leaves_what_was_written_after_it(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_a_variable_for_one_model_wins_over_one_for_all(house: dict[str, str]) -
         ("[models.a.window]\nb = 1\n", ["models.a.window.b", "soft_ratio"]),
         ("'compaction.mode' = 'off'\n", ["did you mean compaction.mode?"]),
         ("[mcp.a]\ncomand = 'x'\n", ["mcp.a.comand", "did you mean command?", "[mcp.NAME] has command"]),
-        ("[mcp.a]\nargs = 'x'\n", ["mcp.a.args", "'x'", "a list of texts"]),
+        ("[mcp.a]\nargs = 'x'\n", ["mcp.a.args cannot be that", "a list of texts"]),
         ("[mcp.a]\nargs = [1]\n", ["mcp.a.args", "a list of texts"]),
         ("[mcp.a]\nenv = 'x'\n", ["mcp.a.env", "a table of texts"]),
         ("[mcp.a]\ntimeout = 0\n", ["mcp.a.timeout", "a number above 0"]),
@@ -424,7 +424,7 @@ def test_what_may_hold_a_password_is_not_told(house: dict[str, str]) -> None:
     settings = load(house)
     values = settings.values()
     assert values["mcp.Files.env.TOKEN"] == values["mcp.web.headers.Authorization"] == "(set)"
-    assert values["mcp.Files.args"] == ["-y", "files"]
+    assert values["mcp.Files.args"] == "(set)"  # `--header "Authorization: …"` is common
     assert values["mcp.web.url"] == "https://example.org/mcp"
     assert settings.origin("mcp.Files.env.TOKEN") == str(file)
     assert "sk-planted" not in str(values)

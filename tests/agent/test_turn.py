@@ -11,7 +11,6 @@ from foldline.context.proof import digest_of
 from foldline.history import Session
 from foldline.history.log import WriteFailed
 from foldline.llm import ContextOverflow, LLMError
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -26,6 +25,7 @@ from foldline.protocol import (
     events,
 )
 from support.agents import Gate, Hang, PlayedLLM, agent_in, calling, reloaded, said, write_lines
+from support.clients import chat_at
 from support.invariants import broken
 from support.server import running_server
 
@@ -154,7 +154,7 @@ async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_k
     agent, _ = agent_in(tmp_path, PlayedLLM("hi"))
     await agent.prompt("hello")
     before = list(agent.session.entries)
-    agent.desk.llm = PlayedLLM(window=4_500)
+    agent.desk.llm = PlayedLLM(window=4_096)
     with pytest.raises(FoldlineError, match="too small"):
         await agent.prompt("again")
     assert agent.session.entries == before
@@ -350,7 +350,7 @@ async def test_a_stream_that_breaks_keeps_its_text_and_the_session_goes_on(tmp_p
         }
     ]
     with running_server(script=script, then_default=True, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
+        llm = chat_at(server.base_url, model=server.model, window=32_768)
         agent, watch = agent_in(tmp_path, llm)
         with pytest.raises(FoldlineError, match="ended the answer before it was complete"):
             await agent.prompt("think")
@@ -373,7 +373,7 @@ async def test_a_stream_that_breaks_inside_a_tool_call_leaves_a_valid_view(tmp_p
         {"when": {"nth": 1}, "answer": {"text": "I look.", "tool_calls": [call], "fault": {"cut_after": 4}}}
     ]
     with running_server(script=script, then_default=True, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
+        llm = chat_at(server.base_url, model=server.model, window=32_768)
         agent, _ = agent_in(tmp_path, llm)
         with pytest.raises(FoldlineError):
             await agent.prompt("look")
@@ -385,7 +385,7 @@ async def test_a_stream_that_breaks_inside_a_tool_call_leaves_a_valid_view(tmp_p
 
 async def test_a_wrong_key_is_one_sentence_and_the_session_stays_usable(tmp_path: Path) -> None:
     with running_server(key="right", strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, api_key="wrong-key", window=32_768)
+        llm = chat_at(server.base_url, model=server.model, key="wrong-key", window=32_768)
         agent, _ = agent_in(tmp_path, llm)
         with pytest.raises(FoldlineError, match=r"refused the key \(401\).*OPENAI_API_KEY") as refusal:
             await agent.prompt("hello")
@@ -393,9 +393,7 @@ async def test_a_wrong_key_is_one_sentence_and_the_session_stays_usable(tmp_path
         assert agent.session.path is not None
         assert "wrong-key" not in agent.session.path.read_text()
         await agent.desk.llm.aclose()
-        agent.desk.llm = OpenAIChat(
-            model=server.model, base_url=server.base_url, api_key="right", window=32_768
-        )
+        agent.desk.llm = chat_at(server.base_url, model=server.model, key="right", window=32_768)
         assert (await agent.prompt("hello again")).text.startswith("You said: hello")
         await agent.aclose()
 
@@ -404,7 +402,7 @@ async def test_throttling_shows_a_retry_and_then_goes_through(tmp_path: Path) ->
     fault = {"status": 429, "body": {"error": {"message": "Too many tokens per minute, please wait"}}}
     script = [{"times": 1, "answer": {"fault": {**fault, "headers": {"retry-after": "0"}}}}]
     with running_server(script=script, then_default=True, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768)
+        llm = chat_at(server.base_url, model=server.model, window=32_768)
         agent, watch = agent_in(tmp_path, llm)
         assert (await agent.prompt("hello")).text == "You said: hello"
         [told] = watch.of(events.Retrying)

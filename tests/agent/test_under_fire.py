@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from foldline.agent import Agent
 from foldline.compaction import CompactionFailed
 from foldline.context.proof import prove
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (
     AssistantMessage,
     NoticeRecord,
@@ -33,6 +32,7 @@ from foldline.protocol import (
 from foldline.protocol.events import Event
 from support.agents import Watch, agent_in, others_done, reloaded
 from support.awaits import Moment, Stopper
+from support.clients import chat_at
 from support.invariants import broken
 from support.server import RunningServer, running_server
 from support.server_process import Seen
@@ -268,9 +268,9 @@ def under_fire(folder: Path, server: RunningServer, base_url: str = "", held: bo
         waits.append(seconds)
         await (asyncio.Event().wait() if held else asyncio.sleep(0))
 
-    llm = OpenAIChat(
+    llm = chat_at(
+        base_url or server.base_url,
         model=server.model,
-        base_url=base_url or server.base_url,
         window=32_768,
         idle_seconds=600 if held else IDLE_SECONDS,
         sleep=sleep,

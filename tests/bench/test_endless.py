@@ -16,6 +16,7 @@ from bench.timing import Times, ms, times_of
 from foldline.llm import LLMError, Request
 from foldline.llm.openai_client import OpenAIChat, preload
 from foldline.protocol import UserMessage, text_parts
+from support.clients import chat_at
 from support.server_process import running_server
 
 TARGET_SECONDS = 0.05
@@ -52,7 +53,7 @@ def test_the_event_loop_is_not_held(benchmark: Callable[..., object], name: str)
     script = [{"answer": {"fault": {"flood": FLOODS[name]}}}]
     with running_server(script=script, window=WINDOW) as server:
         preload()
-        client = OpenAIChat(model=server.model, base_url=server.base_url, window=WINDOW)
+        client = chat_at(server.base_url, model=server.model, window=WINDOW)
         held: Times = benchmark.pedantic(  # type: ignore[attr-defined]
             lambda: asyncio.run(_held_by(client)), rounds=1
         )

@@ -15,11 +15,11 @@ import pytest
 from bench.tables import table
 from bench.timing import Times, ms, times_of
 from foldline.agent import Agent
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import events, operations, text_parts
 from foldline.protocol.events import Event
 from foldline.protocol.operations import Operation
 from support.agents import Watch, agent_in
+from support.clients import chat_at
 from support.invariants import broken
 from support.server_process import running_server
 
@@ -125,7 +125,7 @@ async def _agent(folder: Path) -> AsyncIterator[tuple[Agent, Watch]]:
     """An agent that has enough behind it for a fold."""
     (folder / "project").mkdir()
     with running_server(script=SCRIPT, window=131_072, strict=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=131_072)
+        llm = chat_at(server.base_url, model=server.model, window=131_072)
         agent, watch = agent_in(folder / "project", llm)
         try:
             for number in range(6):

@@ -9,6 +9,7 @@ from foldline.agent import Agent
 from foldline.agent.settings import connect_llm, load_settings
 from foldline.cli.agents import agent_for
 from foldline.history import Session
+from foldline.llm import Embedder, LLMError
 from foldline.protocol import ModelChange, operations
 from support.shapes import Shapes, answering
 
@@ -21,9 +22,38 @@ async def switched(agent: Agent, model: str) -> str:
     return finished.error or f"{agent.desk.llm.info.id} at {agent.desk.llm.info.provider}"
 
 
+async def test_the_server_of_the_environment_has_a_name_to_go_back_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each server gets its own key: not the other's, not on the way, and not for comparing texts."""
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path))
+    monkeypatch.setenv("FOLDLINE_COMPACTION__EMBEDDING_MODEL", "vectors")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    with answering(LISTED) as box, answering(LISTED) as other:
+        monkeypatch.setenv("OPENAI_BASE_URL", other.base_url)
+        monkeypatch.setenv("BOX_KEY", "sk-of-the-box")
+        agent, here = agent_here(tmp_path, box), other.root.removeprefix("http://")
+        assert (await agent.desk.llm.prepare()).id == "one"
+        there = box.root.removeprefix("http://")
+        for model, asked in (
+            ("two@box", f"two at {there}"),
+            ("one", f"one at {there}"),
+            ("two@env", f"two at {here}"),
+            ("one", f"one at {here}"),
+            ("@box", f"one at {there}"),
+        ):
+            assert await switched(agent, model) == asked
+        with pytest.raises(LLMError, match="no longer sent"):
+            await agent.desk.dependencies[Embedder].embed(["a secret"])
+        await agent.aclose()
+        agent.session.close()
+        for server, key in ((box, "sk-of-the-box"), (other, "sk-of-the-environment")):
+            assert {asked.headers["authorization"] for asked in server.asked()} == {f"Bearer {key}"}
+
+
 def agent_here(folder: Path, box: Shapes) -> Agent:
     (folder / "config.toml").write_text(
-        f'provider = "box"\n[providers.box]\nbase_url = "{box.base_url}"\n'
+        f'provider = "box"\n[providers.box]\nbase_url = "{box.base_url}"\nkey_env = "BOX_KEY"\n'
         '[providers.away]\nbase_url = "http://127.0.0.1:9/v1"\n'
     )
     settings = load_settings(folder, os.environ)
@@ -44,6 +74,7 @@ async def test_a_model_alone_is_one_of_the_provider_asked_now(
         assert "Cannot connect" in await switched(agent, "@away")
         assert await switched(agent, "deepseek-chat") == "deepseek-chat at api.deepseek.com"
         assert "needs a key: set GROQ_API_KEY" in await switched(agent, "@groq")
+        assert (await switched(agent, "m@deepsek")).startswith("/model: there is no provider deepsek")
         assert await switched(agent, "offline") == "offline at offline"
         assert await switched(agent, "@box") == f"one at {here}"
         assert agent.desk.budget.window == 20_000

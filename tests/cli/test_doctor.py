@@ -182,6 +182,17 @@ def test_a_provider_whose_key_is_missing_is_one_bad_line(
     assert "Groq needs a key: set GROQ_API_KEY" in line
 
 
+def test_a_misspelt_variable_is_named_with_what_was_meant(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDLINE_MODLE", "kimi-k2")
+    monkeypatch.setenv("FOLDLINE_CONTEXT_WINDOW", "32k")
+    said = door("doctor")
+    assert said.code == 0
+    [line] = [line for line in said.out.splitlines() if "means nothing to Foldline" in line]
+    assert "FOLDLINE_MODLE" in line and "did you mean FOLDLINE_MODEL?" in line
+
+
 def test_a_wrong_setting_is_one_bad_line_with_its_file(door: FrontDoor) -> None:
     (door.cwd / ".foldline.toml").write_text("[compaction]\nmode = 'never'\n")
     said = door("doctor")

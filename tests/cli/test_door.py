@@ -90,7 +90,13 @@ def test_help_names_every_command(door: FrontDoor, capsys: pytest.CaptureFixture
         (("compact", "x", "--window", "lots"), "'lots' is not a number of tokens"),
         (("compact", "x", "--keep", "200%"), "'200%' is not a number of tokens"),
         (("-c", "-r"), "not allowed with"),
+        (("run", "x", "--jsn"), "'--jsn' is not understood; did you mean --json?"),
+        (("run", "x", "--max-step=3"), "did you mean --max-steps?"),
+        (("--modle=x", "hello"), "did you mean --model?"),
+        (("run", "x", "--max-steps", "0"), "foldline: --max-steps: '0' is not a number above 0;"),
         (("run", " "), "The prompt is empty"),
+        (("run", "fix", "it"), "'it' is not understood: a prompt of several words goes in quotes."),
+        (("run", "fix", "it", "now"), "'now' is not understood; a prompt of several words goes in quotes."),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_exit_code_2(

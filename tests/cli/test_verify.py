@@ -8,9 +8,9 @@ import pytest
 
 from foldline.context.proof import digest_of
 from foldline.llm.dialect import STRICT, dialect_for
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import RequestRecord, operations
 from support.agents import agent_in, write_lines
+from support.clients import chat_at
 from support.front_door import FrontDoor
 from support.history import History, history
 from support.server import running_server
@@ -39,7 +39,7 @@ async def talk(folder: Path) -> tuple[Path, list[Any], int]:
         write_lines(folder / f"文件{number}.txt", 60)
     with running_server(strict=True, window=65_536) as server:
         assert dialect_for(server.base_url) == STRICT
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=65_536)
+        llm = chat_at(server.base_url, model=server.model, window=65_536)
         agent, _ = agent_in(folder, llm)
         of_folds: set[int] = set()
 

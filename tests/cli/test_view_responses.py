@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from foldline.llm.openai_client import OpenAIChat
 from foldline.llm.responses import RESPONSES
 from foldline.protocol import RequestRecord, operations
 from support.agents import agent_in, write_lines
+from support.clients import chat_at
 from support.front_door import FrontDoor
 from support.server import running_server
 
@@ -23,7 +23,7 @@ async def test_view_prints_the_items_the_server_received(door: FrontDoor, tmp_pa
     folder.mkdir()
     write_lines(folder / "a.txt", 5)
     with running_server(script=THINKS, then_default=True) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768, api="responses")
+        llm = chat_at(server.base_url, model=server.model, window=32_768, api="responses")
         agent, _ = agent_in(folder, llm)
         await agent.prompt("Read a.txt")
         submitted = agent.executor.submit(operations.CompactSession(reason="manual"))

@@ -34,6 +34,11 @@ def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
         ("a\r\nb\rc", "a\nb\nc"),
         ("👨‍👩‍👧 é 你好", "👨‍👩‍👧 é 你好"),
         ("a\u200db", "a�b"),
+        ("const {x,\u3164} = y", "const {x,�} = y"),
+        ("a\u034fb\u115fc\uffa0", "a�b�c�"),
+        ("x\ufe01y 😀\ufe0f\ufe02\ufe01", "x�y 😀��\ufe01"),
+        ("😀\U000e0154\U000e0155", "😀��"),
+        ("1️⃣ #️⃣ ©️ ❤️ 葛\U000e0100 한글 ㄱ", "1️⃣ #️⃣ ©️ ❤️ 葛\U000e0100 한글 ㄱ"),
     ],
 )
 def test_controls_become_visible_signs_and_text_stays(text: str, shown: str) -> None:

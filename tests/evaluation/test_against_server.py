@@ -7,7 +7,7 @@ from foldline.evaluation.record import Run
 from foldline.evaluation.recorded import recorded_messages
 from foldline.formats import read_foreign
 from foldline.llm import Request
-from foldline.llm.openai_client import OpenAIChat
+from support.clients import chat_at
 from support.compared import METER, replayed
 from support.recorded import SHARED, needs_recorded
 from support.server import RunningServer, running_server
@@ -19,7 +19,7 @@ SESSION = SHARED / "pi" / "prsui-v3-a.jsonl"
 
 
 async def sent(run: Run, server: RunningServer) -> None:
-    client = OpenAIChat(model=server.model, base_url=server.base_url, api_key="k", window=server.window)
+    client = chat_at(server.base_url, model=server.model, key="k", window=server.window)
     for request in run.requests:
         async for _ in client.stream(Request(messages=request.messages, max_output=64)):
             pass

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from foldline.llm.catalog import ask_window, checked_url, connect, model_info
-from foldline.llm.models import DEFAULT_WINDOW, is_listed, known_window, table
+from foldline.llm.catalog import ask_window, checked_url, connect
+from foldline.llm.models import DEFAULT_WINDOW, is_listed, known_window, model_info, table
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError
 from support.server import RunningServer, running_server

@@ -1,6 +1,7 @@
 """What failed requests mean, in sentences."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -80,6 +81,12 @@ def test_no_sentence_holds_a_secret_or_more_than_one_line(failure: Failure) -> N
         assert secret not in repr(AT)
     assert "\n" not in failure.sentence
     assert failure.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("key", ["EMPTY", "x", "e"])
+def test_what_is_too_short_for_a_key_leaves_foreign_words_whole(key: str) -> None:
+    said = "The EMPTY example exists"
+    assert said in status_failure(replace(AT, key=key), 400, body(said), {}).sentence
 
 
 def test_foreign_words_in_a_sentence_are_one_line_without_control_characters() -> None:

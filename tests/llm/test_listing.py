@@ -8,12 +8,23 @@ import pytest
 from foldline.llm import LLMError
 from foldline.llm.catalog import ask_window, connect
 from foldline.llm.listing import Offer, list_models
-from foldline.llm.models import DEFAULT_WINDOW, listed_window
+from foldline.llm.models import DEFAULT_WINDOW
+from foldline.llm.offers import listed_window
 from foldline.llm.prices import Price
 from foldline.llm.providers import PROVIDERS, Listing, Provider
 from support.shapes import Shapes, answering
 
 KEY = "sk-planted-4d1c77"
+
+
+async def test_a_list_that_could_not_be_had_is_asked_for_again_where_that_can_help() -> None:
+    listed = {"data": [{"id": "mine-1", "max_model_len": 50_000}]}
+    for status, window in ((503, 50_000), (404, DEFAULT_WINDOW)):
+        with answering({"GET /v1/models": [{"status": status, "body": {}}, listed]}) as server:
+            client = connect(at(server), "mine-1")
+            assert await ask_window(client) == DEFAULT_WINDOW
+            assert await ask_window(client) == window
+            await client.aclose()
 
 
 def at(server: Shapes, listing: Listing = "openai", **different: Any) -> Provider:

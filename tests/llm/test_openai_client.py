@@ -13,7 +13,6 @@ from foldline.llm import (
     ThinkingChunk,
     ToolCallChunk,
 )
-from foldline.llm.dialect import OPENAI
 from foldline.llm.sdk import is_local
 from foldline.protocol import (
     AssistantMessage,
@@ -69,7 +68,7 @@ async def test_the_request_on_the_wire_is_what_the_dialect_says() -> None:
             "max_tokens": 99,
         }
         assert client.dialect == "strict"
-        openai = client_of(server, dialect=OPENAI)
+        openai = client_of(server, dialect="openai")
         await chunks_of(openai, prompt(), max_output=99)
         assert server.requests()[-1].body["max_completion_tokens"] == 99
         await client.aclose()

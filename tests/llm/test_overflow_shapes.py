@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from foldline.llm import Answer, ContextOverflow, LLMError, Request
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import AssistantMessage, UserMessage, text_parts
+from support.clients import chat_at
 from support.server import RunningServer, running_server
 
 
@@ -387,7 +387,7 @@ async def ask(server: RunningServer, name: str) -> AssistantMessage:
     async def at_once(_: float) -> None:
         pass
 
-    client = OpenAIChat(model=server.model, base_url=server.base_url, window=32_768, sleep=at_once)
+    client = chat_at(server.base_url, model=server.model, window=32_768, sleep=at_once)
     request = Request(messages=[UserMessage(index=0, parts=text_parts(name))])
     try:
         async for chunk in client.stream(request):

@@ -6,7 +6,6 @@ from foldline.llm.dialect import dialect_named
 from foldline.llm.models import is_listed
 from foldline.llm.openai_client import OpenAIChat
 from foldline.llm.providers import (
-    APIS,
     PROVIDERS,
     Provider,
     close_to,
@@ -25,13 +24,12 @@ def test_a_preset_is_whole(provider: Provider) -> None:
     assert provider.name.replace("-", "").isalnum()
     assert provider.name.islower()
     assert dialect_named(provider.dialect) is not None
-    assert provider.api in APIS
     assert bool(provider.key_env) != is_local(provider.base_url)  # Who needs a key says in which variable.
     assert bool(provider.key_page) == bool(provider.key_env)
     if not is_local(provider.base_url):
         assert provider.base_url.startswith("https://")
         assert is_listed(provider.default_model) or provider.name == "openrouter"
-    assert OpenAIChat.of(provider, key="k").info.provider
+    assert OpenAIChat(provider, key="k").info.provider
 
 
 @pytest.mark.parametrize(

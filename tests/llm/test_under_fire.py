@@ -19,9 +19,19 @@ import pytest
 from openai._models import FinalRequestOptions
 
 from foldline.llm import RetryChunk
-from foldline.llm.openai_client import OpenAIChat
 from foldline.llm.sdk import sdk_client
-from support.clients import KEY, READ, Waits, answer_of, chunks_of, client_of, error_of, prompt, scripted
+from support.clients import (
+    KEY,
+    READ,
+    Waits,
+    answer_of,
+    chat_at,
+    chunks_of,
+    client_of,
+    error_of,
+    prompt,
+    scripted,
+)
 from support.server import RunningServer, Seen, running_server
 
 SCRIPT: list[dict[str, Any]] = []
@@ -328,9 +338,7 @@ async def test_a_refused_connection_is_tried_again_and_then_said() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
         waits = Waits()
-        client = OpenAIChat(
-            model="m", window=9, base_url=url, api_key=KEY, url_name="providers.x", sleep=waits
-        )
+        client = chat_at(url, model="m", window=9, key=KEY, url_name="providers.x", sleep=waits)
         error = await error_of(client)
         assert f"Cannot connect to {url}" in str(error)
         assert "providers.x" in str(error)
@@ -470,6 +478,9 @@ async def test_cancelling_closes_the_connection(server: RunningServer, name: str
     await client.aclose()
 
 
+HELD_UP = case("held up", status(500))
+
+
 async def test_cancelling_while_it_waits_to_try_again(server: RunningServer) -> None:
     waiting = asyncio.Event()
 
@@ -478,7 +489,7 @@ async def test_cancelling_while_it_waits_to_try_again(server: RunningServer) -> 
         await asyncio.Event().wait()
 
     client = client_of(server, for_ever)  # type: ignore[arg-type]
-    task = asyncio.create_task(chunks_of(client, prompt("status 500")))
+    task = asyncio.create_task(chunks_of(client, prompt(HELD_UP)))
     await waiting.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -493,10 +504,11 @@ import asyncio, logging, sys, traceback
 logging.basicConfig(level=0)
 from foldline.llm import LLMError, Request
 from foldline.llm.openai_client import OpenAIChat
+from foldline.llm.providers import Provider
 from foldline.protocol import UserMessage, text_parts
 
 async def talk():
-    client = OpenAIChat(model="scripted-1", window=4000, base_url=sys.argv[1], api_key="{KEY}")
+    client = OpenAIChat(Provider("x", "X", sys.argv[1]), model="scripted-1", window=4000, key="{KEY}")
     for name in ("status 401", "a reset after some text", "CRLF"):
         request = Request([UserMessage(parts=text_parts(name))])
         try:

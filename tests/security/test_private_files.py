@@ -4,11 +4,20 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from foldline.agent.choosing_model import save_choice
+from foldline.agent.keys import save_key
+from foldline.agent.mcp import ServerConfig, ToolServers
+from foldline.agent.project_rules import KeptRule, ProjectRules
+from foldline.agent.tools.clip import spilled
+from foldline.llm.providers import PROVIDERS
+from foldline.protocol import Rule
 from support.front_door import FrontDoor
+from support.tools import call, tool_context
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
 
@@ -63,3 +72,28 @@ def test_all_that_a_life_of_a_session_leaves_behind(door: FrontDoor) -> None:
 def test_files_of_the_project_get_the_users_own_umask(door: FrontDoor) -> None:
     foldline("run", "--yes", "write hello to new.txt")
     assert stat.S_IMODE((door.cwd / "new.txt").stat().st_mode) == 0o666
+
+
+async def test_all_that_is_kept_beside_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, settings, rules, logs of servers, outputs of jobs and calls; folders above them that are made."""
+    home = tmp_path / "new" / "home"
+    monkeypatch.setenv("FOLDLINE_HOME", str(home))
+    deepseek, config = PROVIDERS["deepseek"], ServerConfig("loud", command="sh", args=("-c", "echo hi >&2"))
+    context = replace(tool_context(tmp_path), spill_dir=home / "sessions" / "a" / "b" / "outputs")
+    before = os.umask(0)
+    try:
+        save_key(os.environ, deepseek, "sk-abcdefgh")
+        save_choice(os.environ, deepseek, "deepseek-chat")
+        ProjectRules(tmp_path).grant(KeptRule(rule=Rule(tool="edit")))
+        servers = ToolServers([config], folder=tmp_path, logs=home / "mcp", environ=os.environ)
+        servers.start()
+        await servers.settled(30)
+        await servers.aclose()
+        await call(context, "bash", command="true", background=True)
+        await context.jobs.aclose()
+        spilled("x", home / "sessions" / "c" / "d" / "outputs", "bash")
+    finally:
+        os.umask(before)
+    kept = {path.name for path in home.rglob("*") if path.is_file()}
+    assert {"keys.toml", "config.toml", "loud.log", "job-1.txt"} <= kept and len(kept) == 6
+    assert too_open(tmp_path / "new") == []

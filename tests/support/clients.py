@@ -1,11 +1,14 @@
 """The real client against a scripted server: how the tests of it make one, ask it, and take its errors."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from foldline.agent.choosing_model import server_of_environment
 from foldline.llm import Answer, Chunk, LLMError, Request, ToolSpec
 from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import AssistantMessage, Message, SystemMessage, UserMessage, text_parts
@@ -25,9 +28,34 @@ class Waits:
         self.seconds.append(seconds)
 
 
+def chat_at(
+    base_url: str,
+    *,
+    model: str = "",
+    key: str = "",
+    key_name: str = "",
+    window: int | None = None,
+    idle_seconds: float | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    **different: Any,
+) -> OpenAIChat:
+    """The client for a server at an address, as OPENAI_BASE_URL would name it. `different` is what another
+    provider there would have."""
+    provider = replace(server_of_environment(base_url), **different)
+    return OpenAIChat(
+        provider,
+        model=model,
+        key=key,
+        key_name=key_name,
+        window=window,
+        idle_seconds=idle_seconds,
+        sleep=sleep,
+    )
+
+
 def client_of(server: RunningServer, waits: Waits | None = None, **options: Any) -> OpenAIChat:
-    given = {"model": server.model, "window": server.window, "api_key": KEY, **options}
-    return OpenAIChat(base_url=server.base_url, sleep=waits or Waits(), **given)
+    given = {"model": server.model, "window": server.window, "key": KEY, **options}
+    return chat_at(server.base_url, sleep=waits or Waits(), **given)
 
 
 def prompt(text: str = "hello") -> list[Message]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from foldline.history import Session
-from foldline.llm.openai_client import OpenAIChat
 from support.agents import agent_in
+from support.clients import chat_at
 from support.job_files import Coverage, make_files
 from support.job_reader import ONE_BY_ONE, TOGETHER, is_summary_request
 from support.server_checks import CACHE_STEP, count, request_tokens, text_of
@@ -48,7 +48,7 @@ class Job:
         """Runs it in an empty folder, to the end."""
         files = make_files(folder / "project", self.prompts * self.reads)
         with running_server(window=self.window, script=SCRIPT, strict=True) as server:
-            llm = OpenAIChat(model=server.model, base_url=server.base_url, window=self.window)
+            llm = chat_at(server.base_url, model=server.model, window=self.window)
             agent, _ = agent_in(folder / "project", llm)
             try:
                 answers = [(await agent.prompt(prompt)).text for prompt in self._asked(files)]

@@ -213,6 +213,7 @@ def _serve(server: Any, options: argparse.Namespace) -> None:
     config = uvicorn.Config(guarded, port=options.http, log_level="error", lifespan="on")
     serving = uvicorn.Server(config)
     listening = config.bind_socket()
+    listening.listen()  # bound is not yet reachable: who reads the port may connect at once
     print(listening.getsockname()[1], flush=True)
     threading.Thread(target=stop_with_starter, daemon=True).start()
     asyncio.run(serving.serve(sockets=[listening]))
@@ -268,12 +269,14 @@ def _server(options: argparse.Namespace, note: Any) -> Any:
                 picture = base64.b64encode(RED_DOT).decode()
                 blocks = [types.ImageContent(type="image", data=picture, mime_type="image/png")]
             case "parts":
+                half = base64.b64encode(RED_DOT[:40]).decode()
                 page = types.TextResourceContents(uri="memo://page", text="said in a resource")
                 blocks = [
                     types.TextContent(type="text", text="\x1b]52;c;aGFja2Vk\x07plain \x1b[31mred\x1b[0m"),
                     types.EmbeddedResource(type="resource", resource=page),
                     types.ResourceLink(type="resource_link", name="far", uri="https://example.org/far"),
                     types.ImageContent(type="image", data="%%%", mime_type="image/png"),
+                    types.ImageContent(type="image", data=half, mime_type="image/png"),
                 ]
             case "data":
                 return types.CallToolResult(content=[], structured_content={"answer": 42})

@@ -123,7 +123,7 @@ async def test_a_failed_request_is_told_in_full_in_the_transcript(tmp_path: Path
 async def test_a_prompt_is_held_while_a_fold_makes_room(tmp_path: Path) -> None:
     opened = asyncio.Event()
     summary = Gate(opened, "## Goal\n- all of it")
-    async with live(tmp_path, window=17_000, summaries=(summary,)) as running:
+    async with live(tmp_path, window=16_384, summaries=(summary,)) as running:
         await fill(running)
         await running.enter(f"And now. {FULL}")
         await running.until(lambda: running.app.state.compacting is not None and running.llm.silent.is_set())
@@ -142,7 +142,7 @@ async def test_a_prompt_is_held_while_a_fold_makes_room(tmp_path: Path) -> None:
 
 
 async def test_escape_during_the_fold_gives_the_prompt_back(tmp_path: Path) -> None:
-    async with live(tmp_path, window=17_000, summaries=(Hang(),)) as running:
+    async with live(tmp_path, window=16_384, summaries=(Hang(),)) as running:
         await fill(running)
         await running.enter(f"And now. {FULL}")
         await running.until(lambda: running.llm.silent.is_set())
@@ -154,7 +154,7 @@ async def test_escape_during_the_fold_gives_the_prompt_back(tmp_path: Path) -> N
 
 
 async def test_escape_during_the_fold_with_text_in_the_editor_keeps_the_prompt_first(tmp_path: Path) -> None:
-    async with live(tmp_path, window=17_000, summaries=(Hang(),)) as running:
+    async with live(tmp_path, window=16_384, summaries=(Hang(),)) as running:
         await fill(running)
         await running.enter(f"And now. {FULL}")
         await running.until(lambda: running.llm.silent.is_set())
@@ -178,7 +178,7 @@ async def test_escape_during_the_fold_with_text_in_the_editor_keeps_the_prompt_f
 
 async def test_a_commit_turns_rails_adds_one_line_and_moves_no_row(tmp_path: Path) -> None:
     opened = asyncio.Event()
-    async with live(tmp_path, window=17_000, summaries=(Gate(opened, "## Goal\n- all"),)) as running:
+    async with live(tmp_path, window=16_384, summaries=(Gate(opened, "## Goal\n- all"),)) as running:
         for number in range(9):
             running.llm.script.append(f"Answer {number}.\n\nIn two paragraphs.")
             await running.ask(f"Question {number}. {'Words to fill the window. ' * 20}")
@@ -468,12 +468,13 @@ async def test_ctrl_c_cancels_from_any_screen(tmp_path: Path) -> None:
         assert running.app.is_running
 
 
-@pytest.mark.parametrize("screen", ["f2", "f3"])
+@pytest.mark.parametrize("screen", ["f1", "f2", "f3", "ctrl+p", "/approvals", "/rewind"])
 async def test_the_warning_before_a_quit_is_seen_on_every_screen(tmp_path: Path, screen: str) -> None:
     async with live(tmp_path, *["done"] * 3) as running:
         for _ in range(3):
             await running.ask(FULL)
-        await running.press(screen)
+        await (running.enter(screen) if screen.startswith("/") else running.press(screen))
+        await running.until(lambda: running.app.screen is not running.app.chat)
         await running.at_rest()
         await running.press("ctrl+c")
         await running.drawn()

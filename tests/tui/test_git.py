@@ -52,3 +52,41 @@ def test_no_program_of_the_repositorys_own_configuration_runs(
     assert not ran.exists()
     subprocess.run(["git", "-C", str(repository), "status"], check=False, capture_output=True)
     assert ran.exists(), "without our care it would have run"
+
+
+def test_a_name_that_cannot_be_emptied_is_not_asked_about(repository: Path, tmp_path: Path) -> None:
+    """`git -c` would take `filter.a` for the name of `filter "a=b"`."""
+    ran = tmp_path / "ran"
+    (repository / ".gitattributes").write_text("*.txt filter=a=b\n")
+    with (repository / ".git" / "config").open("a") as config:
+        config.write(f'[filter "a=b"]\n\tclean = touch {ran}; cat\n')
+    (repository / "a.txt").write_text("two\n")
+    assert git_state(repository) == ""
+    assert not ran.exists()
+    subprocess.run(["git", "-C", str(repository), "status"], check=False, capture_output=True)
+    assert ran.exists(), "without our care it would have run"
+
+
+@pytest.mark.parametrize("way", ["ssh", "ext", "uploadpack"])
+def test_nothing_is_fetched_for_a_repository_that_lacks_objects(
+    repository: Path, tmp_path: Path, way: str
+) -> None:
+    """A partial clone asks its remote for them: by ssh, by a program, by a program beside a local one."""
+    ran = tmp_path / "ran"
+    url = {"ssh": "ssh://host/x", "ext": f"ext::touch {ran}", "uploadpack": str(tmp_path)}[way]
+    tree = subprocess.check_output(["git", "-C", str(repository), "rev-parse", "HEAD^{tree}"], text=True)
+    (repository / ".git" / "objects" / tree[:2] / tree[2:].strip()).unlink()
+    for name, value in {
+        "core.repositoryformatversion": "1",
+        "extensions.partialclone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": url,
+        "remote.origin.uploadpack": f"touch {ran};",
+        "core.sshcommand": f"touch {ran};",
+        "protocol.ext.allow": "always",
+    }.items():
+        git(repository, "config", name, value)
+    git_state(repository)
+    assert not ran.exists()
+    subprocess.run(["git", "-C", str(repository), "status"], check=False, capture_output=True)
+    assert ran.exists(), "without our care it would have run"

@@ -32,6 +32,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         error=st.none() | word,
     ),
     st.builds(events.ServersAwaited, servers=st.lists(word, max_size=2).map(tuple)),
+    st.builds(events.ToolsListed),
     st.builds(events.StepStarted, model=word, tokens=count),
     st.builds(
         events.Retrying,
@@ -122,7 +123,7 @@ def finished(outcome: str = "done", error: str | None = None) -> events.TaskFini
 
 def test_every_event_is_generated() -> None:
     union = get_args(get_args(Event)[0])
-    assert len(union) == 23, "a new event needs a place in `any_event` and in `reduce`"
+    assert len(union) == 24, "a new event needs a place in `any_event` and in `reduce`"
 
 
 @given(st.lists(any_event, max_size=30))

@@ -7,7 +7,9 @@ from foldline.compaction import Proposal
 from foldline.protocol import Compaction, UserMessage
 from foldline.tui.preview import PreviewScreen
 from support.agents import Gate, Hang
-from support.live import FULL, Live, live
+from support.chat_app import Clock
+from support.live import FULL, Live, Spoken, live
+from support.llm import overflow
 
 
 async def fill(running: Live, prompts: int = 6) -> None:
@@ -94,6 +96,41 @@ async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None
         await running.at_rest()
         assert running.agent.desk.review.proposal is None
         assert folds(running) == []
+
+
+async def test_a_draft_that_waits_for_a_retry_says_so_and_begins_anew_when_text_comes(tmp_path: Path) -> None:
+    draft, clock = Spoken(), Clock()
+    async with live(tmp_path, summaries=(draft,), clock=clock) as running:
+        await fill(running)
+        await running.press("f3")
+        await running.until(lambda: running.llm.silent.is_set())
+        draft.say("## Goal that breaks off")
+        await running.until(lambda: "breaks off" in running.text)
+        draft.again("https://api.example.com/v1 broke off (503).", seconds=9.0)
+        await running.until(lambda: "Trying again in 9 s · 1 of 3" in running.text)
+        assert "api.example.com broke off" in running.text and "waiting 0:00" in running.text
+        clock.now += 9
+        draft.say("## Goal at last")
+        await running.until(lambda: "at last" in running.text)
+        await running.drawn()
+        assert "breaks off" not in running.text and "Trying again" not in running.text
+        assert "The model writes" in running.text
+        draft.end()
+        await ready(running)
+
+
+async def test_why_a_draft_failed_is_said_until_the_next_one_is_written(tmp_path: Path) -> None:
+    # Refused as too long, the same model is asked again, in chunks.
+    draft = Spoken()
+    refused = overflow()
+    async with live(tmp_path, summaries=(refused, draft)) as running:
+        await fill(running)
+        await running.press("f3")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.until(lambda: "in chunks" in running.text)
+        draft.say("## Goal")
+        await running.until(lambda: "The model writes" in running.text)
+        assert "in chunks" not in running.text
 
 
 async def test_f3_during_a_fold_for_a_prompt_holds_its_commit_until_it_is_applied(tmp_path: Path) -> None:

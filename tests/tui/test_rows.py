@@ -299,7 +299,7 @@ def test_a_retry_counts_down_and_says_why_as_far_as_there_is_room(width: int, sh
             "connect to 127.0.0.1:1 (r",
         ),
         ("Cannot connect to http://127.0.0.1:1/v1: check that it runs.", "connect to 127.0.0.1:1   "),
-        ("http://h:1/v1 ended the answer before it was complete: send again.", "h:1 ended the answer before"),
+        ("http://h:1/v1 ended the answer before it was complete: try again.", "h:1 ended the answer before"),
         ("[/nope]", "3   [/nope]   "),
     ],
 )

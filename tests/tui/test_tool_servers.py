@@ -63,3 +63,13 @@ async def test_without_any_it_says_where_they_are_set_up(tmp_path: Path) -> None
     async with live(tmp_path / "work") as running:
         await running.enter("/mcp")
         await running.until(lambda: "No MCP server is set up: [mcp.NAME]" in running.text)
+
+
+async def test_why_a_server_failed_is_there_in_full_where_its_row_is_too_short(tmp_path: Path) -> None:
+    program = "no-such-program-" * 6 + "at-all"
+    servers = servers_in(tmp_path, ServerConfig("nope", command=program))
+    async with live(tmp_path / "work", servers=servers, size=(80, 24)) as running:
+        await running.until(lambda: "could not be started" in running.text)
+        await running.enter("/mcp")
+        await running.until(lambda: isinstance(running.app.screen, Picker))
+        await running.until(lambda: "at-all" in running.text)

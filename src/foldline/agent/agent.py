@@ -86,6 +86,7 @@ class Agent:
             servers=servers,
         )
         if servers is not None:
+            servers.listed = lambda: self.desk.emit(events.ToolsListed())
             servers.tell = lambda text: self.desk.emit(events.Notice(level="warning", text=text))
         if isinstance(compaction, str):
             compaction = load_strategy(compaction, self.desk.dependencies)
@@ -165,7 +166,7 @@ class Agent:
         said = (entry for entry in reversed(self.session.entries) if isinstance(entry, AssistantMessage))
         answer = next(said, None)
         if answer is None or answer.index < first or answer.calls:
-            raise FoldlineError("The model gave an empty answer: send the prompt again.")
+            raise FoldlineError("The model gave an empty answer: try again.")
         return answer
 
     async def _fold_for(self, parts: Sequence[Part]) -> None:

@@ -19,7 +19,7 @@ Tables = Mapping[str, Fields]
 """What may be set in the tables of each section whose tables have names, by section."""
 
 _OF_WHAT = {"models": "model", "providers": "provider", "mcp": "tool server"}
-_WITH_SECRETS = frozenset({"env", "headers"})
+_WITH_SECRETS = frozenset({"args", "env", "headers"})
 """Keys of a tool server whose values are nobody's business."""
 
 

@@ -1,23 +1,27 @@
 """Choosing who is asked: what the settings name, and keeping a choice for the next start."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foldline.llm.providers import OPENAI, Provider, host_of, provider_at
+from foldline.llm.providers import ENVIRONMENT, OPENAI, Provider, address_of, provider_at
 from foldline.protocol import FoldlineError
 
 from .keys import key_of, keys_file, save_key, write_private
 from .layers import config_file, from_file
 
 if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
     from .settings import Settings
 
 __all__ = [
     "Asked",
     "asked_now",
     "is_first_start",
+    "provider_called",
     "provider_in_force",
     "save_choice",
     "save_key",
@@ -49,13 +53,29 @@ def provider_in_force(settings: "Settings", environ: Mapping[str, str]) -> Provi
     A provider that was named; else the server of OPENAI_BASE_URL; else OpenAI, where there is a key for it.
 
     Raises:
-        FoldlineError: OPENAI_BASE_URL is no address.
+        FoldlineError: OPENAI_BASE_URL is no address, or its server is named and there is none.
     """
     if settings.provider:
-        return settings.provider_named(settings.provider)
+        return provider_called(settings.provider, settings, environ)
     if url := environ.get("OPENAI_BASE_URL", "").strip():
         return server_of_environment(url)
     return OPENAI if environ.get("OPENAI_API_KEY", "").strip() else None
+
+
+def provider_called(name: str, settings: "Settings", environ: Mapping[str, str]) -> Provider | None:
+    """The provider of a name that the settings hold: one of the user's own, the server of OPENAI_BASE_URL as
+    `env`, or a preset.
+
+    Raises:
+        FoldlineError: OPENAI_BASE_URL is no address, or its server is named and there is none.
+    """
+    found = settings.provider_named(name)
+    if found is not None or name != ENVIRONMENT:
+        return found
+    url = environ.get("OPENAI_BASE_URL", "").strip()
+    if not url:
+        raise FoldlineError(f"The provider {ENVIRONMENT} is the server of OPENAI_BASE_URL, which is not set.")
+    return server_of_environment(url)
 
 
 def asked_now(settings: "Settings", environ: Mapping[str, str]) -> Asked | None:
@@ -82,20 +102,20 @@ def server_of_environment(url: str) -> Provider:
         FoldlineError: it is no address.
     """
     from foldline.llm.catalog import checked_url
-    from foldline.llm.dialect import dialect_for
     from foldline.llm.sdk import is_local
 
     checked_url(url, "OPENAI_BASE_URL")
     known = provider_at(url)
     if known is None:
         needs_key = not is_local(url)
+        address = address_of(url)
         return Provider(
-            name=host_of(url),
-            title=host_of(url),
+            # Never like a name of one of the others: that one's stored key would be taken for its own.
+            name=address if "." in address or ":" in address else f"{address}:",
+            title=address,
             base_url=url,
             key_env=OPENAI.key_env if needs_key else "",
             other_key_envs=() if needs_key else (OPENAI.key_env,),
-            dialect=dialect_for(url).name,
             url_name="OPENAI_BASE_URL",
         )
     # What the two variables say belongs together. A key of its own is surely this provider's, and goes first;
@@ -117,19 +137,30 @@ def save_choice(environ: Mapping[str, str], provider: Provider | None, model: st
     Raises:
         FoldlineError: the file cannot be read or written.
     """
+    chosen = {"provider": provider.name if provider else "", "model": model if provider else "offline"}
+    with changed_config(environ) as document:
+        for name, value in chosen.items():
+            if value:
+                document[name] = value
+            else:
+                document.pop(name, None)
+    return config_file(environ)
+
+
+@contextmanager
+def changed_config(environ: Mapping[str, str]) -> "Iterator[TOMLDocument]":
+    """The user's own settings, written back with what was changed in them.
+
+    Raises:
+        FoldlineError: the file cannot be read or written.
+    """
     import tomlkit
 
     path = config_file(environ)
     from_file(path)  # Says what is wrong with it, if anything is.
     document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
-    chosen = {"provider": provider.name if provider else "", "model": model if provider else "offline"}
-    for name, value in chosen.items():
-        if value:
-            document[name] = value
-        else:
-            document.pop(name, None)
+    yield document
     write_private(path, tomlkit.dumps(document))
-    return path
 
 
 def is_first_start(settings: "Settings", environ: Mapping[str, str], data_home: Path) -> bool:

@@ -136,8 +136,14 @@ class Desk:
 
     @property
     def overhead(self) -> int:
-        """Estimate of the tool schemas that go with every request, before calibration, in tokens."""
-        return sum(spec_tokens(spec) for spec in self.specs)
+        """Estimate of the tool schemas that go with every request, before calibration, in tokens.
+
+        Before the first turn, what the servers offer by now counts: it will go with it.
+        """
+        counted = {spec.name: spec for spec in self.specs}
+        if self.offered is None and self.servers is not None:
+            counted |= {tool.spec.name: tool.spec for tool in self.servers.tools}
+        return sum(map(spec_tokens, counted.values()))
 
     def size(self, pending: Sequence[BaseMessage] = ()) -> int:
         """Tokens of the next request, these messages included, as decisions use it."""

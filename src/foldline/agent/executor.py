@@ -9,6 +9,7 @@ from itertools import count
 from typing import assert_never
 
 from foldline.compaction import load_strategy
+from foldline.context.undoing import newest_undoable
 from foldline.context.view import is_preamble
 from foldline.llm import LLM
 from foldline.protocol import (
@@ -311,10 +312,10 @@ class Executor:
         """Take back a change of the view. What no longer fits with it is the user's to decide."""
         desk = self.desk
         if target is None:
-            folds = desk.projection.compactions()
-            if not folds:
+            newest = newest_undoable(desk.projection.markers)
+            if newest is None:
                 raise FoldlineError("There is no fold, clear or rewind to undo.")
-            target = folds[-1].index
+            target = newest.index
         refusal = desk.projection.undo_refusal(target)
         if refusal is not None:
             raise FoldlineError(refusal)
@@ -345,5 +346,5 @@ def _is_long(operation: Operation) -> bool:
 def _unforeseen(error: BaseException) -> str:
     return (
         f"Something went wrong that Foldline did not foresee ({type(error).__name__}: {error}). "
-        "The session is kept up to here: send the prompt again, and report it if it comes back."
+        "The session is kept up to here: try again, and report it if it comes back."
     )

@@ -8,13 +8,14 @@ import os
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from foldline.data import config_dir
-from foldline.llm.providers import OPENAI, PROVIDERS, Provider, host_of
+from foldline.history.private import make_private
+from foldline.llm.providers import OPENAI, PROVIDERS, Provider, is_same_server
 from foldline.protocol import FoldlineError, system_words
 
 KEYS_FILE = "keys.toml"
@@ -41,13 +42,16 @@ def key_of(provider: Provider, environ: Mapping[str, str]) -> Key:
     Raises:
         FoldlineError: others can read the file of keys, it is no such file, or what it holds is no key.
     """
-    for name in provider.key_envs:
-        value = environ.get(name, "").strip()
-        if value and not _is_for_another_server(name, provider, environ):
+    variables = _variables(provider, environ)
+    for name in variables:
+        if value := environ.get(name, "").strip():
             return Key(usable(value, name), name, name)
-    path = keys_file(environ)
-    value = _stored(path).get(_entry_of(provider), "")
-    return Key(usable(value, str(path)), str(path), f"{_entry_of(provider)} in {path}") if value else Key()
+    path, entry = keys_file(environ), _entry_of(provider)
+    if value := stored_keys(environ).get(entry, ""):
+        return Key(usable(value, str(path)), str(path), f"{entry} in {path}")
+    if OPENAI.key_env in {*provider.key_envs} - {*variables}:
+        return Key(name=f"{entry} in {path} ({OPENAI.key_env} is for the server of OPENAI_BASE_URL)")
+    return Key()
 
 
 def usable(key: str, origin: str) -> str:
@@ -73,7 +77,7 @@ def save_key(environ: Mapping[str, str], provider: Provider, key: str) -> Path:
 
     path = keys_file(environ)
     key = usable(key.strip(), "What was entered")
-    stored = _stored(path)  # Refused where others could have read it: their keys should be made anew.
+    stored = stored_keys(environ)  # Refused where others could have read it: their keys should be made anew.
     document = tomlkit.parse(path.read_text(encoding="utf-8")) if stored else tomlkit.document()
     table = document.setdefault("keys", tomlkit.table())
     table[_entry_of(provider)] = key
@@ -90,7 +94,7 @@ def write_private(path: Path, text: str) -> None:
     path = path.resolve()  # A link stays one: many keep their settings in a repository of their own.
     draft = None
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -117,31 +121,29 @@ def secret_variables() -> frozenset[str]:
     return frozenset(_secret)
 
 
-def stored_keys(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The keys in the user's file, by provider.
-
-    Raises:
-        FoldlineError: others can read it, or it is no such file.
-    """
-    return _stored(keys_file(environ))
-
-
 def _entry_of(provider: Provider) -> str:
     """Its name in the file of keys. Both APIs of OpenAI take the same key."""
     same = provider.host == OPENAI.host and provider.key_env == OPENAI.key_env
     return OPENAI.name if same else provider.name
 
 
-def _is_for_another_server(name: str, provider: Provider, environ: Mapping[str, str]) -> bool:
-    """OPENAI_API_KEY belongs to the server of OPENAI_BASE_URL, where that is set."""
+def _variables(provider: Provider, environ: Mapping[str, str]) -> Sequence[str]:
+    """The variables its key may be in. OPENAI_API_KEY belongs to the server of OPENAI_BASE_URL, where that is
+    set, whatever else is known of that server, and to no other."""
     url = environ.get("OPENAI_BASE_URL", "").strip()
-    return (
-        name == OPENAI.key_env and provider.host == OPENAI.host and bool(url) and host_of(url) != OPENAI.host
-    )
+    if not url:
+        return provider.key_envs
+    own = [name for name in provider.key_envs if name != OPENAI.key_env]
+    return [*own, OPENAI.key_env] if is_same_server(url, provider.base_url) else own
 
 
-def _stored(path: Path) -> Mapping[str, str]:
-    """What the file of keys holds, by provider; nothing where there is no such file."""
+def stored_keys(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The keys in the user's file, by provider; none where there is no such file.
+
+    Raises:
+        FoldlineError: others can read it, or it is no such file.
+    """
+    path = keys_file(environ)
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -151,7 +153,7 @@ def _stored(path: Path) -> Mapping[str, str]:
                     f"chmod 600 {path}, and have new keys made if anybody may have."
                 )
             table = tomllib.load(file).get("keys", {})
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise FoldlineError(f"{path} cannot be read: {system_words(error)}.") from None

@@ -27,6 +27,8 @@ BY_NAME = (MODELS, PROVIDERS, MCP)
 
 _ALIASES = {"FOLDLINE_CONTEXT_WINDOW": ("context", "window")}
 _PREFIX = "FOLDLINE_"
+_MOST = 1_000_000
+"""Characters of a file of settings; one of a project may be anything."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 """What TOML takes as a key without quotes."""
 
@@ -85,16 +87,23 @@ def from_file(path: Path, *, by_project: bool = False) -> list[Given]:
         FoldlineError: it cannot be read, or is not TOML.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_MOST + 1)
+        if len(text) > _MOST:
+            raise _problem(f"The settings in {path} are longer than anybody wrote them: more than 1 MB.")
+        table = tomllib.loads(text)
+        given = [Given(names, value, str(path), by_project) for names, value in _flat(table)]
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise _problem(f"The settings in {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise _problem(f"The settings in {path} are not UTF-8 text.") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise _problem(f"The settings in {path} are not valid TOML: {_reason(error)}.") from None
-    return [Given(names, value, str(path), by_project) for names, value in _flat(table)]
+    except RecursionError:
+        raise _problem(f"The settings in {path} are nested deeper than any that Foldline knows.") from None
+    return given
 
 
 def from_environment(environ: Mapping[str, str], top_level: Iterable[str]) -> list[Given]:
@@ -150,7 +159,7 @@ def _flat(
             yield (*before, name), value
 
 
-def _reason(error: tomllib.TOMLDecodeError) -> str:
+def _reason(error: ValueError) -> str:
     text = str(error)
     return text[:1].lower() + text[1:]
 

@@ -4,7 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from foldline.llm.providers import PROVIDERS, Provider, close_to, provider_at, split_model
+from foldline.llm.providers import (
+    ENVIRONMENT,
+    PROVIDERS,
+    Provider,
+    close_to,
+    is_provider,
+    provider_at,
+    split_model,
+)
 from foldline.protocol import FoldlineError
 
 from .layers import PROVIDERS as SECTION
@@ -117,12 +125,12 @@ def _apart(layer: Sequence[Given], own: Known) -> tuple[list[_Naming], list[Give
 
 def _plainly(item: Given, own: Known) -> _Naming:
     name = str(item.value).strip().lower()
-    if name not in own and name not in PROVIDERS:
+    if not is_provider(name, own):
         close = close_to(name, own)
         meant = f"did you mean {close}? " if close else ""
-        there = ", ".join([*own, *(known for known in PROVIDERS if known not in own)])
+        there = ", ".join(dict.fromkeys([*own, *PROVIDERS, ENVIRONMENT]))
         raise FoldlineError(f"{item.origin}: there is no provider {item.value}; {meant}there are {there}.")
-    return _Naming(replace(item, value=name), name, is_firm=item.for_this_run)
+    return _Naming(replace(item, value=name), name, is_firm=item.for_this_run or name == ENVIRONMENT)
 
 
 def _refuse_if_strange(item: Given, provider: str, own: Known) -> None:

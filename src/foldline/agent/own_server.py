@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError
 
-from .keys import write_private
-from .layers import config_file, from_file
+from .choosing_model import changed_config
+from .layers import config_file
 
 _NAME: Final = re.compile(r"[^a-z0-9]+")
+_HOST: Final = re.compile(r"[\w.:%-]+")
+"""What the name or the address of a host is made of; letters of any script (IDNA)."""
 
 
 def server_at(address: str, known: Mapping[str, Provider]) -> Provider:
@@ -29,6 +31,8 @@ def server_at(address: str, known: Mapping[str, Provider]) -> Provider:
     url = _whole(address.strip())
     checked_url(url, "What was entered")
     parts = urlsplit(url)
+    if not _HOST.fullmatch(parts.hostname or ""):
+        raise FoldlineError(f"{parts.netloc!r} is no name of a server: type something like localhost:8000.")
     if parts.username or parts.password or parts.query:
         raise FoldlineError("Leave out user, password and what follows a ?: a key is asked for next.")
     same = (provider for provider in known.values() if provider.base_url.rstrip("/") == url)
@@ -47,14 +51,11 @@ def save_server(environ: Mapping[str, str], provider: Provider) -> Path:
     """
     import tomlkit
 
-    path = config_file(environ)
-    from_file(path)  # Says what is wrong with it, if anything is.
-    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
-    providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
-    table = providers.setdefault(provider.name, tomlkit.table())
-    table["base_url"] = provider.base_url
-    write_private(path, tomlkit.dumps(document))
-    return path
+    with changed_config(environ) as document:
+        providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
+        table = providers.setdefault(provider.name, tomlkit.table())
+        table["base_url"] = provider.base_url
+    return config_file(environ)
 
 
 def _whole(address: str) -> str:

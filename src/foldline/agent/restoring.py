@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from foldline.context.file_states import FileChange, Look, Unreadable, changes_to
-from foldline.history import Contents, parent_of
-from foldline.protocol import NEW, Checkpoint, FileImage, FoldlineError, system_words
+from foldline.history import Contents
+from foldline.protocol import Checkpoint, FileImage, FoldlineError, system_words
 
 from .desk import Desk
 from .tools.files import replace
@@ -81,9 +81,7 @@ def look_in(cwd: Path) -> Look:
 
 async def file_changes(desk: Desk, index: int) -> list[FileChange]:
     """What putting the files back to entry `index` would do now."""
-    parent = parent_of(desk.session.header)
-    foreign = parent.foreign if parent is not None else NEW
-    images = tuple(desk.projection.images)
+    images, foreign = tuple(desk.projection.images), desk.session.foreign
     return await asyncio.to_thread(changes_to, images, index, look_in(desk.cwd), foreign)
 
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import cache
 
+from foldline.llm.providers import SHORTEST_KEY
 from foldline.protocol import FoldlineError
 
 from .keys import secret_variables, stored_keys
 
-_SHORTEST = 8
-"""Characters. What is shorter is no key, and stands in many a word."""
 _HIDDEN = "[key]"
 
 
@@ -24,7 +23,7 @@ def hider(environ: Mapping[str, str]) -> Callable[[str], str]:
     known = {environ.get(name, "").strip() for name in secret_variables()}
     with suppress(FoldlineError):  # A file of keys that is refused holds none that we use.
         known |= set(stored_keys(environ).values())
-    keys = sorted((key for key in known if len(key) >= _SHORTEST), key=len, reverse=True)
+    keys = sorted((key for key in known if len(key) >= SHORTEST_KEY), key=len, reverse=True)
 
     def hide(text: str) -> str:
         for key in keys:

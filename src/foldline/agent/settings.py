@@ -59,7 +59,8 @@ class Settings(Section):
     """`offline`, or a name the provider knows, also as `MODEL@PROVIDER`. Empty: the provider's choice;
     `offline` where none is set up."""
     provider: str = ""
-    """Who is asked, by name. Empty: the server of OPENAI_BASE_URL; else OpenAI, if OPENAI_API_KEY is set."""
+    """Who is asked, by name; `env` is the server of OPENAI_BASE_URL. Empty: that one, if it is set; else
+    OpenAI, if OPENAI_API_KEY is."""
     theme: str = "foldline-dark"
     """The colour theme, by name."""
     context: ContextSettings = ContextSettings()
@@ -87,7 +88,8 @@ class Settings(Section):
                 for key in getattr(self, section)[name].model_fields_set:
                     names, value = (section, name, key), table[key]
                     if is_secret(names):
-                        found |= {dotted((*names, inner)): "(set)" for inner in value}
+                        inner = [(*names, each) for each in value] if isinstance(value, dict) else [names]
+                        found |= {dotted(each): "(set)" for each in inner}
                     elif key in ("url", "base_url") and value:
                         found[dotted(names)] = _without_secrets(value)
                     elif value is not None:
@@ -152,9 +154,14 @@ _TABLES = {MODELS: MODEL_KEYS, PROVIDERS: PROVIDER_KEYS, MCP: MCP_KEYS}
 
 
 def load_settings(
-    cwd: Path | str, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+    cwd: Path | str,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+    *,
+    said_by: str = "command line",
 ) -> Settings:
-    """The settings in force in a folder. `overrides`, by dotted key, come from options and win.
+    """The settings in force in a folder. `overrides`, by dotted key, come from options and win; `said_by`,
+    for sentences, is who gave them.
 
     Raises:
         FoldlineError: an unknown key or a value that is not allowed; the sentence says where and what is.
@@ -165,7 +172,7 @@ def load_settings(
         from_file(project, by_project=True) if project else [],
         from_environment(environ, (key for key in KEYS if "." not in key)),
         [
-            Given(tuple(key.split(".")), value, "command line", for_this_run=True)
+            Given(tuple(key.split(".")), value, said_by, for_this_run=True)
             for key, value in (overrides or {}).items()
         ],
     ]
@@ -208,7 +215,7 @@ def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM |
     """
     from foldline.llm.providers import split_model
 
-    from .choosing_model import provider_in_force
+    from .choosing_model import provider_called, provider_in_force
 
     named = settings.compaction.model
     if not named:
@@ -216,7 +223,7 @@ def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM |
     name, at = split_model(named, settings.own_providers())
     try:
         own = provider_in_force(settings, environ)
-        provider = settings.provider_named(at) if at else own
+        provider = provider_called(at, settings, environ) if at else own
         if provider == own and name == connect_llm(settings, environ).info.id:
             return None
         # `context.window` is about the session's model: it says nothing of this one.
@@ -248,6 +255,7 @@ def _client(
     window_of: "Callable[[str], int | None]",
 ) -> "LLM":
     from foldline.llm.catalog import connect
+    from foldline.llm.providers import ENVIRONMENT
 
     from .keys import key_of
 
@@ -260,7 +268,7 @@ def _client(
             f"Nobody is set up who could be asked for {name}: name a provider, as in {name}@openai, set "
             "OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own, or use -m offline."
         )
-    if not name and provider.key_name == "OPENAI_API_KEY" and not settings.provider:
+    if not name and provider.key_name == "OPENAI_API_KEY" and settings.provider in ("", ENVIRONMENT):
         name = environ.get("OPENAI_MODEL", "").strip()
     key = key_of(provider, environ)
     return connect(provider, name, key.value, window_of, key_name=key.name)

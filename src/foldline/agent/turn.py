@@ -299,7 +299,7 @@ class _Heard:
                         emit(chunk.event)
                     case Answer():
                         return chunk.message
-        raise LLMError("The model's answer ended without an end. Send the prompt again.")
+        raise LLMError("The model's answer ended without an end: try again.")
 
     def partial(self, reason: str) -> AssistantMessage | None:
         text = "".join(self._text)

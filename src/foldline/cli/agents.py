@@ -14,7 +14,7 @@ from foldline.agent.settings import (
 )
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
 from foldline.history.catalog.parent import is_foreign
-from foldline.llm import LLM
+from foldline.llm import LLM, EmbedderWhile
 from foldline.protocol import FoldlineError
 
 from .held import claimed
@@ -64,18 +64,20 @@ def agent_for(
         if agent.desk.llm is tried[0]:  # The last switch went well.
             provider = tried[1]
         given = {"model": model} | ({"provider": provider} if provider else {})
-        chosen = load_settings(agent_folder, os.environ, given)
+        chosen = load_settings(agent_folder, os.environ, given, said_by="/model")
         other = connect_llm(chosen, os.environ)
         tried = (other, chosen.provider)
         return other
 
+    asked_first, embedder = llm.info.provider, connect_embedder(settings, os.environ)
     agent = Agent(
         session,
         llm=llm,
         compaction=settings.compaction.strategy,
         mode=settings.compaction.mode,
         summariser=connect_summariser(settings, os.environ),
-        embedder=connect_embedder(settings, os.environ),
+        # Whoever switches to a server of their own does not want their texts compared elsewhere.
+        embedder=embedder and EmbedderWhile(embedder, lambda: agent.desk.llm.info.provider == asked_first),
         budget=settings.budget_settings,
         approvals="all" if yes else mode_of(session, settings.approvals.mode),
         connect=connect,

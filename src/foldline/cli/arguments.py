@@ -42,7 +42,10 @@ class Invocation(NamedTuple):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; `{self.prog} --help` shows what is possible.")
+        raise UsageError(f"{message.removeprefix('argument ')}; `{self.prog} --help` shows what is possible.")
+
+    def option_strings(self) -> list[str]:
+        return list(self._option_string_actions)
 
 
 COMMANDS = (
@@ -101,7 +104,7 @@ def parse(arguments: Sequence[str]) -> Invocation:
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     known, unknown = parser.parse_known_args(words)
     if unknown:
-        raise UsageError(_not_understood(parser.prog, words, unknown))
+        raise UsageError(_not_understood(parser, words, unknown))
     options = vars(known)
     return Invocation(module, options, bool(options.pop("debug")) or debug)
 
@@ -119,13 +122,18 @@ def _overview() -> str:
     )
 
 
-def _not_understood(prog: str, words: Sequence[str], unknown: Sequence[str]) -> str:
+def _not_understood(parser: _Parser, words: Sequence[str], unknown: Sequence[str]) -> str:
     """A misspelt command looks like a prompt of several words: say both."""
     from difflib import get_close_matches
 
+    prog = parser.prog
     stray = next((word for word in unknown if word.startswith("-") and word != "-"), None)
     if prog != "foldline" or stray is not None or not words or words[0].startswith("-"):
-        return f"{stray or unknown[0]!r} is not understood; `{prog} --help` shows what is possible."
+        meant = get_close_matches((stray or "").partition("=")[0], parser.option_strings(), n=1)
+        hint = f"did you mean {meant[0]}?" if meant else f"`{prog} --help` shows what is possible."
+        if prog == "foldline run" and stray is None:
+            hint = "a prompt of several words goes in quotes."
+        return f"{stray or unknown[0]!r} is not understood; {hint}"
     close = get_close_matches(words[0], [command.name for command in COMMANDS], n=1)
     hint = f" Did you mean `foldline {close[0]}`?" if close else ""
     return f"There is no command {words[0]!r}; a prompt of several words goes in quotes.{hint}"

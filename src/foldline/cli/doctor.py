@@ -25,6 +25,7 @@ from foldline.history.care.repair import repair, treatment
 from foldline.protocol import FoldlineError, Unknown
 
 from .output import Style, cells, note, paint, say, say_heading, say_json
+from .streams import write_out
 
 _SIGNS: dict[Mark, str] = {"ok": "✓ ok", "warn": "! warn", "bad": "✗ bad"}
 _STYLES: dict[Mark, Style | None] = {"ok": "muted", "warn": "altered", "bad": "alert"}
@@ -174,7 +175,7 @@ def _say_line(head: str, indent: int, text: str) -> None:
     width = max(_LEAST_WIDTH, columns - indent)
     text = with_signs(text)
     pieces = textwrap.wrap(text, width, break_on_hyphens=False) if width < cells(text) else [text]
-    sys.stdout.write(head + pieces[0] + "\n")
+    write_out(head + pieces[0] + "\n")
     for piece in pieces[1:]:
         say(" " * indent + piece)
 

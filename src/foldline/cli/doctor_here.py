@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _OLDEST = (3, 11)
 _LIBRARIES = ("textual", "openai", "pydantic", "aiofiles", "filelock")
 _VARIABLES = ("OPENAI_BASE_URL", "OPENAI_MODEL", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER")
+_OURS = frozenset(
+    f"FOLDLINE_{name}" for name in ("HOME", "MODEL", "PROVIDER", "THEME", "CONTEXT_WINDOW", "CALL")
+)
+"""All that begin like this and have no `__`: those with one are settings, and held against their table."""
 _PATIENCE = 5.0
 """Seconds another program has to tell its version."""
 
@@ -156,6 +161,11 @@ def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:
     yield Finding(
         "ok", "variables", f"set in the environment: {', '.join(given)}" if given else "none is set"
     )
+    for name in sorted(os.environ):
+        if name.startswith("FOLDLINE_") and "__" not in name and name not in {*known, *_OURS}:
+            close = get_close_matches(name, _OURS, n=1)
+            advice = f"did you mean {close[0]}?" if close else "FOLDLINE_SECTION__KEY sets any setting"
+            yield Finding("warn", "variables", f"{name} means nothing to Foldline", advice)
     if settings is None:
         return
     try:

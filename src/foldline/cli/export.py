@@ -15,6 +15,7 @@ from .arguments import UsageError
 from .copying import check_new, write_new
 from .output import entries_of, note, say, say_json
 from .sources import Source, read_source
+from .streams import write_data, write_out
 
 
 def run(
@@ -83,11 +84,9 @@ def _original(found: Source) -> Original:
 def _say_data(data: bytes) -> None:
     """The export itself, byte for byte; to a terminal without what would act on it."""
     if sys.stdout.isatty():
-        sys.stdout.write(with_signs(data.decode("utf-8", "replace")))
-        return
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+        write_out(with_signs(data.decode("utf-8", "replace")))
+    else:
+        write_data(data)
 
 
 def _write(exported: Exported, form: ExportFormat, path: Path) -> None:

@@ -1,6 +1,7 @@
 """The options of each command, as `argparse` takes them: one function a command, named after it."""
 
 import argparse
+import os
 
 from foldline.version import __version__
 
@@ -37,6 +38,11 @@ def _count(text: str) -> int:
     return number
 
 
+def _text(text: str) -> str:
+    """What was typed, as UTF-8, whatever the locale takes it for; bytes that are none are replaced."""
+    return os.fsencode(text).decode("utf-8", "replace")
+
+
 def _json(parser: argparse.ArgumentParser, what: str = "the result as JSON") -> None:
     parser.add_argument("--json", dest="as_json", action="store_true", help=what)
 
@@ -67,12 +73,21 @@ def _model(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _size(text: str) -> int:
+    from foldline.context.budget import SMALLEST_WINDOW
+
+    window = _tokens(text)
+    if window < SMALLEST_WINDOW:
+        raise argparse.ArgumentTypeError(f"{text} is too small: {SMALLEST_WINDOW:,} tokens at least")
+    return window
+
+
 def _window(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--window", type=_tokens, metavar="N", help="context window in tokens: 32k, 1M")
+    parser.add_argument("--window", type=_size, metavar="N", help="context window in tokens: 32k, 1M")
 
 
 def chat(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="the first prompt, in quotes")
+    parser.add_argument("prompt", type=_text, nargs="?", metavar="PROMPT", help="the first prompt, in quotes")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "-c", "--continue", dest="continues", action="store_true", help="continue the last session here"
@@ -88,10 +103,10 @@ def chat(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prompt", metavar="PROMPT", help="the prompt, in quotes; - reads it from stdin")
     parser.add_argument(
-        "piped", nargs="?", choices=("-",), metavar="-", help="what is piped in, sent below the prompt"
+        "prompt", type=_text, metavar="PROMPT", help="the prompt, in quotes; - reads it from stdin"
     )
+    parser.add_argument("piped", nargs="?", metavar="-", help="what is piped in, sent below the prompt")
     parser.add_argument(
         "-c", "--continue", dest="continues", action="store_true", help="continue the last session here"
     )
@@ -143,7 +158,7 @@ STRATEGIES = (
 def compact(parser: argparse.ArgumentParser) -> None:
     _source(parser)
     _strategy(parser)
-    parser.add_argument("--focus", metavar="TEXT", help="what the summary should keep above all")
+    parser.add_argument("--focus", type=_text, metavar="TEXT", help="what the summary should keep above all")
     _window(parser)
     parser.add_argument(
         "--keep", type=_amount, metavar="N", help="newest work to keep verbatim: 8000, 8k, 20%% of the window"
@@ -242,6 +257,7 @@ def sessions(parser: argparse.ArgumentParser) -> None:
 def search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words",
+        type=_text,
         nargs="+",
         metavar="QUERY",
         help="words that stand in one entry, in any script; '\"several words\"' as they stand together",
@@ -258,7 +274,7 @@ def search(parser: argparse.ArgumentParser) -> None:
 
 def rename(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="ID", help="the session: its id, or an end of it")
-    parser.add_argument("title", nargs="+", metavar="TITLE", help="what it is called from now on")
+    parser.add_argument("title", type=_text, nargs="+", metavar="TITLE", help="what it is called from now on")
     _json(parser)
 
 

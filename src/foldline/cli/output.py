@@ -12,6 +12,8 @@ from foldline.context.harmless import json_with_escapes, with_signs
 from foldline.context.numbers import many
 from foldline.history.meta import clip_cells
 
+from .streams import flush_out, write_beside, write_out
+
 PIPED_WIDTH = 120
 """Columns of a table that nobody's terminal limits."""
 
@@ -21,30 +23,29 @@ _CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "folded
 
 def say(text: str = "") -> None:
     """Text for people, on stdout. It is made harmless before."""
-    sys.stdout.write(with_signs(text) + "\n")
+    write_out(with_signs(text) + "\n")
 
 
 def say_heading(text: str) -> None:
-    sys.stdout.write(paint(with_signs(text), "bold") + "\n")
+    write_out(paint(with_signs(text), "bold") + "\n")
 
 
 def say_legend(text: str) -> None:
     """What the marks mean: for people at a terminal, not for what reads a pipe."""
     if sys.stdout.isatty():
-        sys.stdout.write(paint(with_signs(text), "muted") + "\n")
+        write_out(paint(with_signs(text), "muted") + "\n")
 
 
 def note(sentence: str) -> None:
-    """A sentence beside the result, on stderr."""
-    sys.stdout.flush()
-    sys.stderr.write(f"foldline: {with_signs(sentence)}\n")
-    sys.stderr.flush()
+    """A sentence beside the result, on stderr; where that takes none, such as on a full disk, unsaid."""
+    flush_out()
+    write_beside(f"foldline: {with_signs(sentence)}\n")
 
 
 def say_json(value: object, *, pretty: bool = True) -> None:
     """One JSON value for programs, on stdout; on one line unless `pretty`."""
     text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None)
-    sys.stdout.write(json_with_escapes(text) + "\n")
+    write_out(json_with_escapes(text) + "\n")
 
 
 def entries_of(count: int) -> str:
@@ -95,7 +96,7 @@ def _say_row(columns: Sequence[Column], widths: Sequence[int], row: Sequence[Cel
         gap = " " * (width - cells(text))
         painted = paint(text, cell.style)
         shown.append(gap + painted if column.right else painted + gap)
-    sys.stdout.write("  ".join(shown).rstrip() + "\n")
+    write_out("  ".join(shown).rstrip() + "\n")
 
 
 def _clipped(text: str, width: int) -> str:

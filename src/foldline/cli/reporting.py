@@ -1,8 +1,10 @@
 """What `foldline run` tells while it works: sentences for people, or every event as a line of JSON."""
 
+import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from foldline.agent import Agent
@@ -12,6 +14,7 @@ from foldline.protocol.events import Event
 from foldline.tui.numbers import tokens
 
 from .output import note, say, say_json
+from .streams import flush_out, forget
 
 
 class Reporter(Protocol):
@@ -111,4 +114,46 @@ class JsonLines:
 
     def _write(self, line: dict[str, object]) -> None:
         say_json(line, pretty=False)
-        sys.stdout.flush()
+        flush_out()
+
+
+class WhileHeard:
+    """A reporter as long as it is heard. Where stdout takes no more, the run is ended: it would work on for
+    nobody, and at somebody's cost. Made in the task of that run."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._run = asyncio.current_task()
+        self.lost: OSError | None = None
+        """Why nothing more could be told."""
+
+    def begin(self, agent: Agent) -> None:
+        self._tell(partial(self._reporter.begin, agent))
+
+    def hear(self, event: Event) -> None:
+        self._tell(partial(self._reporter.hear, event))
+
+    def end(self, agent: Agent, answer: AssistantMessage | None, failure: BaseException | None) -> None:
+        """Raises:
+        OSError: the answer came, and could not be written.
+        """
+        if self.lost is not None:
+            return
+        try:
+            self._reporter.end(agent, answer, failure)
+        except BrokenPipeError:
+            forget(sys.stdout)  # whoever read us has seen enough
+
+    def work_is_over(self) -> None:
+        """Only tidying up comes from here on, and is not broken into."""
+        self._run = None
+
+    def _tell(self, telling: Callable[[], None]) -> None:
+        if self.lost is not None:
+            return
+        try:
+            telling()
+        except OSError as error:  # not raised here: whoever emits an event has work to finish
+            self.lost = error
+            if self._run is not None:
+                self._run.cancel()

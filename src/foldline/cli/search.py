@@ -1,6 +1,5 @@
 """`foldline search`: in which session something was said, called or returned."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from .arguments import UsageError
 from .folders import shown_folder
 from .output import Style, cells, note, paint, say, say_json, width
 from .search_progress import refreshed
+from .streams import write_out
 
 _LIMIT = 10
 _HITS = 3
@@ -99,7 +99,7 @@ def _say_session(session: SessionHits) -> None:
     numbers = max(len(str(hit.index)) for hit in shown)
     for hit in shown:
         left = f"{'':{_INDENT}}{hit.index:>{numbers}}  {hit.kind:<11}  "
-        sys.stdout.write(left + _marked(hit, room - len(left)) + "\n")
+        write_out(left + _marked(hit, room - len(left)) + "\n")
     more = session.total - len(shown)
     if more > 0:
         _say_painted(
@@ -108,7 +108,7 @@ def _say_session(session: SessionHits) -> None:
 
 
 def _say_painted(text: str, style: Style) -> None:
-    sys.stdout.write(paint(with_signs(text), style) + "\n")
+    write_out(paint(with_signs(text), style) + "\n")
 
 
 def _marked(hit: SessionHit, room: int) -> str:

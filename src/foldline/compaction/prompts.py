@@ -6,7 +6,7 @@ from pathlib import Path
 
 from foldline.context.language import Language
 from foldline.data import config_dir, data_dir
-from foldline.protocol import FoldlineError
+from foldline.protocol import FoldlineError, system_words
 
 
 @lru_cache(maxsize=64)
@@ -28,7 +28,9 @@ def load_prompt(name: str, language: Language = "en") -> str:
 def _read(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FoldlineError(f"The prompt {path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise FoldlineError(f"The prompt {path} cannot be read: {system_words(error)}.") from None
+    except UnicodeDecodeError:
+        raise FoldlineError(f"The prompt {path} is not UTF-8 text.") from None

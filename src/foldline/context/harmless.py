@@ -18,7 +18,11 @@ _ACTING: Final = (
     r"|[\u200b\u200e\u200f\u2060-\u206f\u061c\u180e\ufeff\ufff9-\ufffb\u202a-\u202e]"  # bidi, zero width
     r"|[\u2028\u2029\u00ad]"  # line and paragraph separators, soft hyphen: width is the terminal's opinion
     r"|(?<![^\x00-\xff])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\xff])"  # joiners that join nothing
-    r"|[\U000e0000-\U000e007f\ud800-\udfff\ufffe\uffff]"  # tag characters, lone surrogates, what is none
+    r"|[\U000e0000-\U000e00ff\U000e01f0-\U000e0fff\ud800-\udfff\ufffe\uffff]"  # tags, lone halves, no sign
+    r"|[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0]"  # fillers and joiners without a form
+    r"|[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"  # shorthand and musical controls
+    r"|[\ufe00-\ufe0f](?=[\ufe00-\ufe0f])|(?<![^\x00-\xff]|[0-9#*©®])[\ufe00-\ufe0f]"  # variants of nothing:
+    r"|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"  # bytes hide in them
 )
 _SEQUENCE: Final = (
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
@@ -27,7 +31,9 @@ _SEQUENCE: Final = (
 )
 _CHARACTERS: Final = re.compile(_ACTING)
 _SEQUENCES: Final = re.compile(rf"{_SEQUENCE}|\r\n?|{_ACTING}")
-_QUICK: Final = re.compile("[^ -~\n\u00a1-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\ud7ff]")
+_QUICK: Final = re.compile(
+    "[^ -~\n\u00a1-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u3163\u3165-\ud7ff]"
+)
 """Finds nothing in texts that need no second look: most of them."""
 
 

@@ -36,6 +36,14 @@ def in_force(
     return found[::-1]
 
 
+def newest_undoable(markers: Sequence[ViewMarker]) -> Compaction | Clear | Revert | None:
+    """Of the markers in force, what an undo without a target takes back: the newest fold, clear or rewind.
+
+    Edits are taken back where they are made.
+    """
+    return next((each for each in reversed(markers) if isinstance(each, Compaction | Clear | Revert)), None)
+
+
 def undo_refusal(
     undo: Undo, undos: Sequence[Undo], markers: Sequence[ViewMarker], checkpoints: Mapping[int, int]
 ) -> str | None:

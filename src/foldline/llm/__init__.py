@@ -15,7 +15,7 @@ from .base import (
     ToolSpec,
     spec_tokens,
 )
-from .embedder import Embedder, NoEmbedder, Vector
+from .embedder import Embedder, EmbedderWhile, NoEmbedder, Vector
 
 __all__ = [
     "LLM",
@@ -23,6 +23,7 @@ __all__ = [
     "Chunk",
     "ContextOverflow",
     "Embedder",
+    "EmbedderWhile",
     "LLMError",
     "ModelInfo",
     "NoEmbedder",

@@ -6,19 +6,9 @@ from urllib.parse import urlsplit
 from foldline.protocol import FoldlineError
 
 from .embeddings import OpenAIEmbedder
-from .models import DEFAULT_WINDOW, model_info
 from .openai_client import OpenAIChat
 from .providers import Provider
 from .sdk import is_local
-
-__all__ = [
-    "DEFAULT_WINDOW",
-    "ask_window",
-    "checked_url",
-    "connect",
-    "connect_embeddings",
-    "model_info",
-]
 
 
 def connect(
@@ -32,15 +22,16 @@ def connect(
     """The client for a model of a provider; its default one, or the first it lists, where none is named.
 
     `window`, in tokens or by the name of the model, overrides what is known of it. `key_name`, for sentences,
-    says where the key was set, where that is not the provider's variable.
+    says where the key is set, where that is not the provider's variable.
 
     Raises:
         FoldlineError: the provider needs a key, and there is none.
     """
     if provider.key_env and not key and not is_local(provider.base_url):
-        raise FoldlineError(f"{provider.title} needs a key: {_how_to_get_one(provider)}.")
+        source = f", from {provider.key_page}" if provider.key_page else ""
+        raise FoldlineError(f"{provider.title} needs a key: set {key_name or provider.key_name}{source}.")
     named = model or provider.default_model
-    return OpenAIChat.of(provider, model=named, key=key, key_name=key_name, window=window)
+    return OpenAIChat(provider, model=named, key=key, key_name=key_name, window=window)
 
 
 def connect_embeddings(provider: Provider, key: str, model: str = "") -> OpenAIEmbedder | None:
@@ -75,8 +66,3 @@ def checked_url(url: str, origin: str) -> str:
             f"{origin} is not an http or https address: it should look like http://localhost:8000/v1."
         )
     return url
-
-
-def _how_to_get_one(provider: Provider) -> str:
-    where = f", from {provider.key_page}" if provider.key_page else ""
-    return f"set {provider.key_name}{where}"

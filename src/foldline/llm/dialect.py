@@ -6,6 +6,7 @@ rendered before changes, except that the last rendered message may grow where th
 
 import hashlib
 import re
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -95,10 +96,8 @@ UNSIGNED = "skip_thought_signature_validator"
 """What Gemini takes for a call that it did not make itself, such as one of another model."""
 
 
-def dialect_for(base_url: str | None) -> Dialect:
-    """The dialect of the server at `base_url`; None is OpenAI itself. Unknown servers get the strictest."""
-    if base_url is None:
-        return OPENAI
+def dialect_for(base_url: str) -> Dialect:
+    """The dialect of the server at `base_url`. Unknown servers get the strictest."""
     known = provider_at(base_url)
     return _NAMED[known.dialect] if known else STRICT
 
@@ -120,6 +119,18 @@ def machine_text(text: str) -> str:
 def checkpoint_line(message: BaseMessage) -> list[str]:
     """How the model is told of a checkpoint at the end of a message; nothing where there is none."""
     return [] if message.checkpoint is None else [f"CHECKPOINT {message.checkpoint}"]
+
+
+def reported(message: ToolResultMessage) -> tuple[str, list[ImagePart]]:
+    """The text of a result, which is all that a result may hold, and the images to be shown after it."""
+    images = [part for part in message.parts if isinstance(part, ImagePart)]
+    text = message.text or ("The result is an image; it follows." if images else "")
+    return "\n\n".join(filter(None, [text, *map(machine_text, checkpoint_line(message))])), images
+
+
+def image_note(call_id: str) -> str:
+    """What stands before the images of a result."""
+    return machine_text(f"What the tool call {call_id} returned as an image:")
 
 
 def to_openai(messages: Sequence[BaseMessage], dialect: Dialect) -> list[ChatMessage]:
@@ -243,14 +254,10 @@ class _Rendering:
             self.done.append(rendered)
 
     def report(self, message: ToolResultMessage) -> None:
-        images = [part for part in message.parts if isinstance(part, ImagePart)]
-        text = message.text
         call_id = self._id(message.call_id)
+        text, images = reported(message)
         if images:
-            note = f"What the tool call {call_id} returned as an image:"
-            self._images += [_text(machine_text(note)), *map(_image, images)]
-            text = text or "The result is an image; it follows."
-        text = "\n\n".join([*([text] if text else []), *map(machine_text, checkpoint_line(message))])
+            self._images += [_text(image_note(call_id)), *map(_image, images)]
         self.done.append({"role": "tool", "tool_call_id": call_id, "content": text})
 
     def flush_images(self) -> None:
@@ -329,8 +336,16 @@ def sent_call_id(call_id: str) -> str:
     return f"{call_id[:23]}_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"
 
 
+_ALPHANUMERIC = string.ascii_letters + string.digits
+
+
 def nine_characters(call_id: str) -> str:
-    """Mistral's own ids stay; of others, nine letters and digits that are as good as unique."""
+    """Mistral's own ids stay; of others, nine letters and digits: of a million, no two alike in 99.99 %."""
     if len(call_id) == 9 and call_id.isalnum() and call_id.isascii():
         return call_id
-    return hashlib.sha256(call_id.encode()).hexdigest()[:9]
+    number = int.from_bytes(hashlib.sha256(call_id.encode()).digest())
+    digits = []
+    for _ in range(9):
+        number, digit = divmod(number, len(_ALPHANUMERIC))
+        digits.append(_ALPHANUMERIC[digit])
+    return "".join(digits)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from foldline.context.overflow import RATE_CODES, is_overflow
 
 from .loose import mapping
+from .providers import SHORTEST_KEY
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 MAX_RETRIES = 3
@@ -43,7 +44,7 @@ class Endpoint:
 
     def clean(self, text: str) -> str:
         """Foreign text fit for a sentence: one line, bounded, without control characters or the key."""
-        if self.key:
+        if len(self.key) >= SHORTEST_KEY:
             text = text.replace(self.key, "[key]")
         text = re.sub(r"\s+", " ", text).strip()
         text = re.sub(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "�", text)
@@ -119,18 +120,18 @@ def unreachable_failure(at: Endpoint, reason: str) -> Failure:
 
 
 def broken_failure(at: Endpoint) -> Failure:
-    return Failure(f"{at.shown} ended the answer before it was complete: send the prompt again.", retry=True)
+    return Failure(f"{at.shown} ended the answer before it was complete: try again.", retry=True)
 
 
 def stalled_failure(at: Endpoint, seconds: float) -> Failure:
-    return Failure(f"{at.shown} sent nothing for {seconds:g} s: send the prompt again.", retry=True)
+    return Failure(f"{at.shown} sent nothing for {seconds:g} s: try again.", retry=True)
 
 
 def endless_failure(at: Endpoint, length: int) -> Failure:
     """Bytes that come and come, and never make up a piece of an answer."""
     return Failure(
         f"{at.shown} sent {length / 2**20:.0f} MB without one piece of an answer: gave up. "
-        f"Check that {at.url_name} leads to a model, and send the prompt again."
+        f"Check that {at.url_name} leads to a model, and try again."
     )
 
 
@@ -170,7 +171,7 @@ def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -
     because = _because(at, detail)
     if status == 429 or code in RATE_CODES:
         shown = "" if status is None else f" ({status})"
-        return f"{at.shown} limits how often {at.model} may be asked{shown}: wait and send again{because}"
+        return f"{at.shown} limits how often {at.model} may be asked{shown}: wait and try again{because}"
     match status:
         case None:
             return f"{at.shown} broke off with an error{because}"
@@ -188,7 +189,7 @@ def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -
         case 413:
             return f"{at.shown} finds the request too large in bytes (413): leave out images{because}"
         case 408 | 409 | 500 | 502 | 503 | 504 | 529:
-            return f"{at.shown} has trouble of its own ({status}): send again later{because}"
+            return f"{at.shown} has trouble of its own ({status}): try again later{because}"
         case _ if code == "model_not_found":
             return f"{at.shown} has no model {at.model}: choose another with -m or FOLDLINE_MODEL."
         case _:

@@ -22,7 +22,7 @@ async def list_models(provider: Provider, key: str = "") -> list[Offer]:
     Raises:
         LLMError: the server cannot be reached, or refuses the key.
     """
-    async with aclosing(OpenAIChat.of(provider, key=key)) as client:
+    async with aclosing(OpenAIChat(provider, key=key)) as client:
         try:
             offers = await client.offers()
         except LLMError as error:

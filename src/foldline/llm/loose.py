@@ -1,7 +1,8 @@
 """Reading JSON of which nobody promises anything: compatible servers send other fields, or other types."""
 
-import json
 from collections.abc import Mapping, Sequence
+
+from foldline.protocol.messages import json_object
 
 
 def mapping(value: object) -> Mapping[str, object]:
@@ -26,12 +27,4 @@ def count(value: object) -> int:
 
 def is_json_object(text: str) -> bool:
     """Whether a text is one JSON object, as the arguments of a tool call must be."""
-    try:
-        # JSON has no NaN and no Infinity, though Python reads them.
-        return isinstance(json.loads(text, parse_constant=_refuse), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
+    return json_object(text) is not None

@@ -10,20 +10,9 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from .base import ModelInfo
-from .offers import listed_window
-
-__all__ = [
-    "DEFAULT_WINDOW",
-    "is_known",
-    "is_listed",
-    "known_output",
-    "known_window",
-    "listed_window",
-    "model_info",
-]
+from .providers import OPENAI, address_of
 
 DEFAULT_WINDOW = 32_768
 """Tokens, for a model nobody here has heard of: small enough not to overflow most servers of today."""
@@ -98,7 +87,7 @@ def model_info(model_id: str, base_url: str | None = None, window: int | None = 
         id=model_id,
         window=window or known_window(model_id) or DEFAULT_WINDOW,
         max_output=known_output(model_id),
-        provider=_provider(base_url),
+        provider=address_of(base_url or OPENAI.base_url),
     )
 
 
@@ -144,9 +133,3 @@ def spellings(model_id: str) -> tuple[str, ...]:
 def _row(model_id: str) -> Mapping[str, Any]:
     rows = table().by_model
     return next((rows[name] for name in spellings(model_id) if name in rows), {})
-
-
-def _provider(base_url: str | None) -> str:
-    if base_url is None:
-        return "api.openai.com"
-    return urlsplit(base_url).netloc.rsplit("@", 1)[-1]

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from .failures import Failure
 from .loose import mapping, sequence, string
 from .prices import Price
-from .providers import Listing
+from .providers import Provider
 
 Ask = Callable[[str, Mapping[str, object] | None], Awaitable[object]]
 """The JSON that a server answers to GET of a path below the base URL, or of a whole URL; with a body, to
@@ -66,38 +66,36 @@ def listed_window(record: Mapping[str, object]) -> int | None:
     return _smallest(_numbers(record, _WINDOW_FIELDS))
 
 
-async def offered(ask: Ask, listing: Listing, base_url: str) -> list[Offer] | Failure:
+async def offered(ask: Ask, provider: Provider) -> list[Offer] | Failure:
     """The models that a server lists and that chat, in its order."""
     answer = await ask("/models", None)
     if isinstance(answer, Failure):
         return answer
     records = [record for record in _records(answer) if _chats(record)]
     offers = [offer for record in records if (offer := _offer(record)) is not None]
-    match listing:
+    match provider.listing:
         case "llama-cpp":
-            window = await _llama_cpp(ask, base_url, "")
+            window = await _llama_cpp(ask, provider.base_url, "")
             return [replace(offer, window=window) for offer in offers]
         case "lm-studio":
-            loaded = await _lm_studio(ask, base_url)
+            loaded = await _lm_studio(ask, provider.base_url)
             return [replace(offer, window=loaded[offer.id].window) for offer in offers if offer.id in loaded]
         case "ollama":
-            running = await _ollama_running(ask, base_url)
+            running = await _ollama_running(ask, provider.base_url)
             return [replace(offer, window=_of_ollama(running, offer.id)) for offer in offers]
         case _:
             return offers
 
 
-async def stated_window(
-    ask: Ask, listing: Listing, base_url: str, model: str, offers: Iterable[Offer]
-) -> Stated:
+async def stated_window(ask: Ask, provider: Provider, model: str, offers: Iterable[Offer]) -> Stated:
     """The window that a server gives one model. Ollama loads the model for that: it would for the request."""
-    match listing:
+    match provider.listing:
         case "llama-cpp":
-            return Stated(await _llama_cpp(ask, base_url, model))
+            return Stated(await _llama_cpp(ask, provider.base_url, model))
         case "lm-studio":
-            return (await _lm_studio(ask, base_url)).get(model, Stated(None))
+            return (await _lm_studio(ask, provider.base_url)).get(model, Stated(None))
         case "ollama":
-            return Stated(await _ollama(ask, base_url, model))
+            return Stated(await _ollama(ask, provider.base_url, model))
         case _:
             return Stated(next((offer.window for offer in offers if offer.id == model), None))
 

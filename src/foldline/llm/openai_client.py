@@ -8,16 +8,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from . import failures, sse
 from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, RetryChunk
 from .chat import ChatWire
-from .dialect import Dialect, dialect_for, dialect_named
+from .dialect import STRICT, dialect_named
 from .failures import Endpoint, Failure
 from .models import is_listed, model_info
 from .offers import Offer, offered, stated_window
-from .providers import Listing, Provider
+from .providers import Provider
 from .responses import ResponsesWire
 from .sdk import is_local, sdk_client
 from .wire import Reading, Wire
@@ -25,7 +25,6 @@ from .wire import Reading, Wire
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-OPENAI_URL = "https://api.openai.com/v1"
 IDLE_SECONDS = 120.0
 """Longest silence of a server, in seconds, before a request counts as stalled."""
 LOCAL_IDLE_SECONDS = 900.0
@@ -54,76 +53,38 @@ class OpenAIChat:
 
     def __init__(
         self,
-        *,
-        model: str | None = None,
-        base_url: str = OPENAI_URL,
-        api_key: str = "",
-        window: int | Callable[[str], int | None] | None = None,
-        api: Literal["chat", "responses"] = "chat",
-        dialect: Dialect | None = None,
-        asks_usage: bool = True,
-        headers: Mapping[str, str] | None = None,
-        key_name: str = "OPENAI_API_KEY",
-        url_name: str = "OPENAI_BASE_URL",
-        listing: Listing = "openai",
-        states_output: bool = False,
-        idle_seconds: float | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Without `model`, the first one the server lists is used. `window`, in tokens or by the name of the
-        model, overrides all. `key_name` and `url_name` are where key and URL are set, for sentences.
-        `dialect` and `asks_usage` are of chat completions; `listing` says what tells windows."""
-        self._base_url = base_url
-        self._key = api_key
-        self._headers = headers or {}
-        self._names = (key_name, url_name)
-        self._listing = listing
-        self._states_output = states_output
-        self._window_of = window if callable(window) else _always(window)
-        self._wire: Wire = (
-            ResponsesWire(base_url)
-            if api == "responses"
-            else ChatWire(dialect or dialect_for(base_url), asks_usage=asks_usage)
-        )
-        self._idle = idle_seconds or (LOCAL_IDLE_SECONDS if is_local(base_url) else IDLE_SECONDS)
-        self._sleep = sleep
-        known = self._window_of(model or _UNNAMED)
-        self._info = model_info(model or _UNNAMED, base_url, known)
-        # A local server gives a model less than it is known for: what it says goes first.
-        self._settled = model is not None and (
-            known is not None or (is_listed(model) and not is_local(base_url))
-        )
-        """Whether nothing has to be asked of the server before the first request."""
-        self._named = model is not None
-        self._client: AsyncOpenAI | None = None
-        self._opening = asyncio.Lock()
-
-    @classmethod
-    def of(
-        cls,
         provider: Provider,
         *,
         model: str = "",
         key: str = "",
         key_name: str = "",
         window: int | Callable[[str], int | None] | None = None,
-    ) -> "OpenAIChat":
-        """The client for a provider, with all it does in a way of its own. `key_name`, for sentences, says
-        where the key was set, where that is not the provider's variable."""
-        return cls(
-            model=model or None,
-            base_url=provider.base_url,
-            api_key=key,
-            window=window,
-            api=provider.api,
-            dialect=dialect_named(provider.dialect),
-            asks_usage=provider.asks_usage,
-            headers=provider.headers_with(key),
-            key_name=key_name or provider.key_name,
-            url_name=provider.url_setting,
-            listing=provider.listing,
-            states_output=provider.states_output,
+        idle_seconds: float | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Without `model`, the first one the server lists is used. `window`, in tokens or by the name of the
+        model, overrides all. `key_name`, for sentences, says where the key was set, where that is not the
+        provider's variable."""
+        self._provider = provider
+        self._key = key
+        self._key_name = key_name or provider.key_name
+        self._window_of = window if callable(window) else _always(window)
+        self._wire: Wire = (
+            ResponsesWire(provider.base_url)
+            if provider.api == "responses"
+            else ChatWire(dialect_named(provider.dialect) or STRICT, asks_usage=provider.asks_usage)
         )
+        local = is_local(provider.base_url)
+        self._idle = idle_seconds or (LOCAL_IDLE_SECONDS if local else IDLE_SECONDS)
+        self._sleep = sleep
+        known = self._window_of(model or _UNNAMED)
+        self._info = model_info(model or _UNNAMED, provider.base_url, known)
+        self._named = bool(model)
+        # A local server gives a model less than it is known for: what it says goes first.
+        self._settled = self._named and (known is not None or (is_listed(model) and not local))
+        """Whether nothing has to be asked of the server before the first request."""
+        self._client: AsyncOpenAI | None = None
+        self._opening = asyncio.Lock()
 
     @property
     def info(self) -> ModelInfo:
@@ -143,23 +104,26 @@ class OpenAIChat:
         if self._settled:
             return self._info
         listed: list[Offer] | Failure = []
-        if not self._named or self._listing == "openai":  # The others tell windows elsewhere.
-            listed = await offered(self._ask, self._listing, self._base_url)
+        told = True
+        if not self._named or self._provider.listing == "openai":  # The others tell windows elsewhere.
+            listed = await offered(self._ask, self._provider)
         if isinstance(listed, Failure):
             if not self._named:
                 raise LLMError(listed.sentence, listed.status)
-            listed = []  # The request itself will say what is wrong, if anything is.
+            # The request itself will say what is wrong, if anything is. What may pass is asked again.
+            told = not listed.retry
+            listed = []
         if not self._named:
             if not listed:
                 raise LLMError(failures.unlisted_failure(self._endpoint).sentence)
             name = listed[0].id
-            self._info = model_info(name, self._base_url, self._window_of(name))
+            self._info = model_info(name, self._provider.base_url, self._window_of(name))
             self._named = True
         self._settled = True
         if self._window_of(self._info.id) is None:
-            stated = await stated_window(self._ask, self._listing, self._base_url, self._info.id, listed)
-            self._info = model_info(self._info.id, self._base_url, stated.window)
-            self._settled = stated.is_final
+            stated = await stated_window(self._ask, self._provider, self._info.id, listed)
+            self._info = model_info(self._info.id, self._provider.base_url, stated.window)
+            self._settled = stated.is_final and told
         return self._info
 
     async def offers(self) -> list[Offer]:
@@ -168,7 +132,7 @@ class OpenAIChat:
         Raises:
             LLMError: it cannot be reached, or refuses the key.
         """
-        listed = await offered(self._ask, self._listing, self._base_url)
+        listed = await offered(self._ask, self._provider)
         if isinstance(listed, Failure):
             raise LLMError(listed.sentence, listed.status)
         return listed
@@ -176,7 +140,7 @@ class OpenAIChat:
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """See `LLM.stream`. Nothing is retried once a piece of the answer has arrived."""
         await self.prepare()
-        if self._states_output and request.max_output is None:
+        if self._provider.states_output and request.max_output is None:
             request = replace(request, max_output=self._longest_answer())
         attempt = 0
         while True:
@@ -317,8 +281,8 @@ class OpenAIChat:
 
     @property
     def _endpoint(self) -> Endpoint:
-        key_name, url_name = self._names
-        return Endpoint(self._base_url, self._info.id, self._key, key_name, url_name)
+        asked = self._provider
+        return Endpoint(asked.base_url, self._info.id, self._key, self._key_name, asked.url_setting)
 
     async def _open(self) -> "AsyncOpenAI":
         """The SDK's client; import and construction block for long, hence the thread."""
@@ -329,11 +293,11 @@ class OpenAIChat:
 
     def _build(self) -> "AsyncOpenAI":
         return sdk_client(
-            self._base_url,
+            self._provider.base_url,
             self._key,
             idle_seconds=self._idle,
             connect_seconds=_CONNECT_SECONDS,
-            headers=self._headers,
+            headers=self._provider.headers_with(self._key),
         )
 
 

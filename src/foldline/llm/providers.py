@@ -14,7 +14,10 @@ from urllib.parse import urlsplit
 Api = Literal["chat", "responses"]
 Listing = Literal["openai", "ollama", "llama-cpp", "lm-studio"]
 
-APIS: tuple[Api, ...] = ("chat", "responses")
+ENVIRONMENT = "env"
+"""Names the server of OPENAI_BASE_URL where a provider is named."""
+SHORTEST_KEY = 8
+"""Characters. What is set for servers that need no key (`EMPTY`, `x`) is no secret, but part of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +225,11 @@ def provider_named(name: str, own: Mapping[str, Provider] | None = None) -> Prov
     return (own or {}).get(name.lower()) or PROVIDERS.get(name.lower())
 
 
+def is_provider(name: str, own: Mapping[str, Provider] | None = None) -> bool:
+    """Whether somebody is called so, the server of the environment included."""
+    return name.lower() == ENVIRONMENT or provider_named(name, own) is not None
+
+
 def provider_at(base_url: str) -> Provider | None:
     """The preset whose host a URL names; None for all others. Local presets share a host, so there the port
     counts, too."""
@@ -240,8 +248,7 @@ def split_model(model: str, own: Mapping[str, Provider] | None = None) -> tuple[
     Names of models hold `/`, `:` and even `@` themselves: only the last `@` counts, before a known name.
     """
     name, at, provider = model.strip().rpartition("@")
-    known = provider_named(provider, own) if at else None
-    return (name, known.name) if known else (model.strip(), "")
+    return (name, provider.lower()) if at and is_provider(provider, own) else (model.strip(), "")
 
 
 def close_to(name: str, own: Mapping[str, Provider] | None = None, *, at_least: float = 0.6) -> str:
@@ -256,6 +263,19 @@ def host_of(base_url: str) -> str:
         return urlsplit(base_url).hostname or ""
     except ValueError:
         return ""
+
+
+def address_of(base_url: str) -> str:
+    """Host and port of a URL as they stand there, without user and password, which are secrets."""
+    try:
+        return urlsplit(base_url).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
+
+
+def is_same_server(one: str, other: str) -> bool:
+    """Whether two URLs lead to the same port of the same host."""
+    return (host_of(one), _port(one)) == (host_of(other), _port(other))
 
 
 _OTHER_HOSTS: Mapping[str, tuple[str, ...]] = {
@@ -273,6 +293,7 @@ def _belongs(host: str, known: str) -> bool:
 
 def _port(base_url: str) -> int | None:
     try:
-        return urlsplit(base_url).port
+        parts = urlsplit(base_url)
+        return parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
         return None

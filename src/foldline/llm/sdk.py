@@ -4,13 +4,11 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+
+from .providers import OPENAI, host_of
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-
-_OPENAI_HOST = "api.openai.com"
 
 
 def sdk_client(
@@ -45,7 +43,7 @@ def sdk_client(
 
 def _meant_for_openai(base_url: str) -> list[str]:
     """Headers that the SDK makes of the environment for every server, though they are about OpenAI."""
-    if urlsplit(base_url).hostname == _OPENAI_HOST:
+    if host_of(base_url) == OPENAI.host:
         return []
     custom = os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()
     named = [name.strip() for name, colon, _ in (line.partition(":") for line in custom) if colon]
@@ -54,7 +52,7 @@ def _meant_for_openai(base_url: str) -> list[str]:
 
 def is_local(base_url: str) -> bool:
     """Whether a server is on this machine or a private network: such servers need no key."""
-    host = urlsplit(base_url).hostname or ""
+    host = host_of(base_url)
     try:
         return ipaddress.ip_address(host).is_private
     except ValueError:

@@ -31,6 +31,12 @@ class ServersAwaited(Record):
     servers: tuple[str, ...]
 
 
+class ToolsListed(Record):
+    """A tool server offers other tools than before. They go with requests from the next turn on."""
+
+    type: Literal["tools_listed"] = "tools_listed"
+
+
 class StepStarted(Record):
     """A request leaves for the model."""
 
@@ -241,6 +247,7 @@ Event = Annotated[
     TaskStarted
     | TaskFinished
     | ServersAwaited
+    | ToolsListed
     | StepStarted
     | Retrying
     | TextDelta

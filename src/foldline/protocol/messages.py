@@ -5,6 +5,7 @@ and a message that was never appended carries `NEW`.
 """
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -13,6 +14,43 @@ from .base import Count, Moment, Record
 
 NEW = -1
 """The index of a message or marker that is not (yet) in a history."""
+
+DEEPEST = 100
+"""Levels of nesting that arguments may have. Python's own bound depends on who asks: what was read in one
+place could not be written in another."""
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """A text that is one JSON object, as arguments of a tool call must be; None for all else, and for what is
+    nested deeper than `DEEPEST`."""
+    try:
+        # JSON has no NaN and no Infinity, though Python reads them.
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and (_is_flat(text) or not _is_deep(value)) else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _is_flat(text: str) -> bool:
+    """Whether it cannot be nested too deep: the quick look that nearly all arguments need."""
+    return text.count("[") + text.count("{") <= DEEPEST
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [child for each in level for child in _children(each)]
+    return any(isinstance(each, dict | list) for each in level)
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 class TextPart(Record):
@@ -51,11 +89,7 @@ class ToolCallPart(Record):
 
     def parsed(self) -> dict[str, Any]:
         """The arguments as a dictionary; empty where they are not a JSON object, or nested without end."""
-        try:
-            value = json.loads(self.arguments)
-        except (ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
+        return json_object(self.arguments) or {}
 
 
 class CheckpointPart(Record):

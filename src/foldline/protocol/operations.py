@@ -88,7 +88,7 @@ class Choose(Record):
 
 
 class UndoCompaction(Record):
-    """Take back a compaction; none named, the newest one in force."""
+    """Take back a change of the view; none named, the newest fold, clear or rewind in force."""
 
     type: Literal["undo_compaction"] = "undo_compaction"
     target: int | None = None

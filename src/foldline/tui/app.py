@@ -260,6 +260,8 @@ class FoldlineApp(PlainApp[None]):
                 figures.folding = None
                 transcript.plan_cut(None)
                 self._figures_stale = True
+            case events.ToolsListed():
+                self._figures_stale = True
             case events.TaskFinished():
                 transcript.drop_stream()
                 self._figures_stale = True
@@ -396,21 +398,16 @@ class FoldlineApp(PlainApp[None]):
             self._commands()[message.command](self._runner, message.argument)
 
     def _commands(self) -> dict[str, Callable[["Runner", str], None]]:
-        from foldline.protocol import operations
         from foldline.tui.approvals.opening import approval_commands
+        from foldline.tui.folding import folding_commands
         from foldline.tui.sessions.opening import session_commands
         from foldline.tui.tool_servers import server_commands
 
         return {
             "inspector": lambda runner, _: self._inspect(runner),
             "open-tools": lambda _, __: self._open_tools(),
-            "compact": lambda runner, focus: self._compact(runner, focus),
-            "preview": lambda _, focus: self._preview(focus),
-            "undo": lambda runner, _: self._undo(runner),
-            "retry": lambda runner, _: runner.retry(),
-            "clear": lambda runner, _: runner.submit(operations.ClearView()),
             "rewind": lambda runner, _: self._rewind(runner),
-            "strategy": lambda runner, name: self._switch_strategy(runner, name),
+            **folding_commands(self._preview, self.chat.remark),
             **(self._setup.commands if self._setup is not None else {}),
             **approval_commands(self),
             **session_commands(self, self._root, self._where, self._go_on_with),
@@ -423,27 +420,10 @@ class FoldlineApp(PlainApp[None]):
         if self._inspector is not None:
             self._inspector.call_after_refresh(self._inspector.panels.reveal, index)
 
-    def _undo(self, runner: "Runner") -> None:
-        from foldline.protocol import operations
-        from foldline.tui.figures import newest_undoable
-
-        newest = newest_undoable(runner.agent.session.projection)
-        runner.submit(operations.UndoCompaction(target=newest.index if newest else None))
-
     def _rewind(self, runner: "Runner") -> None:
         from foldline.tui.rewinding import open_rewind
 
         open_rewind(self, runner, self.chat.prompt.give_back)
-
-    def _compact(self, runner: "Runner", argument: str) -> None:
-        from foldline.protocol import operations
-
-        if argument.split()[:1] == ["--preview"]:
-            self._preview(argument.partition("--preview")[2].strip())
-        elif runner.agent.desk.mode == "ask":
-            self._preview(argument)
-        else:
-            runner.submit(operations.CompactSession(reason="manual", focus=argument or None))
 
     def _preview(self, focus: str) -> None:
         if self._previewing is not None:
@@ -476,16 +456,6 @@ class FoldlineApp(PlainApp[None]):
 
     def _where(self) -> str:
         return f"{self.state.workdir} ▸ {self.state.title or 'new session'}"
-
-    def _switch_strategy(self, runner: "Runner", name: str) -> None:
-        from foldline.compaction import BUILT_IN
-        from foldline.protocol import operations
-
-        if name:
-            runner.submit(operations.SwitchStrategy(strategy=name))
-        else:
-            now = type(runner.agent.desk.strategy).__name__
-            self.chat.remark(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName")
 
     def _go_on_with(self, session: str) -> None:
         """Leave this session for the one in this event file; the program starts over with it."""

@@ -10,9 +10,10 @@ from foldline.context.files import TrackedFile, tracked_files
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.unanswered import unanswered
+from foldline.context.undoing import newest_undoable
 from foldline.context.view import first_words
 from foldline.context.weight import categories, entry_weight
-from foldline.protocol import BaseMessage, Clear, Compaction, FoldlineError, Reason, Revert, Undo
+from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
@@ -96,7 +97,7 @@ class Figures:
 
     def _comes_back(self) -> int | None:
         projection = self._desk.projection
-        newest = newest_undoable(projection)
+        newest = newest_undoable(projection.markers)
         if newest is None or projection.undo_refusal(newest.index) is not None:
             return None
         return projection.foreseen(Undo(target=newest.index)).sent - projection.sent
@@ -137,15 +138,6 @@ class Figures:
                 for fold in projection.folds
             ),
         )
-
-
-def newest_undoable(projection: Projection) -> Compaction | Clear | Revert | None:
-    """What /undo takes back: the newest fold, clear or rewind in force.
-
-    Edits are taken back where they are made.
-    """
-    kinds = Compaction | Clear | Revert
-    return next((each for each in reversed(projection.markers) if isinstance(each, kinds)), None)
 
 
 def _pin_rows(projection: Projection) -> tuple[PinRow, ...]:

@@ -4,6 +4,7 @@ Asked unasked, in folders that may be somebody else's: nothing that the reposito
 may run (docs/security.md).
 """
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +15,20 @@ _RUNS_PROGRAMS = r"^(core\.fsmonitor|filter\..*\.(clean|process))$"
 """Settings with which `git status` starts other programs."""
 _BY_REPOSITORY = ("local", "worktree")
 """The scopes that travel with a folder, and not with the user."""
+_FETCHES_NOTHING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""A repository that names a place for objects it lacks has git start `ssh`, or any program, to get them:
+git(1), "Environment Variables". Older gits know the second only, and no protocol is called none."""
 
 
 def git_state(folder: Path) -> str:
     """`main ±3`; empty without repository, git, or an answer in time. Blocks: call it in a thread."""
     try:
+        programs = tuple(_programs_of(folder))
+        if any("=" in name for name in programs):
+            return ""  # `-c` takes the first of them for the end of the name: it would empty another setting
         status = _git(
             folder,
-            *(word for name in _programs_of(folder) for word in ("-c", f"{name}=")),
+            *(word for name in programs for word in ("-c", f"{name}=")),
             "status",
             "--porcelain",
             "--branch",
@@ -51,7 +58,15 @@ def _git(folder: Path, *words: str, may_be_none: bool = False) -> str:
         OSError, subprocess.SubprocessError, UnicodeDecodeError: it could not be asked, failed, or took long.
     """
     command = ["git", "-C", str(folder), "--no-optional-locks", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    done = subprocess.run(
+        command,
+        env={**os.environ, **_FETCHES_NOTHING},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
     if done.returncode and not (may_be_none and done.returncode == 1):
         raise subprocess.CalledProcessError(done.returncode, command)
     return done.stdout

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from foldline.tui.blocks import Block, BlockView, RuleBlock, TextBlock
 from foldline.tui.commands import groups, key_name, slash_usage
 from foldline.tui.widgets.frames import HEAVY, edge
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.telling import Telling
 
 _KEYS_COLUMN = 20
 
@@ -29,7 +29,7 @@ def help_blocks() -> Iterator[Block]:
             yield TextBlock((number, 1), command.help + also, lead=((lead, "accent"),))
 
 
-class _Edge(Lines):
+class _Edge(Telling):
     def __init__(self, top: bool, words: str) -> None:
         super().__init__()
         self._top = top
@@ -37,7 +37,7 @@ class _Edge(Lines):
 
     def lines(self, width: int) -> list[list[tuple[str, str]]]:
         style = "text bold" if self._top else "muted"
-        return [edge(HEAVY, self._top, ((self._words, style),), (), width)]
+        return self.with_told([edge(HEAVY, self._top, ((self._words, style),), (), width)], width)
 
 
 class HelpScreen(ModalScreen[None]):
@@ -60,11 +60,12 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._heading = title
         self._blocks = blocks
+        self._below = _Edge(False, "Esc closes · ↑↓ PgUp PgDn scroll")
 
     def compose(self) -> ComposeResult:
         yield _Edge(True, self._heading)
         yield BlockView(self._blocks, gutter_width=1, cursor=False, follow=False)
-        yield _Edge(False, "Esc closes · ↑↓ PgUp PgDn scroll")
+        yield self._below
 
     def on_mount(self) -> None:
         self._fit()
@@ -72,6 +73,10 @@ class HelpScreen(ModalScreen[None]):
 
     def on_resize(self) -> None:
         self._fit()
+
+    def tell(self, words: str) -> None:
+        """Say something in the lower edge, for a moment."""
+        self._below.tell(words)
 
     def _fit(self) -> None:
         self.query_one(BlockView).styles.height = max(self.size.height - 6, 3)

@@ -97,6 +97,8 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
         case events.QueueChanged():
             waiting = Waiting(event.held, event.queued, event.paused)
             return replace(state, waiting=waiting)
+        case events.ToolsListed():
+            return state  # the meter counts them
         case events.Notice():
             return _with_news(state, event.text, event.level, now)
         case _:

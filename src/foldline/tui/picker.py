@@ -11,12 +11,15 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Span
+from foldline.tui.blocks.cells import Span, width_of, wrap_spans
 from foldline.tui.widgets.completion import Candidate, candidate_lines
 from foldline.tui.widgets.frames import HEAVY, edge, sides
 from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.telling import Telling
 
 ROWS = 14
+_NOTE_ROWS = 4
+"""Rows below the list for the whole note of the marked choice, the first of them blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +47,38 @@ def matching(typed: str, choices: Sequence[Choice]) -> tuple[Choice, ...]:
     return tuple(choices[at] for _, at in sorted(ranked))
 
 
-class _Choices(Lines):
+class _Choices(Telling):
     DEFAULT_CSS: ClassVar[str] = "_Choices { height: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__()
         self.shown: Sequence[Choice] = ()
         self.marked = 0
+        self.notes_in_full = False
 
     def lines(self, width: int) -> list[list[Span]]:
-        rows = self.size.height - 1
+        note = self._note(width)
+        rows = self.size.height - 1 - len(note)
         candidates = [Candidate("", clean_line(c.label), clean_line(c.note)) for c in self.shown]
         inner = candidate_lines(candidates, self.marked, rows, width - 2)
         if not candidates:
             inner = [[("  nothing matches", "muted")]]
-        inner += [[]] * (rows - len(inner))
+        inner += [*([[]] * (rows - len(inner))), *note]
         count = ((f"{self.marked + 1} of {len(self.shown)}", "muted"),) if self.shown else ()
         keys = (("Enter takes · Esc closes", "muted"),)
-        return [*(sides(HEAVY, line, width) for line in inner), edge(HEAVY, False, keys, count, width)]
+        framed = [*(sides(HEAVY, line, width) for line in inner), edge(HEAVY, False, keys, count, width)]
+        return self.with_told(framed, width)
+
+    def _note(self, width: int) -> list[list[Span]]:
+        """What its row may have cut off, where there is the height."""
+        if not self.notes_in_full or self.size.height < 2 * _NOTE_ROWS - 2:
+            return []
+        note = clean_line(self.shown[self.marked].note) if self.shown else ""
+        beside = max((width_of([(clean_line(choice.label), "")]) for choice in self.shown), default=0)
+        is_cut = width_of([(note, "")]) > width - beside - 6
+        lines = wrap_spans([(note, "text")], width - 4) if is_cut else []
+        shown = [[], *([(" ", ""), *line] for line in lines)][:_NOTE_ROWS]
+        return [*shown, *([[]] * (_NOTE_ROWS - len(shown)))]
 
 
 class _Top(Lines):
@@ -104,7 +121,9 @@ class Picker(ModalScreen[str | None]):
         *,
         marked: str | None = None,
         on_mark: Callable[[str], None] | None = None,
+        notes_in_full: bool = False,
     ) -> None:
+        """`notes_in_full`: below the list stands all of what the row of the marked choice had no room for."""
         super().__init__()
         self._choices = tuple(choices)
         self._first = marked
@@ -113,6 +132,7 @@ class Picker(ModalScreen[str | None]):
         self._input.cursor_blink = False
         self._top = _Top(title, self._input)
         self._list = _Choices()
+        self._list.notes_in_full = notes_in_full
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -121,7 +141,9 @@ class Picker(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self._input.focus()
-        self.query_one(Vertical).styles.height = min(len(self._choices), ROWS) + 3
+        self.query_one(Vertical).styles.height = (
+            min(len(self._choices), ROWS) + 3 + (_NOTE_ROWS if self._list.notes_in_full else 0)
+        )
         self._list.shown = self._choices
         ids = [choice.id for choice in self._choices]
         self._list.marked = ids.index(self._first) if self._first in ids else 0
@@ -129,6 +151,10 @@ class Picker(ModalScreen[str | None]):
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._list.update)
+
+    def tell(self, words: str) -> None:
+        """Say something in the lower edge, for a moment."""
+        self._list.tell(words)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:

@@ -25,6 +25,7 @@ from foldline.tui.preview import (
     RedraftWanted,
 )
 from foldline.tui.runner import Runner
+from foldline.tui.state import Retry
 
 KEEP_TEXT = "Take this text over as it is, and add only what is missing."
 """Guidance where the reader keeps the text of their own, and says no more."""
@@ -106,10 +107,10 @@ class Previewing:
                     self._runner.submit(operations.HoldCommit())
             case events.CompactionProgress() if state.drafting is not None or event.stage == "draft":
                 # A proposal that something waits for is drafted again without another start.
-                drafting = state.drafting or Drafting(since=self._clock())
-                text = "" if event.detail else drafting.text + event.delta
-                error = event.detail or state.error
-                self._state = replace(state, drafting=replace(drafting, text=text), error=error)
+                self._state = self._written(event)
+            case events.Retrying() if state.drafting is not None:
+                again = Retry(self._clock() + event.seconds, event.sentence, event.attempt, event.attempts)
+                self._state = replace(state, drafting=replace(state.drafting, again=again), error="")
             case events.CompactionEnd():
                 error = event.error or self._why_ended(event)
                 self._state = replace(state, drafting=None, waits=False, error=error)
@@ -181,6 +182,16 @@ class Previewing:
             waits=event.waits,
             error="",
         )
+
+    def _written(self, event: events.CompactionProgress) -> PreviewState:
+        """The draft with another piece: the first one after a retry begins it anew, and after a failure, its
+        sentence has been read."""
+        state = self._state
+        drafting = state.drafting or Drafting(since=self._clock())
+        if event.detail or (event.delta and drafting.again is not None):
+            drafting = replace(drafting, text="", again=None)
+        error = event.detail or ("" if event.delta else state.error)
+        return replace(state, drafting=replace(drafting, text=drafting.text + event.delta), error=error)
 
     def _shown(self) -> PreviewState:
         desk = self._runner.agent.desk

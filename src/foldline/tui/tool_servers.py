@@ -40,7 +40,7 @@ def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
         if name is not None:
             _connect(app, servers, name)
 
-    app.push_screen(Picker("MCP servers: Enter connects anew", choices), chosen)
+    app.push_screen(Picker("MCP servers: Enter connects anew", choices, notes_in_full=True), chosen)
 
 
 def _connect(app: "FoldlineApp", servers: "ToolServers", name: str) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from foldline.agent import toolset
 from foldline.context.toolsets import silent_changes
-from foldline.llm import Request
-from foldline.llm.openai_client import OpenAIChat
+from foldline.llm import Request, spec_tokens
 from foldline.protocol import (
     FoldlineError,
     NoticeRecord,
@@ -22,6 +21,7 @@ from foldline.protocol import (
     text_parts,
 )
 from support.agents import PlayedLLM, agent_in, calling, reloaded
+from support.clients import chat_at
 from support.invariants import broken
 from support.mcp_server import is_alive, stdio_server
 from support.server import running_server
@@ -147,6 +147,18 @@ async def test_a_server_that_is_late_comes_with_a_later_turn(
     await agent.aclose()
 
 
+async def test_what_a_server_offers_counts_before_the_first_prompt_as_it_does_after_it(house: House) -> None:
+    llm = PlayedLLM("one")
+    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    ours = agent.desk.overhead
+    agent.start()
+    await watch.first(events.ToolsListed)
+    listed = agent.desk.overhead
+    await agent.prompt("first")
+    assert listed == sum(map(spec_tokens, llm.requests[0].tools)) == agent.desk.overhead > ours
+    await agent.aclose()
+
+
 async def test_esc_does_not_wait_for_a_server_and_gives_the_prompt_back(house: House) -> None:
     hangs = stdio_server("one", house.diary, "--fault", "hang")
     agent, watch = agent_in(house.folder, PlayedLLM("hello"), servers=house.servers(hangs))
@@ -192,7 +204,7 @@ async def test_a_real_server_takes_the_tools_and_its_cache_holds_between_turns(h
         {"answer": {"text": "fine"}},
     ]
     with running_server(script=script, strict=True, window=65_536) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=65_536)
+        llm = chat_at(server.base_url, model=server.model, window=65_536)
         servers = house.servers(stdio_server("one", house.diary))
         agent, _ = agent_in(house.folder, llm, servers=servers)
         for prompt in ("echo", "grow", "go on"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.tools import ToolContext, ToolOutcome
-from foldline.agent.tools.web import addresses, transfer
+from foldline.agent.tools.web import addresses, markdown, transfer
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import Rule
 from support.tools import TOOLS, call
@@ -38,6 +38,10 @@ PAGES = {
     "/undeclared": page("caf\xe9 \x93x\x94".encode("latin-1"), "text/plain"),
     "/trick": page("<p>plain</p>", "text/html; charset=unicode_escape"),
     "/deep": page("<div>" * 5000 + "bottom" + "</div>" * 5000),
+    "/wide": page("<pre>" + " " * 1_500_000 + "end</pre>"),
+    "/nested": page("<article>" + f"<article>{'word ' * 50}" * 3000 + "</article>" * 3001),
+    "/digits": page(f"<ol start='{'1' * 5000}'><li>one</li></ol>"),
+    "/endless": page("<!--" * 400_000),
     "/picture": page(PNG, "text/plain"),
     "/broken-picture": page(PNG[:-20], "image/png"),
     "/pdf": page(b"%PDF-1.7\n", "application/octet-stream"),
@@ -222,6 +226,10 @@ def test_this_machine_counts_as_outside_however_it_is_written(context: ToolConte
         ("192.168.1.1", False),
         ("100.64.0.1", False),
         ("169.254.169.254", False),
+        ("192.0.0.192", False),
+        ("::ffff:192.0.0.192", False),
+        ("168.63.129.16", False),
+        ("3fff::1", False),
         ("0.0.0.0", False),  # noqa: S104
         ("224.0.0.1", False),
         ("255.255.255.255", False),
@@ -327,3 +335,32 @@ def test_a_proxy_is_used_for_public_hosts_only(
     monkeypatch.setenv("no_proxy", bypass)
     used = transfer._proxy(location_of("https://docs.example/"), found)
     assert used == ("http://proxy.example:3128" if through_proxy else None)
+
+
+@pytest.mark.parametrize("path", ["/wide", "/endless"])
+async def test_a_page_made_to_take_for_ever_is_given_up(
+    context: ToolContext, web: Web, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Parsers and expressions that look at each blank, or comment, once for every other."""
+    monkeypatch.setattr(markdown, "_SECONDS", 1)
+    outcome = await fetched(context, web.url(path))
+    assert outcome.is_error
+    assert "it takes longer than 1 s" in outcome.text
+
+
+@pytest.mark.parametrize("path", ["/nested", "/digits"])
+async def test_a_page_that_breaks_the_converter_breaks_nothing_else(
+    context: ToolContext, web: Web, path: str
+) -> None:
+    outcome = await fetched(context, web.url(path))
+    assert outcome.text.strip()
+    assert not outcome.is_error or "cannot be turned into text" in outcome.text
+
+
+async def test_the_converter_takes_no_modules_of_the_folder(
+    context: ToolContext, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (context.cwd / "bs4.py").write_text("open('ran', 'w')")
+    monkeypatch.chdir(context.cwd)
+    assert "How to fold_it" in (await fetched(context, web.url("/article"))).text
+    assert not (context.cwd / "ran").exists()

@@ -1,5 +1,6 @@
 """Whether a command stays in the folder, as far as its words tell."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,16 @@ def test_a_command_that_names_nothing_outside_stays_inside(project: Path, comman
 )  # fmt: skip
 def test_what_names_a_way_out_or_cannot_be_told_counts_as_outside(project: Path, command: str) -> None:
     assert not command_inside(command, project)
+
+
+@pytest.mark.parametrize("name", ["a,b", "a=b", "a:b", "a@b", "a b", "@z", "--x=a,b", "-ox@y", "ü ö", 'a"b'])
+@pytest.mark.parametrize("word", ["{}/x", "{}", "--file={}/x", "k:{}/x", "-f{}/x", "./{}/x"])
+def test_a_link_is_followed_whatever_its_name_holds(project: Path, name: str, word: str) -> None:
+    (project / name).symlink_to(project.parent)
+    assert not command_inside(f"cat {shlex.quote(word.format(name))}", project)
+    assert command_inside(f"cat {shlex.quote(word.format('x' + name))}", project)
+
+
+def test_a_long_message_stays_inside_and_a_program_in_one_word_does_not(project: Path) -> None:
+    assert command_inside(f"git commit -m '{'many words, and more; ' * 50}'", project)
+    assert not command_inside(f"python -c '{'print(1); ' * 400}'", project)

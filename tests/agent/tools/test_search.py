@@ -1,6 +1,7 @@
 # ruff: noqa: PTH123 (a test may look at the disk where it stands)
 """grep, glob and ls. grep runs both ways: with ripgrep and without."""
 
+import asyncio
 import os
 import shutil
 import sysconfig
@@ -259,3 +260,43 @@ async def test_ls_is_capped(context: ToolContext) -> None:
     for number in range(510):
         (context.cwd / f"f{number:03}").touch()
     assert "[10 more" in (await call(context, "ls")).text
+
+
+async def test_grep_runs_no_module_of_the_folder(context: ToolContext, tree: Path, searcher: str) -> None:
+    """Python, told to run a module, takes those of the current folder first: `json` may be anybody's."""
+    for name in ("json", "base64", "foldline", "pathspec"):
+        (tree / f"{name}.py").write_text("open('ran', 'w')\n")
+    assert files_of((await call(context, "grep", pattern="needle")).text) == VISIBLE
+    assert not (tree / "ran").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.parametrize("kind", ["pipe", "endless", "slow", "stars"])
+async def test_an_ignore_file_made_to_hold_us_up_is_passed_over(context: ToolContext, kind: str) -> None:
+    """A pipe nobody writes to, a link to a device without end, patterns that take hours with a long name."""
+    ignore = context.cwd / ".gitignore"
+    long = "a" * 240
+    (context.cwd / long).touch()
+    match kind:
+        case "pipe":
+            os.mkfifo(ignore)
+        case "endless":
+            ignore.symlink_to("/dev/zero")
+        case "slow":
+            ignore.write_text("**a" * 12 + "b\n*.log\n")
+        case _:
+            ignore.write_text("*" * 40 + "b\n")
+    outcome = await asyncio.wait_for(call(context, "glob", pattern="a*"), 30)
+    assert outcome.text.startswith(long)
+
+
+@pytest.mark.parametrize("tool", ["glob", "grep"])
+@pytest.mark.parametrize("pattern", ["*a" * 12 + "b", "**/" * 12 + "b", "**a" * 12 + "b", "*" * 40 + "b"])
+async def test_a_pattern_that_would_take_hours_is_refused(
+    context: ToolContext, tool: str, pattern: str, searcher: str
+) -> None:
+    (context.cwd / ("a" * 240)).write_text("needle")
+    given = {"glob": {"pattern": pattern}, "grep": {"pattern": "needle", "glob": pattern}}[tool]
+    outcome = await asyncio.wait_for(call(context, tool, **given), 30)
+    assert outcome.is_error
+    assert "too many stars" in outcome.text

@@ -14,8 +14,8 @@ from foldline.evaluation.judge.points import Point
 from foldline.evaluation.judge.result import Row, judgement
 from foldline.evaluation.judge.selftest import trial_session
 from foldline.llm import LLMError, Request
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import Usage
+from support.clients import chat_at
 from support.llm import HANG, ScriptedLLM, answer, overflow, refusal
 from support.probes import GRADES, AnsweringLLM, asked_of, is_judging, key_to
 from support.server import running_server
@@ -268,7 +268,7 @@ async def test_the_real_client_asks_valid_requests_whose_views_the_cache_serves(
     ]
     asked = paper()
     with running_server(script=script, window=100_000) as server:
-        llm = OpenAIChat(model=server.model, base_url=server.base_url, window=server.window)
+        llm = chat_at(server.base_url, model=server.model, window=server.window)
         sitting = Sitting(asked, answerer=llm)
         await sitting.run()
         await llm.aclose()

@@ -26,6 +26,7 @@ from foldline.protocol import (
     NoticeRecord,
     RequestRecord,
     SessionHeader,
+    ThinkingPart,
     Title,
     ToolCallPart,
     ToolDetails,
@@ -209,6 +210,23 @@ def test_arguments_stay_json_and_untouched_entries_stay_themselves() -> None:
     ]
     (made,) = done.entries[3].calls  # type: ignore[attr-defined]
     assert json.loads(made.arguments) == {"command": 'curl -H "X: [redacted:github-token-1]" "a\\b"'}
+
+
+def signed(text: str) -> list[Entry]:
+    seal = f"EqQ+{SHAPES['OpenAI key']}"  # As good as any base64; no text can be read out of it.
+    thought = ThinkingPart(text="", signature=seal, signed_by="gpt-5@api.openai.com")
+    made = ToolCallPart(call_id="c1", name="read", arguments="{}", signature=seal)
+    return [AssistantMessage(index=1, parts=(thought, *text_parts(text), made))]
+
+
+def test_signatures_are_not_searched_and_go_only_where_there_is_something_to_hide() -> None:
+    entries = signed("nothing of the kind")
+    assert redacted(original(entries)).entries == entries
+    answer = redacted(original(signed(f"the token is {SHAPES['GitHub token']}"))).entries[0]
+    assert isinstance(answer, AssistantMessage)
+    thought, _, made = answer.parts
+    assert thought == ThinkingPart(text="")
+    assert made == ToolCallPart(call_id="c1", name="read", arguments="{}")
 
 
 def test_a_requests_digest_goes_where_its_messages_changed_and_stays_where_they_did_not() -> None:

@@ -67,7 +67,7 @@ async def test_where_no_rule_can_stand_for_it_always_is_not_taken(outside: bool,
         assert not app.posted
         shown = "\n".join(screen_text(app))
         assert "each such call asks" in shown
-        assert ("outside this folder" in shown) == outside
+        assert ("may leave this folder" in shown) == outside
         assert "Alt+A" not in shown and "Alt+P" not in shown
         await pilot.press("alt+y")
         await pilot.pause()
@@ -136,3 +136,19 @@ async def test_an_endless_title_with_nasty_characters_scrolls_and_its_rule_stays
         await pilot.press("y")
         await pilot.pause()
         assert answers(app) == [("c1", "once", 0)]
+
+
+@pytest.mark.parametrize(
+    ("tool", "says"),
+    [
+        ("write", "outside, or a file that acts"),
+        ("read", "outside this folder"),
+        ("bash", "may leave this folder"),
+        ("fetch", "not a public address"),
+    ],
+)
+async def test_what_a_call_reaches_beyond_is_said_in_the_words_of_its_kind(tool: str, says: str) -> None:
+    app = ChatApp(asking(replace(CALL, name=tool, promises=(), options=ONCE, outside=True)), clock=Clock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert says in "\n".join(screen_text(app))

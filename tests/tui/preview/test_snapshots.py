@@ -12,6 +12,7 @@ from foldline.compaction import Proposal, plan
 from foldline.context.budget import BudgetSettings, budget_for
 from foldline.protocol import Usage
 from foldline.tui.preview import Drafting, PreviewState
+from foldline.tui.state import Retry
 from support.llm import answer
 from support.previews import BUDGET, CHINESE_NOTES, NOTES, PreviewApp, chinese_orders, orders, proposed
 from support.scenes import WINDOW, shop_api
@@ -104,6 +105,22 @@ def test_preview_while_drafting(snap_compare: Compare) -> None:
         model="kimi-k2",
     )
     assert taken(snap_compare, state, (120, 36))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])
+def test_preview_while_its_draft_waits_for_a_retry(snap_compare: Compare, size: tuple[int, int]) -> None:
+    projection = orders().projection()
+    sentence = "https://api.example.com/v1 limits how often kimi-k2 may be asked (429): wait and send again."
+    state = PreviewState(
+        reason="manual",
+        plan=plan(projection, BUDGET, "manual"),
+        projection=projection,
+        drafting=Drafting(88.0, NOTES[:120], Retry(108.0, sentence, 1, 3)),
+        window=BUDGET.window,
+        strategy="SummaryCompaction",
+        model="kimi-k2",
+    )
+    assert taken(snap_compare, state, size)
 
 
 def test_preview_in_a_small_terminal(snap_compare: Compare) -> None:

@@ -55,7 +55,7 @@ def test_the_server_of_the_environment_comes_first_and_nothing_is_kept_of_it(hom
     servers = known(home, OPENAI_BASE_URL="http://gpu-box:9000/v1")
     first = servers.sources[1]
     assert (first.url, first.named) == ("http://gpu-box:9000/v1", False)
-    assert Choice(first, "m").named == "m"
+    assert Choice(first, "m").named == "m@env"
     servers._keep(Choice(first, "m"))
     assert not (home / "config.toml").exists()
 

@@ -135,15 +135,25 @@ async def test_where_the_server_is_away_one_can_ask_again_go_on_or_go_back() -> 
         await key_step(seen)
         await seen.paste(KEY)
         await seen.press("enter")
-        await seen.says("! api.openai.com cannot be reached", "g go on anyway")
+        await seen.says("! api.openai.com cannot be reached", "Ctrl+S go on anyway")
         await seen.press("enter")
         await seen.until(lambda: len(seen.app.servers.asked) == 2)
-        await seen.says("g go on anyway")
-        await seen.press("g")
+        await seen.says("Ctrl+S go on anyway")
+        await seen.press("ctrl+s")
         await seen.says("Name the model")
         await seen.press(*"my-own", "enter")
         await seen.until(lambda: seen.app.left)
         assert seen.app.left == [Choice(OPENAI, "my-own", Secret(KEY))]
+
+
+async def test_where_the_server_is_away_letters_are_still_the_keys_own() -> None:
+    async with setup_on(MadeUp(AWAY, offers("m"))) as seen:
+        await key_step(seen)
+        await seen.press(*"sk-", "enter")
+        await seen.says("! api.openai.com cannot be reached")
+        await seen.press(*"grok", "enter")
+        await seen.says("3 of 3")
+        assert seen.app.servers.asked[1] == (OPENAI, Secret("sk-grok"))
 
 
 async def test_a_refused_key_of_the_environment_is_not_asked_for_here() -> None:
@@ -242,7 +252,7 @@ async def test_a_thousand_models_are_scrolled_and_filtered() -> None:
         await seen.press("enter")
         await seen.says("1 of 1,000")
         await seen.press("ctrl+end")
-        assert "1000 of 1,000" in seen.text
+        assert "1,000 of 1,000" in seen.text
         await seen.press("pageup", "up", "home", *"0777")
         await seen.says("vendor-17/model-0777")
         assert len(seen.state.rows) == 2, "the one, and the words as a name"
@@ -289,6 +299,9 @@ async def test_a_smaller_terminal_keeps_the_field_under_its_line() -> None:
         await seen.press("enter")
         await seen.paste(KEY[:9])
         assert any("•" * 9 in row and "9 characters" in row and "❯" in row for row in seen.rows)
+        await seen.pilot.resize_terminal(30, 8)
+        await seen.says("Too small")
+        assert "•" not in seen.text
         await seen.pilot.resize_terminal(80, 24)
         await seen.pilot.pause()
         assert any("•" * 9 in row and "9 characters" in row and "❯" in row for row in seen.rows)

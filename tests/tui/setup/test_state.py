@@ -10,6 +10,7 @@ from foldline.tui.setup.keys import hints
 from foldline.tui.setup.rows import screen_lines
 from foldline.tui.setup.secret import Secret
 from foldline.tui.setup.state import OFFLINE, Choice, SetupState, Source, Trouble, begin
+from foldline.tui.setup.words import no_models
 from support.setup_screen import ANTHROPIC, KEY, OLLAMA, OPENAI, SOURCES, offers
 
 
@@ -49,6 +50,18 @@ def test_the_usual_model_is_marked_and_any_other_can_be_found() -> None:
     assert state.row is not None and state.row.model == "gpt-5-mini"
     assert names(state.filtered("5 gpt")) == ["gpt-5", "gpt-5-mini"]
     assert names(state.filtered("MINI")) == ["gpt-5-mini", "MINI"]
+
+
+def test_a_part_of_a_name_marks_a_model_that_holds_it_and_not_the_words_themselves() -> None:
+    state = models("gpt-5", "gpt-5-mini", query="5-m")
+    assert state.row is not None and state.row.model == "gpt-5-mini"
+    assert [row.typed for row in state.rows] == [False, True]
+
+
+def test_of_a_server_that_was_not_asked_nothing_is_claimed() -> None:
+    at = begin(SOURCES).to_key(OLLAMA)
+    assert "says of no model" in no_models(at.to_model(()))
+    assert "could not be asked" in no_models(at.to_model(listed=False))
 
 
 def test_the_model_in_use_is_marked_before_the_usual_one() -> None:

@@ -7,6 +7,7 @@ from foldline.protocol import (
     Compaction,
     Entry,
     Kept,
+    ModelChange,
     NoticeRecord,
     RequestRecord,
     SystemMessage,
@@ -44,6 +45,16 @@ def test_a_failure_is_there_in_full_and_marked_without_colour(failed: Entry) -> 
     assert lines[0].startswith("  ✗ http://localhost:8000/v1 has no model kimi-k9 (404)")
     assert all(line.startswith("    ") for line in lines[1:])
     assert " ".join(" ".join(lines).replace("✗", "").split()) == ALL_OF_IT.strip()
+
+
+@pytest.mark.parametrize(
+    ("provider", "said"),
+    [("api.deepseek.com", "model: m · api.deepseek.com"), (None, "model: m"), ("m", "model: m")],
+)
+def test_another_model_is_named_with_its_server(provider: str | None, said: str) -> None:
+    story = history().user("hello").add(ModelChange(model="m", provider=provider))
+    [block] = entry_blocks(story.entries[-1], story.projection())
+    assert block.text() == said
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 """How long a server may take to start and list its tools: `npx` and `uvx` fetch packages first."""
-CLOSE_SECONDS = 8.0
-"""How long the end of a connection is waited for. The package gives a program 2 s to end by itself once its
-input is closed, 2 s after SIGTERM, then kills its group."""
+_PROGRAM_ENDS = 4.0
+"""Seconds that the end of a program is waited for. It takes 1.5 s at the most, unless the machine is busy:
+`transport.program`."""
+_GOODBYE = 0.5
+"""Seconds that the end of a session at an address is waited for: who does not hear it forgets it some day."""
 _CANCEL_SECONDS = 0.1
 """How long a cancelled call waits until the server is told of it: a cancel must be done within 200 ms."""
 _REASON_SECONDS = 1.0
@@ -88,9 +90,11 @@ class Connection:
         self.ended = lambda _: None
         self._leave.set()
         if self._holder is not None:
-            done, _ = await asyncio.wait({self._holder}, timeout=CLOSE_SECONDS)
+            patience = _GOODBYE if self._config.url else _PROGRAM_ENDS
+            done, _ = await asyncio.wait({self._holder}, timeout=patience)
             if not done:
                 self._holder.cancel()
+                await asyncio.wait({self._holder}, timeout=_GOODBYE)
 
     @property
     def is_open(self) -> bool:
@@ -325,10 +329,14 @@ class Connection:
         if isinstance(error, MCPError):
             if error.code == REQUEST_TIMEOUT:
                 return Trouble(f"did not answer within {self._config.timeout:g} s")
-            if self._status is not None and error.message in _STAND_INS:
-                status, self._status = self._status, None
-                # Of a session that a server has forgotten, it says 404: a new one is to be begun (MCP).
-                return (Unreached if status == HTTPStatus.NOT_FOUND else Gone)(refused(status))
+            status, self._status = self._status, None
+            # Of a session that a server has forgotten, it says 404: a new one is to be begun (MCP).
+            if status == HTTPStatus.NOT_FOUND and (
+                error.message in _STAND_INS or "session" in error.message.lower()
+            ):
+                return Unreached(refused(status))
+            if status is not None and error.message in _STAND_INS:
+                return Gone(refused(status))
             if error.code == CONNECTION_CLOSED and self._config.url:
                 # Or an error of the server's own: the code has two meanings, so its words are given.
                 return Gone(f"broke off: {masked(shortened(error.message))}")

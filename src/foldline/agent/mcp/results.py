@@ -4,31 +4,27 @@ import asyncio
 import base64
 import binascii
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from foldline.context.tokens import message_tokens
 from foldline.protocol import ImagePart, ToolResultMessage
 
-from ..tools import ToolContext, ToolOutcome
+from ..tools import ToolContext, ToolFailure, ToolOutcome
 from ..tools.clip import fitted
+from ..tools.pictures import picture
 from ..tools.text import counted, line_count, printed, sized
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
-
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What models are shown."""
-_LARGEST_PICTURE = 5 * 1024 * 1024
-"""Bytes; larger ones are refused by some provider."""
 
 
 async def outcome_of(result: "CallToolResult", context: ToolContext, name: str) -> ToolOutcome:
     """The result of a call. What does not fit its room is in a file that the text names."""
     answer, text = await asyncio.to_thread(_gathered, result, context.max_tokens)  # it may be megabytes
     said = text if text.strip() else "" if answer.images else "[no output]"
-    pictures = sum(message_tokens(ToolResultMessage(call_id="", name="", parts=(i,))) for i in answer.images)
-    fits = ToolContext(context.cwd, context.output, context.max_tokens - pictures, context.spill_dir)
+    pictures = answer.weight() if answer.images else 0
+    fits = replace(context, max_tokens=context.max_tokens - pictures)
     shown, full = await fitted(said, fits, name)
     if result.is_error:
         brief = "failed ✗"
@@ -81,7 +77,7 @@ class _Answer:
         resource = block.resource
         if isinstance(resource, TextResourceContents):
             self.texts.append(f"[resource {resource.uri}]\n{resource.text}")
-        elif resource.mime_type in _PICTURES:
+        elif (resource.mime_type or "").startswith("image/"):
             self._picture(resource.mime_type or "", resource.blob)
         else:
             kind = resource.mime_type or "of an unknown type"
@@ -89,13 +85,18 @@ class _Answer:
 
     def _picture(self, media_type: str, data: str) -> None:
         try:
-            size = len(base64.b64decode(data, validate=True))
+            image = picture(base64.b64decode(data, validate=True), "this")
         except (binascii.Error, ValueError):
             self.texts.append(f"[a picture, {media_type}, is damaged and not shown]")
             return
-        image = ImagePart(media_type=media_type, data=data)
-        weight = message_tokens(ToolResultMessage(call_id="", name="", parts=(*self.images, image)))
-        if media_type not in _PICTURES or size > _LARGEST_PICTURE or weight > self.room:
-            self.texts.append(f"[a picture, {media_type}, {sized(size)}, cannot be shown]")
+        except ToolFailure as failure:
+            self.texts.append(f"[{failure}]")
+            return
+        if image is None or self.weight(image) > self.room:
+            self.texts.append(f"[a picture, {media_type}, {sized(len(data) * 3 // 4)}, cannot be shown]")
         else:
             self.images.append(image)
+
+    def weight(self, *more: ImagePart) -> int:
+        """Estimated tokens of all pictures, with these."""
+        return message_tokens(ToolResultMessage(call_id="", name="", parts=(*self.images, *more)))

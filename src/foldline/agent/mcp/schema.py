@@ -5,6 +5,7 @@ provider refuses is left out rather than kept: references are put in their place
 goes, and the root is an object without alternatives.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ _DEEPEST = 24
 """Levels; what lies deeper, or refers to itself, may be anything."""
 _LARGEST = 5_000
 """Schemas within one, after references were put in their places."""
+_LONGEST = 64_000
+"""Characters of one as JSON, about 16,000 tokens of each request: more than any tool needs."""
 
 
 class BrokenSchema(ValueError):
@@ -45,7 +48,10 @@ def plain_schema(schema: object) -> Schema:
     required = [name for name in root.get("required", ()) if name in properties]
     described = {"description": root["description"]} if "description" in root else {}
     extra = {key: root[key] for key in ("additionalProperties",) if key in root}
-    return {"type": "object", **described, "properties": properties, "required": required, **extra}
+    said = {"type": "object", **described, "properties": properties, "required": required, **extra}
+    if len(json.dumps(said, ensure_ascii=False)) > _LONGEST:
+        raise BrokenSchema(f"its schema has more than {_LONGEST:,} characters")
+    return said
 
 
 class _Plain:

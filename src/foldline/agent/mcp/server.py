@@ -43,6 +43,8 @@ class Server:
         """Why it is not connected, as words that follow its name."""
         self.offers: Sequence[Offered] = ()
         """The tools of its newest listing, by name. They stay when it is lost: it may come back."""
+        self.listed: Callable[[], None] = lambda: None
+        """Called when these are others than before."""
         self._config = config
         self._log = log
         self._folder = folder
@@ -140,9 +142,11 @@ class Server:
             self._take(listing)
 
     def _take(self, listing: Listing) -> None:
-        self.offers, complaints = offered(self.name, self.prefix, listing)
+        before, (self.offers, complaints) = self.offers, offered(self.name, self.prefix, listing)
         for complaint in complaints:
             self._say(complaint)
+        if list(before) != list(self.offers):
+            self.listed()
 
     def _relist(self) -> None:
         """It says that its tools have changed. What it lists now counts from the next turn on."""

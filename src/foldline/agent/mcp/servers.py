@@ -57,6 +57,8 @@ class ToolServers:
         output goes. A server has `seconds` to start."""
         self.tell: Callable[[str], None] = lambda _: None
         """Takes sentences for the user."""
+        self.listed: Callable[[], None] = lambda: None
+        """Called when one of them offers other tools than before."""
         beginnings = prefixes([config.name for config in configs])
         self._servers = {
             config.name: Server(
@@ -70,6 +72,8 @@ class ToolServers:
             )
             for config in sorted(configs, key=lambda config: config.name)
         }
+        for server in self._servers.values():
+            server.listed = lambda: self.listed()
         self._begun = False
         self._waited = False
 

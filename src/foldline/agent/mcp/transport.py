@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import httpx2
 
 _CONNECT_SECONDS = 30.0
+_ENDING_SECONDS = 0.5
+"""How long a program has to end by itself once its input is closed; and again, after SIGTERM, until it is
+killed. The package waits 2 s each: who quits should not."""
 _LARGEST_EVENT = 64 * 1024 * 1024
 """Bytes of one message; the package's own limit, 1 MiB, is less than a picture may be."""
 
@@ -24,8 +27,10 @@ async def program(filled: Filled, log: ServerLog, folder: Path) -> AsyncGenerato
 
     It gets the few variables the package takes for harmless, and those that were set for it.
     """
+    from mcp.client import stdio
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
+    stdio.PROCESS_TERMINATION_TIMEOUT = stdio.FORCE_KILL_TIMEOUT = _ENDING_SECONDS
     config = filled.config
     parameters = StdioServerParameters(
         command=config.command,

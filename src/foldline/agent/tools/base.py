@@ -214,6 +214,10 @@ class BaseTool(ABC, Generic[A]):
         return f"{self.name} was not run: {'; '.join(complaints)}. It takes: {takes}."
 
 
+_USUAL = (("default", None), ("default", False), ("minLength", 1), ("minimum", 1))
+"""What goes without saying: each schema is sent with every request, and small windows feel it."""
+
+
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of an argument model in the plainest form, which every server understands: no titles,
     no references, no `anyOf` with null for what may be left out."""
@@ -238,8 +242,6 @@ def _plain(prop: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
     for choice in prop.get("anyOf", ()):
         if choice != {"type": "null"}:
             kept.update(choice)
-    if "default" in kept and kept["default"] is None:
-        del kept["default"]
     if "items" in kept:
         kept["items"] = _plain(kept["items"], parts)
-    return kept
+    return {key: value for key, value in kept.items() if (key, value) not in _USUAL}

@@ -36,22 +36,21 @@ _LONGEST_RULE = 2_000
 
 
 class BashArguments(Arguments):
-    command: str = Field(min_length=1, description="The command, run by bash in the working directory.")
+    command: str = Field(min_length=1, description="The command.")
     timeout: float | None = Field(
         None,
         gt=0,
         le=86_400,
-        description="Seconds after which it is ended; if left out 120, in the background never.",
+        description="Seconds until it is ended; if left out 120, in the background none.",
     )
-    background: bool = Field(False, description="Return at once and let it run; see it with `jobs`.")
+    background: bool = Field(False, description="Return at once and let it run; see `jobs`.")
 
 
 class BashTool(BaseTool[BashArguments]):
     name = "bash"
     description = (
-        "Run a shell command in the working directory. It gets no input; output and errors come back as one "
-        "text. "
-        "Start a server, or anything that runs long, with background instead of `&`."
+        "Run a command with bash in the working directory, without input. Start a server, or anything that "
+        "runs long, with background instead of `&`."
     )
     level = "run"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.tokens import estimate_tokens
+from foldline.history.private import make_private
 
 from .base import ToolContext
 from .paths import named
@@ -132,7 +133,7 @@ async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tup
 
 def spilled(text: str, folder: Path, tool: str) -> Path:
     """A new file, readable by its owner only, with this text."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     handle, name = tempfile.mkstemp(prefix=f"{tool}-", suffix=".txt", dir=folder)
     with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
         file.write(text)

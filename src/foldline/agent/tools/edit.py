@@ -14,9 +14,10 @@ from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .diffs import Change, change
 from .failure import ToolFailure
 from .files import contents, replace
+from .guarded import may_be_changed
 from .paths import located, named
 from .text import counted, decoded, is_binary, is_wide
-from .write import may_be_changed, refuse_stale
+from .write import refuse_stale
 
 _MOST_COMPARED = 20_000
 """Lines looked at for the nearest one to a text that is not there."""
@@ -25,10 +26,10 @@ _QUOTED = 160
 
 
 class EditArguments(Arguments):
-    path: str = Field(description="The file, relative to the working directory or absolute.")
+    path: str = Field(description="Relative to the working directory, or absolute.")
     old: str = Field(description="The text to replace, exactly as in the file, indentation included.")
-    new: str = Field(description="The text to put in its place.")
-    replace_all: bool = Field(False, description="Replace every occurrence instead of the only one.")
+    new: str = Field(description="What takes its place.")
+    replace_all: bool = Field(False, description="Replace every occurrence.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,8 @@ class _Edited:
 class EditTool(BaseTool[EditArguments]):
     name = "edit"
     description = (
-        "Replace an exact piece of text in a file. `old` must occur exactly once (give lines around it where "
-        "it does "
-        "not), or set replace_all. Read the file first."
+        "Replace a piece of text in a file. `old` must occur exactly once (else give lines around it, or set "
+        "replace_all). Read the file first."
     )
     level = "edit"
 
@@ -56,7 +56,7 @@ class EditTool(BaseTool[EditArguments]):
         return arguments.path
 
     def stays_inside(self, arguments: EditArguments, context: ToolContext) -> bool:
-        return may_be_changed(located(arguments.path, context), context)
+        return may_be_changed(located(arguments.path, context), context.cwd)
 
     def diff(self, arguments: EditArguments, context: ToolContext) -> str | None:
         edited = _edited(arguments, context)

@@ -2,7 +2,8 @@
 
 A rule by leading words must not become a general licence. So it is made only of commands known here, only
 where the shell would change nothing about their words, and only with options known here: those that start no
-other program, load no code or settings, write to no file they name, and do not change the folder.
+other program, load no code or settings, write to no file they name, and do not change the folder. Nor does it
+hold commands that follow links they find by themselves (`diff` of two folders).
 """
 
 import re
@@ -20,8 +21,6 @@ nl              -bnw --body-numbering --number-width
 cut             -bcdfsz --delimiter --fields --characters --only-delimited --output-delimiter
 tr              -cCdst --delete --squeeze-repeats --complement
 comm            -123z
-diff            -abBcdEiNpqrstuwyZ --unified --brief --recursive --color --stat --side-by-side
-                --ignore-all-space --ignore-case --new-file
 cmp             -blsn --silent --quiet --verbose
 stat            -cfLt --format --terse --dereference
 file            -bihkLNp --brief --mime --mime-type --mime-encoding
@@ -135,7 +134,7 @@ _FRONTS = {
 """What may stand before some of them without changing what they do."""
 
 _NAMES_A_SCRIPT = (("npm", "run"), ("pnpm", "run"), ("yarn", "run"))
-"""Commands of which the next word is part of what they do."""
+"""Commands of which the next word is part of what they do; of `make`, all targets are."""
 
 _LITERAL = re.compile(r"[^\W_]|[-_./:,+%^@=]")
 """What a word may hold outside quotes without the shell making something else of it."""
@@ -177,8 +176,11 @@ def leading_words(command: str) -> str:
         if not rest or not _PLAIN.fullmatch(rest[0]):
             return ""
         leading, rest = (*leading, rest[0]), rest[1:]
-    if leading == ("make",) and any("=" in word for word in rest):
-        return ""  # a variable can name a program that is started
+    if leading == ("make",):
+        targets = [word for word in rest if not word.startswith("-") and not word.isdecimal()]
+        if not all(map(_PLAIN.fullmatch, targets)):
+            return ""  # a variable, with its `=`, can name a program that is started
+        leading = (*leading, *targets)
     return " ".join(leading) if all(_changes_nothing(word, named, letters) for word in rest) else ""
 
 

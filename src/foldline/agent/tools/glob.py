@@ -12,7 +12,7 @@ from .clip import fitted
 from .failure import ToolFailure
 from .globs import matcher
 from .offload import in_thread
-from .paths import is_inside, located, missing, named
+from .paths import is_open, located, missing, named
 from .text import counted
 from .walk import files_below
 
@@ -22,16 +22,14 @@ _MOST = 500
 
 class GlobArguments(Arguments):
     pattern: str = Field(
-        min_length=1, description="Such as `**/*.py` or `src/**/test_*.{ts,tsx}`, relative to path."
+        min_length=1, description="Such as `**/*.py`, `src/**/test_*.{ts,tsx}`, relative to path."
     )
-    path: str | None = Field(None, description="The folder to look in; the working directory if left out.")
+    path: str | None = Field(None, description="Folder; the working directory if left out.")
 
 
 class GlobTool(BaseTool[GlobArguments]):
     name = "glob"
-    description = (
-        "Find files by a pattern of their path, newest first. What .gitignore leaves out is left out."
-    )
+    description = "Find files by a pattern of their path, newest first. Leaves out what .gitignore does."
     level = "read"
 
     def __init__(self) -> None:
@@ -41,7 +39,7 @@ class GlobTool(BaseTool[GlobArguments]):
         return f"{arguments.pattern} {arguments.path or ''}".rstrip()
 
     def stays_inside(self, arguments: GlobArguments, context: ToolContext) -> bool:
-        return is_inside(located(arguments.path or ".", context), context.cwd)
+        return is_open(located(arguments.path or ".", context), context.cwd)
 
     async def act(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
         root = located(arguments.path or ".", context)

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Callable
 
+SLOW = re.compile(r"(\*+[^*/]+){4}|\*{3}|(\*\*/.*){6}")
+"""A pattern that keeps a regular expression busy for hours with one long name, and with it all of Python;
+nobody needs so many stars."""
 _MOST = 256
 """Alternatives a pattern with braces may stand for."""
 
@@ -19,7 +22,10 @@ def matcher(pattern: str, *, anywhere: bool = False) -> Callable[[str], bool]:
     if anywhere and "/" not in pattern:
         pattern = f"**/{pattern}"
     try:
-        regex = re.compile("|".join(_regex(choice) for choice in _choices(pattern)), re.DOTALL)
+        choices = _choices(pattern)
+        if any(map(SLOW.search, choices)):
+            raise ValueError("too many stars in it")
+        regex = re.compile("|".join(map(_regex, choices)), re.DOTALL)
     except re.error as error:
         raise ValueError(f"not a glob pattern: {error}") from None
     return lambda path: regex.fullmatch(path) is not None

@@ -15,9 +15,10 @@ from pydantic import Field
 
 from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
+from .environment import environment
 from .failure import ToolFailure
 from .globs import matcher
-from .paths import is_inside, located, missing, named
+from .paths import is_inside, is_open, kept_in, located, missing, named
 from .process import spawn
 from .text import counted
 
@@ -33,18 +34,16 @@ _SECONDS = 60
 
 class GrepArguments(Arguments):
     pattern: str = Field(min_length=1, description="The regular expression.")
-    path: str | None = Field(
-        None, description="The file or folder to search; the working directory if left out."
-    )
-    glob: str | None = Field(None, description="Only files that fit, such as `*.py` or `src/**/*.{ts,tsx}`.")
-    ignore_case: bool = Field(False, description="Whether upper and lower case are the same.")
+    path: str | None = Field(None, description="File or folder; the working directory if left out.")
+    glob: str | None = Field(None, description="Only such files: `*.py`, `src/**/*.{ts,tsx}`.")
+    ignore_case: bool = Field(False, description="Upper and lower case are the same.")
 
 
 class GrepTool(BaseTool[GrepArguments]):
     name = "grep"
     description = (
-        "Search files for lines that match a regular expression; gives path:line: text. "
-        "What .gitignore leaves out is left out, binary files too."
+        "Search files for lines that match a regular expression: path:line: text. Leaves out binary files "
+        "and what .gitignore does."
     )
     level = "read"
 
@@ -57,14 +56,14 @@ class GrepTool(BaseTool[GrepArguments]):
 
     def stays_inside(self, arguments: GrepArguments, context: ToolContext) -> bool:
         path = located(arguments.path or ".", context)
-        return is_inside(path, context.cwd) or is_inside(path, context.spill_dir)
+        return is_open(path, context.cwd) or is_inside(path, context.spill_dir)
 
     async def act(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
         root = located(arguments.path or ".", context)
         await asyncio.to_thread(_check, root, context)
-        found = _Found(context, _filter(arguments, context))
+        found = _Found(context, _filter(arguments, context), kept_in(root))
         timed_out = False
-        async with spawn(_command(arguments, root), context.cwd, os.environ) as child:
+        async with spawn(_command(arguments, root), context.cwd, environment()) as child:
             try:
                 async with asyncio.timeout(_SECONDS):
                     status = await child.follow(found.take)
@@ -105,7 +104,8 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
     ripgrep = shutil.which("rg")
     if ripgrep is None:
         options = {"pattern": arguments.pattern, "root": str(root), "ignore_case": arguments.ignore_case}
-        return [sys.executable, "-m", "foldline.agent.tools.pygrep", json.dumps(options)]
+        # -P: else the modules of the working folder, which may be anybody's, would come before Python's own.
+        return [sys.executable, "-P", "-m", "foldline.agent.tools.pygrep", json.dumps(options)]
     command = [
         ripgrep,
         "--no-config",
@@ -145,6 +145,8 @@ class _Found:
 
     context: ToolContext
     wanted: Callable[[str], bool]
+    kept: tuple[str, ...] = ()
+    """Our own folders in there, which are not searched."""
     lines: list[str] = field(default_factory=list)
     passed_over: int = 0
     _rest: bytearray = field(default_factory=bytearray)
@@ -182,7 +184,7 @@ class _Found:
             return
         data = parsed["data"]
         path = os.fsdecode(_bytes(data["path"]))
-        if not self.wanted(path):
+        if not self.wanted(path) or any(is_inside(Path(path), Path(each)) for each in self.kept):
             return
         content = _bytes(data["lines"])
         start = data["submatches"][0]["start"] if data["submatches"] else 0

@@ -23,7 +23,7 @@ _LINES = 100
 class JobsArguments(Arguments):
     action: Literal["list", "output", "wait", "stop"] = Field(
         "list",
-        description="output: the newest lines; wait: the same, once it has ended.",
+        description="output: its newest lines; wait: the same, once it has ended.",
     )
     job: int | None = Field(None, description="Its number.")
     seconds: float = Field(60, gt=0, le=600, description="To wait at most.")
@@ -32,10 +32,7 @@ class JobsArguments(Arguments):
 
 class JobsTool(BaseTool[JobsArguments]):
     name = "jobs"
-    description = (
-        "Commands that bash runs in the background: list them, see the output of one, wait for its end, or "
-        "stop it. They end with Foldline at the latest."
-    )
+    description = "Commands that bash runs in the background, until Foldline ends."
     level = "read"
 
     def __init__(self) -> None:

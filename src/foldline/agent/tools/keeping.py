@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
+from foldline.history.private import make_private
+
 from .text import printed, sized
 
 _START = 16 * 1024 * 1024
@@ -41,7 +43,7 @@ class Keeper:
         Raises:
             OSError: the file cannot be made.
         """
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         number = max((_number(path) for path in folder.glob("job-*.txt")), default=0)
         while True:
             number += 1

@@ -9,7 +9,7 @@ from pydantic import Field
 from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
 from .failure import ToolFailure
-from .paths import is_inside, located, missing, named
+from .paths import is_open, located, missing, named
 from .text import counted, one_line, sized
 
 _MOST = 500
@@ -17,14 +17,12 @@ _MOST = 500
 
 
 class LsArguments(Arguments):
-    path: str | None = Field(None, description="The folder; the working directory if left out.")
+    path: str | None = Field(None, description="Folder; the working directory if left out.")
 
 
 class LsTool(BaseTool[LsArguments]):
     name = "ls"
-    description = (
-        "List a folder: folders first (with /), then files with their sizes. Hidden and ignored ones too."
-    )
+    description = "List a folder: folders first (with /), then files with sizes. Hidden and ignored ones too."
     level = "read"
 
     def __init__(self) -> None:
@@ -34,7 +32,7 @@ class LsTool(BaseTool[LsArguments]):
         return arguments.path or "."
 
     def stays_inside(self, arguments: LsArguments, context: ToolContext) -> bool:
-        return is_inside(located(arguments.path or ".", context), context.cwd)
+        return is_open(located(arguments.path or ".", context), context.cwd)
 
     async def act(self, arguments: LsArguments, context: ToolContext) -> ToolOutcome:
         folder = located(arguments.path or ".", context)

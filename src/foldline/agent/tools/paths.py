@@ -5,6 +5,9 @@ import os
 from itertools import islice
 from pathlib import Path
 
+from foldline.data import config_dir
+from foldline.history import data_home
+
 from .base import ToolContext
 from .failure import ToolFailure
 from .text import one_line
@@ -40,6 +43,19 @@ def named(path: Path | str, context: ToolContext) -> str:
 def is_inside(path: Path, folder: Path) -> bool:
     """Whether a path lies in a folder after all symbolic links are followed."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def is_open(path: Path, folder: Path) -> bool:
+    """Whether a path lies in a folder, and not among what Foldline itself keeps in there: sessions of other
+    projects, keys, settings. They are no part of what is worked on, also where that is the home folder."""
+    return is_inside(path, folder) and not any(is_inside(path, Path(each)) for each in kept_in(folder))
+
+
+def kept_in(folder: Path) -> tuple[str, ...]:
+    """Our own folders that lie within this one."""
+    real = os.path.realpath(folder)
+    own = {os.path.realpath(data_home()), os.path.realpath(config_dir(os.environ))}
+    return tuple(each for each in own if each != real and Path(each).is_relative_to(real))
 
 
 def missing(path: Path, context: ToolContext) -> ToolFailure:

@@ -8,24 +8,27 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from .paths import is_inside
+from .paths import is_open
 
 _UNCLEAR = re.compile(r"[$`{}\x00]")
 """What the shell makes something else of that we do not work out."""
-_APART = re.compile(r"[^\w./+%~*?\[\]^-]+")
-"""What stands between two paths in one word: `--out=a`, `a:b`, `open('a')`."""
+_PIECE = re.compile(r"[\w./+%~*?\[\]^-]+")
+"""What may be one of several paths in a word: of `--out=a`, `a:b`, `open('a')`."""
+_APART = re.compile(r"[^\w./+%~*?\[\]^-]")
+_MOST_PLACES = 1_000
+"""In one word at which a path may begin; what has more is a text of its own, or a program."""
 _ABOVE = re.compile(r"\.[*?\[]")
 """Begins a name that is expanded to others of which the folder above, `..`, is one."""
 _MOVES = ("cd", "pushd", "popd")
 _ENDS = frozenset(";&|()<>")
 _NOWHERE = "/dev/null"
-_MOST_WORDS = 2_000
-"""Words that are looked at; a longer command is a program of its own."""
+_LONGEST = 10_000
+"""Characters that are looked at; a longer command is a program of its own."""
 
 
 def command_inside(command: str, cwd: Path) -> bool:
     """Whether no word of a command leads out of a folder; links are followed, `~` and variables are not."""
-    if _UNCLEAR.search(command):
+    if len(command) > _LONGEST or _UNCLEAR.search(command):
         return False
     lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
     lexer.commenters = ""
@@ -34,10 +37,8 @@ def command_inside(command: str, cwd: Path) -> bool:
         words = list(lexer)
     except ValueError:
         return False
-    return (
-        len(words) <= _MOST_WORDS
-        and not _goes_home(words)
-        and all(_word_inside(word, cwd) for at, word in enumerate(words) if at or not word.startswith("/"))
+    return not _goes_home(words) and all(
+        _word_inside(word, cwd) for at, word in enumerate(words) if at or not word.startswith("/")
     )
 
 
@@ -51,19 +52,24 @@ def _goes_home(words: list[str]) -> bool:
 
 
 def _word_inside(word: str, cwd: Path) -> bool:
-    return all(_path_inside(path, cwd) for path in _paths_in(word))
+    is_bounded = len(_APART.findall(word)) < _MOST_PLACES
+    return is_bounded and all(_path_inside(path, cwd) for path in _paths_in(word))
 
 
 def _paths_in(word: str) -> Iterator[str]:
-    """Whatever in a word may be a path. An option may have its value right behind its letter: `-I/usr`."""
-    for piece in _APART.split(word):
-        if piece and piece != _NOWHERE:
-            yield piece
-            if piece.startswith("-"):
-                yield piece[2:]
+    """Whatever in a word may be a path: each piece, and all there is from each place on where one may begin,
+    for the name of a link may itself hold what stands between two paths. An option may have its value right
+    behind its letter: `-I/usr`.
+    """
+    starts = (0, *(found.end() for found in _APART.finditer(word)))
+    for path in (*(word[start:] for start in starts), *_PIECE.findall(word)):
+        if path and path != _NOWHERE:
+            yield path
+            if path.startswith("-"):
+                yield path[2:]
 
 
 def _path_inside(path: str, cwd: Path) -> bool:
     if path.startswith("~") or any(_ABOVE.match(part) for part in path.split("/")):
         return False
-    return is_inside(cwd / path, cwd)
+    return is_open(cwd / path, cwd)

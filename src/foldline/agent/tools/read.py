@@ -12,24 +12,22 @@ from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import Whole, clipped, with_notes
 from .failure import ToolFailure
 from .files import contents
-from .paths import is_inside, located, named
+from .paths import is_inside, is_open, located, named
 from .pictures import picture
 from .text import counted, decoded, is_binary, line_count, lines_from, sized
 
 
 class ReadArguments(Arguments):
-    path: str = Field(description="The file, relative to the working directory or absolute.")
-    offset: int | None = Field(None, ge=1, description="First line to read, counted from 1.")
-    limit: int | None = Field(
-        None, ge=1, description="How many lines to read; all up to the end if left out."
-    )
+    path: str = Field(description="Relative to the working directory, or absolute.")
+    offset: int | None = Field(None, ge=1, description="First line, from 1.")
+    limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
 
 
 class ReadTool(BaseTool[ReadArguments]):
     name = "read"
     description = (
-        "Read a text file or an image (png, jpg, gif, webp). Returns the plain content without line numbers. "
-        "Where it is long, read the part you need with offset and limit."
+        "Read a text file, without line numbers, or an image (png, jpg, gif, webp). Of a long file, read the "
+        "part you need."
     )
     level = "read"
 
@@ -47,7 +45,7 @@ class ReadTool(BaseTool[ReadArguments]):
 
     def stays_inside(self, arguments: ReadArguments, context: ToolContext) -> bool:
         path = located(arguments.path, context)
-        return is_inside(path, context.cwd) or is_inside(path, context.spill_dir)
+        return is_open(path, context.cwd) or is_inside(path, context.spill_dir)
 
     async def act(self, arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
         return await asyncio.to_thread(_read, arguments, context)

@@ -35,8 +35,8 @@ class _Search(Arguments):
 
 class _Read(Arguments):
     index: int = Field(description="Number of the entry, as history_search or a stub names it.")
-    offset: int | None = Field(None, ge=1, description="First line to show, counted from 1.")
-    limit: int | None = Field(None, ge=1, description="How many lines to show; all to the end if left out.")
+    offset: int | None = Field(None, ge=1, description="First line, from 1.")
+    limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
 
 
 class HistorySearch(BaseTool[_Search]):
@@ -117,8 +117,8 @@ class HistoryRead(BaseTool[_Read]):
 
     name = _NAMES[1]
     description = (
-        "Show one entry of this session's history as it was, folded, hidden or clipped since or not. Where "
-        "it is long, ask with offset and limit for the lines you need."
+        "Show one entry of this session's history as it was, folded, hidden or clipped since or not. Of a "
+        "long one, ask for the lines you need."
     )
     level = "read"
 

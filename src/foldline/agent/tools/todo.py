@@ -24,16 +24,15 @@ class TodoItem(Arguments):
 
 
 class TodoArguments(Arguments):
-    todos: list[TodoItem] = Field(description="The whole list, done items included, in working order.")
+    todos: list[TodoItem] = Field(description="All items, done ones too, in working order.")
 
 
 class TodoTool(BaseTool[TodoArguments]):
     name = "todo"
     description = (
-        "Keep a list of what is to do. Each call replaces the whole list. Use it for work of three or more "
-        "steps, or when the person asks for several things: write the list before you begin, have one item "
-        "in_progress, and mark it completed as soon as it is done and checked. Do without it for a single "
-        "step or a question."
+        "Keep a list of what is to do; each call replaces all of it. For work of three or more steps, or "
+        "several requests: write it before you begin, have one item in_progress, and mark it completed as "
+        "soon as it is done and checked. Not for a single step or a question."
     )
     level = "read"
 

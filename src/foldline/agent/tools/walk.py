@@ -1,11 +1,18 @@
 """The files of a tree as a programmer means them: without `.git` and what `.gitignore` leaves out."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
+
+from foldline.history.small_files import read_small
+
+from .globs import SLOW
+
+_MOST_BYTES = 1024 * 1024
+"""Of an ignore file, which may be anything: a pipe, a link to what has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +78,21 @@ def _rules_of(folder: str) -> list[_Rules]:
     rules = []
     for name in (".git/info/exclude", ".gitignore"):
         try:
-            text = (Path(folder) / name).read_text("utf-8", "replace")
+            data = read_small(Path(folder) / name, _MOST_BYTES)
         except OSError:
             continue
-        rules.append(_Rules(folder, _spec_of(text)))
+        rules.append(_Rules(folder, _spec_of(data.decode("utf-8", "replace").splitlines())))
     return rules
 
 
-def _spec_of(text: str) -> GitIgnoreSpec:
+def _spec_of(lines: Sequence[str]) -> GitIgnoreSpec:
     """One bad pattern does not take the others with it."""
+    quick = [line for line in lines if not SLOW.search(line)]
     try:
-        return GitIgnoreSpec.from_lines(text.splitlines())
+        return GitIgnoreSpec.from_lines(quick)
     except ValueError:
         good = []
-        for line in text.splitlines():
+        for line in quick:
             try:
                 GitIgnoreSpec.from_lines([line])
             except ValueError:

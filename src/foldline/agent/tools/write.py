@@ -12,20 +12,21 @@ from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .diffs import change
 from .failure import ToolFailure
 from .files import contents, replace
-from .paths import is_inside, located, named
+from .guarded import may_be_changed
+from .paths import located, named
 from .text import counted, decoded, is_binary, line_count
 
 
 class WriteArguments(Arguments):
-    path: str = Field(description="The file, relative to the working directory or absolute.")
-    content: str = Field(description="The whole content of the file, exactly.")
+    path: str = Field(description="Relative to the working directory, or absolute.")
+    content: str = Field(description="All of it, exactly.")
 
 
 class WriteTool(BaseTool[WriteArguments]):
     name = "write"
     description = (
-        "Write a whole file: a new one (folders are made as needed) or in place of an existing one. "
-        "To change a part of a file, use edit."
+        "Write a whole file: a new one (folders are made as needed) or in place of another. To change a "
+        "part, use edit."
     )
     level = "edit"
 
@@ -36,7 +37,7 @@ class WriteTool(BaseTool[WriteArguments]):
         return arguments.path
 
     def stays_inside(self, arguments: WriteArguments, context: ToolContext) -> bool:
-        return may_be_changed(located(arguments.path, context), context)
+        return may_be_changed(located(arguments.path, context), context.cwd)
 
     def diff(self, arguments: WriteArguments, context: ToolContext) -> str | None:
         path = located(arguments.path, context)
@@ -49,12 +50,6 @@ class WriteTool(BaseTool[WriteArguments]):
 
     async def act(self, arguments: WriteArguments, context: ToolContext) -> ToolOutcome:
         return await asyncio.to_thread(_write, arguments, context)
-
-
-def may_be_changed(path: Path, context: ToolContext) -> bool:
-    """Whether a change of this file counts as inside the working directory. What lies in `.git` does not:
-    hooks and settings there run commands."""
-    return is_inside(path, context.cwd) and ".git" not in Path(os.path.realpath(path)).parts
 
 
 def refuse_stale(path: Path, content: bytes, context: ToolContext) -> None:

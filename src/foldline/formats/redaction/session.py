@@ -100,9 +100,15 @@ class Redactor:
         return json.dumps(clean, ensure_ascii=_HALF.search(text) is not None)
 
     def record(self, record: R) -> R:
-        """An entry or header with placeholders; itself where nothing was found."""
+        """An entry or header with placeholders; itself where nothing was found.
+
+        Where the session holds a credential, signatures go, too: what a provider sealed in them may be
+        reasoning about it, which its model would tell whoever sends it back.
+        """
         value: Json = record.model_dump(exclude_none=True)
         clean = _walked(value, self.text, self.arguments)
+        if self._counts:
+            clean = _unsigned(clean)
         return record if clean == value else type(record).model_validate(clean)
 
     def data(self, data: bytes) -> bytes:
@@ -155,7 +161,7 @@ def _walked(
         case list() | tuple():
             return type(value)(_walked(item, on_text, on_arguments) for item in value)
         case dict():
-            opaque = _OPAQUE.get(value.get("type", ""), "") if on_arguments else ""
+            opaque = _OPAQUE.get(value.get("type", "")) if on_arguments else None
             return {
                 on_text(key) if isinstance(key, str) else key: (
                     item
@@ -170,8 +176,24 @@ def _walked(
             return value
 
 
-_OPAQUE = {"image": "data", "thinking": "signature"}
+_OPAQUE = {"image": "data", "thinking": "signature", "tool_call": "signature"}
 """What no text can be read out of: base64 of pixels, and what a provider encrypted."""
+
+
+def _unsigned(value: Json) -> Json:
+    """The same value without what a provider signed, and who that was."""
+    match value:
+        case list() | tuple():
+            return type(value)(map(_unsigned, value))
+        case dict():
+            signed = _OPAQUE.get(value.get("type", "")) == "signature"
+            return {
+                key: _unsigned(item)
+                for key, item in value.items()
+                if not (signed and key in ("signature", "signed_by"))
+            }
+        case _:
+            return value
 
 
 def _texts(original: Original) -> Iterator[str]:

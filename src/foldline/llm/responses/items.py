@@ -23,7 +23,7 @@ from foldline.protocol import (
 )
 
 from ..base import ToolSpec
-from ..dialect import checkpoint_line, function_name, machine_text, sent_call_id
+from ..dialect import checkpoint_line, function_name, image_note, machine_text, reported, sent_call_id
 from ..loose import is_json_object
 
 RESPONSES = "responses"
@@ -129,14 +129,10 @@ class _Rendering:
                     pass
 
     def report(self, message: ToolResultMessage) -> None:
-        images = [part for part in message.parts if isinstance(part, ImagePart)]
-        text = message.text
         call_id = sent_call_id(message.call_id)
+        text, images = reported(message)
         if images:
-            note = f"What the tool call {call_id} returned as an image:"
-            self._images += [_text(machine_text(note)), *map(_image, images)]
-            text = text or "The result is an image; it follows."
-        text = "\n\n".join([*([text] if text else []), *map(machine_text, checkpoint_line(message))])
+            self._images += [_text(image_note(call_id)), *map(_image, images)]
         self.done.append({"type": "function_call_output", "call_id": call_id, "output": text})
 
     def flush_images(self) -> None:

@@ -1,10 +1,10 @@
 """The Responses API as one more way to ask: what a request looks like, and what can be done without."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..base import ModelInfo, Request
 from ..failures import Failure
+from ..providers import address_of
 from ..wire import expected
 from .assembly import ResponsesAssembly
 from .items import RESPONSES, signer, to_input, tools_to_responses
@@ -17,7 +17,7 @@ class ResponsesWire:
     path = "/responses"
 
     def __init__(self, base_url: str) -> None:
-        self._host = urlsplit(base_url).netloc.rpartition("@")[2]
+        self._host = address_of(base_url)
         self._replays = True
         """Whether encrypted reasoning goes back."""
         self._asks_encrypted = True

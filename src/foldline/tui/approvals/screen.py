@@ -17,13 +17,13 @@ from foldline.tui.approvals.state import ApprovalsState
 from foldline.tui.blocks.cells import Span
 from foldline.tui.help import HelpScreen
 from foldline.tui.keytable import bindings, help_blocks, works
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.telling import Telling
 
 Ask = Callable[[operations.Revoke | operations.SwitchApprovals], object]
 """Passes what the reader wants on to the agent."""
 
 
-class _Box(Lines, can_focus=True):
+class _Box(Telling, can_focus=True):
     DEFAULT_CSS: ClassVar[str] = "_Box { height: 1fr; }"
 
     def __init__(self, state: ApprovalsState) -> None:
@@ -31,7 +31,7 @@ class _Box(Lines, can_focus=True):
         self.state = state
 
     def lines(self, width: int) -> list[list[Span]]:
-        return screen_lines(self.state, width, self.size.height)
+        return self.with_told(screen_lines(self.state, width, self.size.height), width)
 
 
 class ApprovalsScreen(ModalScreen[None]):
@@ -68,6 +68,10 @@ class ApprovalsScreen(ModalScreen[None]):
     def refresh_from(self, now: ApprovalsState) -> None:
         """Show what holds now."""
         self._show(self.state.refreshed(now))
+
+    def tell(self, words: str) -> None:
+        """Say something in the lower edge, for a moment."""
+        self._box.tell(words)
 
     def _show(self, state: ApprovalsState) -> None:
         self._box.state = state

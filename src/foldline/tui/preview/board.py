@@ -22,6 +22,8 @@ from foldline.tui.preview.keys import Facts, Mode
 from foldline.tui.preview.outlook import Outlook
 from foldline.tui.preview.pending import Pending
 from foldline.tui.preview.state import PreviewState
+from foldline.tui.widgets.rows import Piece
+from foldline.tui.widgets.status import retry_pieces
 
 WIDE: Final = 120
 """Columns from which Cut and Draft stand side by side; SCREENS, picture (c)."""
@@ -354,8 +356,8 @@ class PreviewBoard(Widget):
         self._status.show([words.status_row(self._effect(facts), self._aside(), width)])
         self._hints.show([words.hints_row(facts, self._closes(facts), width)])
 
-    def _effect(self, facts: Facts) -> str:
-        """What Enter would do, or the news."""
+    def _effect(self, facts: Facts) -> str | list[Piece]:
+        """What Enter would do, or the news, or what is waited for."""
         state, outlook = self._state, self._outlook
         if self._news:
             return self._news
@@ -364,6 +366,8 @@ class PreviewBoard(Widget):
         if self._mode == "editing":
             return "What you write replaces the draft. The lists from the history stay below it."
         if state.drafting is not None:
+            if (again := state.drafting.waits_at(self._clock())) is not None:
+                return retry_pieces(again, self._clock())
             waited = numbers.elapsed(self._clock() - state.drafting.since)
             return f"The model writes, {waited}. Nothing is decided before you do it."
         if state.proposal is None or outlook is None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from foldline.compaction import Plan, Proposal
 from foldline.context.projection import Projection
 from foldline.protocol import Reason
+from foldline.tui.state import Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,12 @@ class Drafting:
     """By the clock of the screen, in seconds."""
     text: str = ""
     """What the model has written so far."""
+    again: Retry | None = None
+    """The wait before the request leaves once more. What it had written until then counts no longer."""
+
+    def waits_at(self, now: float) -> Retry | None:
+        """The retry that is waited for at this moment."""
+        return self.again if self.again is not None and now < self.again.until else None
 
 
 @dataclass(frozen=True, slots=True)

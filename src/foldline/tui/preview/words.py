@@ -32,7 +32,9 @@ def drafted_for(state: PreviewState, outlook: Outlook | None) -> int | None:
 def draft_state(state: PreviewState, outlook: Outlook | None, now: float) -> tuple[str, str]:
     """(`drafting 0:12` | `current` | `edited` | `stale: made for cut 338`, its style)."""
     if state.drafting is not None:
-        return f"drafting {numbers.elapsed(now - state.drafting.since)}", "accent"
+        waits = state.drafting.waits_at(now) is not None
+        verb, style = ("waiting", "altered") if waits else ("drafting", "accent")
+        return f"{verb} {numbers.elapsed(now - state.drafting.since)}", style
     if state.proposal is None:
         return "no draft", "muted"
     if state.proposal.state != "stale":
@@ -75,9 +77,9 @@ def audit_head(state: PreviewState, outlook: Outlook | None) -> tuple[str, str]:
     return title, f"{len(audit.lost)} of {audit.facts} facts lost"
 
 
-def status_row(left: str, right: str, width: int, style: str = "text") -> list[Span]:
+def status_row(left: str | Sequence[Piece], right: str, width: int) -> list[Span]:
     """What the key under the finger would do, and that nothing has been done."""
-    pieces = [piece(clean_line(left), style, cut="right")] if left else []
+    pieces = [piece(clean_line(left), cut="right")] if isinstance(left, str) else left
     return row(pieces, [piece(right, "muted", rank=1)] if right else [], width)
 
 

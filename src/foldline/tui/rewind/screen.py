@@ -16,7 +16,7 @@ from foldline.tui.keytable import bindings, help_blocks, works
 from foldline.tui.rewind.keys import KEYS
 from foldline.tui.rewind.rows import DETAILS, screen_lines
 from foldline.tui.rewind.state import Outcome, RewindState
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.telling import Telling
 
 _STEPS = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -1_000_000, "last": 1_000_000}
 """How many rows further a key moves the mark."""
@@ -25,7 +25,7 @@ Look = Callable[[int], Awaitable[Outcome]]
 """Finds out what going back to a checkpoint would do."""
 
 
-class _Box(Lines, can_focus=True):
+class _Box(Telling, can_focus=True):
     DEFAULT_CSS: ClassVar[str] = "_Box { height: 1fr; }"
 
     def __init__(self, state: RewindState) -> None:
@@ -33,7 +33,7 @@ class _Box(Lines, can_focus=True):
         self.state = state
 
     def lines(self, width: int) -> list[list[Span]]:
-        return screen_lines(self.state, width, self.size.height)
+        return self.with_told(screen_lines(self.state, width, self.size.height), width)
 
 
 class RewindScreen(ModalScreen[operations.Rewind | None]):
@@ -67,6 +67,10 @@ class RewindScreen(ModalScreen[operations.Rewind | None]):
     def state(self) -> RewindState:
         """What is shown."""
         return self._box.state
+
+    def tell(self, words: str) -> None:
+        """Say something in the lower edge, for a moment."""
+        self._box.tell(words)
 
     def _show(self, state: RewindState) -> None:
         moved = state.marked != self.state.marked

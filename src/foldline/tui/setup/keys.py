@@ -48,7 +48,7 @@ KEYS: Final[tuple[ScreenKey[SetupState], ...]] = (
     ),
     ScreenKey(
         "anyway",
-        ("g",),
+        ("ctrl+s",),
         "Goes on without a check, where the server did not answer: the model is then named by hand.",
         "Steps",
         "go on anyway",

@@ -31,6 +31,11 @@ _PRICES_FROM: Final = 64
 """Columns from which prices are shown."""
 
 
+def too_small_for(width: int, height: int) -> bool:
+    """Whether one line is all that is shown."""
+    return width < LEAST[0] or height < LEAST[1]
+
+
 def field_line(state: SetupState, height: int) -> int:
     """The line of the step's field, in a box of so many lines."""
     return min(FIELD_AT[state.step], HEAD if height < 16 else height)
@@ -38,7 +43,7 @@ def field_line(state: SetupState, height: int) -> int:
 
 def screen_lines(state: SetupState, width: int, height: int, now: float = 0.0) -> Lines:
     """Exactly `height` lines of `width` cells."""
-    if width < LEAST[0] or height < LEAST[1]:
+    if too_small_for(width, height):
         too_small = crop([(f"Too small: needs {LEAST[0]}x{LEAST[1]}", "text")], width)
         return [too_small, *([[]] * (height - 1))]
     below = 3 if height >= 20 else 2
@@ -166,7 +171,7 @@ def _models(state: SetupState, width: int, room: int) -> Lines:
     if not rows:
         return [[], [("  " + words.no_models(state), "muted")]]
     lines = [_model(row, first + at == state.marked, state, priced, width) for at, row in enumerate(shown)]
-    count = f"{state.marked + 1} of {len(rows):,}" if len(rows) > len(shown) else ""
+    count = f"{state.marked + 1:,} of {len(rows):,}" if len(rows) > len(shown) else ""
     return [_columns(count, priced, width), *lines]
 
 

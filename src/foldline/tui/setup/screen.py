@@ -20,7 +20,7 @@ from foldline.tui.help import HelpScreen
 from foldline.tui.keytable import bindings, help_blocks, works
 from foldline.tui.setup.fields import Field, KeyField
 from foldline.tui.setup.keys import KEYS
-from foldline.tui.setup.rows import COUNT_CELLS, FIELD_LEFT, field_line, screen_lines
+from foldline.tui.setup.rows import COUNT_CELLS, FIELD_LEFT, field_line, screen_lines, too_small_for
 from foldline.tui.setup.secret import Secret, cleaned_key
 from foldline.tui.setup.servers import Servers
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, SetupState, Source, Trouble
@@ -74,13 +74,13 @@ class _Box(Lines, can_focus=True):
 
     def place_field(self) -> None:
         """Show the field of this step where its line is, and give it the focus."""
-        shown = self.field
+        shown, small = self.field, too_small_for(*self.size)
         for field in (self.address, self.key, self.model):
-            field.display = field is shown
+            field.display = field is shown and not small
         if shown is not None:
             right = COUNT_CELLS if shown is self.key else 2
             shown.styles.margin = (field_line(self.state, self.size.height), right, 0, FIELD_LEFT)
-        wanted = self if shown is None or self.state.may_go_on else shown
+        wanted = self if shown is None or small else shown
         if not wanted.has_focus:
             wanted.focus()
 

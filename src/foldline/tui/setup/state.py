@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from foldline.agent.keys import KEYS_FILE
 from foldline.llm.offers import Offer
+from foldline.llm.providers import ENVIRONMENT
 from foldline.tui.setup.secret import Secret
 
 Step = Literal["provider", "address", "key", "model"]
@@ -32,8 +33,8 @@ class Source:
     local: bool = False
     """It runs on this computer or near it, or would."""
     named: bool = True
-    """Whether models are named with it. The built-in one needs no name, and the server of the environment has
-    none that settings know."""
+    """Whether models are named with its name. The built-in one needs none, and the server of the environment
+    is whatever that says."""
 
     @property
     def host(self) -> str:
@@ -68,7 +69,9 @@ class Choice:
     @property
     def named(self) -> str:
         """The model with its provider, as settings and operations name it."""
-        return f"{self.model}@{self.source.name}" if self.source.named else self.model
+        if self.source == OFFLINE:
+            return self.model
+        return f"{self.model}@{self.source.name if self.source.named else ENVIRONMENT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +242,15 @@ class SetupState:
         return self.current[1] if self.source is not None and self.current[0] == self.source.name else ""
 
     def _best(self, named: str) -> int:
-        """The row to mark: the name as typed, else the model in use, else the usual one, else the first."""
+        """The row to mark: the model of this very name, else the one in use, else the usual one, else the
+        first. A name that is on no list is marked only where nothing else holds it."""
         wanted = [named]
         if self.source is not None:
             wanted += [
                 self.current[1] if self.current[0] == self.source.name else "",
                 self.source.default_model,
             ]
-        places = {row.model: at for at, row in enumerate(self.rows)}
+        places = {row.model: at for at, row in enumerate(self.rows) if not row.typed}
         return next((places[name] for name in wanted if name and name in places), 0)
 
     def choice(self) -> Choice | None:

@@ -124,6 +124,8 @@ def no_models(state: SetupState) -> str:
         return ""
     if state.query.strip():
         return "No model's name holds all of these words."
+    if not state.listed:
+        return "It could not be asked which models it has: type a name."
     return "It says of no model that it has it: type a name."
 
 

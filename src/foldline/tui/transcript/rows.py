@@ -82,7 +82,8 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
         case NoticeRecord():
             return [_failed(key, entry.text) if entry.level == "error" else _aside(key, entry.text)]
         case ModelChange():
-            return [_aside(key, f"model: {entry.model}")]
+            there = f" · {entry.provider}" if entry.provider and entry.provider != entry.model else ""
+            return [_aside(key, f"model: {entry.model}{there}")]
         case Approval():
             return [_aside(key, approval_words(entry))]
         case RequestRecord():

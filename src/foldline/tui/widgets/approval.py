@@ -33,6 +33,17 @@ _TOO_SOON = "The question has only just appeared: press again to answer it"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
 _NO_RULE = "Nothing can always be allowed here: each such call asks"
 
+_ACTS = "outside, or a file that acts"
+_BEYOND = {
+    "fetch": "not a public address",
+    "bash": "may leave this folder",
+    "edit": _ACTS,
+    "write": _ACTS,
+}
+"""What a call does that each time asks, where it is not that it names a file elsewhere. Of a host nobody here
+can resolve, as of a command nobody can take apart, all that is known is that it may. What acts are hooks,
+instructions and settings, which others run or follow unasked."""
+
 _LONG = "your choice"
 """In the frame, for a choice whose title is too long for it and stands below."""
 
@@ -215,7 +226,7 @@ class QuestionDock(Lines, can_focus=True):
     def _remark(self, total: int, rows: int) -> Iterator[Span]:
         remarks: list[Span] = []
         if self._question is not None and self._question.outside:
-            remarks.append(("outside this folder", "altered"))
+            remarks.append((_BEYOND.get(self._question.name, "outside this folder"), "altered"))
         if total > rows:
             last = min(self._top + rows, total)
             remarks.append((f"{self._top + 1}–{last} of {total} lines, ↑↓", "muted"))

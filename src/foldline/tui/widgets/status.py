@@ -74,7 +74,7 @@ def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
     if question is not None:
         return _question(question, beside, now)
     if (again := state.retry_at(now)) is not None and not state.cancelling:
-        return _retrying(again, now)
+        return retry_pieces(again, now)
     if news is not None and news.level == "warning" and fresh:
         return [_news(news)]  # what runs can wait to be shown
     if state.proposal is not None and state.proposal.waits and not state.cancelling:
@@ -133,7 +133,7 @@ def _spin(now: float) -> str:
 _SERVER = re.compile(r"https?://([^/\s]+)\S*?(?=[:.]?(?:\s|$))")
 
 
-def _retrying(again: Retry, now: float) -> list[Piece]:
+def retry_pieces(again: Retry, now: float) -> list[Piece]:
     """How long until the request leaves again, and why: of that the server, what it did, and the status."""
     left = f"{max(1, math.ceil(again.until - now))} s"
     why = _SERVER.sub(r"\1", clean_line(again.sentence)).partition(": ")[0].rstrip(".")

@@ -13,6 +13,10 @@ from ..text import one_line
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 """Addresses that stand for IPv4 ones in networks without IPv4 (RFC 6052)."""
+_INNER = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20")))
+"""Not everybody's, and some Pythons do not know: protocol assignments (RFC 6890; in them 192.0.0.192, the
+metadata of a cloud), relays to IPv6 (RFC 7526), Azure's own service for its machines ("What is IP
+address 168.63.129.16?", learn.microsoft.com), documentation (RFC 9637)."""
 _MOST = 8
 """Addresses of one host that are looked at."""
 
@@ -53,4 +57,5 @@ def is_public(address: str) -> bool:
             found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
         elif found.sixtofour is not None or found.teredo is not None or found.is_site_local:
             return False  # tunnels to an IPv4 address within it, and an old kind of private network
-    return found.is_global and not (found.is_multicast or found.is_reserved)
+    inner = any(found in network for network in _INNER)
+    return found.is_global and not (inner or found.is_multicast or found.is_reserved)

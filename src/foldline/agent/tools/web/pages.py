@@ -3,18 +3,14 @@
 import codecs
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 from ..failure import ToolFailure
-from ..text import decoded, is_binary, is_wide, one_line, sized
+from ..text import decoded, is_binary, is_wide, sized
+from .markdown import markdown_of
 from .transfer import Answer
 
-if TYPE_CHECKING:
-    from bs4 import BeautifulSoup, Tag
-
 _MOST_HTML = 2_000_000
-"""Bytes of HTML that are converted: a second or two for text, several for one large table."""
+"""Bytes of HTML that are converted."""
 _TEXT_TYPES = re.compile(
     r"text/.*|.*\+(json|xml|yaml)"
     r"|application/(json|xml|javascript|ecmascript|x-javascript|yaml|x-yaml|toml|x-ndjson|jsonl|sql|x-sh|graphql)"
@@ -25,14 +21,6 @@ _ENCODINGS = re.compile(
     r"ascii|utf-(8|16|32).*|iso8859-.*|cp\d+|gb.*|big5.*|euc_.*|shift_jis.*|iso2022_.*|koi8-.*|mac-.*|tis-620|hz"
 )
 """Python's names of the encodings that pages are written in. It has others, which are no character sets."""
-_NOISE = (
-    "script, style, template, noscript, svg, canvas, iframe, object, embed, nav, footer, aside, dialog, "
-    "button, input, select, textarea, body > header, [hidden], [aria-hidden=true], [role=navigation], "
-    "[role=banner], [role=search], [role=contentinfo], [role=complementary]"
-)
-_MAIN = "main, [role=main], article"
-_LEAST = 200
-"""Characters of what calls itself the main part, for it to be taken for all there is to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +32,11 @@ class Page:
     """What was done to it; empty where nothing was."""
 
 
-def page_of(answer: Answer) -> Page:
-    """What can be read of an answer. Takes seconds for a large one: call it off the event loop.
+async def page_of(answer: Answer) -> Page:
+    """What can be read of an answer.
 
     Raises:
-        ToolFailure: it is no text.
+        ToolFailure: it is no text, or none that can be converted.
     """
     media_type = answer.content_type.partition(";")[0].strip().lower()
     content = answer.content
@@ -68,7 +56,7 @@ def page_of(answer: Answer) -> Page:
         )
     if _is_html(media_type, content):
         html = _text(content[:_MOST_HTML], answer.content_type, inner=content[:2048])
-        text = _markdown(html, str(answer.location.url))
+        text = await markdown_of(html, str(answer.location.url))
         cut = f"; only the first {sized(_MOST_HTML)} of {size} were read" if len(content) > _MOST_HTML else ""
         return Page(text, f"HTML as Markdown{cut}")
     cut = f"only the first {size} were fetched" if answer.is_cut else ""
@@ -105,58 +93,3 @@ def _known(encoding: str) -> str | None:
     except (LookupError, ValueError):
         return None
     return name if _ENCODINGS.fullmatch(name) else None
-
-
-def _markdown(html: str, base: str) -> str:
-    from bs4 import BeautifulSoup
-    from markdownify import ATX, MarkdownConverter
-
-    soup = BeautifulSoup(html, "html.parser")
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    part = _readable(soup)
-    _absolute(part, base)
-    try:
-        text = MarkdownConverter(
-            heading_style=ATX,
-            bullets="-",
-            # Code and names as they are: a model reads the text, nothing renders it.
-            escape_misc=False,
-            escape_asterisks=False,
-            escape_underscores=False,
-        ).convert_soup(part)
-    except RecursionError:  # nested deeper than any page that was written for people
-        text = part.get_text("\n", strip=True)
-    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
-    if title and not re.search(r"^# ", text, re.MULTILINE):
-        text = f"# {one_line(title)}\n\n{text}"
-    return text + "\n" if text else ""
-
-
-def _readable(soup: "BeautifulSoup") -> "Tag":
-    """The part that is there to be read."""
-    for title in soup.find_all("title"):
-        title.decompose()
-    for noise in soup.select(_NOISE):
-        if not noise.decomposed:
-            noise.decompose()
-    mains = [part for part in soup.select(_MAIN) if len(part.get_text(strip=True)) >= _LEAST]
-    mains = [part for part in mains if not any(other in part.parents for other in mains)]
-    # Several articles are a list of them, and what stands between belongs to it.
-    return mains[0] if len(mains) == 1 else soup
-
-
-def _absolute(part: "Tag", base: str) -> None:
-    """Links that can be fetched; no scripts, and no pictures that are written out in the page."""
-    for name, attribute in (("a", "href"), ("img", "src")):
-        for tag in part.find_all(name):
-            target = str(tag.get(attribute, ""))
-            try:
-                whole = urljoin(base, target)
-            except ValueError:
-                whole = ""
-            if whole.startswith(("http://", "https://", "mailto:")):
-                tag[attribute] = whole
-            elif name == "img":
-                tag.replace_with(str(tag.get("alt", "")))
-            else:
-                del tag[attribute]

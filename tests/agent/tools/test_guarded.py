@@ -1,0 +1,92 @@
+"""Which changes of files ask each time, although they lie in the folder that is worked in."""
+
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.tools import ToolContext
+from foldline.agent.tools.guarded import may_be_changed
+from support.tools import TOOLS, call
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with a project, and with what Foldline keeps."""
+    folder = tmp_path / "home"
+    (folder / "work").mkdir(parents=True)
+    (folder / ".config").mkdir()
+    (folder / "kept" / "sessions").mkdir(parents=True)
+    (folder / "kept" / "sessions" / "events.jsonl").write_text("needle of another project\n")
+    (folder / "work" / "a.txt").write_text("needle\n")
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("FOLDLINE_HOME", str(folder / "kept"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".git/hooks/pre-commit", ".git", "sub/.git/config", ".GIT/config", ".g\u200cit/config",
+        "GIT~1/config",
+        ".git./config", ".husky/pre-commit", ".vscode/tasks.json", ".VSCode/settings.json",
+        ".claude/settings.json", ".foldline.toml", "sub/.foldline.toml", "AGENTS.md", "sub/agents.md",
+        "CLAUDE.md", ".mcp.json", ".envrc", "HEAD", "link/config", "bare/config", "bare/hooks/post-commit",
+        "bare/refs/x", "sub/../.git/config",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("tool", ["write", "edit"])
+def test_a_change_of_what_acts_by_itself_asks(context: ToolContext, tool: str, name: str) -> None:
+    (context.cwd / ".git").mkdir()
+    (context.cwd / "link").symlink_to(".git")
+    (context.cwd / "bare").mkdir()
+    (context.cwd / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
+    given = {"write": {"content": ""}, "edit": {"old": "a", "new": "b"}}[tool]
+    assert not TOOLS[tool].inside({"path": name, **given}, context)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a.py", ".gitignore", ".gitattributes", ".github/workflows/ci.yml", "docs/agents.md.txt", "sub/.env",
+     "git/hooks/x", "Makefile", "sub/new/b.py", ".hidden"],
+)  # fmt: skip
+def test_a_change_of_any_other_file_of_the_project_does_not(context: ToolContext, name: str) -> None:
+    assert TOOLS["write"].inside({"path": name, "content": ""}, context)
+
+
+@pytest.mark.parametrize(
+    "name", [".bashrc", ".config/systemd/user/x.service", ".ssh/authorized_keys", ".new"]
+)
+def test_hidden_files_of_the_home_folder_ask_where_one_works_above_them(home: Path, name: str) -> None:
+    assert not may_be_changed(home / name, home)
+    assert not may_be_changed(home / name, home.parent)
+    assert may_be_changed(home / "work" / ".env", home)
+    assert may_be_changed(home / ".config" / "vim" / "rc", home / ".config")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read", {"path": "kept/sessions/events.jsonl"}),
+        ("grep", {"path": "kept", "pattern": "x"}),
+        ("glob", {"path": "kept", "pattern": "*"}),
+        ("ls", {"path": "kept/sessions"}),
+        ("write", {"path": "kept/config.toml", "content": ""}),
+        ("bash", {"command": "cat kept/sessions/events.jsonl"}),
+    ],
+)
+def test_what_foldline_keeps_is_no_part_of_the_folder_it_lies_in(
+    home: Path, context: ToolContext, tool: str, arguments: dict[str, object]
+) -> None:
+    context.cwd = home
+    assert not TOOLS[tool].inside(arguments, context)
+
+
+async def test_a_search_of_all_leaves_out_what_foldline_keeps(home: Path, context: ToolContext) -> None:
+    context.cwd = home
+    assert TOOLS["grep"].inside({"pattern": "needle"}, context)
+    assert (await call(context, "grep", pattern="needle")).text == "work/a.txt:1: needle\n"
+
+
+def test_what_a_call_of_this_session_left_there_may_be_read(home: Path, context: ToolContext) -> None:
+    context.cwd, context.spill_dir = home, home / "kept" / "sessions" / "outputs"
+    assert TOOLS["read"].inside({"path": str(context.spill_dir / "bash-1.txt")}, context)

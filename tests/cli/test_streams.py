@@ -1,0 +1,109 @@
+"""Standard streams that take no more, or hold what nobody expected."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from foldline.cli import run as run_module
+from foldline.cli.door import _one_sentence
+from support.front_door import FrontDoor
+from support.mcp_server import is_alive
+
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
+
+
+def foldline(*arguments: str, **streams: object) -> "subprocess.Popen[bytes]":
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    return subprocess.Popen([sys.executable, "-m", "foldline", *arguments], **pipes)
+
+
+def test_a_run_that_nobody_reads_any_more_ends_and_so_does_what_it_started(door: FrontDoor) -> None:
+    """`foldline run --json … | head`: the write of a long command's output is the first that fails."""
+    command = "echo $$ > pid; echo go; sleep 0.2; while echo more; do sleep 0.05; done"
+    with foldline("run", "--yes", "--json", f"run {command}") as running:
+        assert running.stdout is not None and running.stderr is not None
+        for line in running.stdout:
+            if json.loads(line)["type"] == "tool_started":
+                break
+        running.stdout.close()
+        assert running.wait(timeout=30) == 141
+        assert running.stderr.read() == b""
+    [session] = door("sessions", "--json").json
+    last = door("view", session["id"], "--json").json["messages"][-1]
+    assert (last["role"], "nterrupted" in last["content"]) == ("tool", True)
+    pid = int((door.cwd / "pid").read_text())
+    deadline = time.monotonic() + 5
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(pid)
+
+
+def test_an_answer_that_nobody_reads_was_given_all_the_same(door: FrontDoor) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as closed, foldline("run", "hello", stdout=closed) as running:
+        _, err = running.communicate(timeout=30)
+    assert running.returncode == 0
+    assert b"Traceback" not in err and b"Exception" not in err
+
+
+@needs_full
+@pytest.mark.parametrize("arguments", [("--version",), ("run", "hello"), ("run", "hello", "--json")])
+def test_what_cannot_be_written_is_one_sentence_that_names_stdout(
+    door: FrontDoor, arguments: tuple[str, ...]
+) -> None:
+    with FULL.open("wb") as full, foldline(*arguments, stdout=full) as running:
+        _, err = running.communicate(timeout=30)
+    assert running.returncode == 1
+    assert err.decode().endswith("foldline: stdout: No space left on device.\n") and err.count(b"\n") <= 2
+
+
+@needs_full
+def test_a_log_that_is_full_does_not_cost_the_answer(door: FrontDoor) -> None:
+    (door.cwd / "notes.txt").write_text("remember the milk\n")
+    with FULL.open("wb") as full, foldline("run", "read notes.txt", stderr=full) as running:
+        out, _ = running.communicate(timeout=30)
+    assert (running.returncode, b"remember the milk" in out) == (0, True)
+
+
+def test_a_prompt_that_is_no_utf8_is_sent_with_signs_in_its_place(door: FrontDoor) -> None:
+    assert door("run", os.fsdecode(b"caf\xe9 \xe4\xbd\xa0")).code == 0
+    assert door("sessions", "--json").json[0]["title"] == "caf� 你"
+
+
+def test_stdin_without_an_end_is_not_read_for_ever(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "MOST_PIPED", 10)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"12345678901")))
+    said = door("run", "-")
+    assert said.code == 2
+    assert "no model holds that" in said.err
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1234567890")))
+    assert door("run", "-").code == 0
+
+
+def test_a_home_that_is_no_folder_has_no_settings_and_keeps_no_session(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users of services have `/dev/null` for a home, or `/nonexistent`."""
+    (door.cwd / "no-folder").write_text("")
+    monkeypatch.setenv("FOLDLINE_HOME", str(door.cwd / "no-folder"))
+    assert door("config").code == 0
+    said = door("run", "hello")
+    assert said.code == 1
+    assert "The session cannot be written" in said.err and "FOLDLINE_HOME names another one" in said.err
+
+
+def test_an_unforeseen_error_is_one_line_without_what_was_worked_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _one_sentence(ValueError, ValueError("1 validation error\x1b[2J\n  input_value='sk-planted'"), None)
+    err = capsys.readouterr().err
+    assert "ValueError: 1 validation error␛[2J; with --debug" in err
+    assert "sk-planted" not in err and err.count("\n") == 1
