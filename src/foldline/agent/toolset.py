@@ -10,10 +10,12 @@ from foldline.llm.base import ToolSpec
 from foldline.protocol import NoticeRecord, RequestRecord, events
 
 from .desk import Desk
+from .mcp.connection import START_SECONDS
 from .mcp.tool import ServerTool
 
 PATIENCE = 5.0
-"""Seconds the first turn waits for tool servers that are starting. Who is later comes with a later turn."""
+"""Seconds the first turn waits for tool servers that are starting, where somebody looks on. Who is later
+comes with a later turn. Where nobody does, there may be none: then it waits as long as they may take."""
 
 
 def tools_digest(specs: Sequence[ToolSpec]) -> str:
@@ -38,7 +40,7 @@ async def take_tools(desk: Desk) -> bool:
         servers.start()
         if awaited := servers.awaited:
             desk.emit(events.ServersAwaited(servers=awaited))
-            await servers.settled(PATIENCE)
+            await servers.settled(PATIENCE if desk.choices.interactive else START_SECONDS)
         ours = [tool for tool in desk.tools if not isinstance(tool, ServerTool)]
         desk.tools = [*ours, *servers.tools]
         servers.begin_turn()

@@ -133,10 +133,9 @@ async def test_a_server_that_is_late_comes_with_a_later_turn(
 ) -> None:
     monkeypatch.setattr(toolset, "PATIENCE", 0.001)
     llm = PlayedLLM("one", "two")
-    agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    servers = house.servers(stdio_server("one", house.diary))
+    agent, watch = agent_in(house.folder, llm, servers=servers, interactive=True)
     await agent.prompt("first")
-    servers = agent.desk.servers
-    assert servers is not None
     await house.until(lambda: servers.tools)
     await agent.prompt("second")
     assert [ECHO in offered(request) for request in llm.requests] == [False, True]
@@ -144,6 +143,17 @@ async def test_a_server_that_is_late_comes_with_a_later_turn(
     assert [e.text[:40] for e in agent.session.entries if isinstance(e, NoticeRecord)] == [
         "From here on, there are mcp__one__big, m"
     ]
+    await agent.aclose()
+
+
+async def test_where_nobody_looks_on_the_first_turn_waits_for_a_late_server(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolset, "PATIENCE", 0.001)
+    llm = PlayedLLM("one")
+    agent, _ = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
+    await agent.prompt("the only one")
+    assert ECHO in offered(llm.requests[0])
     await agent.aclose()
 
 
