@@ -10,8 +10,9 @@ run: .venv/ready
 demo: .venv/ready
 	@$(BIN)/foldline demo
 
+# Three on two cores: many tests wait for the processes they start.
 test: .venv/ready
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 BENCH := -o addopts="--import-mode=importlib" -o timeout=0 -p no:randomly --benchmark-only
 CAMPAIGN := tests/bench/test_recorded_campaign.py
