@@ -94,7 +94,7 @@ class Calls:
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
         desk, arguments = self._desk, call.parsed()
-        hide = hider(os.environ)
+        hide = await asyncio.to_thread(hider, os.environ)  # it reads a file
         context = ToolContext(
             cwd=desk.cwd,
             output=lambda text: desk.emit(events.ToolOutput(call_id=call.call_id, text=hide(text))),

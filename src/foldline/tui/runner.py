@@ -6,7 +6,6 @@ It owns the queue. A prompt is `held` while a fold makes room for it; cancelled,
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeGuard
 
 from foldline.agent import Agent
 from foldline.agent.agent import sent_unfolded
@@ -166,8 +165,14 @@ class Runner:
             return True
         self._held = text
         self._announce()
-        ends: list[events.CompactionEnd] = []
-        stop = self.agent.executor.subscribe(lambda e: ends.extend([e] if _is_end(e) else []))
+        nothing_to_fold = False
+
+        def hear(event: Event) -> None:
+            nonlocal nothing_to_fold
+            if isinstance(event, events.CompactionEnd):
+                nothing_to_fold = event.nothing
+
+        stop = self.agent.executor.subscribe(hear)
         try:
             finished = await self._done(self.agent.room_for(parts))
         except BaseException:
@@ -182,7 +187,7 @@ class Runner:
         if finished.outcome == "failed" and self.agent.fits(parts):
             self._emit(sent_unfolded(finished.error))
             return True
-        if ends and ends[-1].nothing:
+        if nothing_to_fold:
             return True  # nothing was old enough; once the prompt is in the history, the last answer is
         if finished.outcome == "done":
             self._emit(events.Notice(level="warning", text=_still_too_long(self.agent, parts)))
@@ -229,10 +234,6 @@ class Runner:
                 held=self._held, queued=tuple(self._queue), paused=self._paused and bool(self._queue)
             )
         )
-
-
-def _is_end(event: Event) -> TypeGuard[events.CompactionEnd]:
-    return isinstance(event, events.CompactionEnd)
 
 
 def _still_too_long(agent: Agent, parts: Sequence[Part]) -> str:
