@@ -128,7 +128,7 @@ class Live:
 
     async def drawn(self) -> None:
         """Until nothing is left to be drawn."""
-        await self.until(lambda: self.app._frame is None)
+        await self.until(lambda: self.app.presenter.settled)
 
     async def at_rest(self) -> None:
         """Until nothing runs, no prompt is under way, and all is drawn."""
@@ -138,7 +138,7 @@ class Live:
             lambda: (
                 not self.agent.executor.busy
                 and (runner._delivery is None or runner._delivery.done())
-                and self.app._frame is None
+                and self.app.presenter.settled
             )
         )
 

@@ -205,10 +205,10 @@ class Scene:
     async def __call__(self, pilot: Pilot[None]) -> None:
         await self.ready(pilot)
         await self.play(self, pilot)
-        await self.until(pilot, lambda: self.app._frame is None)
+        await self.until(pilot, lambda: self.app.presenter.settled)
 
     async def ready(self, pilot: Pilot[None]) -> None:
-        await self.until(pilot, lambda: self.app.runner is not None and self.app._frame is None)
+        await self.until(pilot, lambda: self.app.runner is not None and self.app.presenter.settled)
 
     async def until(self, pilot: Pilot[None], condition: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -297,10 +297,10 @@ async def fold_with_a_queue(scene: Scene, pilot: Pilot[None]) -> None:
     )
     call_key = next(
         key
-        for key, made in scene.app._transcript._calls.items()
+        for key, made in scene.app.presenter.shown.transcript._calls.items()
         if made.parsed().get("path") == SERVICE and made.name == "edit"  # type: ignore[union-attr]
     )
-    scene.app._transcript.toggle(call_key)  # type: ignore[union-attr]
+    scene.app.presenter.shown.transcript.toggle(call_key)  # type: ignore[union-attr]
     scene.app.chat.transcript.follow_end()
     scene.app.chat._show_status()
 
@@ -347,7 +347,7 @@ async def scroll_up(scene: Scene, pilot: Pilot[None]) -> None:
     scene.app.chat.prompt.editor.insert("Also: a key longer than 64 characters must be a 422")
     scene.app.chat.transcript.scroll_lines(-1)
     spoken.end(calling(("bash", {"command": "pytest -k cancel"}), text="I run the cancel tests first."))
-    await scene.until(pilot, lambda: scene.app.state.tools and scene.app._frame is None)
+    await scene.until(pilot, lambda: scene.app.state.tools and scene.app.presenter.settled)
     scene.clock.now += 4.0
     scene.app.chat._show_status()
 
@@ -363,11 +363,16 @@ async def inspect_after_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
     await fold_and_run(scene, pilot)
     await scene.until(pilot, lambda: not scene.agent.executor.busy)
     await pilot.press("f2")
-    await scene.until(pilot, lambda: scene.app._inspector is not None and scene.app._inspector.is_current)
+    shown = scene.app.presenter.shown
+    assert shown is not None
+    await scene.until(
+        pilot, lambda: shown.inspecting.screen is not None and shown.inspecting.screen.is_current
+    )
+    assert shown.inspecting.screen is not None
+    panels = shown.inspecting.screen.panels
     fold = scene.agent.session.projection.folds[-1]
-    history = scene.app._inspector.panels.history.view  # type: ignore[union-attr]
-    history.cursor_to((fold.first_kept_index - 2, 0))
-    await scene.until(pilot, lambda: scene.app._inspector.panels.priced)  # type: ignore[union-attr]
+    panels.history.view.cursor_to((fold.first_kept_index - 2, 0))
+    await scene.until(pilot, lambda: panels.priced)
 
 
 def preview_of(summary: Spoken) -> Callable[[Scene, Pilot[None]], Any]:
@@ -382,7 +387,7 @@ def preview_of(summary: Spoken) -> Callable[[Scene, Pilot[None]], Any]:
         summary.say(SUMMARY)
         summary.end()
         await scene.until(pilot, lambda: scene.agent.desk.review.proposal is not None)
-        await scene.until(pilot, lambda: scene.app._frame is None)
+        await scene.until(pilot, lambda: scene.app.presenter.settled)
 
     return play
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from textual import on, work
 from textual.binding import Binding, BindingType
-from textual.timer import Timer
 
 from foldline.tui.blocks import BlockView
 from foldline.tui.chat import (
@@ -24,25 +23,21 @@ from foldline.tui.chat import (
 )
 from foldline.tui.faults import PlainApp
 from foldline.tui.messages import ChoiceAnswered, EditWanted, UndoWanted
+from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.themes import ROLE_DEFAULTS, load_themes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from foldline.agent import Agent
     from foldline.history import Session
     from foldline.protocol.events import Event
     from foldline.tui.blocks import Block
-    from foldline.tui.figures import Figures
-    from foldline.tui.inspector import InspectorScreen
-    from foldline.tui.previewing import Previewing
     from foldline.tui.runner import Runner
     from foldline.tui.setup.opening import Setup
     from foldline.tui.transcript import Transcript
 
-FRAMES = 30
-"""Times a second at most that what streams in is drawn (textual-notes.md §2.2)."""
 PATIENCE = 0.4
 """Seconds after which it is said that the session is being opened."""
 _RECALLED = 1_000
@@ -92,24 +87,21 @@ class FoldlineApp(PlainApp[None]):
         self._clock = clock
         self._root = root
         self._early: list[str] = [prompt] if prompt else []
-        self._runner: Runner | None = None
         self._is_first_start = is_first_start
         self._setup: Setup | None = None
-        self._transcript: Transcript | None = None
-        self._figures: Figures | None = None
-        self._inspector: InspectorScreen | None = None
-        self._inspected_doing = ""
-        """What the agent did when the Inspector was last told."""
-        self._previewing: Previewing | None = None
-        self._figures_stale = False
-        self._frame: Timer | None = None
         self._closing = False
         self.failure: str | None = None
         """Why the program ended on its own, for the shell."""
         self.resume: str | None = None
         """Event file of the session to go on with, where the reader chose one."""
         self.chat = ChatScreen(root=root, clock=clock, transcript=BlockView(id="transcript"))
-        self.state = ChatState(workdir=root.name or str(root), waiting=Waiting(queued=tuple(self._early)))
+        first = ChatState(workdir=root.name or str(root), waiting=Waiting(queued=tuple(self._early)))
+        self.presenter = Presenter(self.chat, first, clock)
+
+    @property
+    def state(self) -> ChatState:
+        """What the chat shows, or shows with its next frame."""
+        return self.presenter.state
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return ROLE_DEFAULTS
@@ -118,7 +110,7 @@ class FoldlineApp(PlainApp[None]):
 
     def on_mount(self) -> None:
         self.push_screen(self.chat)
-        self._show(self.state)
+        self.presenter.show(self.state)
         self._leave_on(signal.SIGTERM, signal.SIGHUP)
         self.call_after_refresh(self._start)
 
@@ -153,7 +145,7 @@ class FoldlineApp(PlainApp[None]):
         self.agent_ready()
 
     def _say_opening(self) -> None:
-        self._show(replace(self.state, news=News("Opening the session", "info", self._clock())))
+        self.presenter.show(replace(self.state, news=News("Opening the session", "info", self._clock())))
 
     def _opened(self) -> "tuple[Agent, Transcript, Sequence[Block]]":
         """The agent and what its session looks like. In a thread: both may take long."""
@@ -168,27 +160,28 @@ class FoldlineApp(PlainApp[None]):
 
     def _use(self, agent: "Agent", transcript: "Transcript", blocks: "Sequence[Block]") -> None:
         from foldline.tui.figures import Figures
+        from foldline.tui.inspecting import Inspecting
         from foldline.tui.machine import EDITS
         from foldline.tui.previewing import Previewing
         from foldline.tui.runner import Runner
         from foldline.tui.setup.opening import Setup
 
-        self._transcript = transcript
-        self._figures = Figures(agent.desk)
-        self._runner = Runner(agent, self._hear, self.chat.prompt.give_back)
-        self._previewing = Previewing(
+        runner = Runner(agent, self._hear, self.chat.prompt.give_back)
+        inspecting = Inspecting(self, runner, title=self._where)
+        previewing = Previewing(
             self,
-            self._runner,
+            runner,
             clock=self._clock,
             title=self._where,
-            inspect=self._inspect_entry,
+            inspect=lambda index: inspecting.open_at(index, self.state),
             remark=self.chat.remark,
         )
+        self.presenter.shown = Shown(runner, transcript, Figures(agent.desk), previewing, inspecting)
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
         self.chat.prompts = transcript.prompts
         self.chat.prompt.set_history(_typed(agent))
-        self.state = replace(
+        self.presenter.state = replace(
             self.state,
             title=agent.session.meta().title,
             model=agent.desk.llm.info.id,
@@ -203,9 +196,9 @@ class FoldlineApp(PlainApp[None]):
             self.chat.remark(origin)
         if agent.session.damage:
             self.chat.remark(f"This session's file is damaged: {agent.session.damage}. All else is here.")
-        self._refresh_figures()
+        self.presenter.refresh_figures()
         agent.start()
-        self._setup = Setup(self, self._runner, clock=self._clock, is_first_start=self._is_first_start())
+        self._setup = Setup(self, runner, clock=self._clock, is_first_start=self._is_first_start())
         early, self._early = self._early, []
         self._setup.begin(early)
 
@@ -215,116 +208,21 @@ class FoldlineApp(PlainApp[None]):
     @property
     def runner(self) -> "Runner | None":
         """What sends prompts; None until the session is open."""
-        return self._runner
+        return self.presenter.shown.runner if self.presenter.shown is not None else None
 
     async def on_unmount(self) -> None:
         self._closing = True
-        if self._runner is not None:
-            await self._runner.aclose()
-
-    # --- events from the executor ----------------------------------------------------------------------
+        if self.runner is not None:
+            await self.runner.aclose()
 
     def _hear(self, event: "Event") -> None:
-        """Every event: into the state, into the transcript, and drawn with the next frame."""
-        if self._closing:
-            return
-        from foldline.protocol import BaseMessage, Compaction, events
-        from foldline.tui.machine import reduce
+        """Every event of the session, until the program ends."""
+        from foldline.protocol.events import TaskFinished
 
-        transcript, figures = self._transcript, self._figures
-        assert transcript is not None and figures is not None, "events come from an agent in use"
-        self.state = reduce(self.state, event, self._clock())
-        if self._previewing is not None:
-            self._previewing.hear(event)
-        match event:
-            case events.StepStarted() | events.Retrying():
-                transcript.begin_step()
-            case events.TextDelta():
-                transcript.write(event.text)
-            case events.ThinkingDelta():
-                transcript.think(event.text)
-            case events.ToolStarted():
-                transcript.start_tool(event.call_id)
-            case events.ToolOutput():
-                transcript.tool_output(event.call_id, event.text)
-            case events.EntryAppended():
-                transcript.add(event.entry)
-                if isinstance(event.entry, Compaction):
-                    figures.folding = None  # made: the meter shows no other one until that begins
-                self._figures_stale = True
-            case events.CompactionStart():
-                figures.folding = event.reason
-                transcript.plan_cut(figures.cut_index())
-                self._figures_stale = True
-            case events.CompactionEnd():
-                figures.folding = None
-                transcript.plan_cut(None)
-                self._figures_stale = True
-            case events.ToolsListed():
-                self._figures_stale = True
-            case events.TaskFinished():
-                transcript.drop_stream()
-                self._figures_stale = True
+        if not self._closing:
+            self.presenter.hear(event)
+            if isinstance(event, TaskFinished):
                 self._look_at_git()
-            case _:
-                pass
-        match event:
-            case events.TextDelta() | events.ThinkingDelta() | events.ToolOutput():
-                self._want_frame()
-            case events.CompactionProgress() | events.EntryAppended(entry=BaseMessage()):
-                self._want_frame()
-            case events.EntryAppended():
-                self._draw_frame()  # Rule 4: rails, meter and side list change together.
-            case _:
-                self._want_frame()
-                self._show(self.state)  # What Esc would do is never a frame behind.
-
-    def _want_frame(self) -> None:
-        if self._frame is None:
-            self._frame = self.set_timer(1 / FRAMES, self._draw_frame)
-
-    def _draw_frame(self) -> None:
-        """One frame: what was streamed, the state, and the figures where an entry or a fold changed them."""
-        if self._frame is not None:
-            self._frame.stop()
-            self._frame = None
-        if self._transcript is None:
-            return
-        self._transcript.flush()
-        if self._previewing is not None:
-            self._previewing.draw()
-        if self._figures_stale:
-            self._refresh_figures()
-        else:
-            self._show(self.state)
-
-    def _refresh_figures(self) -> None:
-        self._figures_stale = False
-        if self._figures is None or self._runner is None:
-            return
-        title = self._runner.agent.session.meta().title
-        figures = self._figures
-        shown = replace(self.state, room=figures.room(), undo_adds=figures.undo_adds(), title=title)
-        self._show(replace(shown, unanswered=figures.unanswered()))
-        self.chat.sidebar.show(self._figures.sidebar())
-        if self._transcript is not None:
-            self._draw_in_slices(self._transcript.reweigh(), "weights")
-        self._refresh_inspector()
-
-    def _refresh_inspector(self) -> None:
-        if self._inspector is not None and self._inspector.is_mounted and self._runner is not None:
-            self._inspected_doing = self.state.doing
-            self._inspector.refresh_from(
-                self._runner.agent.session.projection,
-                activity=self.state.doing,
-                threshold=self.state.room.threshold,
-            )
-
-    def _show(self, state: ChatState) -> None:
-        self.state = state
-        self.chat.show(state)
-        if self._inspector is not None and state.doing != self._inspected_doing:
-            self._refresh_inspector()
 
     @work(thread=True, exclusive=True, group="git", exit_on_error=False)
     def _look_at_git(self) -> None:
@@ -333,126 +231,92 @@ class FoldlineApp(PlainApp[None]):
         self.call_from_thread(self._git_known, git_state(self._root))
 
     def _git_known(self, state: str) -> None:
-        self._show(replace(self.state, git=state))
+        self.presenter.show(replace(self.state, git=state))
 
     # --- what the reader asks for ------------------------------------------------------------------------
 
     @on(PromptSubmitted)
     def _prompt(self, message: PromptSubmitted) -> None:
-        if self._runner is not None:
+        if self.runner is not None:
             if self._setup is None or not self._setup.holds(message.text):
-                self._runner.send(message.text)
+                self.runner.send(message.text)
         else:
             self._early.append(message.text)
-            self._show(replace(self.state, waiting=Waiting(queued=tuple(self._early))))
+            self.presenter.show(replace(self.state, waiting=Waiting(queued=tuple(self._early))))
 
     @on(CancelRequested)
     def _cancel(self) -> None:
-        if self._runner is not None and self.state.busy:
-            self._show(replace(self.state, cancelling=True))
-            self._runner.cancel()
+        if self.runner is not None and self.state.busy:
+            self.presenter.show(replace(self.state, cancelling=True))
+            self.runner.cancel()
 
     @on(QueueEdited)
     def _edit_queue(self, message: QueueEdited) -> None:
-        if self._runner is not None:
-            self._runner.edit_queue(message.before, message.after, message.paused)
+        if self.runner is not None:
+            self.runner.edit_queue(message.before, message.after, message.paused)
 
     @on(QuestionAnswered)
     def _answered(self, message: QuestionAnswered) -> None:
-        if self._runner is not None:
-            self._runner.answer(message.call_id, message.answer, message.nth)
+        if self.runner is not None:
+            self.runner.answer(message.call_id, message.answer, message.nth)
 
     @on(ChoiceAnswered)
     def _chosen(self, message: ChoiceAnswered) -> None:
         from foldline.protocol import operations
 
-        if self._runner is not None:
-            self._runner.submit(operations.Choose(choice=message.choice, key=message.key))
+        if self.runner is not None:
+            self.runner.submit(operations.Choose(choice=message.choice, key=message.key))
 
     @on(EditWanted)
     def _edit_view(self, message: EditWanted) -> None:
         from foldline.protocol import operations
 
-        if self._runner is not None:
-            self._runner.submit(operations.EditView(target=message.target, action=message.action))
+        if self.runner is not None:
+            self.runner.submit(operations.EditView(target=message.target, action=message.action))
 
     @on(UndoWanted)
     def _undo_change(self, message: UndoWanted) -> None:
         from foldline.protocol import operations
 
-        if self._runner is not None:
-            self._runner.submit(operations.UndoCompaction(target=message.target))
+        if self.runner is not None:
+            self.runner.submit(operations.UndoCompaction(target=message.target))
 
     @on(BlockView.Opened, "#transcript")
     def _opened_block(self, message: BlockView.Opened) -> None:
-        if self._transcript is not None:
-            self._transcript.toggle(message.key)
+        if self.presenter.shown is not None:
+            self.presenter.shown.transcript.toggle(message.key)
 
     @on(CommandInvoked)
     def _command(self, message: CommandInvoked) -> None:
         if message.command == "quit":
             self.exit()
-        elif self._runner is None:
+        elif self.presenter.shown is None:
             self.chat.remark("One moment: the session is being opened")
         else:
-            self._commands()[message.command](self._runner, message.argument)
+            shown = self.presenter.shown
+            self._commands(shown)[message.command](shown.runner, message.argument)
 
-    def _commands(self) -> dict[str, Callable[["Runner", str], None]]:
+    def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
         from foldline.tui.approvals.opening import approval_commands
         from foldline.tui.folding import folding_commands
+        from foldline.tui.rewinding import open_rewind
         from foldline.tui.sessions.opening import session_commands
         from foldline.tui.tool_servers import server_commands
 
+        give_back = self.chat.prompt.give_back
         return {
-            "inspector": lambda runner, _: self._inspect(runner),
-            "open-tools": lambda _, __: self._open_tools(),
-            "rewind": lambda runner, _: self._rewind(runner),
-            **folding_commands(self._preview, self.chat.remark),
+            "inspector": lambda _, __: shown.inspecting.open(self.state),
+            "open-tools": lambda _, __: self._open_tools(shown),
+            "rewind": lambda runner, _: open_rewind(self, runner, give_back),
+            **folding_commands(shown.previewing.open, self.chat.remark),
             **(self._setup.commands if self._setup is not None else {}),
             **approval_commands(self),
             **session_commands(self, self._root, self._where, self._go_on_with),
             **server_commands(self),
         }
 
-    def _inspect_entry(self, index: int) -> None:
-        if self._runner is not None:
-            self._inspect(self._runner)
-        if self._inspector is not None:
-            self._inspector.call_after_refresh(self._inspector.panels.reveal, index)
-
-    def _rewind(self, runner: "Runner") -> None:
-        from foldline.tui.rewinding import open_rewind
-
-        open_rewind(self, runner, self.chat.prompt.give_back)
-
-    def _preview(self, focus: str) -> None:
-        if self._previewing is not None:
-            self._previewing.open(focus)
-
-    def _open_tools(self) -> None:
-        if self._transcript is not None:
-            self._draw_in_slices(self._transcript.toggle_all_calls(), "opening")
-
-    def _draw_in_slices(self, slices: "Iterator[None]", group: str) -> None:
-        """Do the first part of something long now, the rest with keys and frames in between."""
-        if next(slices, self) is None:
-            self.run_worker(_in_slices(slices), group=group, exclusive=True)
-
-    def _inspect(self, runner: "Runner") -> None:
-        from foldline.tui.inspector import InspectorScreen
-
-        agent = runner.agent
-        self._inspector = InspectorScreen(
-            agent.session.projection,
-            title=self._where(),
-            overhead=agent.desk.overhead,
-            live=True,
-            cwd=agent.session.cwd,
-            window=self.state.room.window,
-            threshold=self.state.room.threshold,
-            activity=self.state.doing,
-        )
-        self.push_screen(self._inspector)
+    def _open_tools(self, shown: Shown) -> None:
+        self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
 
     def _where(self) -> str:
         return f"{self.state.workdir} ▸ {self.state.title or 'new session'}"
@@ -470,11 +334,6 @@ class FoldlineApp(PlainApp[None]):
 
     def action_nothing(self) -> None:
         """Textual's own way out at one key: here only Ctrl+C, twice, quits."""
-
-
-async def _in_slices(slices: "Iterator[None]") -> None:
-    for _ in slices:
-        await asyncio.sleep(0)
 
 
 def _typed(agent: "Agent") -> list[str]:

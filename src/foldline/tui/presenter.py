@@ -1,0 +1,166 @@
+"""The presenter: every event into state, transcript and figures, drawn at most 30 times a second."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from textual.timer import Timer
+
+from foldline.tui.chat import ChatScreen
+from foldline.tui.state import ChatState
+
+if TYPE_CHECKING:
+    from foldline.protocol.events import Event
+    from foldline.tui.figures import Figures
+    from foldline.tui.inspecting import Inspecting
+    from foldline.tui.previewing import Previewing
+    from foldline.tui.runner import Runner
+    from foldline.tui.transcript import Transcript
+
+FRAMES = 30
+"""Times a second at most that what streams in is drawn (textual-notes.md §2.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What shows one session."""
+
+    runner: "Runner"
+    transcript: "Transcript"
+    figures: "Figures"
+    previewing: "Previewing"
+    inspecting: "Inspecting"
+
+
+class Presenter:
+    """Holds the state of the chat, and shows it. Before a session is `shown` there is only the state."""
+
+    def __init__(self, chat: ChatScreen, state: ChatState, clock: Callable[[], float]) -> None:
+        self._chat = chat
+        self._clock = clock
+        self._frame: Timer | None = None
+        self._figures_stale = False
+        self.state = state
+        self.shown: Shown | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was heard is on the screen."""
+        return self._frame is None
+
+    def show(self, state: ChatState) -> None:
+        """Take this state, and show it now."""
+        self.state = state
+        self._chat.show(state)
+        if self.shown is not None:
+            self.shown.inspecting.hear(state)
+
+    # --- events from the executor ----------------------------------------------------------------------
+
+    def hear(self, event: "Event") -> None:
+        """Take one event. Only what may not wait for the next frame is drawn at once."""
+        from foldline.protocol import BaseMessage, events
+        from foldline.tui.machine import reduce
+
+        shown = self.shown
+        assert shown is not None, "events come from a session that is shown"
+        self.state = reduce(self.state, event, self._clock())
+        shown.previewing.hear(event)
+        self._write_down(shown, event)
+        match event:
+            case events.TextDelta() | events.ThinkingDelta() | events.ToolOutput():
+                self._want_frame()
+            case events.CompactionProgress() | events.EntryAppended(entry=BaseMessage()):
+                self._want_frame()
+            case events.EntryAppended():
+                self._draw()  # Rule 4: rails, meter and side list change together.
+            case _:
+                self._want_frame()
+                self.show(self.state)  # What Esc would do is never a frame behind.
+
+    def _write_down(self, shown: Shown, event: "Event") -> None:
+        """What the event means for the transcript, and whether the figures are still true."""
+        from foldline.protocol import Compaction, events
+
+        transcript, figures = shown.transcript, shown.figures
+        match event:
+            case events.StepStarted() | events.Retrying():
+                transcript.begin_step()
+            case events.TextDelta():
+                transcript.write(event.text)
+            case events.ThinkingDelta():
+                transcript.think(event.text)
+            case events.ToolStarted():
+                transcript.start_tool(event.call_id)
+            case events.ToolOutput():
+                transcript.tool_output(event.call_id, event.text)
+            case events.EntryAppended():
+                transcript.add(event.entry)
+                if isinstance(event.entry, Compaction):
+                    figures.folding = None  # made: the meter shows no other one until that begins
+                self._figures_stale = True
+            case events.CompactionStart():
+                figures.folding = event.reason
+                transcript.plan_cut(figures.cut_index())
+                self._figures_stale = True
+            case events.CompactionEnd():
+                figures.folding = None
+                transcript.plan_cut(None)
+                self._figures_stale = True
+            case events.ToolsListed():
+                self._figures_stale = True
+            case events.TaskFinished():
+                transcript.drop_stream()
+                self._figures_stale = True
+            case _:
+                pass
+
+    # --- drawing ---------------------------------------------------------------------------------------
+
+    def _want_frame(self) -> None:
+        if self._frame is None:
+            self._frame = self._chat.set_timer(1 / FRAMES, self._draw)
+
+    def _draw(self) -> None:
+        """One frame: what was streamed, the state, and the figures where an entry or a fold changed them."""
+        if self._frame is not None:
+            self._frame.stop()
+            self._frame = None
+        if self.shown is None:
+            return
+        self.shown.transcript.flush()
+        self.shown.previewing.draw()
+        if self._figures_stale:
+            self.refresh_figures()
+        else:
+            self.show(self.state)
+
+    def refresh_figures(self) -> None:
+        """Meter, side list, weights and Inspector as the session is now."""
+        self._figures_stale = False
+        if self.shown is None:
+            return
+        figures = self.shown.figures
+        self.show(
+            replace(
+                self.state,
+                room=figures.room(),
+                undo_adds=figures.undo_adds(),
+                title=self.shown.runner.agent.session.meta().title,
+                unanswered=figures.unanswered(),
+            )
+        )
+        self._chat.sidebar.show(figures.sidebar())
+        self.in_slices(self.shown.transcript.reweigh(), "weights")
+        self.shown.inspecting.refresh(self.state)
+
+    def in_slices(self, slices: Iterator[None], group: str) -> None:
+        """Do the first part of something long now, the rest with keys and frames in between."""
+        if next(slices, self) is None:
+            self._chat.run_worker(_rest_of(slices), group=group, exclusive=True)
+
+
+async def _rest_of(slices: Iterator[None]) -> None:
+    for _ in slices:
+        await asyncio.sleep(0)
