@@ -1,62 +1,99 @@
 """The screens that open over the chat for a moment. Each is imported when it is opened, not before."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App, SuspendNotSupported
 
-from foldline.tui.commands import COMMANDS, keys_or_usage
-from foldline.tui.state import ChatState
+if TYPE_CHECKING:
+    from foldline.tui.dressed import DressedApp
 
 Remark = Callable[[str], None]
 
 
 def open_help(app: App[Any]) -> None:
-    """All keys and commands."""
-    from foldline.tui.help import HelpScreen, help_blocks
+    """What the keys of the screen in front mean, and all commands."""
+    from foldline.tui import help
 
-    app.push_screen(HelpScreen("Help: keys and commands", help_blocks()))
+    help.open_help(app)
 
 
-def open_palette(app: App[Any], state: ChatState, chosen: Callable[[str | None], None]) -> None:
-    """Every command that works now; `chosen` gets the id of the one taken, or None."""
-    from foldline.tui.picker import Choice, Picker
+def open_palette(app: App[Any]) -> None:
+    """Everything that can be done now."""
+    from foldline.tui.choosing.palette import open_palette
+    from foldline.tui.everywhere import KeyedApp, Recent
 
-    usable = [command for command in COMMANDS if command.palette and command.enabled(state)]
-    choices = [Choice(c.id, c.title, keys_or_usage(c)) for c in usable]
-    app.push_screen(Picker("What do you want to do?", choices), chosen)
+    if isinstance(app, KeyedApp):
+        open_palette(app, app.recent, app.palette_sources())
+    else:
+        open_palette(app, Recent())
 
 
 def change_theme(app: App[Any], name: str, remark: Remark) -> None:
-    """Take the theme of that name; without a name, let the reader pick one."""
+    """Take the theme of that name, as its file is now, and keep it for the next start; without a name, let
+    the reader pick one."""
+    from foldline.tui.dressed import DressedApp
     from foldline.tui.themes import own_themes
 
+    if not isinstance(app, DressedApp):
+        return
+    app.load_themes()
     names = own_themes(app.available_themes.values())
-    if name in names:
-        app.theme = name
-        remark(f"Theme {name}")
+    if name in (faults := app.theme_faults()):
+        remark(faults[name])
+    elif name in names:
+        app.wear(name)
+        app.run_worker(_keep_theme(name, remark), group="theme")
     elif name:
         remark(f"There is no theme {name}; there are {', '.join(names)}")
     else:
-        _pick_theme(app, names)
+        pick_theme(app, lambda picked: change_theme(app, picked, remark) if picked else None)
 
 
-def _pick_theme(app: App[Any], names: Sequence[str]) -> None:
-    """Moving through the list shows each theme; leaving it gives back the one before."""
-    from foldline.tui.picker import Choice, Picker
+async def _keep_theme(name: str, remark: Remark) -> None:
+    from foldline.agent.choosing_model import changed_config
+    from foldline.agent.layers import config_file
+    from foldline.history.paths import home_apart
+    from foldline.protocol import FoldlineError
 
-    before = app.theme
+    def keep() -> None:
+        with changed_config(os.environ) as document:
+            document["theme"] = name
 
-    def use(name: str | None) -> None:
-        app.theme = name or before
+    try:
+        await asyncio.to_thread(keep)
+    except FoldlineError as failure:
+        remark(f"Theme {name}, until Foldline ends: {failure}")
+    else:
+        remark(f"Theme {name}, kept in {home_apart(str(config_file(os.environ)))}")
 
-    choices = [Choice(name, name) for name in names]
-    app.push_screen(Picker("Which colours?", choices, marked=before, on_mark=use), use)
+
+def pick_theme(app: "DressedApp[Any]", picked: Callable[[str | None], None]) -> None:
+    """Moving through the list shows each theme; then it is as before, until what was picked is worn."""
+    from foldline.tui.choosing.picker import Choice, Picker
+    from foldline.tui.themes import described
+
+    app.load_themes()
+    before, faults = app.theme, app.theme_faults()
+
+    def show(name: str) -> None:
+        app.theme = before if name in faults else name
+
+    def back(name: str | None) -> None:
+        app.theme = before
+        picked(name)
+
+    notes = dict(described(app.available_themes.values())) | faults
+    choices = [Choice(name, name, note) for name, note in notes.items()]
+    picker = Picker("Which colours?", choices, marked=before, on_mark=show, notes_in_full=True)
+    app.push_screen(picker, back)
 
 
 def edited(app: App[Any], text: str, remark: Remark) -> str | None:
     """The text after the reader's own editor; None, with a remark, where that did not work."""
-    from foldline.tui.external import edit_text
+    from foldline.tui.terminal.editor import edit_text
 
     try:
         with app.suspend():
@@ -64,5 +101,5 @@ def edited(app: App[Any], text: str, remark: Remark) -> str | None:
     except SuspendNotSupported:
         remark("This terminal cannot be lent to an editor")
     except (OSError, ValueError) as error:
-        remark(f"The editor did not work: {error}; the prompt is as it was")
+        remark(f"The editor did not work: {error}; the text is as it was")
     return None

@@ -6,6 +6,7 @@ from typing import Literal
 
 EscAction = Literal[
     "close-completion",
+    "end-search",
     "leave-queue",
     "leave-choice",
     "decline",
@@ -24,6 +25,8 @@ class EscFacts:
     """What decides where Esc steps."""
 
     completion_open: bool = False
+    searching: bool = False
+    """Something is looked for in the transcript, and the focus is there."""
     in_queue: bool = False
     """A queued prompt is marked, or was taken into the editor."""
     choice_focused: bool = False
@@ -55,6 +58,7 @@ class EscStep:
 
 _TABLE: tuple[tuple[Callable[[EscFacts], bool], EscStep], ...] = (
     (lambda f: f.completion_open, EscStep("close-completion", "Esc closes the list")),
+    (lambda f: f.searching, EscStep("end-search", "Esc ends the search")),
     (lambda f: f.in_queue, EscStep("leave-queue", "Esc leaves it, keeps the text")),
     (lambda f: f.choice_focused, EscStep("leave-choice", "Esc leaves it undecided")),
     (lambda f: f.question_focused, EscStep("decline", "Esc declines this call")),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.tui.escape import EscFacts, InterruptFacts, escape_step, interrupt_step
+from foldline.tui.keys.escape import EscFacts, InterruptFacts, escape_step, interrupt_step
 
 STEPS = [
     ("completion_open", "close-completion"),

@@ -6,16 +6,12 @@ from dataclasses import replace
 import pytest
 
 from foldline.tui.chat import ChatScreen
-from foldline.tui.commands import (
-    COMMANDS,
-    check_handlers,
-    commands_table,
-    hints,
-    ids,
-    key_name,
-    slash_matches,
-)
-from foldline.tui.inputs import (
+from foldline.tui.keys.commands import COMMANDS, check_handlers, ids
+from foldline.tui.keys.docs import commands_page
+from foldline.tui.keys.names import key_name
+from foldline.tui.keys.table import hint_words
+from foldline.tui.prompting.candidates import slash_matches
+from foldline.tui.prompting.inputs import (
     Completing,
     Nothing,
     PromptText,
@@ -63,14 +59,14 @@ def test_every_key_that_the_prompt_does_not_take_is_bound_on_the_screen() -> Non
 
 
 def test_the_docs_table_names_every_key_and_slash_command() -> None:
-    table = commands_table()
+    table = commands_page()
     for command in COMMANDS:
         assert all(f"`{key_name(key)}`" in table for key in command.keys)
         assert not command.slash or f"`/{command.slash}" in table
 
 
 def test_hints_merge_pairs_and_list_only_what_works_now() -> None:
-    shown = [(hint.keys, hint.label) for hint in hints(IDLE)]
+    shown = list(hint_words(COMMANDS, IDLE))
     assert ("Alt+↑↓", "prompts") in shown
     assert ("PgUp", "scroll") in shown
     assert shown[-1] == ("Ctrl+P", "everything")
@@ -78,7 +74,9 @@ def test_hints_merge_pairs_and_list_only_what_works_now() -> None:
 
 def test_slash_matches_begin_with_what_was_typed_first() -> None:
     assert slash_matches("c", IDLE)[0].slash == "clear"
-    assert [command.slash for command in slash_matches("comp", IDLE)] == ["compact"]
+    assert next(command.slash for command in slash_matches("comp", IDLE)) == "compact"
+    assert slash_matches("cpt", IDLE)[0].slash == "compact", "letters in order"
+    assert slash_matches("switch", IDLE)[0].slash in ("model", "strategy"), "a word of what it does"
     assert "undo" not in {command.slash for command in slash_matches("", running_state())}
     folding = replace(IDLE, compacting=Compacting(0.0, "manual", 10))
     assert "compact" not in {command.slash for command in slash_matches("", folding)}
@@ -124,7 +122,7 @@ def test_what_is_being_completed(line: str, column: int, first: bool, found: obj
 
 def test_while_a_request_runs_idle_commands_are_off() -> None:
     busy = replace(IDLE, activity=Stepping(0.0))
-    assert {c.id for c in COMMANDS if c.enabled(IDLE)} - {c.id for c in COMMANDS if c.enabled(busy)} == {
+    assert {c.id for c in COMMANDS if c.works(IDLE)} - {c.id for c in COMMANDS if c.works(busy)} == {
         "undo",
         "clear",
         "model",

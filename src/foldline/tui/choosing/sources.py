@@ -1,0 +1,79 @@
+"""What the palette of the chat offers beside commands: the things themselves, to be chosen directly.
+
+A new kind of thing is one more function in `chat_sources`.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from foldline.context.harmless import clean_line
+from foldline.tui.choosing.palette import Item, Source, run_in_chat
+from foldline.tui.choosing.picker import Choice
+from foldline.tui.keys.commands import BY_ID
+from foldline.tui.prompting.arguments import arguments
+
+if TYPE_CHECKING:
+    from foldline.tui.app import FoldlineApp
+
+_SESSIONS: Final = 50
+"""Sessions of this folder that are offered, the newest."""
+
+
+def chat_sources(app: "FoldlineApp", root: Path) -> Sequence[Source]:
+    """`root` is the folder whose sessions are offered."""
+    return (
+        partial(_named, app, "theme", "Theme"),
+        partial(_named, app, "strategy", "Strategy"),
+        partial(_named, app, "model", "Model"),
+        partial(_settings, app),
+        partial(_sessions, app, root),
+    )
+
+
+async def _named(app: "FoldlineApp", command: str, word: str) -> Sequence[Item]:
+    """What may stand behind a slash command, where that does something now."""
+    if not BY_ID[command].works(app.state):
+        return ()
+    known = await asyncio.to_thread(arguments, command, "", app)
+    return [
+        Item(
+            Choice(f"{command}:{each.label}", f"{word}: {each.label}", each.note),
+            partial(run_in_chat, app, command, each.label),
+        )
+        for each in known
+    ]
+
+
+async def _settings(app: "FoldlineApp") -> Sequence[Item]:
+    from foldline.agent.settings import KEYS
+
+    def items() -> Iterator[Item]:
+        for key, field in KEYS.items():
+            what = clean_line((field.description or "").partition(".")[0].replace("`", ""))
+            choice = Choice(f"setting:{key}", f"Setting: {key}", what)
+            yield Item(choice, partial(run_in_chat, app, "settings", key))
+
+    return tuple(items())
+
+
+async def _sessions(app: "FoldlineApp", root: Path) -> Sequence[Item]:
+    from foldline.history import data_home, list_sessions
+
+    infos = await asyncio.to_thread(list_sessions, data_home(), root)
+    runner = app.runner
+    here = None if runner is None else runner.agent.session.path
+    return [
+        Item(
+            Choice(
+                f"session:{info.id}",
+                f"Session: {clean_line(info.meta.title or info.meta.first_prompt or 'not named yet')}",
+                f"{info.meta.updated_at.astimezone():%Y-%m-%d %H:%M}",
+            ),
+            partial(run_in_chat, app, "sessions", str(info.path)),
+        )
+        for info in infos[:_SESSIONS]
+        if info.readable and info.path != here
+    ]

@@ -1,0 +1,133 @@
+"""The keys of one screen: a table that bindings, hints, help, the palette and the docs come from."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+from textual.binding import Binding, BindingType
+
+from foldline.tui.keys.keymap import in_force
+from foldline.tui.keys.names import WAYS_OUT, joined, key_name, spelled
+
+F = TypeVar("F")
+"""What decides which keys work."""
+
+Place = Literal["anywhere", "prompt", "panel"]
+"""Where a command's keys work. `anywhere`: whatever has the focus. `prompt`: in the editor, which asks here
+what its keys mean. `panel`: outside of text fields, where a letter is a command."""
+
+
+@dataclass(frozen=True)  # with slots, `ScreenKey[Facts](…)` could not be written
+class ScreenKey(Generic[F]):
+    """One thing the reader can ask for on a screen, and the keys that ask for it."""
+
+    id: str
+    keys: tuple[str, ...]
+    """Ours, the one to show first; what is in force is `pressed`."""
+    help: str
+    """What it does, in sentences."""
+    group: str
+    hint: str = ""
+    """Its word in the row of hints."""
+    shown: str = ""
+    """How the hint calls our keys, where not by the first of them."""
+    works: Callable[[F], bool] = lambda _: True
+    own: bool = False
+    """Carried out by a component of the screen itself, whose keys are fixed."""
+    title: str = ""
+    """Its name in the palette, where the help is not short enough for one."""
+    place: Place = "panel"
+    palette: bool = True
+    screen: str = ""
+    """The screen whose table it is in; set by `table`."""
+
+    @property
+    def pressed(self) -> tuple[str, ...]:
+        """The keys in force, by Textual's names: those the reader chose, else ours."""
+        return in_force().keys_of(self.screen, self.id, self.keys)
+
+    @property
+    def name(self) -> str:
+        """How hints and sentences call its key."""
+        if self.shown and self.pressed == self.keys:
+            return self.shown
+        return key_name(self.pressed[0]) if self.pressed else ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its keys as people know them."""
+        return tuple(map(key_name, self.pressed))
+
+    @property
+    def label(self) -> str:
+        """Its name in lists."""
+        return self.title or self.help.partition(". ")[0].rstrip(".")
+
+    @property
+    def binding_id(self) -> str:
+        """What Textual's keymap knows it by."""
+        return f"{self.screen}.{self.id}"
+
+
+K = TypeVar("K", bound=ScreenKey[Any])
+
+
+def table(screen: str, *keys: K) -> tuple[K, ...]:
+    """The keys of a screen of this name. It is the name in `[keys.NAME]`, and in `tui/keys/screens.py`."""
+    return tuple(replace(key, screen=screen) for key in keys)
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """A screen or panel whose table depends on something: it says which keys do anything now."""
+
+    def works_now(self, command: str) -> bool:
+        """Whether a command of its table would do something."""
+
+
+def bindings(keys: Sequence[ScreenKey[F]], action: str) -> list[BindingType]:
+    """A binding to `action('ID')` for each key that is not its component's own. A way out has no id, so that
+    no keymap takes it away."""
+    return [
+        Binding(
+            ",".join(names),
+            f"{action}('{key.id}')",
+            key.label,
+            show=False,
+            priority=key.place == "anywhere",
+            id=key.binding_id if key.screen and not stays else None,
+        )
+        for key in keys
+        if not key.own and key.place != "prompt"
+        for stays in (True, False)
+        if (names := [name for each in key.keys if ((name := spelled(each) or each) in WAYS_OUT) == stays])
+    ]
+
+
+def key_of(keys: Sequence[ScreenKey[F]], command: str) -> ScreenKey[F]:
+    """The entry of a command."""
+    return next(key for key in keys if key.id == command)
+
+
+def works(keys: Sequence[ScreenKey[F]], command: str, facts: F) -> bool:
+    """Whether a key does anything now."""
+    return key_of(keys, command).works(facts)
+
+
+def name_of(keys: Sequence[ScreenKey[F]], command: str) -> str:
+    """How a sentence calls the key of a command."""
+    return key_of(keys, command).name
+
+
+def names_of(keys: Sequence[ScreenKey[F]], *commands: str) -> str:
+    """How a sentence calls the keys of commands that belong together: `↑↓`, `{ }`."""
+    return joined([name for command in commands for name in key_of(keys, command).names[:1]])
+
+
+def hint_words(keys: Sequence[ScreenKey[F]], facts: F) -> Iterator[tuple[str, str]]:
+    """(keys, word) of what works now, in order; those with the same word share a place."""
+    grouped: dict[str, list[str]] = {}
+    for key in keys:
+        if key.hint and key.pressed and key.works(facts):
+            grouped.setdefault(key.hint, []).append(key.name)
+    return ((joined(names), word) for word, names in grouped.items())

@@ -1,0 +1,98 @@
+"""The tables of keys of all screens: complete, without a clash, and one key has one meaning everywhere."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from foldline.tui.keys.command import CHAT, Command
+from foldline.tui.keys.docs import commands_page
+from foldline.tui.keys.names import key_name, spelled
+from foldline.tui.keys.screens import SCREENS
+from foldline.tui.keys.table import ScreenKey
+from foldline.tui.keys.terminal import NEVER, why_unsure
+
+SAME: dict[str, str] = {
+    **dict.fromkeys(("move", "up", "down", "recall-older", "recall-newer"), "moves"),
+    **dict.fromkeys(("page", "page-up", "page-down", "first", "last", "end"), "moves far"),
+    **dict.fromkeys(("along", "left", "right"), "moves sideways"),
+    # Enter goes inwards (rule 9), and a list of values is one step further in.
+    **dict.fromkeys(
+        ("send", "open", "toggle", "take", "enter", "resume", "steps", "change", "on"), "goes in"
+    ),
+    **dict.fromkeys(("entry", "read", "inspect"), "opens the entry"),
+    **dict.fromkeys(("mark", "choose"), "marks"),
+    **dict.fromkeys(("diff", "difference", "next-pair"), "compares"),
+    **dict.fromkeys(("drop", "revoke", "discard", "archive", "queue-delete"), "takes away"),
+    **dict.fromkeys(("restore", "reset"), "as it was"),
+    **dict.fromkeys(("help", "help-panel"), "help"),
+    **dict.fromkeys(("escape", "close", "back"), "steps outwards"),
+    **dict.fromkeys(("complete", "next-panel", "previous-panel", "other", "providers"), "next panel"),
+    **{f"{name}-{number}": f"part {number}" for name in ("panel", "scope") for number in range(1, 5)},
+    **{"ask": "part 1", "edits": "part 2", "all": "part 3"},
+    **dict.fromkeys(("apply", "anyway"), "decides"),
+}
+"""Commands that are one thing to the reader."""
+
+EXPLAINED: dict[str, str] = {
+    "f1": "on the help itself it closes, as it opened",
+    "f2": "on the Inspector it closes, as it opened",
+    "f3": "on the Compact preview it closes, as it opened",
+    "f4": "on the Context screen it closes, as it opened",
+    "f": "filter; in the preview focus; where nothing is filtered, files (Rewind) and fork (Sessions)",
+    "o": "on Rewind it is the only place where something may be overwritten",
+    "r": "in Sessions there is nothing to restore, and a title to be given",
+    "k": "in the setup letters do not move: its lists are filtered by typing",
+    "s": "two screens that have neither a scope nor steps in common",
+    "space": "on a setting it changes what it would mark elsewhere",
+    "delete": "in Settings it takes out what is set",
+    "R": "in the filter a letter is the fate of that name",
+    "D": "in the filter a letter is the fate of that name; in Sessions it deletes for good: a capital",
+}
+"""Keys that mean two things, and why that misleads nobody."""
+
+
+def every_key() -> Iterator[ScreenKey]:
+    for screen in SCREENS.values():
+        yield from screen.table()
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_table_says_what_each_key_does_and_none_does_two_things(name: str) -> None:
+    table = SCREENS[name].table()
+    assert table and {key.screen for key in table} == {name}
+    assert not [each for each, times in Counter(key.id for key in table).items() if times > 1]
+    pressed = Counter(spelled(each) for key in table for each in key.keys)
+    assert None not in pressed and not [each for each, times in pressed.items() if times > 1]
+    for key in table:
+        assert key.help.endswith(".") and len(key.help) > 4 and key.group and key.label, key.id
+        assert key.keys or (isinstance(key, Command) and key.slash), key.id
+
+
+def test_a_key_means_one_thing_on_all_screens() -> None:
+    meanings: dict[str, set[str]] = {}
+    for key in every_key():
+        for each in key.keys:
+            meanings.setdefault(spelled(each) or "", set()).add(SAME.get(key.id, key.id))
+    several = {each: found for each, found in meanings.items() if len(found) > 1}
+    assert set(several) <= set(EXPLAINED), {key_name(k): v for k, v in several.items() if k not in EXPLAINED}
+    assert set(EXPLAINED) <= set(several), "explained, and no longer so"
+
+
+def test_what_is_bound_to_a_key_that_may_not_arrive_has_another_way() -> None:
+    unsure: list[str] = []
+    for key in every_key():
+        names = [spelled(each) or "" for each in key.keys]
+        slash = isinstance(key, Command) and key.slash
+        if names and all(map(why_unsure, names)) and not (slash or (key.palette and key.place != "prompt")):
+            unsure.append(f"{key.screen}.{key.id}")
+        assert not {*names} & {*NEVER}, key.id
+    assert not unsure
+
+
+def test_the_page_of_commands_names_every_key_and_every_command() -> None:
+    page = commands_page()
+    for key in every_key():
+        assert key.help in page
+        assert key.own or f"`{key.id}`" in page
+    assert f"[keys.{CHAT}]" in page and "[keys.inspector]" in page

@@ -1,0 +1,80 @@
+"""Every command of every screen runs, in an empty session and in one where something was said."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from foldline.tui.choosing.palette import run_in_chat
+from foldline.tui.keys.stations import Station, stations
+from support.live import Live, live
+
+OPENED_BY = {
+    "chat": "",
+    "inspector": "inspector",
+    "preview": "preview",
+    "context": "context",
+    "sessions": "sessions",
+    "rewind": "rewind",
+    "approvals": "approvals",
+    "jobs": "jobs",
+    "settings": "settings",
+    "setup": "model",
+    "help": "help",
+    "picker": "palette",
+}
+"""A screen of the program by its table, and the command that opens it."""
+LEAVES = {"quit", "fork", "resume", "interrupt", "on", "back"}
+"""Ends the program, or goes where a test does not: held by tests of their own."""
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("EDITOR", "true")
+
+
+@pytest.mark.parametrize("script", [(), ("one " * 6_000, "two " * 3_000, "three")], ids=["empty", "filled"])
+async def test_every_command_of_every_screen_runs(script: tuple[str, ...], tmp_path: Path) -> None:
+    ran: dict[str, set[str]] = {}
+    async with live(
+        tmp_path / "shop", *script, size=(120, 36), summaries=("## Goal\nAll of it.",) * 9
+    ) as running:
+        for number, _ in enumerate(script):
+            await running.ask(f"prompt {number}")
+        for screen, opener in OPENED_BY.items():
+            first = await opened(running, screen, opener)
+            if first is None:
+                continue
+            for command in sorted({*first.actions} - LEAVES):
+                station = _station(running, screen) or await opened(running, screen, opener)
+                assert station is not None, f"{screen}.{command}"
+                await running.app.run_action(first.actions[command], station.node)
+                await asyncio.sleep(0)
+                ran.setdefault(screen, set()).add(command)
+            await running.pilot.pause()
+            assert running.app._exception is None, screen
+    closed = {*OPENED_BY} - {*ran}
+    assert closed <= (set() if script else {"preview"}), "nothing was said: nothing to fold"
+    assert sum(map(len, ran.values())) > 100, "most of them are bound"
+
+
+async def opened(running: Live, screen: str, opener: str) -> Station | None:
+    """The screen with this table in front; None where there is nothing that it could show."""
+    app = running.app
+    for asked in (False, True):
+        while app.screen is not app.chat and not (asked and _station(running, screen)):
+            await app.pop_screen()
+        if not opener:
+            break
+        if not asked:
+            run_in_chat(app, opener)
+            for _ in range(40):
+                if _station(running, screen):
+                    break
+                await asyncio.sleep(0.005)
+    return _station(running, screen)
+
+
+def _station(running: Live, screen: str) -> Station | None:
+    return next((station for station in stations(running.app.screen) if station.screen == screen), None)
