@@ -373,3 +373,20 @@ def test_a_late_result_of_a_pinned_call_is_pinned_wherever_the_call_is() -> None
     assert before.pins == {1, 5}
     after = built.undo(2).undo().projection()
     assert (after.pins, after.view) == (before.pins, before.view)
+
+
+def test_a_second_result_of_the_same_call_belongs_to_nothing() -> None:
+    story = history().user("go").assistant(calls=[call("read", "c1", path="x")])
+    projection = story.result("once").result("twice", call_id="c1").projection()
+    assert projection.group(1) == (1, 2)
+    assert projection.fate(3).kind == "aside"
+
+
+def test_what_a_forked_projection_goes_on_to_leaves_the_first_as_it_is() -> None:
+    story = history().user("go").assistant(calls=[call("read", path="x"), call("read", path="y")]).result("x")
+    first = story.projection()
+    forked = first.forked()
+    forked.append(story.result("y").entries[-1])
+    assert (first.group(1), forked.group(1)) == ((1, 2), (1, 2, 3))
+    first.append(story.entries[-1])
+    assert first.group(1) == forked.group(1)

@@ -164,6 +164,11 @@ def giant_limit(keep_tokens: int, window: int) -> int:
     return max(keep_tokens, window // 16, _LEAST_GIANT)
 
 
+def clip_limit(giant: int) -> int:
+    """Estimated tokens to which a result is clipped that exceeds the limit of `giant` ones."""
+    return giant // 2
+
+
 def giant_results(
     messages: Sequence[BaseMessage], limit: int, *, pins: frozenset[int] = frozenset()
 ) -> list[ToolResultMessage]:

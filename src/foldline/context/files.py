@@ -8,6 +8,7 @@ from foldline.protocol import Compaction, FileTouch, FoldDetails, Kept, Written
 
 from .file_states import restored_paths
 from .projection import Projection
+from .view import FateKind
 
 Presence = Literal["whole", "part", "name", "none"]
 """`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: in a summary or stub only."""
@@ -48,16 +49,29 @@ def _tracked(projection: Projection, path: str, touches: list[tuple[int, FileTou
 def _presence(projection: Projection, touches: Iterable[tuple[int, FileTouch]]) -> Presence:
     best: Presence = "none"
     for index, touch in touches:
-        match projection.fate(index).kind:
-            case "live" if touch.action == "read":
+        match presence_of(projection.fate(index).kind, touch):
+            case "whole":
                 return "whole"
-            case "live" | "clipped":
+            case "part":
                 best = "part"
-            case "summarised" | "hidden" if best == "none":
+            case "name" if best == "none":
                 best = "name"
             case _:
                 pass
     return best
+
+
+def presence_of(fate: FateKind, touch: FileTouch) -> Presence:
+    """What one touch leaves of its file in the view, by the fate of its result."""
+    match fate:
+        case "live" if touch.action == "read":
+            return "whole"
+        case "live" | "clipped":
+            return "part"
+        case "summarised" | "hidden":
+            return "name"
+        case _:
+            return "none"
 
 
 def _standing_touches(projection: Projection) -> Iterator[tuple[int, FileTouch]]:

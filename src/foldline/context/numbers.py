@@ -58,7 +58,9 @@ def change(added: int, removed: int) -> str:
 
 
 def price(dollars: float) -> str:
-    """`$1.84`; `$0.030` where cents say too little."""
+    """`$1.84`; `$0.030` where cents say too little; `<$0.001` rather than nothing for something."""
+    if 0 < dollars < 0.0005:
+        return "<$0.001"
     return f"${dollars:.2f}" if dollars >= 0.1 or dollars == 0 else f"${dollars:.3f}"
 
 

@@ -2,9 +2,10 @@
 
 A session is folded from outlines, so that a long history need not be parsed, or kept in memory, to be opened.
 What an outline holds also stands in the index beside a session file (`history/reading/index.py`): whoever
-changes a field, or what it means, raises `OUTLINES` there.
+changes a field, or what it means, raises `VERSION` there.
 """
 
+from sys import intern
 from typing import NamedTuple
 
 from foldline.protocol import (
@@ -18,6 +19,7 @@ from foldline.protocol import (
     Edit,
     Entry,
     FileTouch,
+    ImagePart,
     ModelChange,
     RequestRecord,
     Revert,
@@ -30,7 +32,7 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from .tokens import call_tokens, message_tokens, text_tokens, thinking_tokens
+from .tokens import call_tokens, image_tokens, message_tokens, text_tokens, thinking_tokens
 
 
 class Reported(NamedTuple):
@@ -63,6 +65,10 @@ class MessageOutline(NamedTuple):
     """Of a system, developer or user message; empty for others."""
     call_id: str = ""
     """Of a tool result: the call it answers."""
+    name: str = ""
+    """Of a tool result: the tool."""
+    failed: bool = False
+    """Whether the tool, or the request that an answer came from, failed."""
     touches: tuple[FileTouch, ...] = ()
     """Of a tool result: the files its call touched."""
     calls: tuple[str, ...] = ()
@@ -72,6 +78,8 @@ class MessageOutline(NamedTuple):
     model: str | None = None
     usage: Reported | None = None
     nth: int = 0
+    images: int = 0
+    """Estimate of its images alone."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -98,6 +106,7 @@ class RequestOutline(NamedTuple):
     dialect: str
     estimated: int
     usage: Reported | None
+    failed: bool = False
 
 
 class Aside(NamedTuple):
@@ -119,7 +128,8 @@ def outline_of(entry: Entry) -> Outline:
             return message_outline(entry)
         case RequestRecord():
             usage = Reported.of(entry.usage)
-            return RequestOutline(entry.index, entry.model, entry.dialect, entry.estimated, usage)
+            failed = entry.error is not None
+            return RequestOutline(entry.index, entry.model, entry.dialect, entry.estimated, usage, failed)
         case _ if isinstance(entry, Lasting):
             return entry
         case _:
@@ -134,6 +144,7 @@ def message_outline(message: BaseMessage) -> MessageOutline:
         thinking=thinking_tokens(message),
         says=bool(message.parts),
         nth=message.nth,
+        images=sum(image_tokens(part) for part in message.parts if isinstance(part, ImagePart)),
     )
     match message:
         case AssistantMessage():
@@ -143,10 +154,22 @@ def message_outline(message: BaseMessage) -> MessageOutline:
                 call_tokens=sum(call_tokens(p) for p in message.parts if isinstance(p, ToolCallPart)),
                 model=message.model,
                 usage=Reported.of(message.usage),
+                failed=message.error is not None,
             )
         case ToolResultMessage():
-            return plain._replace(call_id=message.call_id, touches=message.details.files)
+            return plain._replace(
+                call_id=message.call_id,
+                touches=message.details.files,
+                name=intern(message.name),
+                failed=has_failed(message),
+            )
         case SystemMessage() | DeveloperMessage() | UserMessage():
             return plain._replace(origin=message.origin)
         case _:
             return plain
+
+
+def has_failed(result: ToolResultMessage) -> bool:
+    """Whether a tool reports an error, or its command ended with one."""
+    brief = result.details.brief
+    return result.is_error or (brief.startswith("exit ") and not brief.startswith("exit 0"))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from foldline.protocol import (
     NEW,
     Approval,
-    BaseMessage,
     Checkpoint,
     Clear,
     Compaction,
@@ -27,9 +26,11 @@ from foldline.protocol import (
     Undo,
 )
 
+from .asked import Asked
 from .calibration import Calibration
 from .history_entries import Entries, HeldEntries
 from .outline import Aside, MessageOutline, Outline, Reported, RequestOutline
+from .tally import Tally
 from .undoing import ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, LIVE, Fate, ViewItem, item_of
 from .view_state import Key, ViewState, dmail_of, unmarked
@@ -74,6 +75,8 @@ class Projection(ViewState):
         """The newest marker that changed the view, an undo included."""
         self.newest_request = -1
         """Index of the newest record of a request; -1 where there is none."""
+        self._records: list[Asked] = []
+        self._answers: list[Asked] = []  # as long as there is no record
         self.title: str | None = None
         self.model: str | None = None
         self._changes: list[_Change] = []
@@ -125,6 +128,17 @@ class Projection(ViewState):
         return self._replays_reasoning
 
     @property
+    def requests(self) -> Sequence[Asked]:
+        """Every request, oldest first: those on record, or, where other agents record none, what was asked
+        for each answer."""
+        return self._records or self._answers
+
+    @property
+    def records_requests(self) -> bool:
+        """Whether `requests` are on record."""
+        return bool(self._records)
+
+    @property
     def prefix_cached(self) -> bool:
         """Whether the newest request carried this view to a provider that has served some from a cache."""
         return self.anchor is not None and self.model in self._caching
@@ -163,9 +177,9 @@ class Projection(ViewState):
     def _apply(self, entry: Outline, position: int) -> None:
         match entry:
             case MessageOutline():
-                self._add_message(entry)
+                self._add_message(entry, position)
             case RequestOutline():
-                self._learn(entry)
+                self._learn(entry, position)
             case Compaction() | Clear() | Edit() | Revert():
                 if isinstance(entry, Compaction):
                     self.folds.append(entry)
@@ -189,9 +203,13 @@ class Projection(ViewState):
             case Aside() | Approval():
                 pass
 
-    def _add_message(self, message: MessageOutline) -> None:
+    def _add_message(self, message: MessageOutline, position: int) -> None:
         self._note_group(message)
         sent = self.sent
+        if message.type == "assistant" and not self._records:
+            estimated = round(sent * self.calibration.scale(message.model or self.model))
+            reported = 0 if message.usage is None else message.usage.input
+            self._answers.append(Asked(message.index, position, estimated, reported))
         self._place(message)
         if message.type == "assistant":
             self.model = message.model or self.model
@@ -205,8 +223,12 @@ class Projection(ViewState):
         if usage.input and self.calibration.plausible(model, usage.input, sent):
             self.anchor = Anchor(reported=usage.input + answer, estimated=self.sent)
 
-    def _learn(self, request: RequestOutline) -> None:
+    def _learn(self, request: RequestOutline, position: int) -> None:
         before = self.sent
+        estimated = round((request.estimated or before) * self.calibration.scale(request.model))
+        reported = 0 if request.usage is None else request.usage.input
+        self._records.append(Asked(request.index, position, estimated, reported))
+        self._answers.clear()
         self.newest_request = request.index
         self._replays_reasoning = request.dialect in REPLAYS_REASONING
         if request.usage is not None and request.usage.cached:
@@ -223,17 +245,20 @@ class Projection(ViewState):
 
         Entries without an index get the next ones. Costs a shallow copy, linear in the history.
         """
+        other = self.forked()
+        for entry in entries:
+            index = other.last_index + 1 if entry.index == NEW else entry.index
+            other.append(entry.model_copy(update={"index": index}))
+        return other
+
+    def forked(self) -> "Projection":
+        """Another projection of the same entries, which goes its own way from here."""
         other = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, list | dict | set):
                 setattr(other, name, copy(value))
         other.entries = copy(self.entries)
-        if any(isinstance(entry, BaseMessage) for entry in entries):  # only messages change these inside
-            other._results = {caller: list(results) for caller, results in self._results.items()}
-            other._open_calls = {call: list(callers) for call, callers in self._open_calls.items()}
-        for entry in entries:
-            index = other.last_index + 1 if entry.index == NEW else entry.index
-            other.append(entry.model_copy(update={"index": index}))
+        other._tally, other._tallied = Tally(), 0
         return other
 
     # --- markers ---------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from operator import is_
 
@@ -46,21 +47,44 @@ def requests(entries: Sequence[Entry]) -> list[Sent]:
     found: list[Sent] = []
     for position, entry in enumerate(entries):
         if isinstance(entry, RequestRecord):
-            length = _left_at(entries, indices, position, entry)
+            length = _left_at(entries, partial(bisect_right, indices), position, entry)
             # Requests leave one after the other; a record that says otherwise is not believed.
             length = max(length, found[-1].length) if found else length
             found.append(Sent(len(found) + 1, entry, length))
     return found
 
 
-def _left_at(entries: Sequence[Entry], indices: Sequence[int], position: int, record: RequestRecord) -> int:
+def request_on_record(projection: Projection, number: int) -> Sent:
+    """The request of this number, as in `requests`, with a look at its record and no other, as a rule.
+
+    Raises:
+        IndexError: the history has no record of such a request.
+    """
+    entries, asked = projection.entries, projection.requests
+    length, found = 0, None
+    for at in range(number - 1, -1, -1):
+        position = asked[at].position
+        if found is not None and length >= position:
+            break  # no request before it can have left later than it was recorded
+        record = entries[position]
+        assert isinstance(record, RequestRecord), "what is asked of a history with records is their number"
+        length = max(length, _left_at(entries, projection.count_up_to, position, record))
+        found = found or record
+    if found is None:
+        raise IndexError(f"no request {number}")
+    return Sent(number, found, length)
+
+
+def _left_at(
+    entries: Sequence[Entry], count_up_to: Callable[[int], int], position: int, record: RequestRecord
+) -> int:
     """How many entries there were when this request left.
 
     Records of older versions do not say it. There, nothing came between but the answer: it was appended
     together with its record, right before it and at the same time.
     """
     if record.after is not None:
-        return min(position, bisect_right(indices, record.after))
+        return min(position, count_up_to(record.after))
     before = entries[position - 1] if position else None
     answered = (
         isinstance(before, AssistantMessage) and before.index == record.index - 1 and before.at == record.at
@@ -119,8 +143,13 @@ def prove(entries: Sequence[Entry]) -> Iterator[Proof]:
 def proof_of(sent: Sent, entries: Sequence[Entry]) -> tuple[Proof, Projection]:
     """The proof of this one request, and the fold it rests on."""
     projection = project(entries[: sent.length])
+    return proof_by(sent, projection), projection
+
+
+def proof_by(sent: Sent, projection: Projection) -> Proof:
+    """The proof of this one request by the fold of the entries there were when it left."""
     messages = paired(item.message for item in projection.view)
-    return Proof(sent, messages, digest_of(messages)), projection
+    return Proof(sent, messages, digest_of(messages))
 
 
 class _RunningDigest:

@@ -47,6 +47,9 @@ def shorten(text: str, limit: int) -> str:
 
 def _blocks(message: BaseMessage) -> list[str]:
     match message:
+        case UserMessage(origin="shell"):
+            ran = shorten(message.text, RESULT_CHARACTERS)
+            return _labelled("Tool result", f"shell of the user: {ran}")
         case UserMessage():
             return _labelled("User", message.text + _images(message))
         case AssistantMessage():

@@ -100,6 +100,15 @@ class ViewItem:
         return self.outline.key
 
     @property
+    def reported(self) -> int | None:
+        """What its provider reported it to weigh, in tokens: of an answer as it came, and of nothing else."""
+        usage = self.outline.usage
+        if usage is None or self.fate != "live" or self.thinking:
+            return None
+        tokens = usage.output - usage.reasoning
+        return tokens if tokens > 0 else None
+
+    @property
     def kind(self) -> str:
         """`summary`, or the message's type."""
         return "summary" if self.written else self.outline.type

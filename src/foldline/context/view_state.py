@@ -5,6 +5,7 @@ recorded, so that `Projection` can go back.
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from foldline.protocol import (
 from .history_entries import Entries
 from .outline import MessageOutline, Outline
 from .stubs import hidden_stub
+from .tally import Tally
 from .tokens import CHECKPOINT_TOKENS
 from .undoing import ViewMarker
 from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, item_from, item_of, total_tokens
@@ -44,6 +46,9 @@ class ViewState:
         """Estimate of the view before calibration, in tokens, without reasoning."""
         self.thinking = 0
         """Estimate of the reasoning in the view."""
+        self._tally = Tally()
+        self._tallied = 0
+        """So many items at the start of the view are those that were tallied last."""
         self.touches: list[tuple[int, FileTouch]] = []
         """Every file a tool call touched, with the index of its result, in order."""
         self._indices: list[int] = []
@@ -53,8 +58,9 @@ class ViewState:
         self._pins: set[int] = set()
         self._in_force: list[ViewMarker] = []
         self._recorded: list[tuple[Key, Fate | None]] | None = None
-        self._open_calls: dict[str, list[int]] = {}
-        self._results: dict[int, list[int]] = {}
+        # What these hold is replaced and never changed, so that a copy of them is a shallow one.
+        self._open_calls: dict[str, tuple[int, ...]] = {}
+        self._results: dict[int, tuple[int, ...]] = {}
         self._caller: dict[int, int] = {}
 
     # --- reading -------------------------------------------------------------------------------
@@ -74,6 +80,10 @@ class ViewState:
         found = position < len(self._indices) and self._indices[position] == index
         return position if found else None
 
+    def count_up_to(self, index: int) -> int:
+        """How many entries there are up to the one with this index, itself included."""
+        return bisect_right(self._indices, index)
+
     def after(self, index: int, most: int) -> Sequence[Entry]:
         """The entries that follow entry `index`, at most so many, oldest first."""
         start = bisect_right(self._indices, index)
@@ -83,6 +93,13 @@ class ViewState:
         """The entries that lead to entry `index`, at most so many, newest first."""
         stop = bisect_left(self._indices, index)
         return self.entries[max(0, stop - most) : stop][::-1]
+
+    @property
+    def tally(self) -> Tally:
+        """What the view weighs, by kind. Costs what has changed since it was looked at last."""
+        self._tally.catch_up(self.view, self._tallied)
+        self._tallied = len(self.view)
+        return self._tally
 
     def fate(self, index: int) -> Fate:
         """Where an entry is now. A compaction's fate is that of its summary."""
@@ -158,16 +175,15 @@ class ViewState:
     def _note_group(self, message: MessageOutline) -> None:
         """Which call a result answers. A result without an open call belongs to nothing and stays aside."""
         if message.calls:
-            for call_id in message.calls:
-                self._open_calls[call_id] = []
-            for call_id in message.calls:  # some servers repeat an id
-                self._open_calls[call_id].append(message.index)
+            for call_id, times in Counter(message.calls).items():  # some servers repeat an id
+                self._open_calls[call_id] = (message.index,) * times
         elif message.type == "tool_result":
             waiting = self._open_calls.get(message.call_id)
             if waiting:
-                caller = waiting.pop()
+                *others, caller = waiting
+                self._open_calls[message.call_id] = tuple(others)
                 self._caller[message.index] = caller
-                self._results.setdefault(caller, []).append(message.index)
+                self._results[caller] = (*self._results.get(caller, ()), message.index)
             self.touches.extend((message.index, touch) for touch in message.touches)
 
     def _end_of_group(self, caller: int) -> int | None:
@@ -194,6 +210,7 @@ class ViewState:
             return
         self.view[-1] = replace(item, checkpoint=checkpoint.id, tokens=item.tokens + CHECKPOINT_TOKENS)
         self.tokens += CHECKPOINT_TOKENS
+        self._tallied = min(self._tallied, len(self.view) - 1)
 
     # --- the only places that write the view and the fates ---------------------------------------
 
@@ -201,11 +218,13 @@ class ViewState:
         self.view.insert(position, item)
         self.tokens += item.tokens
         self.thinking += item.thinking
+        self._tallied = min(self._tallied, position)
 
     def _set_view(self, view: list[ViewItem]) -> None:
         self.view = view
         self.tokens = total_tokens(view)
         self.thinking = sum(item.thinking for item in view)
+        self._tallied = 0
 
     def _set_fate(self, key: Key, fate: Fate) -> None:
         if self._recorded is not None:
@@ -226,6 +245,7 @@ class ViewState:
             item if item.pinned == (item.index in self._pins) else replace(item, pinned=not item.pinned)
             for item in self.view
         ]
+        self._tallied = 0
 
     def _altered(self, item: ViewItem, piece: Kept, by: int) -> ViewItem:
         fate = piece.fate or "clipped"

@@ -8,6 +8,7 @@ from foldline.protocol import BaseMessage
 from .budget import Size
 from .outline import MessageOutline
 from .projection import Projection
+from .tally import FIXED, KEPT
 from .tokens import message_tokens
 from .view import Held, ViewItem, item_from, item_of
 
@@ -35,11 +36,8 @@ class Weight:
 
 def item_weight(projection: Projection, item: ViewItem) -> Weight:
     """What is sent of one item. An answer as it came weighs what its provider reported."""
-    usage = item.outline.usage
-    if usage is not None and item.fate == "live":
-        reported = usage.output - usage.reasoning
-        if reported > 0 and not item.thinking:
-            return Weight(reported, estimated=False)
+    if item.reported is not None:
+        return Weight(item.reported, estimated=False)
     return Weight(round(item.tokens * projection.calibration.scale(projection.model)), estimated=True)
 
 
@@ -61,15 +59,10 @@ class Categories:
 
 
 def categories(projection: Projection, *, overhead: int = 0) -> Categories:
-    """System prompt, instructions and tools; summaries and pins; the rest."""
-    system, summaries, verbatim = overhead, 0, 0
-    for item in projection.view:
-        if item.is_preamble:
-            system += item.tokens
-        elif item.written or item.pinned:
-            summaries += item.tokens
-        else:
-            verbatim += item.tokens
+    """System prompt, instructions and tools; summaries and pins; the rest. Costs what has changed."""
+    tally = projection.tally
+    system, summaries = overhead + tally.estimate(FIXED), tally.estimate(KEPT)
+    verbatim = projection.tokens + overhead - system - summaries
     total = system + summaries + verbatim
     size = view_size(projection, overhead=overhead).tokens
     scale = size / total if total else 0.0

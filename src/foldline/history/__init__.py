@@ -25,6 +25,7 @@ from .paths import (
 )
 from .search import Found, Hit, MessageKind, SearchIndex
 from .session import Clock, Session, utc_now
+from .unsent import Unsent, keep_unsent, take_unsent
 
 __all__ = [
     "CONTENTS",
@@ -47,6 +48,7 @@ __all__ = [
     "SessionHeld",
     "SessionInfo",
     "Tie",
+    "Unsent",
     "WriteFailed",
     "age",
     "archive",
@@ -60,6 +62,7 @@ __all__ = [
     "find_session",
     "info_of",
     "is_our_header",
+    "keep_unsent",
     "latest",
     "list_sessions",
     "new_session_id",
@@ -70,6 +73,7 @@ __all__ = [
     "session_dir",
     "sessions_dir",
     "short_id",
+    "take_unsent",
     "title_entry",
     "typed_path",
     "utc_now",

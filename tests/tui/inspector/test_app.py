@@ -4,13 +4,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
+from textual.binding import Binding
 
+from foldline.context.budget import Size
 from foldline.formats import read_foreign
 from foldline.history import Session
 from foldline.protocol import SessionHeader
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.inspector.app import InspectorApp
-from foldline.tui.inspector.keys import EDIT, KEYS, bindings
+from foldline.tui.inspector.keys import EDIT, KEYS
+from foldline.tui.inspector.screen import InspectorHeader
+from foldline.tui.keys.table import bindings
 from support.recorded import SHARED, needs_recorded, recorded
 from support.stories import Story, chinese, screen_rows, shop
 
@@ -22,7 +27,7 @@ def app_of(story: Story, title: str = "shop.jsonl") -> InspectorApp:
     return InspectorApp(Session.from_entries(HEADER, story.entries), title)
 
 
-@pytest.mark.parametrize("key", ["q", "escape", "f2"])
+@pytest.mark.parametrize("key", ["q", "escape"])
 async def test_the_program_ends_by_its_keys(key: str) -> None:
     app = app_of(shop())
     async with app.run_test(size=(120, 30)) as pilot:
@@ -30,6 +35,14 @@ async def test_the_program_ends_by_its_keys(key: str) -> None:
         await pilot.press(key)
         await pilot.pause()
     assert app._exit
+
+
+async def test_the_key_that_opens_an_inspector_does_not_end_one_that_is_the_program() -> None:
+    app = app_of(shop())
+    async with app.run_test(size=(120, 30)) as pilot:
+        await pilot.press("f2")
+        await pilot.pause()
+        assert not app._exit and "This is the Inspector" in "".join(screen_rows(app))
 
 
 async def test_q_is_text_in_the_search_field() -> None:
@@ -42,13 +55,15 @@ async def test_q_is_text_in_the_search_field() -> None:
 @pytest.mark.parametrize("key", ["?", "f1"])
 async def test_help_lists_every_key_and_gives_the_focus_back(key: str) -> None:
     app = app_of(shop())
-    async with app.run_test(size=(120, 60)) as pilot:
+    async with app.run_test(size=(120, 90)) as pilot:
         focused = app.focused
         await pilot.press(key)
         await pilot.pause()
-        shown = "\n".join(screen_rows(app))
-        listed = {command.id for command in KEYS if " ".join(command.help.split()[:3]) in shown}
-        assert listed == {command.id for command in KEYS if command.group != EDIT}, "nothing is edited here"
+        shown = " ".join(" ".join(screen_rows(app)).replace("┃", " ").split())
+        assert "Slash commands" not in shown, "there is no chat here"
+        for command in KEYS:
+            is_edit = command.group == EDIT
+            assert f"{command.help}{' Not now.' if is_edit else ''}" in shown, "nothing is edited here"
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.screen, InspectorScreen) and app.focused is focused
@@ -57,7 +72,8 @@ async def test_help_lists_every_key_and_gives_the_focus_back(key: str) -> None:
 def test_no_two_keys_are_the_same() -> None:
     keys = [key for command in KEYS for key in command.keys]
     assert len(keys) == len(set(keys))
-    assert len(bindings()) == len(KEYS) - 3
+    actions = {binding.action for binding in bindings(KEYS, "inspect") if isinstance(binding, Binding)}
+    assert actions == {f"inspect('{command.id}')" for command in KEYS if not command.own}
 
 
 async def test_the_header_says_what_fills_the_window_and_what_runs() -> None:
@@ -122,3 +138,17 @@ async def test_every_entry_of_a_recorded_session_can_be_opened() -> None:
             panels.history.view.action_open()
             await pilot.pause()
         assert panels.history.opened == set(rows)
+
+
+@pytest.mark.parametrize(
+    ("live", "starts", "says"), [(True, "shop-api", "as of request 18"), (False, "…", "read-only")]
+)
+@pytest.mark.parametrize("width", [44, 60, 80, 120])
+def test_a_long_title_pushes_nothing_out_of_the_header_that_says_where_one_is(
+    live: bool, starts: str, says: str, width: int
+) -> None:
+    header = InspectorHeader("shop-api ▸ a title " + "that goes on " * 20, live)
+    header.show(Size(28_600, False), 131_072, "", "request 18" if live else "")
+    row = "".join(text for text, _ in header.lines(width)[0])
+    assert cell_len(row) == width and row.startswith(f" {starts}")
+    assert " ▸ Inspector" in row and says in row and not row.rstrip().endswith("·")

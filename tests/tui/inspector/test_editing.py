@@ -2,6 +2,7 @@
 them."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,9 +12,11 @@ from textual import on
 from textual.pilot import Pilot
 
 from foldline.context.projection import Projection
-from foldline.protocol import Edit, Entry, Undo, UserMessage, text_parts
+from foldline.context.weight import item_weight
+from foldline.protocol import Edit, Entry, ToolResultMessage, Undo, UserMessage, text_parts
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
 from foldline.tui.inspector import prices as prices_module
+from foldline.tui.inspector.edits import Limits, offers
 from foldline.tui.inspector.places import row_key
 from foldline.tui.messages import EditWanted, UndoWanted
 from support.agents import PATIENCE
@@ -268,3 +271,75 @@ async def test_the_screen_passes_on_what_runs_and_the_threshold() -> None:
         await pilot.press("?")
         await pilot.pause()
         assert "Brings an entry and its tool group back" in "\n".join(screen_rows(app))
+
+
+async def test_keys_act_on_all_that_is_marked_and_u_takes_back_one_after_the_other() -> None:
+    async with live(shop()) as (app, pilot):
+        projection = app.panels.projection
+        users = [e.index for e in projection.entries if e.type == "user"]
+        marked = [index for index in users if projection.fate(index).kind == "live"][-2:]
+        for index in marked:
+            await priced(app, pilot, index)
+            await pilot.press("space")
+        assert "2 entries marked" in await settled(app, pilot)
+        await pilot.press("x")
+        await pilot.pause()
+        assert app.asked == [(index, "drop") for index in marked] and "drop: 2 edits" in app.row
+        assert [projection.fate(index).kind for index in marked] == ["dropped"] * 2
+        await pilot.press("u", "u")
+        await pilot.pause()
+        assert [projection.fate(index).kind for index in marked] == ["live"] * 2
+
+
+async def test_escape_unmarks_before_it_closes_and_marks_wait_for_a_live_view() -> None:
+    async with live(shop()) as (app, pilot):
+        index = fated(app.panels.projection, "live")
+        await priced(app, pilot, index)
+        await pilot.press("space")
+        assert "1 entry marked" in await settled(app, pilot)
+        await pilot.press("escape")
+        assert f"{index} " in await settled(app, pilot) and app.panels.is_attached
+    async with live(shop(), live=False) as (app, pilot):
+        await pilot.press("space")
+        await pilot.pause()
+        assert "only looked at" in app.row
+
+
+async def test_a_drop_takes_away_what_the_rows_of_its_group_weigh() -> None:
+    async with live(shop()) as (app, _):
+        projection = app.panels.projection
+        index = fated(projection, "live")
+        group = set(projection.group(index))
+        weight = sum(item_weight(projection, item).tokens for item in projection.view if item.index in group)
+        drop = next(each for each in offers(projection, index, Limits()).keys if each.action == "drop")
+        assert drop.change == -weight
+
+
+async def test_where_the_price_is_known_a_change_says_what_it_costs() -> None:
+    async with live(shop()) as (app, pilot):
+        app.panels.set_price(0.00001)
+        row = await priced(app, pilot, fated(app.panels.projection, "summarised"))
+        assert re.search(r"r restore \+\S+ ~\$0\.0", row), row
+
+
+async def test_y_copies_the_whole_text_of_the_entry() -> None:
+    async with live(shop()) as (app, pilot):
+        index = fated(app.panels.projection, "live")
+        await priced(app, pilot, index)
+        await pilot.press("y")
+        entry = app.panels.projection.entry(index)
+        assert isinstance(entry, ToolResultMessage)
+        assert entry.text in app.clipboard and "Copied" in app.row
+
+
+async def test_g_goes_back_from_a_fold_to_the_entry_one_came_from() -> None:
+    async with live(shop()) as (app, pilot):
+        index = fated(app.panels.projection, "summarised")
+        await priced(app, pilot, index)
+        assert "its fold" in screen_rows(app)[-1]
+        await pilot.press("g")
+        assert app.panels.link is not None and app.panels.link.index == app.panels.projection.fate(index).by
+        await pilot.press("g")
+        assert app.panels.link.index == index
+        await priced(app, pilot, fated(app.panels.projection, "live"))
+        assert "its fold" not in screen_rows(app)[-1]

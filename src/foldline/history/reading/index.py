@@ -27,7 +27,7 @@ from .stored import StoredEntries
 
 LEAST = 4 * 1024 * 1024
 """Bytes of an event file below which reading all of it is quick enough."""
-VERSION = 2
+VERSION = 3
 """Raised when rows change, or what an outline means."""
 _SEAM = 4096
 """Bytes before the end of a chunk's part of the file that show whether the file is still the same."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from sys import intern
 from typing import Any, Literal
 
 from foldline.context.outline import Aside, Lasting, MessageOutline, Outline, Reported, RequestOutline
@@ -16,7 +17,7 @@ _SHORT = 2_000
 """Bytes of a marker that is written into its row; a longer one is read from the session file."""
 _PLAIN = MessageOutline(index=0, type="", tokens=0)
 _MESSAGES = {kind: kind for kind in ("system", "developer", "user", "assistant", "tool_result")}
-_TOUCHES, _CALLS, _USAGE = (MessageOutline._fields.index(name) for name in ("touches", "calls", "usage"))
+_TOUCHES, _CALLS, _USAGE, _NAME = map(MessageOutline._fields.index, ("touches", "calls", "usage", "name"))
 
 
 def row_of(outline: Outline, place: Place) -> Row:
@@ -47,6 +48,8 @@ def outline_in(row: Row, read: Callable[[Place], bytes]) -> Outline:
     if kind in _MESSAGES:
         fields = row[2:]
         fields[1] = _MESSAGES[kind]
+        if len(fields) > _NAME:
+            fields[_NAME] = intern(fields[_NAME])
         if len(fields) > _TOUCHES:
             fields[_TOUCHES] = tuple(_touch(*touch) for touch in fields[_TOUCHES])
             if len(fields) > _CALLS:
@@ -55,8 +58,8 @@ def outline_in(row: Row, read: Callable[[Place], bytes]) -> Outline:
                     fields[_USAGE] = _reported(fields[_USAGE])
         return MessageOutline(*fields)
     if kind == "request":
-        _, _, index, _, model, dialect, estimated, usage = row
-        return RequestOutline(index, model, dialect, estimated, _reported(usage))
+        _, _, index, _, model, dialect, estimated, usage, failed = row
+        return RequestOutline(index, model, dialect, estimated, _reported(usage), failed)
     if kind == "aside":
         return Aside(row[2])
     if kind != "marker":

@@ -5,11 +5,12 @@ from typing import Any, ClassVar, Protocol
 from textual.binding import Binding, BindingType
 
 from foldline.context.projection import Projection
+from foldline.llm.models import known_window
 from foldline.protocol import SessionHeader
-from foldline.tui.faults import PlainApp
+from foldline.tui.everywhere import KeyedApp
 from foldline.tui.inspector.following import EVERY, Followed, Following
 from foldline.tui.inspector.screen import InspectorScreen
-from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+from foldline.tui.themes import DEFAULT_THEME
 
 
 class SessionLike(Protocol):
@@ -22,11 +23,14 @@ class SessionLike(Protocol):
     def projection(self) -> Projection: ...
 
 
-class InspectorApp(PlainApp[None]):
+class InspectorApp(KeyedApp[None]):
     """Shows one session. `q` or Esc quits."""
 
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "quit", "Quit", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit", show=False),
+        Binding("f2", "stay", show=False, priority=True),  # who presses it wants what is there already
+    ]
 
     def __init__(
         self,
@@ -39,21 +43,22 @@ class InspectorApp(PlainApp[None]):
     ) -> None:
         """`title` is the file's name. What is `followed` is shown as it grows, with a look `every` so many
         seconds; `session` is its session."""
-        super().__init__(ansi_color=True)
+        super().__init__(theme)
         self._followed = followed
         self._every = every
         self._session = session
         self._file = title
-        for each in load_themes():
-            self.register_theme(each)
-        self.theme = theme
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return ROLE_DEFAULTS
+    def action_stay(self) -> None:
+        """The key that opens, and elsewhere closes, the Inspector: here it would end the program."""
+        self.inspector.tell("This is the Inspector. Esc ends the program.")
 
     async def on_mount(self) -> None:
         projection = self._session.projection
-        self.inspector = InspectorScreen(projection, self._file, cwd=self._session.header.cwd)
+        window = known_window(projection.model) if projection.model else None
+        self.inspector = InspectorScreen(
+            projection, self._file, cwd=self._session.header.cwd, window=window or 0
+        )
         await self.push_screen(self.inspector, lambda _: self.exit())
         if self._followed is not None:
             self.following = Following(self._followed, self.inspector)

@@ -1,46 +1,38 @@
 """The board: the three panels, what stands in them, and the one place they all show."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widget import Widget
-from textual.widgets import Input
 
+from foldline.context.budget import Size
 from foldline.context.projection import Projection
+from foldline.context.weight import view_size
 from foldline.tui.blocks import BlockView, Key, Span, Spans
 from foldline.tui.inspector import describe
 from foldline.tui.inspector.edits import Limits, Offers
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.filelist import (
     FileBlock,
-    FileTable,
-    file_gutter,
-    file_table,
-    legend_lines,
     names_of,
-    touch_lines,
 )
-from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks
+from foldline.tui.inspector.files_panel import FilesPanel
+from foldline.tui.inspector.filtering import Filtering
+from foldline.tui.inspector.history_sheet import HistorySheet
+from foldline.tui.inspector.keys import hints
+from foldline.tui.inspector.layout import FILES, HISTORY, VIEW, files_width, panels_at
+from foldline.tui.inspector.marks import gutter_width, history_marks, picked_mark, view_marks
 from foldline.tui.inspector.offering import priced_row
 from foldline.tui.inspector.panel import Columns, Panel, Text
-from foldline.tui.inspector.places import in_view, is_gone, row_key, row_of
+from foldline.tui.inspector.places import fold_of, in_view, is_gone, row_key, row_of
 from foldline.tui.inspector.prices import Prices
-from foldline.tui.inspector.rows import (
-    SummaryPreview,
-    summary_preview,
-)
-from foldline.tui.inspector.sheets import HistorySheet, ViewSheet
-
-WIDE: Final = 120
-"""Columns from which three panels stand side by side; SCREENS, picture (b)."""
-MEDIUM: Final = 90
-"""Columns from which two do."""
-
-HISTORY, VIEW, FILES = 0, 1, 2
+from foldline.tui.inspector.searching import Searching
+from foldline.tui.inspector.summaries import SummaryPreview, summary_preview
+from foldline.tui.inspector.view_sheet import ViewSheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +52,15 @@ class Board(Widget):
     """Shows a projection in three linked panels. What keys do is `InspectorPanels`' business."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    Board { layout: vertical; width: 1fr; height: 1fr; }
+    Board { layout: vertical; layers: base popup; width: 1fr; height: 1fr; }
     Board > #panels { height: 1fr; width: 1fr; }
     Board > #find {
         display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: ansi_default;
     }
-    Board #touches { height: 4; }
     """
+
+    one_at_a_time: bool = False
+    """Whether one panel shows, however wide it is: beside the chat."""
 
     def __init__(
         self,
@@ -92,10 +86,6 @@ class Board(Widget):
         self._with_hints = rows
         self._active = HISTORY
         self._link: Link | None = None
-        self._needle = ""
-        self._table = FileTable()
-        self._file: FileBlock | None = None
-        self._touches_seen = -1
         self._names: tuple[str, ...] = ()
         width = gutter_width(projection.last_index)
         history = EntryView(
@@ -104,33 +94,39 @@ class Board(Widget):
         view = EntryView(
             gutter=self._view_gutter, gutter_width=width, faded=lambda _: False, follow=True, id="view"
         )
-        files = EntryView(
-            gutter=self._file_gutter, gutter_width=3, faded=lambda _: False, follow=False, id="files"
-        )
         self.history = HistorySheet(history, cwd)
         self.view = ViewSheet(view, overhead, cwd)
         self._columns = (Columns("entry"), Columns("item"))
-        self._touches = Text(id="touches")
+        self._files = FilesPanel(cwd, self._files_counted)
         self._panels = (
             Panel(history, title="1 History", above=self._columns[0]),
             Panel(view, title="2 LLM view", above=self._columns[1]),
-            Panel(files, title="3 Files", below=self._touches),
+            self._files,
         )
         self._status = Text(id="status")
         self._hints = Text(id="hints")
-        self._find = Input(id="find", placeholder="find in this panel", compact=True)
+        self._searching = Searching()
         self._news = ""
+        self.filtering = Filtering(self, self._refiltered)
+        self._picked: set[int] = set()
+        """Entries that the edit keys act on, where there are any."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="panels"):
             yield from self._panels
-        yield self._find
+        yield from self.below()
+        yield self._searching.field
         yield self._status
         if self._with_hints:
             yield self._hints
+        yield self.filtering.bar
+
+    def below(self) -> Iterable[Widget]:
+        """What stands below the panels."""
+        return ()
 
     def on_mount(self) -> None:
-        self._find.cursor_blink = False
+        self._searching.field.cursor_blink = False
         self._rebuild()
         self._lay_out()
 
@@ -141,9 +137,19 @@ class Board(Widget):
         return self._projection
 
     @property
+    def weight(self) -> Size:
+        """What is shown weighs so much as a request."""
+        return view_size(self._projection, overhead=self._overhead)
+
+    @property
     def link(self) -> Link | None:
         """The place all panels show."""
         return self._link
+
+    @property
+    def as_of(self) -> str:
+        """Which moment is shown; empty where that is now."""
+        return ""
 
     @property
     def live(self) -> bool:
@@ -160,6 +166,15 @@ class Board(Widget):
         """The list of the panel that has, or last had, the focus."""
         return self._panels[self._active].view
 
+    @property
+    def panel_of_keys(self) -> int:
+        """The panel that keys act on."""
+        return self._active
+
+    @property
+    def lists_have_focus(self) -> bool:
+        return self.has_focus_within
+
     def focus_panels(self) -> None:
         """Give the focus to the panel that had it last."""
         self.active_view.focus()
@@ -168,7 +183,12 @@ class Board(Widget):
         """What the agent does just now, and the threshold where it is known; shown by `refresh_from`."""
         self._activity = activity
         if self._prices is not None and threshold is not None:
-            self._prices.limits = Limits(self._overhead, threshold)
+            self._prices.limits = replace(self._prices.limits, threshold=threshold)
+
+    def set_price(self, dollars: float | None) -> None:
+        """What a token of a request costs; None where that is not known."""
+        if self._prices is not None:
+            self._prices.limits = replace(self._prices.limits, price=dollars)
 
     def refresh_from(self, projection: Projection) -> None:
         """Show what has come since: growth touches only the tails, a fold repaints rails in place."""
@@ -189,7 +209,11 @@ class Board(Widget):
             if fresh.folded:
                 for sheet_view in (self.history.view, self.view.view):
                     sheet_view.refresh()
-            self._refresh_files(fresh.folded)
+            self._note_news()
+            self.filtering.refresh(self.history, self.view, folded=fresh.folded)
+            if self.view.missing:
+                self._fill_later()
+            self._files.refresh_from(projection, folded=fresh.folded)
             self._relink(scroll=False)
         self._describe()
 
@@ -197,15 +221,31 @@ class Board(Widget):
 
     def _rebuild(self) -> None:
         """All anew: the ends at once, what is above them in slices."""
+        filters = self.history.filter, self.view.filter
         self.history.begin(self._projection)
         self.view.begin(self._projection, self.history.last_change)
-        self._refresh_files(True)
+        self._note_news()
+        self._files.refresh_from(self._projection, folded=True)
         width = gutter_width(self._projection.last_index)
         for columns in self._columns:
             columns.show(width)
         if self.history.missing or self.view.missing:
-            self.run_worker(self._fill(), group="fill", exclusive=True)
+            self._fill_later()
+        self.filtering.again(self.history, filters[0])
+        self.filtering.again(self.view, filters[1])
         self._describe()
+
+    def _note_news(self) -> None:
+        news = self.view.news
+        self.history.new_from = news.first_index if news is not None else None
+
+    def _refiltered(self) -> None:
+        """Other rows are shown: the place stays."""
+        self._relink(scroll=False)
+        self._describe()
+
+    def _fill_later(self) -> None:
+        self.run_worker(self._fill(), group="fill", exclusive=True)
 
     async def _fill(self) -> None:
         for sheet in (self.history, self.view):
@@ -213,15 +253,9 @@ class Board(Widget):
         self._relink(scroll=False)
         self._describe()
 
-    def _refresh_files(self, folded: bool) -> None:
-        count = len(self._projection.touches)
-        if not folded and count == self._touches_seen:
-            return
-        self._touches_seen = count
-        self._table = file_table(self._projection, self._cwd)
-        self._panels[FILES].view.set_blocks(self._table.blocks)
-        if self._file is not None:
-            self._file = self._table.by_path.get(self._file.path)
+    def _files_counted(self) -> None:
+        self._relink(scroll=False)
+        self._describe()
 
     def _follow_cursor_through(self, change: Callable[[], None]) -> None:
         """A cursor whose item was folded goes to what stands for it, not to a neighbour."""
@@ -238,17 +272,19 @@ class Board(Widget):
 
     def _history_gutter(self, key: Key, line: int) -> Spans:
         width = gutter_width(self._projection.last_index)
-        return history_marks(self._projection, self.view.news, key, line, width)
+        marks = history_marks(self._projection, self.view.news, key, line, width)
+        return picked_mark(marks) if self._picked and self._is_picked(key, line) else marks
+
+    def _is_picked(self, key: Key, line: int) -> bool:
+        return not line and key == row_of(key) and key[0] in self._picked
 
     def _view_gutter(self, key: Key, line: int) -> Spans:
         view = self._panels[VIEW].view
         block = view.block(key)
         if not isinstance(block, SummaryPreview):
             block = view.block(row_of(key))
-        return view_marks(block, self.view.news, key, line, gutter_width(self._projection.last_index))
-
-    def _file_gutter(self, key: Key, line: int) -> Spans:
-        return file_gutter(self._panels[FILES].view.block(key), line)
+        marks = view_marks(block, self.view.news, key, line, gutter_width(self._projection.last_index))
+        return picked_mark(marks) if self._picked and self._is_picked(key, line) else marks
 
     def _faded(self, key: Key) -> bool:
         return key[0] >= 0 and is_gone(self._projection, key[0])
@@ -269,7 +305,7 @@ class Board(Widget):
             return
         if self._active == FILES:
             block = self.active_view.block(key)
-            self._file = block if isinstance(block, FileBlock) else self._file
+            self._files.file = block if isinstance(block, FileBlock) else self._files.file
         else:
             self._link = Link(row_of(key), self._active)
             self._relink(scroll=True)
@@ -285,9 +321,9 @@ class Board(Widget):
                 else:
                     panel.view.counterpart = key
         link = self._link
-        path = self._table.touched.get(link.index) if link is not None else None
+        path = self._files.path_of(link.index) if link is not None else None
         if path is not None and self._active != FILES:
-            self._file = self._table.by_path.get(path)
+            self._files.file = self._files.table.by_path.get(path)
         self._mark_names(names_of(path, self._cwd) if path is not None else ())
 
     def counterpart(self, panel: int) -> Key | None:
@@ -297,8 +333,7 @@ class Board(Widget):
             return None
         view = self._panels[panel].view
         if panel == FILES:
-            path = self._table.touched.get(link.index)
-            key = self._table.by_path[path].key if path in self._table.by_path else None
+            key = self._files.row_of(link.index)
         elif panel == HISTORY:
             key = row_key(link.index)
         elif link.source == VIEW and view.index_of(link.key) is not None:
@@ -332,18 +367,10 @@ class Board(Widget):
         width = self.size.width
         if not width:
             return
-        if width >= WIDE:
-            shown = {HISTORY, VIEW, FILES}
-        elif width >= MEDIUM:
-            shown = {HISTORY, FILES} if self._active == FILES else {HISTORY, VIEW}
-        else:
-            shown = {self._active}
+        shown = panels_at(width, self._active, alone=self.one_at_a_time)
         for number, panel in enumerate(self._panels):
             panel.display = number in shown
-        narrow_files = 36 if width >= 150 else 28 if width >= WIDE else 32
-        self._panels[FILES].styles.width = narrow_files if len(shown) > 1 else "1fr"
-        height = max(min((self.size.height - 6) * 2 // 5, 15), 4)
-        self._touches.styles.height = height
+        self._files.lay_out(files_width(width) if len(shown) > 1 else None, self.size.height)
         self.call_after_refresh(self._show_places)
 
     def _show_places(self) -> None:
@@ -371,7 +398,7 @@ class Board(Widget):
         self.active_view.give_cursor()
         self.active_view.set_search("")
         self._active = number
-        self.active_view.set_search(self._needle)
+        self.active_view.set_search(self._searching.needle)
         if self.active_view.cursor is None:
             self.active_view.take_cursor()
         self._lay_out()
@@ -391,43 +418,55 @@ class Board(Widget):
         if not self.is_mounted:
             return
         projection = self._projection
-        focused = self.has_focus_within
+        focused = self.lists_have_focus
         for number, panel in enumerate(self._panels):
-            panel.focus_is_inside(focused and number == self._active)
+            panel.focus_is_inside(focused and number == self._active and not self.filtering.open)
         history, view, files = self._panels
-        history.head(describe.entries_head(projection))
-        view.head(*describe.view_head(projection, self._overhead, self.view))
-        files.head(str(self._table.count))
-        key = self.active_view.cursor
-        history.foot(
-            *describe.history_foot(projection, self._link, self._active == HISTORY, self.history.opened)
-        )
-        view.foot(*describe.view_foot(projection, self._link, self._active == VIEW, self.view))
-        files.foot("Enter jumps to latest" if self._active == FILES else "")
+        history.head(describe.entries_head(projection, self.history, self.as_of))
+        view.head(*describe.view_head(projection, self.weight, self.view, self.as_of))
+        files.head(str(self._files.table.count))
+        key, here = self.active_view.cursor, self.panel_of_keys
+        history.foot(*describe.history_foot(projection, self._link, here == HISTORY, self.history.opened))
+        view.foot(*describe.view_foot(projection, self._link, here == VIEW, self.view))
+        files.foot("Enter jumps to latest" if here == FILES else "")
         linked = self._link.index if self._link is not None else None
-        self._show_touches(linked)
+        self._files.show_touches(linked)
         self._status.show([self._status_row(key)])
         if self._with_hints:
-            searching = self._find.display or bool(self._needle)
-            self._hints.show([describe.hints_row(self.size.width, searching, self.live)])
+            self._hints.show([describe.hints_row(self.size.width, self._hint_pairs())])
+
+    def _hint_pairs(self) -> Sequence[tuple[str, str]]:
+        """(keys, word) of what works now; the last two for the right end."""
+        link = self._link
+        folded = link is not None and link.index >= 0 and fold_of(self._projection, link.index) is not None
+        return hints(self._closes(), live=self.live, idle=() if folded else ("fold",))
+
+    def _closes(self) -> str:
+        """What Esc does now."""
+        if self._searching.going:
+            return "ends the search"
+        if self._picked:
+            return "unmarks"
+        return (
+            "shows all"
+            if self._active != FILES and self._sheet.filter.active
+            else ("to the prompt" if self.one_at_a_time else "close")
+        )
+
+    @property
+    def _sheet(self) -> HistorySheet | ViewSheet:
+        """The list of the active panel, where that is one of entries; else History's."""
+        return self.view if self._active == VIEW else self.history
 
     def _status_row(self, cursor: Key | None) -> list[Span]:
         width, link, in_files = self.size.width, self._link, self._active == FILES
-        if self._prices is None or in_files or self._news:
-            return describe.status(self._projection, link, cursor, self._file, in_files, self._news, width)
-        index = None if link is None else link.index
-        found = self._prices.at(self._projection, index) or Offers(index)
-        return priced_row(self._projection, found, later=bool(self._activity), width=width)
-
-    def _show_touches(self, linked: int | None) -> None:
-        width, height = self._touches.size
-        if not width or not height:
-            return
-        lines = []
-        legend = legend_lines(width) if height >= 11 else []
-        if self._file is not None:
-            lines = touch_lines(
-                self._projection, self._file, linked, width, height - len(legend) - bool(legend)
+        if self._prices is None or not self.live or in_files or self._news:
+            return describe.status(
+                self._projection, link, cursor, self._files.file, in_files, self._news, width
             )
-        lines += [[]] * max(height - len(lines) - len(legend), 0)
-        self._touches.show([*lines, *legend])
+        index = None if link is None else link.index
+        place = tuple(sorted(self._picked)) or index
+        found = self._prices.at(self._projection, place)
+        if found is None:
+            found = Offers(index, picked=place if isinstance(place, tuple) else ())
+        return priced_row(self._projection, found, later=bool(self._activity), width=width)

@@ -32,6 +32,7 @@ from foldline.tui.blocks import (
     lines_of_diff,
     markdown_blocks,
 )
+from foldline.tui.inspector.asides import aside_text
 from foldline.tui.inspector.places import piece_key
 from foldline.tui.inspector.text import call_of
 
@@ -81,7 +82,7 @@ def body_blocks(projection: Projection, entry: Entry, row: Key) -> list[Block]:
         case BaseMessage():
             _message(pieces, entry)
         case _:
-            pass
+            pieces.plain(aside_text(entry))
     if not pieces.blocks:
         pieces.head("nothing more here")
     return pieces.blocks

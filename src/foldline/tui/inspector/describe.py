@@ -1,37 +1,47 @@
 """The Inspector's words: frame titles and feet, the status row, the hints. Pure."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from foldline.context.budget import Size
+from foldline.context.numbers import many
 from foldline.context.projection import Projection
-from foldline.context.weight import view_size
 from foldline.tui import numbers
 from foldline.tui.blocks import Key, Span, clean_line
-from foldline.tui.inspector import keys
 from foldline.tui.inspector.filelist import FileBlock
 from foldline.tui.inspector.places import TOOLS_KEY, fate_words, in_view, marks, row_of
 from foldline.tui.widgets.rows import Piece, piece, row
 
 if TYPE_CHECKING:
     from foldline.tui.inspector.board import Link
-    from foldline.tui.inspector.sheets import ViewSheet
+    from foldline.tui.inspector.history_sheet import HistorySheet
+    from foldline.tui.inspector.view_sheet import ViewSheet
 
 HISTORY, VIEW = 0, 1
 
 
-def entries_head(projection: Projection) -> str:
-    """`398 entries, asides hidden`."""
+def entries_head(projection: Projection, sheet: "HistorySheet", as_of: str) -> str:
+    """`398 entries, asides hidden`, or `398 entries, 41 shown: bash, failed`. `as_of` names a moment that has
+    passed."""
     count = len(projection.entries)
-    return "1 entry" if count == 1 else f"{count} entries, asides hidden"
+    shown = _shown_words(sheet) or (f"as of {as_of}" if as_of else "asides hidden" if count > 1 else "")
+    return ", ".join(part for part in (many(count, "entry", "entries"), shown) if part)
 
 
-def view_head(projection: Projection, overhead: int, sheet: "ViewSheet") -> tuple[str, str]:
-    """(`24 items ~28.6k`, `2 LLM view: request 85`)."""
-    size = view_size(projection, overhead=overhead)
+def _shown_words(sheet: "HistorySheet | ViewSheet") -> str:
+    """What a filter leaves, and which it is."""
+    return f"{sheet.shown:,} shown: {sheet.filter.words}" if sheet.filter.active else ""
+
+
+def view_head(projection: Projection, size: Size, sheet: "ViewSheet", as_of: str) -> tuple[str, str]:
+    """(`24 items ~28.6k`, `2 LLM view: request 85`). `as_of` names a moment that has passed."""
     count = len(projection.view)
-    items = f"{count} item{'s' * (count != 1)} {numbers.tokens(size.tokens, estimated=size.estimated)}"
-    return items, f"2 LLM view: {sheet.request_words}"
+    tokens = numbers.tokens(size.tokens, estimated=size.estimated)
+    shown = _shown_words(sheet)
+    items = f"{many(count, 'item')}, {shown}" if shown else f"{many(count, 'item')} {tokens}"
+    named = as_of if as_of.startswith("request") else sheet.request_words
+    return items, f"2 LLM view: {named}"
 
 
 def history_foot(
@@ -107,22 +117,20 @@ def status(
     if len(group) > 1:
         parts.append(piece(f"tool group {group[0]}–{group[-1]}", "muted", rank=1))
     entry = projection.entry(link.index)
-    right = (
-        [piece(f"{entry.at:%Y-%m-%d %H:%M:%S}", "muted", rank=2)] if entry is not None and entry.at else []
-    )
+    at = entry.at if entry is not None else None
+    right = [piece(f"{at.astimezone():%Y-%m-%d %H:%M:%S}", "muted", rank=2)] if at is not None else []
     if cursor is not None and row_of(cursor) != cursor:
         parts.append(piece("inside it: Enter closes", "muted", rank=3))
     return row(parts, right, width)
 
 
-def hints_row(width: int, searching: bool, live: bool) -> list[Span]:
-    """The keys that work now."""
-    pairs = keys.hints("ends the search" if searching else "close", live=live)
-    parts = {
-        word: Piece(((name, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
+def hints_row(width: int, pairs: Sequence[tuple[str, str]]) -> list[Span]:
+    """The keys that work now; the last two stand at the right end."""
+    parts = [
+        Piece(((name, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
         for rank, (name, word) in enumerate(pairs)
-    }
-    *left, help_, close = parts.values()
+    ]
+    *left, help_, close = parts
     return row(
         left, [replace(help_, rank=1), replace(close, rank=0)], width
     )  # help stays: it names what had no room

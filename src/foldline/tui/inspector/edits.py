@@ -6,7 +6,7 @@ from typing import Final, Literal
 from foldline.context.projection import Projection
 from foldline.context.undoing import ViewMarker
 from foldline.context.view import IN_VIEW, is_preamble
-from foldline.context.weight import view_size
+from foldline.context.weight import item_weight, view_size
 from foldline.protocol import BaseMessage, Clear, Compaction, Edit, Entry, Revert, ToolResultMessage, Undo
 from foldline.protocol.entries import EditAction
 
@@ -44,6 +44,10 @@ class Offers:
     keys: tuple[Offer, ...] = ()
     refused: str = ""
     """Why the newest change cannot be undone."""
+    picked: tuple[int, ...] = ()
+    """The entries they act on, where several are marked."""
+    price: float | None = None
+    """Dollars that a token of the next request costs, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,12 @@ class Limits:
     overhead: int = 0
     """Estimate of the tool schemas, before calibration."""
     threshold: int | None = None
+    price: float | None = None
+    """Dollars that a token of the next request costs, where that is known."""
+
+
+Picked = tuple[int, ...]
+"""Entries that were marked, in order."""
 
 
 def action_of(projection: Projection, index: int, key: EditKey) -> EditAction | None:
@@ -76,6 +86,27 @@ def action_of(projection: Projection, index: int, key: EditKey) -> EditAction | 
         case "restore":
             altered = (*_GONE, "hidden", "clipped")
             return "restore" if any(kind in altered for kind in kinds) else None
+
+
+def actions_of(projection: Projection, picked: Picked, key: EditKey) -> tuple[EditAction | None, Picked]:
+    """What a key would do to several entries, and to which of them: of a tool group it does it once. What
+    takes back what a key did comes only where none is left to do it to."""
+    found: dict[EditAction, dict[int, int]] = {}
+    for index in picked:
+        action = action_of(projection, index, key)
+        if action is not None:
+            once = index if action in ("hide", "show") else projection.group(index)[0]
+            found.setdefault(action, {}).setdefault(once, index)
+    for action in (key, *found):
+        if action in found:
+            return action, tuple(found[action].values())
+    return None, ()
+
+
+def may_edit(projection: Projection, index: int) -> bool:
+    """Whether the edit keys are of any use on an entry."""
+    entry = projection.entry(index)
+    return entry is not None and _may_edit(entry)
 
 
 def _may_edit(entry: Entry) -> bool:
@@ -108,8 +139,13 @@ def entries_words(group: tuple[int, ...]) -> str:
     return str(group[0]) if len(group) == 1 else f"{group[0]}–{group[-1]}"
 
 
-def offers(projection: Projection, index: int | None, limits: Limits) -> Offers:
-    """Everything the keys would do to an entry, and what an undo would take back. Linear in the history."""
+def offers(projection: Projection, place: int | Picked | None, limits: Limits) -> Offers:
+    """Everything the keys would do to an entry, or to those that are marked, and what an undo would take
+    back. Linear in the history."""
+    if isinstance(place, tuple):
+        keys = _edits_of(projection, place, limits)
+        return Offers(place[-1], (), tuple(keys), picked=place, price=limits.price)
+    index = place
     keys = _edits(projection, index, limits) if index is not None and index >= 0 else []
     refused = ""
     marker = undo_target(projection)
@@ -118,7 +154,17 @@ def offers(projection: Projection, index: int | None, limits: Limits) -> Offers:
         if not refused:
             keys.append(_undo(projection, marker, limits))
     group = projection.group(index) if index is not None and index >= 0 else ()
-    return Offers(index, group if len(group) > 1 else (), tuple(keys), refused)
+    return Offers(index, group if len(group) > 1 else (), tuple(keys), refused, price=limits.price)
+
+
+def _edits_of(projection: Projection, picked: Picked, limits: Limits) -> list[Offer]:
+    found: list[Offer] = []
+    for key in _KEYS:
+        action, targets = actions_of(projection, picked, key)
+        if action is not None:
+            after = projection.foreseen(*(Edit(target=target, action=action) for target in targets))
+            found.append(_offer(projection, after, action, targets[-1], limits))
+    return sorted(found, key=lambda offer: _ORDER.index(offer.action))
 
 
 def _edits(projection: Projection, index: int, limits: Limits) -> list[Offer]:
@@ -143,6 +189,12 @@ _ORDER: Final = ("restore", "show", "pin", "unpin", "hide", "drop")
 """What brings something back comes first: it is what a reader of folded work looks for."""
 
 
+def _added(before: Projection, after: Projection) -> int:
+    """What the items weigh that only the second view has. Items are never changed, only replaced."""
+    known = set(map(id, before.view))
+    return sum(item_weight(after, item).tokens for item in after.view if id(item) not in known)
+
+
 def _undo(projection: Projection, marker: ViewMarker, limits: Limits) -> Offer:
     after = projection.foreseen(Undo(target=marker.index))
     offer = _offer(projection, after, "undo", marker.index, limits, undo_words(projection, marker))
@@ -161,11 +213,11 @@ def _offer(
     limits: Limits,
     what: str = "",
 ) -> Offer:
-    """The change is measured between two estimates: a report, where there is one, stands only for `before`,
-    and its difference to the estimate is no effect of the key."""
+    """The change is what the items weigh that go and come, as their rows say it: a report of the whole
+    request, where there is one, stands only for `before`, and its difference to the estimate is no effect of
+    the key."""
     size = view_size(before, overhead=limits.overhead).tokens
-    scale = before.calibration.scale(before.model)
-    change = round((after.tokens - before.tokens) * scale)
+    change = _added(before, after) - _added(after, before)
     past = limits.threshold
     over = past is not None and size < past <= view_size(after, overhead=limits.overhead).tokens
     return Offer(action, target, change, size + change, over, what)

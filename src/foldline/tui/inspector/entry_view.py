@@ -2,10 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.segment import Segment
-from rich.style import Style
-from textual.strip import Strip
-
 from foldline.tui.blocks import Block, BlockView, Gutter, Key
 
 
@@ -21,8 +17,9 @@ class EntryView(BlockView):
         follow: bool,
         id: str,
     ) -> None:
-        super().__init__(gutter=gutter, gutter_width=gutter_width, margin=0, follow=follow, id=id)
-        self._faded = faded
+        super().__init__(
+            gutter=gutter, gutter_width=gutter_width, faded=faded, margin=0, follow=follow, id=id
+        )
 
     def blocks(self) -> Iterator[Block]:
         """All blocks in order."""
@@ -75,20 +72,13 @@ class EntryView(BlockView):
         """Draw the visible blocks anew: numbers all of them show have changed."""
         self._lay_out()
 
+    def replace_below(self, key: Key, count: int, blocks: Sequence[Block]) -> None:
+        """Put blocks in the place of so many below the one with this key: it grows and shrinks downwards."""
+        index = self._known(key) + 1
+        self._splice(index, index + count, blocks, follow=False)
+
     def swap(self, blocks: Sequence[Block]) -> None:
         """Put blocks in the place of those with the same keys, in place."""
         for block in blocks:
             if self.index_of(block.key) is not None:
                 self.replace(block.key, block)
-
-    def _line(self, block: Block, line: int, mark: str = "") -> Strip:
-        strip = super()._line(block, line, mark)
-        if block.wide or not self._faded(block.key):
-            return strip
-        left = self._left(False)
-        muted = self._roles["muted"].color
-        if muted is None:
-            return strip
-        fade = Style(color=muted)
-        body = [Segment(text, (style or fade) + fade) for text, style, _ in strip.crop(left)]
-        return Strip.join([strip.crop(0, left), Strip(body, max(strip.cell_length - left, 0))])

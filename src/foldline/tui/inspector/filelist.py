@@ -7,7 +7,9 @@ from typing import Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from foldline.context.files import TrackedFile, tracked_files
+from foldline.context.file_ledger import FileLedger, FileState
+from foldline.context.file_states import restored_paths
+from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind
 from foldline.context.weight import entry_weight
@@ -69,18 +71,87 @@ def file_rows(projection: Projection, cwd: str = "") -> list[Block]:
 
 def file_table(projection: Projection, cwd: str = "") -> FileTable:
     """Linear in the number of touches."""
-    ids: dict[str, int] = {}
-    touched: dict[int, str] = {}
-    for position, (index, touch) in enumerate(projection.touches):
-        ids.setdefault(touch.path, position)
-        touched.setdefault(index, touch.path)
-    files = tracked_files(projection)
-    rows = {file.path: _tracked_row(file, ids[file.path], cwd) for file in files}
-    restored = [
-        _restored_row(projection, path, ids[path], cwd)
-        for path in dict.fromkeys(touch.path for _, touch in reversed(projection.touches))
-        if path not in rows
-    ]
+    return FileList(cwd).table(projection)
+
+
+class FileList:
+    """The files of one history that grows. What comes costs what it touches; a change of the view, all."""
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self.of: Projection | None = None
+        """The history that is followed; another one is read from its start."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ledger = FileLedger()
+        self._touches: dict[str, list[tuple[int, FileTouch]]] = {}
+        self._first: dict[str, int] = {}
+        """Position of a path's first touch: its row is known by it."""
+        self._touched: dict[int, str] = {}
+        self._seen = self._images = 0
+        self._restored: frozenset[str] = frozenset()
+        self._rows: dict[str, tuple[FileState, FileBlock]] = {}
+
+    def table(self, projection: Projection) -> FileTable:
+        """All files as they are now."""
+        if projection is not self.of:
+            self._forget()
+            self.of = projection
+        fresh = self._take(projection)
+        files = self._ledger.files(projection)
+        rows = {file.path: self._row(file, file.path in fresh) for file in files}
+        restored = [
+            self._restored_row(projection, path)
+            for path in sorted(self._restored, key=self._newest, reverse=True)
+            if path not in rows and path in self._touches
+        ]
+        return _table(files, rows, restored, self._touched)
+
+    def _take(self, projection: Projection) -> set[str]:
+        """Paths whose touches are others than before."""
+        fresh: set[str] = set()
+        for position, (index, touch) in enumerate(projection.touches[self._seen :], self._seen):
+            self._first.setdefault(touch.path, position)
+            self._touched.setdefault(index, touch.path)
+            self._touches.setdefault(touch.path, []).append((index, touch))
+            fresh.add(touch.path)
+        self._seen = len(projection.touches)
+        if self._images != len(projection.images):
+            self._images = len(projection.images)
+            before, self._restored = self._restored, restored_paths(projection.images)
+            fresh |= before ^ self._restored
+        return fresh
+
+    def _newest(self, path: str) -> int:
+        return self._touches[path][-1][0] if path in self._touches else -1
+
+    def _row(self, file: FileState, fresh: bool) -> FileBlock:
+        known = self._rows.get(file.path)
+        if known is not None and known[0] == file and not fresh:
+            return known[1]
+        shown = clean_line(short_path(file.path, self._cwd))
+        change = _change(file.added, file.removed) if file.modified else ()
+        put_back = file.path in self._restored
+        touches = tuple(i for i, touch in self._touches[file.path] if touch.action == "read" or not put_back)
+        row = FileBlock((self._first[file.path], 0), file.path, shown, file.presence, change, touches)
+        self._rows[file.path] = file, row
+        return row
+
+    def _restored_row(self, projection: Projection, path: str) -> FileBlock:
+        touches = tuple(index for index, _ in self._touches[path])
+        by = projection.fate(touches[-1]).by
+        change: tuple[Span, ...] = (("" if by is None else f"rewind {by}", "muted"),)
+        shown = clean_line(short_path(path, self._cwd))
+        return FileBlock((self._first[path], 0), path, shown, "none", change, touches)
+
+
+def _table(
+    files: Sequence[FileState],
+    rows: dict[str, FileBlock],
+    restored: list[FileBlock],
+    touched: dict[int, str],
+) -> FileTable:
     sections: tuple[tuple[str, list[FileBlock]], ...] = (
         ("Modified", [rows[file.path] for file in files if file.modified]),
         ("Modified, then restored", restored),
@@ -102,19 +173,6 @@ def file_table(projection: Projection, cwd: str = "") -> FileTable:
 def _heading(number: int, title: str, count: int, gap: int) -> Block:
     columns = (Column(str(count), style="muted"),)
     return RowBlock((_SECTION, number), (), ((title, "bold"),), columns, gap=gap, stop=False, wide=True)
-
-
-def _tracked_row(file: TrackedFile, position: int, cwd: str) -> FileBlock:
-    shown = clean_line(short_path(file.path, cwd))
-    change = _change(file.added, file.removed) if file.modified else ()
-    return FileBlock((position, 0), file.path, shown, file.presence, change, file.touches)
-
-
-def _restored_row(projection: Projection, path: str, position: int, cwd: str) -> FileBlock:
-    touches = tuple(index for index, touch in projection.touches if touch.path == path)
-    by = projection.fate(touches[-1]).by
-    change: tuple[Span, ...] = (("" if by is None else f"rewind {by}", "muted"),)
-    return FileBlock((position, 0), path, clean_line(short_path(path, cwd)), "none", change, touches)
 
 
 def _change(added: int, removed: int) -> tuple[Span, ...]:
@@ -145,15 +203,21 @@ def touch_lines(
         start = min(max(at - (room - 1) // 2, 0), hidden)
         touches = touches[start : start + room - 1]
     digits = max((len(str(index)) for index in touches), default=1)
-    by_index = {index: touch for index, touch in projection.touches if touch.path == file.path}
     lines += [
-        _touch(projection, index, by_index.get(index), index == linked, digits, width) for index in touches
+        _touch(projection, index, _touch_of(projection, index, file.path), index == linked, digits, width)
+        for index in touches
     ]
     if hidden:
         lines.append([(f"    … {hidden} more", "muted")])
     if note:
         lines += [[], *([(" ", ""), *line] for line in note)]
     return lines[:height]
+
+
+def _touch_of(projection: Projection, index: int, path: str) -> FileTouch | None:
+    outline = projection.outline(index)
+    touches = outline.touches if isinstance(outline, MessageOutline) else ()
+    return next((touch for touch in touches if touch.path == path), None)
 
 
 def _touch(

@@ -16,6 +16,12 @@ def changes_view(entry: Entry | Outline) -> bool:
     return isinstance(entry, ViewMarkers)
 
 
+def newest_change(projection: Projection) -> int:
+    """Index of the newest entry that may have changed fates or the view above its end; -1 without any."""
+    outlines = reversed(projection.entries.outlines)
+    return next((outline.index for outline in outlines if changes_view(outline)), -1)
+
+
 def common_prefix(old: Sequence[ViewItem], new: Sequence[ViewItem]) -> int:
     """How many items both begin with. Identity decides: items are never changed, only replaced."""
     count = 0

@@ -1,161 +1,181 @@
 """The Inspector's keys: one table that bindings, hints and the help list come from."""
 
-from collections.abc import Iterator
+from collections.abc import Container
 from typing import Final
 
-from textual.binding import Binding, BindingType
-
-from foldline.tui.blocks import Block, RuleBlock, TextBlock
-from foldline.tui.commands import Command, key_name
+from foldline.tui.inspector.timekeys import TIME
+from foldline.tui.keys.table import ScreenKey, hint_words, table
 
 EDIT: Final = "Edit"
 """The group of the keys that change the view: only a session that is open for work has them."""
 
-KEYS: Final[tuple[Command, ...]] = (
-    Command("move", "Move", "Moves the cursor by an entry.", "Move", ("up", "down", "k", "j"), hint="move"),
-    Command(
+
+def _is_live(live: bool) -> bool:
+    return live
+
+
+KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
+    "inspector",
+    ScreenKey(
+        "move",
+        ("up", "down", "k", "j"),
+        "Moves the cursor by an entry.",
+        "Move",
+        "move",
+        "↑↓",
+        title="Move",
+        own=True,
+    ),
+    ScreenKey(
         "page",
-        "Page",
+        ("pageup", "pagedown", "home", "end"),
         "A screen up or down, the first entry, the last one. At the last line the panel follows.",
         "Move",
-        ("pageup", "pagedown", "home", "end"),
+        title="Page",
+        own=True,
     ),
-    Command(
+    ScreenKey(
         "open",
-        "Open",
+        ("enter",),
         "Opens an entry in place, or closes it. On a file: its newest touch in History, again an older one.",
         "Move",
-        ("enter",),
-        hint="open",
+        "open",
+        title="Open",
+        own=True,
     ),
-    Command(
+    ScreenKey(
         "next-panel",
-        "Next panel",
+        ("tab",),
         "To the next panel, on the entry marked ▷.",
         "Panels",
-        ("tab",),
-        hint="panel",
+        "panel",
+        "Tab 1–4",
+        title="Next panel",
     ),
-    Command("previous-panel", "Previous panel", "To the panel before.", "Panels", ("shift+tab",)),
-    Command("panel-1", "History", "To History: every entry since the first.", "Panels", ("1",)),
-    Command(
-        "panel-2", "LLM view", "To the LLM view: what the next request sends, item by item.", "Panels", ("2",)
+    ScreenKey("previous-panel", ("shift+tab",), "To the panel before.", "Panels", title="Previous panel"),
+    ScreenKey("panel-1", ("1",), "To History: every entry since the first.", "Panels", title="History"),
+    ScreenKey(
+        "panel-2",
+        ("2",),
+        "To the LLM view: what the next request sends, item by item.",
+        "Panels",
+        title="LLM view",
     ),
-    Command("panel-3", "Files", "To the files that were modified and read.", "Panels", ("3",)),
-    Command(
+    ScreenKey("panel-3", ("3",), "To the files that were modified and read.", "Panels", title="Files"),
+    ScreenKey("panel-4", ("4",), "To the timeline: tokens per request.", "Panels", title="Timeline"),
+    ScreenKey(
         "fold",
-        "Its fold",
-        "To the compaction that folded or changed this entry.",
-        "Jump",
         ("g",),
-        hint="its fold",
+        "To the compaction that folded or changed this entry; from one, back to what it stands for.",
+        "Jump",
+        "its fold",
+        title="Its fold",
     ),
-    Command("older-prompt", "Previous prompt", "To the prompt before.", "Jump", ("[",), hint="prompt"),
-    Command("newer-prompt", "Next prompt", "To the next prompt.", "Jump", ("]",), hint="prompt"),
-    Command(
-        "older-fold", "Previous fold", "To the compaction or summary before.", "Jump", ("{",), hint="fold"
+    ScreenKey("older-prompt", ("[",), "To the prompt before.", "Jump", "prompt", title="Previous prompt"),
+    ScreenKey("newer-prompt", ("]",), "To the next prompt.", "Jump", "prompt", title="Next prompt"),
+    ScreenKey(
+        "older-fold",
+        ("{",),
+        "To the compaction or summary before.",
+        "Jump",
+        "fold",
+        title="Previous fold",
     ),
-    Command("newer-fold", "Next fold", "To the next compaction or summary.", "Jump", ("}",), hint="fold"),
-    Command(
-        "search",
+    ScreenKey("newer-fold", ("}",), "To the next compaction or summary.", "Jump", "fold", title="Next fold"),
+    ScreenKey(
+        "filter",
+        ("f",),
+        "Chooses what this panel shows: by kind, by what became of it, by mark; asides, too.",
         "Search",
+        "filter",
+        title="Filter",
+    ),
+    ScreenKey(
+        "search",
+        ("/",),
         "Finds text in this panel, closed entries included.",
         "Search",
-        ("/",),
-        hint="search",
+        "search",
+        title="Search",
     ),
-    Command("next-match", "Next match", "The next entry that holds it.", "Search", ("n",)),
-    Command("previous-match", "Previous match", "The entry before that holds it.", "Search", ("N",)),
-    Command(
+    ScreenKey("next-match", ("n",), "The next entry that holds it.", "Search", title="Next match"),
+    ScreenKey("previous-match", ("N",), "The entry before that holds it.", "Search", title="Previous match"),
+    ScreenKey(
+        "copy",
+        ("y",),
+        "Copies the text of the entry, with OSC 52: the terminal puts it on the clipboard.",
+        "Move",
+        title="Copy",
+    ),
+    ScreenKey(
         "pin",
-        "Pin",
+        ("p",),
         "Brings an entry and its tool group back verbatim and keeps them in every later fold; again, unpins.",
         EDIT,
-        ("p",),
-        hint="pin",
+        "pin",
+        title="Pin",
+        works=_is_live,
     ),
-    Command(
+    ScreenKey(
         "hide",
-        "Hide",
+        ("z",),
         "Puts a stub in the place of a tool result; again, shows it.",
         EDIT,
-        ("z",),
-        hint="hide",
+        "hide",
+        title="Hide",
+        works=_is_live,
     ),
-    Command("drop", "Drop", "Takes an entry and its tool group out of the view.", EDIT, ("x",), hint="drop"),
-    Command(
+    ScreenKey(
+        "drop",
+        ("x",),
+        "Takes an entry and its tool group out of the view.",
+        EDIT,
+        "drop",
+        title="Drop",
+        works=_is_live,
+    ),
+    ScreenKey(
         "restore",
-        "Restore",
+        ("r",),
         "Brings an entry and its tool group back verbatim.",
         EDIT,
-        ("r",),
-        hint="restore",
+        "restore",
+        title="Restore",
+        works=_is_live,
     ),
-    Command(
+    ScreenKey(
         "undo",
-        "Undo",
+        ("u",),
         "Takes back the newest change of the view: an edit, a fold, a clear, a rewind; then the one before.",
         EDIT,
-        ("u",),
-        hint="undo",
+        "undo",
+        title="Undo",
+        works=_is_live,
     ),
-    Command("help", "Help", "This list.", "Program", ("?", "f1"), hint="keys"),
-    Command(
-        "close", "Close", "Closes the search, then the Inspector.", "Program", ("escape", "f2"), hint="close"
+    *TIME,
+    ScreenKey(
+        "maximise",
+        ("m",),
+        "Beside the chat: the whole screen for the Inspector; again, back beside the chat.",
+        "Panels",
+        title="Maximise",
+    ),
+    ScreenKey("help", ("?", "f1"), "This list.", "Program", "keys", "?", title="Help"),
+    ScreenKey(
+        "close",
+        ("escape", "f2"),
+        "Closes the search, then the Inspector.",
+        "Program",
+        "close",
+        "Esc",
+        title="Close",
     ),
 )
-
-_BUILT_IN: Final = ("move", "page", "open")
-"""Carried out by the panel's own component."""
+"""What decides which of them work: whether the session is open for work."""
 
 
-def bindings() -> list[BindingType]:
-    """A binding for each key that is the Inspector's own."""
-    return [
-        Binding(",".join(command.keys), f"inspect('{command.id}')", command.title, show=False)
-        for command in KEYS
-        if command.id not in _BUILT_IN
-    ]
-
-
-_SHORT: Final = {
-    "move": "↑↓",
-    "prompt": "[ ]",
-    "fold": "{ }",
-    "panel": "Tab 1–3",
-    "close": "Esc",
-    "keys": "?",
-}
-
-
-def _keys(live: bool) -> list[Command]:
-    return [command for command in KEYS if live or command.group != EDIT]
-
-
-def hints(closes: str, *, live: bool = False) -> tuple[tuple[str, str], ...]:
-    """(keys, word) pairs for the row of hints, the last one for its right end."""
-    words = dict.fromkeys(command.hint for command in _keys(live) if command.hint)
-    keys = {command.hint: key_name(command.keys[0]) for command in reversed(KEYS) if command.hint}
-    return tuple(
-        (
-            _SHORT.get(word, keys[word].lower() if len(keys[word]) == 1 else keys[word]),
-            closes if word == "close" else word,
-        )
-        for word in words
-    )
-
-
-def _name(key: str) -> str:
-    """A key as people know it; letters as they are typed."""
-    return key if len(key) == 1 else {"home": "Home"}.get(key, key_name(key))
-
-
-def help_blocks(*, live: bool = False) -> Iterator[Block]:
-    """A rule for each group, a paragraph for each key."""
-    group = ""
-    for number, command in enumerate(_keys(live)):
-        if command.group != group:
-            yield RuleBlock((number, 0), command.group, "muted", gap=int(bool(group)), stop=False, wide=False)
-            group = command.group
-        keys = " ".join(_name(key) for key in command.keys)
-        yield TextBlock((number, 1), command.help, lead=((f"{keys:<18} ", "accent"),))
+def hints(closes: str, *, live: bool = False, idle: Container[str] = ()) -> tuple[tuple[str, str], ...]:
+    """(keys, word) pairs for the row of hints, the last one for its right end. `idle` commands would do
+    nothing at the place."""
+    keys = [key for key in KEYS if key.id not in idle]
+    return tuple((names, closes if word == "close" else word) for names, word in hint_words(keys, live))

@@ -9,7 +9,8 @@ from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, Key, Spans
 from foldline.tui.inspector.growth import News
 from foldline.tui.inspector.places import DIVIDER_KEY, RAILS, TOOLS_KEY, letter, rail, row_of
-from foldline.tui.inspector.rows import ItemRow, SummaryPreview
+from foldline.tui.inspector.rows import ItemRow
+from foldline.tui.inspector.summaries import SummaryPreview
 
 
 def gutter_width(last_index: int) -> int:
@@ -48,6 +49,12 @@ def view_marks(block: Block | None, news: News | None, key: Key, line: int, widt
     fresh = news is not None and item.index >= news.first_index
     sign = (" ", "") if item.written else letter(item.fate)
     return ((" ", ""), sign, signs, _flag(item.pinned, fresh), _number(item.index, width))
+
+
+def picked_mark(spans: Spans) -> Spans:
+    """The gutter of a row that is marked: `✓` where the cursor would stand."""
+    first, *others = spans
+    return (("✓", "accent bold"), (first[0][1:], first[1]), *others) if first[0][:1] == " " else spans
 
 
 def _flag(pinned: bool, fresh: bool) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.protocol import BaseMessage, Compaction
@@ -10,18 +11,13 @@ from foldline.tui import numbers
 from foldline.tui.blocks import Span
 from foldline.tui.blocks.cells import width_of
 from foldline.tui.inspector.edits import EditKey, Offer, Offers, entries_words
+from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.places import TOOLS_KEY, fate_words, marks
+from foldline.tui.keys.table import name_of
 from foldline.tui.widgets.rows import Piece, piece, row
 
-_KEY: Final = {
-    "pin": "p",
-    "unpin": "p",
-    "hide": "z",
-    "show": "z",
-    "drop": "x",
-    "restore": "r",
-    "undo": "u",
-}
+_COMMAND: Final = {"unpin": "pin", "show": "hide"}
+"""The commands of the edits that take another one back."""
 _GAP: Final = 3
 _LEVELS: Final = 5
 """Lengths in which an offer can be put."""
@@ -42,6 +38,10 @@ def priced_row(projection: Projection, offers: Offers, *, later: bool, width: in
     return row(left, right, width)
 
 
+def _key(offer: Offer) -> str:
+    return name_of(KEYS, _COMMAND.get(offer.action, offer.action))
+
+
 def _width(parts: Sequence[Piece]) -> int:
     return sum(width_of(part.spans) for part in parts) + sum(part.gap for part in parts[1:])
 
@@ -49,6 +49,12 @@ def _width(parts: Sequence[Piece]) -> int:
 def _place(projection: Projection, offers: Offers, later: bool, level: int) -> list[Piece]:
     """The entry, what became of it, and what the keys act on."""
     index = offers.index
+    if offers.picked:
+        words = f"{many(len(offers.picked), 'entry', 'entries')} marked"
+        wait = ", after this turn" if later and offers.keys else ""
+        return [
+            Piece(((words, "bold"), (f"{wait}. Keys act on all:" if level < 2 else wait, "muted")), least=24)
+        ]
     on_entry = [offer for offer in offers.keys if offer.action != "undo"]
     if index == TOOLS_KEY[0]:
         return [piece("The tool schemas go with every request.", "text", cut="right")]
@@ -74,7 +80,7 @@ def _scope(group: tuple[int, ...], level: int) -> str:
 
 def _piece(offer: Offer, offers: Offers, level: int, rank: int) -> Piece:
     over = [(", over the threshold", "alert")] if offer.over else []
-    spans = [(_KEY[offer.action], "accent"), *_words(offer, offers, level), *over]
+    spans = [(_key(offer), "accent"), *_words(offer, offers, level), *over]
     return Piece(tuple(spans), rank=rank, gap=_GAP if level < 3 else 2)
 
 
@@ -91,7 +97,7 @@ def _words(offer: Offer, offers: Offers, level: int) -> Iterator[Span]:
         return
     if level < 3:
         yield f" {offer.action}{_alone(offer, offers) if level == 0 else ''}", "text"
-    yield f" {change}", "muted"
+    yield f" {change}{money_words(offer.change, offers.price) if level < 2 else ''}", "muted"
     if level < 2 and offer.change and offer.action in ("restore", "show"):
         yield f" → {numbers.tokens(offer.size)}", "muted"
     if level == 0 and offer.action == "pin":
@@ -104,11 +110,22 @@ def _alone(offer: Offer, offers: Offers) -> str:
     return f" {offer.target} alone" if one_of_many else ""
 
 
+def money_words(tokens: int, price: float | None) -> str:
+    """` ~$0.010`: what a change of the next request comes to, where the model's price is known and it is
+    more than nothing."""
+    dollars = abs(tokens) * (price or 0.0)
+    return f" {'' if tokens > 0 else '−'}~{numbers.price(dollars)}" if dollars >= 0.0005 else ""
+
+
 def change_words(tokens: int) -> str:
     """`+3.2k`, `−4.7k`, `±0`."""
     if not tokens:
         return "±0"
     return f"{'+' if tokens > 0 else '−'}{numbers.tokens(abs(tokens))}"
+
+
+def _name(command: str) -> str:
+    return name_of(KEYS, command)
 
 
 def nothing_to(projection: Projection, index: int, key: EditKey) -> str:
@@ -119,7 +136,7 @@ def nothing_to(projection: Projection, index: int, key: EditKey) -> str:
     if isinstance(entry, BaseMessage) and is_preamble(entry):
         return f"{index} opens every request: no edit applies to it."
     if isinstance(entry, Compaction):
-        return f"{index} is a fold: u undoes the newest one; the entries it stands for can be edited."
+        return f"{index} is a fold: edit what it stands for, or {_name('undo')} undoes the newest."
     if key == "hide" and not projection.group(index)[1:]:
-        return f"{index} is no tool result: only those can be hidden. x drops it."
+        return f"{index} is no tool result: only those can be hidden. {_name('drop')} drops it."
     return f"Nothing to {key}: {index} is {fate_words(projection, index)}."

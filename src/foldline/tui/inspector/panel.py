@@ -1,15 +1,21 @@
 """A panel: a frame drawn as text, a head row, a list; heavy where the focus is."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from foldline.tui.blocks.cells import Span, Spans
+from foldline.tui.blocks.cells import Span, Spans, width_of
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.widgets.frames import edge, frame
 from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.rows import crop
+
+_BESIDE: Final = 10
+"""Cells of an edge that are not for words."""
+_WORTH: Final = 16
+"""Cells in which a remark that is cut still says something."""
 
 
 class Edge(Lines):
@@ -31,7 +37,9 @@ class Edge(Lines):
         self.update()
 
     def lines(self, width: int) -> list[list[Span]]:
-        return [edge(frame(self._heavy), self._top, self._left, self._right, width)]
+        room = width - width_of(self._left) - _BESIDE
+        right = self._right if width_of(self._right) <= room or room < _WORTH else crop(self._right, room)
+        return [edge(frame(self._heavy), self._top, self._left, tuple(right), width)]
 
 
 class Text(Lines):

@@ -1,12 +1,13 @@
 """Where an entry is now: in signs, in words, and in the other panel."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
 from foldline.context.files import fold_words
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, Fate, FateKind
-from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo
+from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo, Written
 from foldline.tui.blocks import Key, Span
 from foldline.tui.state import Rail
 
@@ -167,6 +168,25 @@ def fold_of(projection: Projection, index: int) -> int | None:
         return index
     by = projection.fate(index).by
     return by if by is not None and isinstance(projection.entry(by), Compaction) else None
+
+
+def first_folded(projection: Projection, fold: int) -> int | None:
+    """The first entry that is only in the view through this compaction, or was changed by it."""
+    outlines = projection.entries.outlines
+    kept = projection.entry(fold)
+    spans = (
+        [span for piece in kept.head if isinstance(piece, Written) for span in piece.covers]
+        if isinstance(kept, Compaction)
+        else []
+    )
+    low = min((first for first, _ in spans), default=0)
+    for at in range(bisect_left(outlines, low, key=lambda outline: outline.index), len(outlines)):
+        index = outlines[at].index
+        if index >= fold:
+            return None
+        if projection.fate(index).by == fold:
+            return index
+    return None
 
 
 def is_gone(projection: Projection, index: int) -> bool:

@@ -1,24 +1,27 @@
 """The Inspector on a screen of its own: a header, the panels, help on top."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
 from textual.screen import Screen
 
+from foldline.context.budget import Size
 from foldline.context.projection import Projection
-from foldline.context.weight import view_size
 from foldline.tui import numbers
 from foldline.tui.blocks import clean_line
-from foldline.tui.blocks.cells import Span, Spans
-from foldline.tui.help import HelpScreen
-from foldline.tui.inspector.keys import help_blocks
+from foldline.tui.blocks.cells import Span, Spans, width_of
+from foldline.tui.help import open_help
 from foldline.tui.inspector.panels import InspectorPanels
+from foldline.tui.keys.commands import key_of
 from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import Piece, piece, row
+from foldline.tui.widgets.rows import Piece, row
 
 _NAMED: Final = 16
-"""Cells of the name beside who writes to the session: its end, and where one is."""
+"""Cells that are left of the session's name before anything beside it goes."""
+_NAMED_WITH_WRITER: Final = 4
+"""The same where it is said who writes to it, which is of more use then."""
 
 
 class InspectorHeader(Lines):
@@ -31,6 +34,7 @@ class InspectorHeader(Lines):
         self._share = ""
         self._activity = ""
         self._standing = ""
+        self._as_of = ""
 
     def stand(self, standing: str) -> None:
         shown = clean_line(standing)
@@ -38,27 +42,50 @@ class InspectorHeader(Lines):
             self._standing = shown
             self.update()
 
-    def show(self, projection: Projection, overhead: int, window: int, activity: str) -> None:
-        size = view_size(projection, overhead=overhead)
-        tokens = numbers.tokens(size.tokens, estimated=size.estimated)
-        share = f" of {numbers.short_tokens(window)} {numbers.percent(size.tokens, window)}" if window else ""
-        self._share = f"{tokens}{share}"
+    def show(self, size: Size | None, window: int, activity: str, as_of: str) -> None:
+        """`as_of` names the moment that is shown, nothing where that is now; its size may be unknown yet."""
+        self._share = "…" if size is None else _share_words(size, window)
         self._activity = clean_line(activity)
+        self._as_of = as_of
         self.update()
 
     def lines(self, width: int) -> list[list[Span]]:
-        name: Spans = ((self._title, "bold"), (" ▸ ", "muted"), ("Inspector", "text bold"))
-        where = Piece(name, cut="left", least=_NAMED if self._standing else None)
-        # The points belong to what stands before them, and go with it.
-        if self._standing:
-            right = [Piece((("live", "accent"), (f" · {self._standing} ·", "text")))]
+        # A file's name says most at its end, a title at its beginning.
+        least = _NAMED_WITH_WRITER if self._standing and not self._as_of else _NAMED
+        name = Piece(((self._title, "bold"),), cut="right" if self._live else "left", least=least)
+        here = Piece(((" ▸ ", "muted"), ("Inspector", "text bold")), gap=0)
+        room = width - 4 - min(width_of(name.spans), least) - width_of(here.spans)
+        return [row([name, here], [Piece(self._said(room))], width)]
+
+    def _said(self, room: int) -> Spans:
+        """What stands at the right end, in so many cells: `now · 28.6k of 131k 22% · F1 help`."""
+        parts: list[tuple[int, Spans]] = []
+        if self._as_of:
+            parts.append((0, ((f"as of {self._as_of}", "accent bold"),)))
+        elif self._standing:
+            parts.append((0, (("live", "accent"), (f" · {self._standing}", "text"))))
+        elif self._live:
+            parts.append((4, (("now", "text"),)))
         else:
-            right = [piece("now ·" if self._live else "read-only ·", "text", rank=4)]
-        if self._activity:
-            right.append(piece(f"{self._activity} ·", "text", rank=2, gap=1))
-        right.append(piece(self._share, "text", rank=1, gap=1))
-        right.append(Piece(((" · ", "muted"), ("F1", "accent"), (" help", "muted")), rank=3, gap=0))
-        return [row([where], right, width)]
+            parts.append((0, (("read-only", "text"),)))
+        if self._activity and not self._as_of:
+            parts.append((2, ((self._activity, "text"),)))
+        parts.append((1, ((self._share, "text"),)))
+        parts.append((3, ((key_of("help"), "accent"), (" help", "muted"))))
+        while len(parts) > 1 and width_of(_dotted(parts)) > room:
+            parts.remove(max(parts, key=lambda part: part[0]))
+        return _dotted(parts)
+
+
+def _dotted(parts: Sequence[tuple[int, Spans]]) -> Spans:
+    """Parts with a point between any two."""
+    point: Spans = ((" · ", "muted"),)
+    return tuple(span for _, spans in parts for span in (*point, *spans))[1:]
+
+
+def _share_words(size: Size, window: int) -> str:
+    share = f" of {numbers.short_tokens(window)} {numbers.percent(size.tokens, window)}" if window else ""
+    return f"{numbers.tokens(size.tokens, estimated=size.estimated)}{share}"
 
 
 class InspectorScreen(Screen[None]):
@@ -90,7 +117,13 @@ class InspectorScreen(Screen[None]):
         self._activity = activity
         self._header = InspectorHeader(title, live)
         self.panels = InspectorPanels(
-            projection, overhead=overhead, cwd=cwd, live=live, threshold=threshold, activity=activity
+            projection,
+            overhead=overhead,
+            window=window,
+            cwd=cwd,
+            live=live,
+            threshold=threshold,
+            activity=activity,
         )
 
     def compose(self) -> ComposeResult:
@@ -120,7 +153,14 @@ class InspectorScreen(Screen[None]):
         self.panels.tell(words)
 
     def _show_header(self) -> None:
-        self._header.show(self.panels.projection, self._overhead, self._window, self._activity)
+        moment = self.panels.moment
+        as_of = moment.name if moment is not None else ""
+        self._header.show(self.panels.chosen_weight, self._window, self._activity, as_of)
+
+    @on(InspectorPanels.MomentChanged)
+    def _moment_changed(self, event: InspectorPanels.MomentChanged) -> None:
+        event.stop()
+        self._show_header()
 
     @on(InspectorPanels.CloseRequested)
     def _close(self, event: InspectorPanels.CloseRequested) -> None:
@@ -130,4 +170,4 @@ class InspectorScreen(Screen[None]):
     @on(InspectorPanels.HelpRequested)
     def _help(self, event: InspectorPanels.HelpRequested) -> None:
         event.stop()
-        self.app.push_screen(HelpScreen("Inspector: keys", help_blocks(live=self._live)))
+        open_help(self.app)

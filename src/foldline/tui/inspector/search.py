@@ -10,6 +10,8 @@ from foldline.tui.inspector.entry_view import EntryView
 
 _SLICE: Final = 1_000_000
 """Characters looked through between two breaths: a few milliseconds."""
+_ROW: Final = 1_000
+"""Characters that could be looked through while the text of an entry is fetched."""
 
 
 async def find(
@@ -31,7 +33,7 @@ async def find(
             body = text_of(block)
             if found(body):
                 return block.key, wrapped
-            looked += len(body) + 200
+            looked += len(body) + _ROW
             if looked > _SLICE:
                 looked = 0
                 await asyncio.sleep(0)

@@ -1,0 +1,108 @@
+"""The chart of the timeline: columns of block glyphs, the largest of their share; folds on the axis. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+
+from foldline.tui import numbers
+from foldline.tui.blocks import Span
+from foldline.tui.inspector.peaks import Peaks
+
+BLOCKS: Final = " ▁▂▃▄▅▆▇█"
+FOLD, SHOWN, MARKED = "▼", "▲", "△"
+_WHOLE: Final = 20_000
+"""Tokens from which on the axis is labelled in whole thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How `slots` requests share `width` columns: one each, or, where there are more of them, evenly."""
+
+    slots: int
+    width: int
+
+    @property
+    def columns(self) -> int:
+        """How many columns are used."""
+        return min(self.slots, self.width)
+
+    def share(self, column: int) -> tuple[int, int]:
+        """The requests a column stands for: from the first up to, not including, the second."""
+        if self.slots <= self.width:
+            return column, column + 1
+        return column * self.slots // self.width, (column + 1) * self.slots // self.width
+
+    def column(self, slot: int) -> int:
+        """The column that stands for a request."""
+        if self.slots <= self.width:
+            return slot
+        return ((slot + 1) * self.width - 1) // self.slots
+
+
+def heights(sizes: Peaks, latest: int, spread: Spread) -> list[int]:
+    """What each column shows: the largest request of its share. `latest` is the size of the last one, which
+    has not been sent yet."""
+    found: list[int] = []
+    for column in range(spread.columns):
+        start, stop = spread.share(column)
+        largest = sizes.most(start, stop)
+        found.append(max(largest, latest) if stop == spread.slots else largest)
+    return found
+
+
+def top_of(largest: int, window: int) -> int:
+    """Where the scale ends: at the window, as long as the largest request fills a fair part of it."""
+    return window if window and largest * 4 >= window and largest <= window else max(largest, 1)
+
+
+def glyph(size: int, top: int, row: int, rows: int) -> str:
+    """The block of a column in a row, counted from the lowest. Something is never drawn as nothing."""
+    eighths = max(int(size * rows * 8 / top + 0.5), 1) if size > 0 else 0
+    return BLOCKS[max(min(eighths - row * 8, 8), 0)]
+
+
+def labels(top: int, rows: int) -> list[str]:
+    """What stands left of each row, from the highest, and of the axis; all as wide."""
+    names = [_label(top * row // rows, top) for row in range(rows, 0, -1)]
+    width = max(4, *(cell_len(name) for name in names))
+    return [f"{name:>{width}}" for name in (*names, "0")]
+
+
+def _label(tokens: int, top: int) -> str:
+    if _WHOLE <= top < 1_000_000:
+        return numbers.short_tokens((tokens + 500) // 1000 * 1000)
+    return numbers.short_tokens(tokens)
+
+
+def bar_row(sizes: Sequence[int], top: int, row: int, rows: int, shown: int) -> list[Span]:
+    """A row of the chart; the column of the shown request stands out."""
+    line = "".join(glyph(size, top, row, rows) for size in sizes)
+    return [(line[:shown], "muted"), (line[shown : shown + 1], "accent"), (line[shown + 1 :], "muted")]
+
+
+def axis(columns: int, folds: Iterable[tuple[int, int]], shown: int, marked: int | None) -> list[Span]:
+    """The axis: `▼` under the last request before each fold, its index before it where there is room.
+
+    `folds` are (index, column) in order; `shown` and `marked` are columns.
+    """
+    cells = ["─"] * columns
+    marks: dict[int, str] = {}
+    free = 0  # nothing is written left of this column
+    found = list(folds)
+    taken = {column for _, column in found} | {shown} | ({marked} if marked is not None else set())
+    for index, column in found:
+        name = str(index)
+        start = column - len(name) - 1
+        if start >= free and not taken & set(range(start, column)):
+            cells[start : start + len(name)] = name
+        marks[column] = FOLD
+        free = column + 1
+    if marked is not None:
+        marks[marked] = MARKED
+    marks[shown] = SHOWN
+    for column, sign in marks.items():
+        cells[column] = sign
+    styles = {FOLD: "folded bold", SHOWN: "accent bold", MARKED: "accent"}
+    return [(cell, styles.get(cell, "folded" if cell.isdigit() else "muted")) for cell in cells]

@@ -1,0 +1,207 @@
+"""What of a history is shown: by kind, by what became of it, by mark. Pure: asks no entry for its text."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from foldline.context.outline import Aside, MessageOutline, Outline, RequestOutline
+from foldline.context.projection import Projection
+from foldline.context.view import FateKind, ViewItem
+from foldline.protocol import Approval, Checkpoint, Clear, Compaction, Edit, ModelChange, Revert, Title, Undo
+from foldline.tui.blocks import clean_line
+
+Mark = Literal["pinned", "new", "failed", "thinking"]
+Group = Literal["kind", "fate", "mark", "asides"]
+
+ASIDES: Final = ("request", "notice", "approval", "edit", "checkpoint", "title", "model")
+"""Kinds of entries that were never meant for the model, nor change the view by more than an entry. They are
+shown where they are asked for."""
+_MESSAGES: Final = ("user", "machine", "assist", "summary", "system", "dev")
+_RULES: Final = ("fold", "rewind", "clear", "undo")
+FATES: Final[tuple[FateKind, ...]] = (
+    "live",
+    "clipped",
+    "hidden",
+    "summarised",
+    "truncated",
+    "reverted",
+    "cleared",
+    "dropped",
+)
+MARKS: Final[tuple[Mark, ...]] = ("pinned", "new", "failed", "thinking")
+TOOL: Final = "tool "
+"""Stands before the name of a tool where that is a kind."""
+
+
+class Facet(NamedTuple):
+    """What a filter asks of an entry."""
+
+    kind: str
+    fate: str
+    marks: frozenset[Mark] = frozenset()
+
+    @property
+    def aside(self) -> bool:
+        return self.kind in ASIDES
+
+
+class Option(NamedTuple):
+    """One thing to choose."""
+
+    group: Group
+    name: str
+
+    @property
+    def words(self) -> str:
+        return "asides" if self.group == "asides" else clean_line(self.name.removeprefix(TOOL))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Any of what is chosen in a group, in all groups in which something is. Nothing chosen: everything but
+    asides."""
+
+    chosen: frozenset[Option] = frozenset()
+
+    @property
+    def active(self) -> bool:
+        return bool(self.chosen)
+
+    def admits(self, facet: Facet) -> bool:
+        kinds, fates, marks = self._names("kind"), self._names("fate"), self._names("mark")
+        if kinds:
+            if facet.kind not in kinds:
+                return False
+        elif facet.aside and Option("asides", "") not in self.chosen:
+            return False
+        return (not fates or facet.fate in fates) and (not marks or not marks.isdisjoint(facet.marks))
+
+    def toggled(self, option: Option) -> "Filter":
+        return Filter(self.chosen ^ {option})
+
+    def only(self, option: Option) -> "Filter":
+        """With this choice alone in its group: what its count is about."""
+        return Filter(frozenset(o for o in self.chosen if o.group != option.group) | {option})
+
+    @property
+    def words(self) -> str:
+        """What is chosen, in the order in which it is offered."""
+        return ", ".join(option.words for option in sorted(self.chosen, key=_place))
+
+    def _names(self, group: Group) -> frozenset[str]:
+        return frozenset(name for where, name in self.chosen if where == group)
+
+
+EVERYTHING: Final = Filter()
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many entries there are of each facet: few, whatever the history's length."""
+
+    counts: Counter[Facet] = field(default_factory=Counter)
+
+    def add(self, facets: Iterable[Facet]) -> None:
+        self.counts.update(facets)
+
+    def shown(self, wanted: Filter) -> int:
+        return sum(count for facet, count in self.counts.items() if wanted.admits(facet))
+
+    def count(self, wanted: Filter, option: Option) -> int:
+        """How many an option would show, whatever else is chosen in its group."""
+        if option.group == "asides":
+            return sum(count for facet, count in self.counts.items() if facet.aside)
+        return self.shown(wanted.only(option))
+
+    def options(self, wanted: Filter) -> Mapping[Group, tuple[Option, ...]]:
+        """What can be chosen: kinds there are, and every fate and mark."""
+        kinds = {Option("kind", facet.kind) for facet in self.counts}
+        kinds |= {option for option in wanted.chosen if option.group == "kind"}
+        return {
+            "kind": tuple(sorted(kinds, key=_place)),
+            "fate": tuple(Option("fate", name) for name in FATES),
+            "mark": tuple(Option("mark", name) for name in MARKS),
+            "asides": (Option("asides", ""),),
+        }
+
+
+def _place(option: Option) -> tuple[int, int, str]:
+    """Messages, tools by name, rules, asides; then fates and marks."""
+    match option:
+        case Option("kind", name):
+            for rank, known in ((0, _MESSAGES), (2, _RULES), (3, ASIDES)):
+                if name in known:
+                    return rank, known.index(name), ""
+            return 1, 0, name
+        case Option("fate", name):
+            return 4, [*FATES].index(name), ""  # type: ignore[arg-type]
+        case Option("mark", name):
+            return 5, [*MARKS].index(name), ""  # type: ignore[arg-type]
+        case _:
+            return 6, 0, ""
+
+
+def facet_of(projection: Projection, outline: Outline, new_from: int | None = None) -> Facet:
+    """Of an entry. What is in the view is new from index `new_from` on."""
+    match outline:
+        case MessageOutline():
+            fate = projection.fate(outline.index).kind
+            fresh = new_from is not None and outline.index >= new_from and fate in _SENT
+            marks = _marks(outline, projection.is_pinned(outline.index), fresh)
+            return Facet(_kind(outline), fate, marks)
+        case RequestOutline():
+            return Facet("request", "aside", _FAILED if outline.failed else _NONE)
+        case _:
+            kind = _MARKERS.get(type(outline), "notice")
+            fate = projection.fate(outline.index).kind
+            return Facet(kind, fate, _PINNED if projection.is_pinned(outline.index) else _NONE)
+
+
+def facet_of_item(item: ViewItem, new_from: int | None = None) -> Facet:
+    """Of an item of the view."""
+    fresh = new_from is not None and item.index >= new_from
+    kind = "summary" if item.written else _kind(item.outline)
+    return Facet(kind, item.fate, _marks(item.outline, item.pinned, fresh))
+
+
+def facets(projection: Projection, start: int, stop: int, new_from: int | None) -> Iterator[Facet]:
+    """Those of the entries between two positions."""
+    for outline in projection.entries.outlines[start:stop]:
+        yield facet_of(projection, outline, new_from)
+
+
+_SENT: Final = ("live", "clipped", "hidden")
+_NONE: Final[frozenset[Mark]] = frozenset()
+_FAILED: Final[frozenset[Mark]] = frozenset({"failed"})
+_PINNED: Final[frozenset[Mark]] = frozenset({"pinned"})
+_MARKERS: Final[Mapping[type, str]] = {
+    Compaction: "fold",
+    Revert: "rewind",
+    Clear: "clear",
+    Undo: "undo",
+    Edit: "edit",
+    Checkpoint: "checkpoint",
+    Title: "title",
+    ModelChange: "model",
+    Approval: "approval",
+    Aside: "notice",
+}
+_KINDS: Final = {"assistant": "assist", "developer": "dev"}
+
+
+def _kind(outline: MessageOutline) -> str:
+    if outline.type == "tool_result":
+        return TOOL + outline.name
+    if outline.type == "user" and outline.origin == "machine":
+        return "machine"
+    if outline.type == "system" and outline.origin == "summary":
+        return "summary"
+    return _KINDS.get(outline.type, outline.type)
+
+
+def _marks(outline: MessageOutline, pinned: bool, fresh: bool) -> frozenset[Mark]:
+    if not (pinned or fresh or outline.failed or outline.thinking):
+        return _NONE
+    has = {"pinned": pinned, "new": fresh, "failed": outline.failed, "thinking": outline.thinking > 0}
+    return frozenset(mark for mark in MARKS if has[mark])

@@ -1,0 +1,100 @@
+"""Summaries in the LLM view: what they stand for, and their first lines while they are closed."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from textual.strip import Strip
+
+from foldline.context.outline import MessageOutline
+from foldline.context.projection import Projection
+from foldline.context.view import ViewItem
+from foldline.protocol import Compaction, Written
+from foldline.tui.blocks import Block, Key, Span, Styles, cut_right
+from foldline.tui.blocks.cells import to_strip
+from foldline.tui.inspector.places import preview_key
+from foldline.tui.inspector.text import first_words
+
+PREVIEW_LINES: Final = 6
+"""Lines of a summary that show while it is closed."""
+_INSIDE: Final = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SummaryPreview(Block):
+    """The first lines of a closed summary. Where it names the file of the other panel's cursor, those lines
+    come in the place of the last ones; the height stays the same."""
+
+    lines: tuple[str, ...]
+    marked: frozenset[int]
+    """Lines that name the file: the gutter gives them `▷`."""
+    more: int
+    stop: bool = field(default=False, kw_only=True)
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        shown: list[list[Span]] = [[(cut_right(line, width - 2), "text")] for line in self.lines]
+        if self.more:
+            more = f"… {self.more} more line{'s' * (self.more > 1)}, Enter opens"
+            shown.append([(cut_right(more, width - 2), "muted")])
+        return [to_strip([("┊ ", "folded deco"), *line], styles) for line in shown]
+
+    def estimate(self, width: int) -> int:
+        return len(self.lines) + bool(self.more)
+
+    def text(self) -> str:
+        return ""
+
+
+def summary_preview(row: Key, text: str, names: tuple[str, ...]) -> SummaryPreview:
+    """The closed summary at `row`. Always as high, whatever `names` it is asked for."""
+    inside = re.search(_INSIDE, text)  # the sentence around it says nothing of this session
+    text = inside[1] if inside is not None else text
+    lines = [words for line in text.split("\n") if (words := first_words(line))]
+    shown = list(range(min(len(lines), PREVIEW_LINES)))
+    naming = [at for at, line in enumerate(lines) if any(name in line for name in names)]
+    wanted = [at for at in naming if at not in shown][: max(PREVIEW_LINES - 3, 0)]
+    if wanted and not any(at in shown for at in naming):
+        shown = [*shown[: len(shown) - len(wanted)], *wanted]
+    return SummaryPreview(
+        preview_key(row),
+        tuple(lines[at] for at in shown),
+        frozenset(number for number, at in enumerate(shown) if at in naming),
+        len(lines) - len(shown),
+    )
+
+
+def summary_words(projection: Projection, item: ViewItem) -> str:
+    """`of 118 and 119–351, 123 entries`: what a summary stands for."""
+    inputs = _inputs(projection, item)
+    spans = [f"{first}–{last}" if last > first else str(first) for first, last in item.covers]
+    count = sum(_covered(projection, item))
+    named = [*map(str, inputs), *_abridged(spans)]
+    of = " and ".join(filter(None, (", ".join(named[:-1]), named[-1]))) if named else ""
+    entries = f"{count} entr{'y' if count == 1 else 'ies'}" if count else ""
+    return ("of " if of else "") + ", ".join(part for part in (of, entries) if part)
+
+
+def _abridged(spans: Sequence[str]) -> Sequence[str]:
+    return spans if len(spans) <= 3 else (spans[0], "…", spans[-1])
+
+
+def _inputs(projection: Projection, item: ViewItem) -> tuple[int, ...]:
+    fold = projection.entry(item.index)
+    if not isinstance(fold, Compaction):
+        return ()
+    written = [piece for piece in fold.head if isinstance(piece, Written)]
+    nth = item.key[1]
+    return written[nth].inputs if nth < len(written) else ()
+
+
+def _covered(projection: Projection, item: ViewItem) -> Iterable[bool]:
+    outlines = projection.entries.outlines
+    for first, last in item.covers:
+        at = bisect_left(outlines, first, key=lambda outline: outline.index)
+        while at < len(outlines) and outlines[at].index <= last:
+            if isinstance(outlines[at], MessageOutline):
+                fate = projection.fate(outlines[at].index)
+                yield fate.kind == "summarised" and fate.by == item.index
+            at += 1

@@ -1,0 +1,155 @@
+"""The chart of the timeline: a column shows the largest of its share, marks stand where they belong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from foldline.tui.inspector import chart
+from foldline.tui.inspector.chart import Spread
+from foldline.tui.inspector.peaks import Peaks
+from foldline.tui.inspector.timeline import Scene, chart_lines, panel_lines, rows_for
+
+sizes = st.lists(st.integers(0, 200_000), max_size=300)
+
+
+def peaks(values: list[int]) -> Peaks:
+    made = Peaks()
+    for value in values:
+        made.append(value)
+    return made
+
+
+def words(line: list[tuple[str, str]]) -> str:
+    return "".join(text for text, _ in line)
+
+
+@given(sizes, st.integers(0, 310), st.integers(0, 310))
+def test_the_largest_of_a_run_is_the_largest(values: list[int], start: int, stop: int) -> None:
+    at_once = Peaks()
+    at_once.extend(values[:start])
+    at_once.extend(values[start:])
+    expected = max(values[start:stop], default=0)
+    assert peaks(values).most(start, stop) == at_once.most(start, stop) == expected
+
+
+def test_one_request_more_touches_as_many_numbers_as_a_path_to_the_root_has() -> None:
+    made = peaks(list(range(5_000)))
+    before = [list(level) for level in made._levels]
+    made.append(1)
+    touched = sum(
+        one != other
+        for old, new in zip(before, made._levels, strict=True)
+        for one, other in zip([*old, *[None] * (len(new) - len(old))], new, strict=True)
+    )
+    assert touched <= len(made._levels) <= 13
+
+
+@given(sizes, st.integers(0, 200_000), st.integers(1, 120))
+def test_each_request_has_one_column_that_shows_the_largest_of_its_share(
+    values: list[int], latest: int, width: int
+) -> None:
+    spread = Spread(len(values) + 1, width)
+    every = [*values, latest]
+    shown = chart.heights(peaks(values), latest, spread)
+    assert len(shown) == spread.columns == min(len(every), width)
+    of = [spread.column(slot) for slot in range(len(every))]
+    assert of == sorted(of) and set(of) == set(range(spread.columns))
+    for column, size in enumerate(shown):
+        share = [every[slot] for slot in range(len(every)) if of[slot] == column]
+        assert size == max(share)
+        start, stop = spread.share(column)
+        assert every[start:stop] == share
+
+
+@given(st.integers(0, 200_000), st.integers(1, 200_000), st.integers(1, 4))
+def test_a_column_is_as_high_as_its_size_and_never_invisible(size: int, top: int, rows: int) -> None:
+    size = min(size, top)
+    column = [chart.glyph(size, top, row, rows) for row in range(rows)]
+    eighths = sum(chart.BLOCKS.index(block) for block in column)
+    assert abs(eighths - size * rows * 8 / top) <= 1
+    assert (eighths > 0) == (size > 0)
+    assert sorted(column, key=chart.BLOCKS.index, reverse=True) == column, "it stands on the axis"
+
+
+@given(
+    st.lists(st.integers(0, 79), unique=True, max_size=12).map(sorted),
+    st.integers(0, 79),
+    st.none() | st.integers(0, 79),
+)
+def test_marks_stand_in_their_columns(columns: list[int], shown: int, marked: int | None) -> None:
+    folds = [(1000 + column, column) for column in columns]
+    line = words(chart.axis(80, folds, shown, marked))
+    assert len(line) == 80 and line[shown] == "▲"
+    if marked is not None and marked != shown:
+        assert line[marked] == "△"
+    for column in columns:
+        assert line[column] == "▼" or column in (shown, marked)
+    for index, column in folds:
+        if str(index) in line:
+            assert line.index(str(index)) == column - 5, "a name stands before its mark"
+
+
+def test_a_fold_is_named_where_there_is_room() -> None:
+    assert words(chart.axis(14, [(7, 1), (118, 6), (373, 8)], 13, None)) == "─▼118─▼─▼────▲"
+
+
+@pytest.mark.parametrize(
+    ("largest", "window", "top"),
+    [
+        (28_600, 131_072, 28_600),
+        (50_000, 131_072, 131_072),
+        (200_000, 131_072, 200_000),
+        (900, 0, 900),
+        (0, 0, 1),
+    ],
+)
+def test_the_scale_ends_at_the_window_where_that_leaves_something_to_see(
+    largest: int, window: int, top: int
+) -> None:
+    assert chart.top_of(largest, window) == top
+
+
+def test_the_axis_is_labelled_as_in_the_picture() -> None:
+    assert chart.labels(131_072, 3) == ["131k", " 87k", " 44k", "   0"]
+    assert chart.labels(10_240, 3) == ["10.2k", " 6.8k", " 3.4k", "    0"]
+    assert chart.labels(1_048_576, 1) == ["1.05M", "    0"]
+
+
+@given(sizes, st.integers(3, 200), st.booleans())
+def test_every_line_has_the_width_of_the_panel(values: list[int], width: int, focused: bool) -> None:
+    scene = Scene(peaks(values), 10, 131_072, len(values), ((3, 0),), None, ((("▲ 请求", "text"),),), "now")
+    for height in (4, 6):
+        lines = panel_lines(scene, width, height, focused=focused, keys=", . one request")
+        assert len(lines) == height
+    if width >= 20:
+        assert {cell_len(words(line)) for line in lines} == {width}
+
+
+def test_the_picture() -> None:
+    values = [6_000, 16_000, 44_000, 92_000, 116_000, 27_000, 31_000]
+    scene = Scene(peaks(values), 28_600, 131_072, 7, ((118, 4),))
+    assert [words(line).rstrip() for line in chart_lines(scene, 40, 4)] == [
+        " 131k ┤   ▁▅",
+        "  87k ┤   ██",
+        "  44k ┤▁▃███▅▆▅",
+        "    0 └118─▼──▲",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("height", "asked_for", "rows"),
+    [
+        (43, False, 4),
+        (29, False, 4),
+        (28, False, 0),
+        (28, True, 4),
+        (23, True, 4),
+        (17, True, 2),
+        (17, False, 0),
+    ],
+)
+def test_on_a_short_screen_the_timeline_is_there_while_it_is_asked_for(
+    height: int, asked_for: bool, rows: int
+) -> None:
+    assert rows_for(height, asked_for) == rows

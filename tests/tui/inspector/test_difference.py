@@ -1,0 +1,165 @@
+"""The difference of two views: what is compared with what, what is open, and the way back."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from foldline.context.moments import Moment, as_of_fold, as_of_request
+from foldline.context.projection import Projection
+from foldline.tui.inspector.comparing import comparisons
+from foldline.tui.inspector.diff_rows import text_changes
+from foldline.tui.inspector.diff_screen import DiffScreen
+from foldline.tui.inspector.places import row_key
+from support.asking import retold
+from support.stories import PanelsApp, long_story, screen_rows
+
+WIDE = (120, 36)
+
+
+@asynccontextmanager
+async def compared(
+    projection: Projection, *commands: str, size: tuple[int, int] = WIDE
+) -> AsyncIterator[tuple[PanelsApp, DiffScreen, Pilot[None]]]:
+    """The difference as it is after these keys, the last of them `diff`."""
+    app = PanelsApp(projection)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        for command in commands:
+            app.panels.action_inspect(command)
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, DiffScreen)
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        yield app, screen, pilot
+
+
+def text(app: PanelsApp) -> str:
+    return "\n".join(screen_rows(app))
+
+
+# --- What is compared ---------------------------------------------------------------------------------
+
+
+def pairs(moment: Moment | None, marked: Moment | None = None, fold: int | None = None) -> list[str]:
+    return [each.title for each in comparisons(NOW, moment, marked, fold)]
+
+
+NOW = retold().projection()
+FOLD = NOW.folds[0].index
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "titles"),
+    [
+        (pairs(None), ["request 15 → request 16, the next"]),
+        (pairs(as_of_request(NOW, 12)), ["request 11 → request 12"]),
+        (pairs(as_of_request(NOW, 1)), []),
+        (pairs(as_of_fold(NOW, FOLD)), [f"before and after fold {FOLD}"]),
+        (pairs(None, fold=FOLD), [f"before and after fold {FOLD}", "request 15 → request 16, the next"]),
+        (
+            pairs(as_of_request(NOW, 3), as_of_request(NOW, 9)),
+            ["request 3 → request 9", "request 2 → request 3"],
+        ),
+        (
+            pairs(None, as_of_request(NOW, 9)),
+            ["request 9 → request 16, the next", "request 15 → request 16, the next"],
+        ),
+        (pairs(as_of_request(NOW, 9), as_of_request(NOW, 9)), ["request 8 → request 9"]),
+    ],
+)
+def test_the_pair_that_is_most_wanted_comes_first(asked_for: list[str], titles: list[str]) -> None:
+    assert asked_for == titles
+
+
+async def test_the_cursor_on_a_compaction_compares_the_views_before_and_after_it() -> None:
+    async with compared(NOW, "older-fold", "older-fold", "diff") as (app, screen, pilot):
+        assert f"before and after fold {FOLD}" in text(app)
+        assert "− 16 gone" in text(app) and "+ 1 new" in text(app) and "summarised by" in text(app)
+        await pilot.press("d")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "request 15 → request 16, the next" in text(app)
+        assert screen.found is not None and {p.change for p in screen.found.pairs} == {"same", "new"}
+
+
+async def test_a_marked_request_is_compared_with_the_shown_one() -> None:
+    commands = ("panel-4", *["older-request"] * 2, "mark", *["older-request"] * 2, "diff")
+    async with compared(NOW, *commands) as (app, _, pilot):
+        assert "request 12 → request 14" in text(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.panels.as_of == "request 12" and app.panels.timeline.has_focus
+
+
+# --- What is shown ------------------------------------------------------------------------------------
+
+
+async def test_what_is_the_same_is_one_line_until_it_is_opened() -> None:
+    async with compared(NOW, "fold-before", "diff") as (app, screen, pilot):
+        assert "… 4 items the same" in text(app) and "Foldline system prompt" not in text(app)
+        await pilot.press("up", "enter")
+        await pilot.pause()
+        assert "… 4 items the same" in text(app) and "Foldline system prompt" in text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "Foldline system prompt" not in text(app)
+        assert screen.list.cursor is not None and "▶         … 4 items" in text(app)
+
+
+async def test_what_changed_in_a_result_is_shown_and_opens() -> None:
+    async with compared(NOW, "fold-before", "diff", size=(120, 60)) as (app, _, pilot):
+        assert "clipped, was ~1.9k" in text(app) and "21 − sql 20" in text(app)
+        assert "1 + [hidden: pytest -q, 31 passed]" in text(app)
+        assert "26 − sql 25" in text(app) and "27 − sql 26" not in text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "⋮ 20 lines the same" in text(app) and "27 − sql 26" in text(app)
+
+
+async def test_the_entry_is_gone_to_also_where_the_moment_does_not_have_it() -> None:
+    commands = ("panel-4", "older-request", "mark", *["older-request"] * 3, "diff")
+    async with compared(NOW, *commands) as (app, screen, pilot):
+        assert "request 12 → request 15" in text(app) and screen.found is not None
+        new = [pair.item.index for pair in screen.found.pairs if pair.change == "new"][-1]
+        screen.list.cursor_to(row_key(new))
+        await pilot.press("o")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert app.panels.moment is None
+        assert app.panels.history.view.cursor == row_key(new) and app.panels.history.view.has_focus
+
+
+async def test_the_first_request_has_nothing_to_be_compared_with() -> None:
+    app = PanelsApp(long_story(8).projection())
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        app.panels.travel("first-request")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        app.panels.action_inspect("diff")
+        await pilot.pause()
+        assert "nothing before it to compare it with" in text(app) and not isinstance(app.screen, DiffScreen)
+
+
+lines = st.lists(st.sampled_from("abc"), max_size=12)
+
+
+@given(lines, lines)
+def test_both_texts_can_be_read_from_what_changed(before: list[str], after: list[str]) -> None:
+    changed = text_changes("\n".join(before), "\n".join(after))
+    before, after = "\n".join(before).split("\n"), "\n".join(after).split("\n")
+    old = [line for line in changed if line.kind == "old"]
+    new = [line for line in changed if line.kind == "new"]
+    assert all(before[line.number - 1] == line.content for line in old)
+    assert all(after[line.number - 1] == line.content for line in new)
+    assert len(before) - len(old) == len(after) - len(new), "the rest is the same in both"
+    kept = [each for number, each in enumerate(before, 1) if number not in {line.number for line in old}]
+    assert kept == [
+        each for number, each in enumerate(after, 1) if number not in {line.number for line in new}
+    ]

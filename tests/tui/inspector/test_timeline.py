@@ -1,0 +1,320 @@
+"""The Inspector through time: every panel as of a moment, which stays while the history grows."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from textual.pilot import Pilot
+
+from foldline.cli.view import view_json
+from foldline.context.moments import as_of_request
+from foldline.context.projection import Projection, project
+from foldline.context.proof import proof_of, requests
+from foldline.protocol import Entry, RequestRecord, UserMessage, text_parts
+from foldline.tui.inspector import InspectorScreen
+from foldline.tui.inspector.entry_view import EntryView
+from foldline.tui.inspector.keys import KEYS
+from foldline.tui.inspector.past import Past
+from foldline.tui.inspector.places import row_key
+from foldline.tui.keys.table import name_of
+from foldline.tui.messages import EditWanted, UndoWanted
+from support.asking import retold
+from support.stories import PanelsApp, long_story, screen_rows, shop
+
+WIDE = (160, 44)
+
+
+class TimeApp(PanelsApp):
+    def __init__(self, projection: Projection, *, live: bool = True) -> None:
+        super().__init__(projection, live=live)
+        self.wanted: list[EditWanted | UndoWanted] = []
+
+    def on_edit_wanted(self, event: EditWanted) -> None:
+        self.wanted.append(event)
+
+    def on_undo_wanted(self, event: UndoWanted) -> None:
+        self.wanted.append(event)
+
+
+class Seen:
+    """Presses keys and waits until what they asked for is shown."""
+
+    def __init__(self, app: TimeApp, pilot: Pilot[None]) -> None:
+        self.app, self.panels, self._pilot = app, app.panels, pilot
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self._pilot.press(key)
+            await self.rest()
+
+    async def go(self, *commands: str) -> None:
+        """The same, without the time a key takes."""
+        for command in commands:
+            self.panels.action_inspect(command)
+            await self.rest()
+
+    async def rest(self) -> None:
+        async with asyncio.timeout(20):
+            while not self.panels.settled:
+                await asyncio.sleep(0.005)
+            await self.app.workers.wait_for_complete()
+        await self._pilot.pause()
+
+    @property
+    def rows(self) -> list[str]:
+        return screen_rows(self.app)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.rows)
+
+    @property
+    def history(self) -> EntryView:
+        return self.panels.history.view
+
+    def keys_of(self, view: EntryView) -> list[int]:
+        """The entries a list shows, in order."""
+        return [block.key[0] for block in view.blocks() if block.key[0] >= 0 and not block.key[1]]
+
+
+@asynccontextmanager
+async def seen(
+    projection: Projection, size: tuple[int, int] = WIDE, *, live: bool = True
+) -> AsyncIterator[Seen]:
+    app = TimeApp(projection, live=live)
+    async with app.run_test(size=size) as pilot:
+        found = Seen(app, pilot)
+        await pilot.pause()
+        await found.rest()
+        yield found
+
+
+def grow(found: Seen, *entries: Entry) -> None:
+    projection = found.panels.now
+    for entry in entries:
+        projection.append(entry.model_copy(update={"index": projection.last_index + 1}))
+    found.panels.refresh_from(projection)
+
+
+# --- The moment is the truth of then ------------------------------------------------------------------
+
+
+async def test_all_panels_show_what_the_command_line_gives_for_the_request() -> None:
+    story = retold()
+    async with seen(story.projection()) as found:
+        found.panels.travel("first-request")
+        await found.rest()
+        for sent in requests(story.entries):
+            _, then = proof_of(sent, story.entries)
+            assert found.panels.moment is not None and found.panels.moment.number == sent.number
+            assert found.panels.projection.view == then.view
+            assert view_json(found.panels.projection, 0)["messages"] == view_json(then, 0)["messages"]
+            assert found.keys_of(found.panels.view.view) == [item.index for item in then.view]
+            said = [
+                e.index
+                for e in story.entries[: sent.length]
+                if found.history.index_of(row_key(e.index)) is not None
+            ]
+            assert found.keys_of(found.history) == said and said[-1] <= then.last_index
+            assert f"request {sent.number}" in found.text and "proved by its record" in found.text
+            await found.go("newer-request")
+        assert found.panels.moment is None and found.panels.projection is found.panels.now
+
+
+async def test_fates_are_those_of_then() -> None:
+    async with seen(retold().projection()) as found:
+        grep = next(e.index for e in found.panels.now.entries if e.type == "tool_result")
+        assert found.panels.now.fate(grep).kind == "summarised"
+        found.panels.travel("first-request")
+        await found.go("newer-request", "newer-request")
+        await found.press("home", "down", "down", "down")
+        assert found.history.cursor == row_key(grep)
+        assert f"{grep} L┃ verbatim in the view" in found.text
+
+
+async def test_a_session_without_records_is_gone_through_answer_by_answer() -> None:
+    story = shop()
+    entries = [entry for entry in story.entries if not isinstance(entry, RequestRecord)]
+    async with seen(project(entries), live=False) as found:
+        await found.go("older-request", "older-request")
+        moment = found.panels.moment
+        answers = [entry.index for entry in entries if entry.type == "assistant"]
+        assert moment is not None and moment.number == len(answers) - 1
+        assert found.panels.projection.view == project([e for e in entries if e.index < answers[-2]]).view
+        assert "no record of it" in found.text
+
+
+async def test_what_its_record_does_not_prove_is_said() -> None:
+    story = retold()
+    entries = [
+        e.model_copy(update={"digest": "0" * 64}) if isinstance(e, RequestRecord) else e
+        for e in story.entries
+    ]
+    async with seen(project(entries)) as found:
+        await found.press("comma")
+        assert "not proved: what the history gives is not what was sent" in found.text
+
+
+# --- The moment stays, and so does the reader ---------------------------------------------------------
+
+
+async def test_a_moment_stays_when_entries_come() -> None:
+    async with seen(retold().projection()) as found:
+        await found.go("older-request", "older-request")
+        before, count = found.rows[:-8], len(found.panels.now.requests)
+        grow(found, UserMessage(parts=text_parts("more")), RequestRecord(digest="", model="m", estimated=5))
+        await found.rest()
+        assert found.rows[:-8] == before
+        assert len(found.panels.now.requests) == count + 1
+        await found.go("now")
+        assert found.keys_of(found.history)[-1] == found.panels.now.last_index - 1
+
+
+async def test_what_comes_on_the_way_back_is_shown_as_well() -> None:
+    async with seen(long_story(6_000).projection()) as found:
+        await found.go("older-request")
+        found.panels.go_to(None)
+        await asyncio.sleep(0)
+        grow(found, UserMessage(parts=text_parts("meanwhile")))
+        await found.rest()
+        assert found.keys_of(found.history)[-1] == found.panels.now.last_index
+        assert len(found.keys_of(found.history)) == len(found.panels.now.entries)
+
+
+async def test_a_reader_inside_the_history_comes_back_to_where_he_was() -> None:
+    async with seen(retold().projection(), (160, 30)) as found:
+        await found.press("pageup", "up")
+        cursor, top = found.history.cursor, found.history.top
+        assert cursor is not None and cursor[0] > 20 and not found.history.follow
+        found.panels.travel("first-request")
+        await found.rest()
+        assert found.history.cursor != cursor, "there was no such entry then"
+        await found.go("newer-request", "now")
+        assert (found.history.cursor, found.history.top) == (cursor, top)
+
+
+async def test_what_is_looked_at_stays_on_its_row_where_it_was_there_already() -> None:
+    async with seen(long_story(120).projection(), (160, 30)) as found:
+        await found.press(*["pageup"] * 3)
+        before, cursor = found.history.top, found.history.cursor
+        for command in ("older-request", "older-request", "newer-request"):
+            await found.go(command)
+            assert (found.history.top, found.history.cursor) == (before, cursor)
+
+
+async def test_who_follows_the_end_follows_the_end_of_then() -> None:
+    async with seen(retold().projection(), (160, 30)) as found:
+        for command in ("older-request", "older-request", "newer-request", "now"):
+            await found.go(command)
+            assert found.history.follow
+            assert found.history.cursor == row_key(found.keys_of(found.history)[-1])
+
+
+async def test_scrubbing_on_cancels_what_was_on_its_way() -> None:
+    async with seen(long_story(9_000).projection()) as found:
+        for _ in range(30):
+            found.panels.travel("older-request")
+        assert not found.panels.settled and "on its way" in str(found.panels.timeline.scene.words)
+        await found.rest()
+        assert found.panels.moment is not None
+        assert len(found.panels.projection.entries) == found.panels.moment.length
+        assert found.panels.past.folded <= found.panels.moment.length, "only the last of them was folded"
+
+
+async def test_the_next_moment_is_folded_from_the_one_before() -> None:
+    now = long_story(9_000).projection()
+    past = Past(now)
+    last = len(now.requests)
+    await past.fold(as_of_request(now, last))
+    for number in (last - 1, last - 2, last - 1):
+        before = past.folded
+        await past.fold(as_of_request(now, number))
+        assert past.folded - before <= 4_000
+
+
+# --- Keys ---------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_edited_in_the_past() -> None:
+    async with seen(retold().projection()) as found:
+        await found.press("comma")
+        hints = found.rows[-1]
+        assert " pin" not in hints and "undo" not in hints and "0 now" in hints
+        for key in ("p", "z", "x", "r", "u"):
+            await found.press(key)
+            assert "nothing to edit. 0 goes back to now" in found.rows[-2]
+        assert not found.app.wanted
+        await found.press("0", "p")
+        assert len(found.app.wanted) == 1
+
+
+async def test_folds_are_stops_of_their_own() -> None:
+    async with seen(retold().projection()) as found:
+        first, second = (fold.index for fold in found.panels.now.folds)
+        await found.go("fold-before")
+        assert found.panels.as_of == f"fold {second}" and found.panels.projection.last_index == second
+        await found.go("fold-before", "fold-before")
+        assert found.panels.as_of == f"fold {first}" and "No fold before this" in found.rows[-2]
+        await found.go("older-request")
+        assert found.panels.as_of == "request 11"
+        await found.go("newer-request", "older-request", "fold-after")
+        assert found.panels.as_of == f"fold {first}"
+        await found.go("newer-request")
+        assert found.panels.as_of == "request 12"
+        await found.go("fold-after", "fold-after")
+        assert found.panels.moment is None
+
+
+async def test_enter_on_the_timeline_goes_to_what_the_request_sent_first() -> None:
+    async with seen(retold().projection()) as found:
+        await found.press("4", "left", "enter")
+        moment = found.panels.moment
+        assert moment is not None and found.history.has_focus
+        new = found.panels.history.new_from
+        assert found.history.cursor is not None and found.history.cursor[0] == new
+
+
+async def test_the_timeline_is_a_panel_among_the_panels() -> None:
+    async with seen(retold().projection()) as found:
+        await found.press("3", "tab")
+        assert found.panels.timeline.has_focus
+        assert sum(row.count("┏") for row in found.rows) == 1
+        assert "┏━ 4 Timeline" in found.text and "▶" not in found.text
+        await found.press("p")
+        assert "This is the timeline: 1 goes to History" in found.rows[-2]
+        await found.press("tab")
+        assert found.history.has_focus
+        await found.press("shift+tab")
+        assert found.panels.timeline.has_focus
+
+
+async def test_on_a_short_screen_it_comes_and_goes_with_the_focus() -> None:
+    async with seen(retold().projection(), (80, 24)) as found:
+        assert "4 Timeline" not in found.text
+        await found.press("4")
+        assert "4 Timeline" in found.text and "1 History" in found.text
+        await found.press("left")
+        assert "reported" in found.rows[-2], "what has no room beside the chart is said below"
+        await found.press("1")
+        assert "4 Timeline" not in found.text and found.panels.moment is not None
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_the_header_says_which_moment_it_is(live: bool) -> None:
+    app = PanelsApp(retold().projection())
+    async with app.run_test(size=WIDE) as pilot:
+        screen = InspectorScreen(retold().projection(), "shop-api", live=live, window=10_000)
+        await app.push_screen(screen)
+        await pilot.pause()
+        assert ("now ·" if live else "read-only ·") in screen_rows(app)[0]
+        await pilot.press("comma")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "as of request 15 · 2.1k of 10k 21%" in screen_rows(app)[0]
+        assert "0 back to now" in "\n".join(screen_rows(app))
+
+
+def test_each_key_of_the_picture_is_in_the_table() -> None:
+    commands = ("older-request", "newer-request", "fold-before", "fold-after", "now", "mark", "diff")
+    assert [name_of(KEYS, command) for command in commands] == [",", ".", "<", ">", "0", "Space", "d"]
