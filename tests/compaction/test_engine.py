@@ -490,6 +490,16 @@ def test_a_plan_makes_no_model_call_and_says_what_would_go() -> None:
     assert plan(Projection(), BUDGET, "manual") is None
 
 
+async def test_a_plan_foresees_what_will_be_clipped_of_what_stays() -> None:
+    built = session(3).user("read it").step("read", LONG * 4).assistant("Now I know.")
+    planned = plan(built.projection(), BUDGET, "threshold")
+    assert planned is not None and planned.cut is not None and planned.clipped
+    made = await folded(built, "notes " * 600)
+    after = built.projection()
+    assert {index for index in planned.clipped if after.fate(index).kind == "clipped"} == set(planned.clipped)
+    assert abs(planned.tokens_expected - made.entry.tokens_after) < 0.1 * planned.tokens_before
+
+
 async def test_reasoning_that_is_sent_back_counts_for_what_is_kept_and_for_what_is_left() -> None:
     built = history().system("s").user("read them all")
     for nth in range(12):

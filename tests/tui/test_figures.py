@@ -8,9 +8,9 @@ from foldline.agent import Agent
 from foldline.history import Session
 from foldline.protocol import Compaction, Undo, Usage
 from foldline.tui import figures
-from foldline.tui.candidates import candidates
 from foldline.tui.figures import Figures
-from foldline.tui.inputs import Completing
+from foldline.tui.prompting.candidates import commands
+from foldline.tui.prompting.inputs import Completing
 from foldline.tui.state import ChatState, Room
 from support.agents import PlayedLLM
 from support.history import history, modified, read
@@ -84,6 +84,27 @@ def test_paths_in_the_folder_are_shown_from_there(tmp_path: Path) -> None:
     assert [file.path for file in data.read] == ["/etc/hosts"]
 
 
+def test_meter_and_side_list_cost_what_came_not_what_there_is(tmp_path: Path) -> None:
+    story = Story().system("prompt").user("look")
+    for number in range(400):
+        story.step("read", "text", files=[read(f"src/f{number}.py")])
+    session = Session.from_entries(session_in(tmp_path).header, story.entries)
+    made, projection = Figures(Agent(session, llm=PlayedLLM(window=1_000_000)).desk), session.projection
+    made.room()
+    side, weighed = made.sidebar(), projection.tally.looked_at
+    assert made.sidebar() is side
+    projection.append(story.user("and now?").entries[-1])
+    made.room()
+    assert made.sidebar() is side and projection.tally.looked_at == weighed + 1
+    for entry in story.step("edit", "ok", files=[modified("src/f7.py", 3, 1)]).entries[-2:]:
+        projection.append(entry)
+    grown = made.sidebar()
+    assert [file.path for file in grown.modified] == ["src/f7.py"] and len(grown.read) == 399
+    assert grown.pinned is side.pinned and grown.folds is side.folds
+    made.room()
+    assert projection.tally.looked_at == weighed + 3 and made._files.looked_at == 401
+
+
 def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) -> None:
     built = history().system("s")
     for number in range(6):
@@ -103,7 +124,7 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
 
 def test_the_completion_of_undo_tells_its_price() -> None:
     state = ChatState(room=Room(size=27_400), undo_adds=88_800)
-    [found] = candidates(Completing("command", "und", 0), state, ())
+    [found] = commands(Completing("command", "und", 0), state)
     assert found.note == "Undo the last fold, clear or rewind: 27.4k → ~116.2k"
-    [unknown] = candidates(Completing("command", "und", 0), ChatState(), ())
+    [unknown] = commands(Completing("command", "und", 0), ChatState())
     assert unknown.note == "Undo the last fold, clear or rewind"

@@ -3,8 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from foldline.compaction import Proposal
-from foldline.protocol import Compaction, UserMessage
+from foldline.protocol import Compaction, UserMessage, events
 from foldline.tui.preview import PreviewScreen
 from support.agents import Gate, Hang
 from support.chat_app import Clock
@@ -131,6 +133,25 @@ async def test_why_a_draft_failed_is_said_until_the_next_one_is_written(tmp_path
         draft.say("## Goal")
         await running.until(lambda: "The model writes" in running.text)
         assert "in chunks" not in running.text
+
+
+async def test_what_is_heard_before_the_preview_is_mounted_is_shown_once_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Esc would close a preview that looks idle, and leave the draft running."""
+    async with live(tmp_path, summaries=(Hang(),)) as running:
+        await fill(running)
+        assert running.app.presenter.shown is not None
+        previewing = running.app.presenter.shown.previewing
+        monkeypatch.setattr(running.app.presenter, "_want_frame", lambda: None)  # no event draws it again
+        previewing.open()
+        previewing.hear(events.CompactionStart(reason="manual", tokens_before=1))
+        previewing.draw()
+        shown = running.app.screen
+        assert isinstance(shown, PreviewScreen)
+        await running.until(lambda: shown.panels.state.drafting is not None)
+        await running.press("escape")
+        await running.until(lambda: not running.agent.executor.busy)
 
 
 async def test_f3_during_a_fold_for_a_prompt_holds_its_commit_until_it_is_applied(tmp_path: Path) -> None:

@@ -4,14 +4,15 @@ Nothing here changes a session. A `Proposal` is a value: what is previewed is wh
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from foldline.context.audit import Audit
 from foldline.context.budget import SMALLEST_WINDOW, Budget
-from foldline.context.cut import Cut, cut_before, find_cut, giant_limit, giant_results
+from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
+from foldline.context.tokens import message_tokens
 from foldline.context.weight import view_size
 from foldline.llm import LLM, ToolSpec
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
@@ -41,6 +42,8 @@ class Plan:
     folded: int
     """Entries that would leave the view."""
     kept: int
+    clipped: Mapping[int, int] = field(default_factory=dict)
+    """Giant results that would stay, by index, and what they would be clipped to in estimated tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,9 @@ def plan(
     before = view_size(projection, overhead=overhead).tokens
     gone = {message.key for message in cut.folded + cut.previous} if cut else set()
     shrink = sum(item.tokens for item in projection.view if item.key in gone)
+    limit = giant_limit(keep, budget.window)
+    stay = [giant for giant in giant_results(messages, limit, pins=pins) if giant.key not in gone]
+    shrink += sum(message_tokens(giant) - clip_limit(limit) for giant in stay)
     written = budget.max_summary_tokens // 2 if cut else 0
     expected = (projection.sent + overhead - shrink / _counted(projection)) * scale + written
     return Plan(
@@ -93,6 +99,7 @@ def plan(
         tokens_expected=min(before, round(expected)),
         folded=len(cut.folded) if cut else 0,
         kept=len(messages) - len(gone),
+        clipped={giant.index: clip_limit(limit) for giant in stay},
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from foldline.context.cut import Cut, cut_before, find_cut, giant_limit, giant_results
+from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, language_of
 from foldline.context.pairing import paired
 from foldline.context.serialise import serialise
@@ -157,7 +157,7 @@ def clipped_only(ctx: CompactionContext) -> Sequence[BaseMessage] | None:
 def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     limit = giant_limit(ctx.keep_recent_tokens, ctx.max_context_size)
     giants = giant_results(messages, limit, pins=ctx.pins)
-    return clipped(messages, {result.index: limit // 2 for result in giants})
+    return clipped(messages, {result.index: clip_limit(limit) for result in giants})
 
 
 class Writer:

@@ -1,19 +1,21 @@
 """What the projection says, as the plain figures that meter and side list show."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import PurePath
 
 from foldline.agent.desk import Desk
 from foldline.compaction import plan
 from foldline.context.budget import Budget
-from foldline.context.files import TrackedFile, tracked_files
+from foldline.context.file_ledger import FileLedger, FileState
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.unanswered import unanswered
 from foldline.context.undoing import newest_undoable
 from foldline.context.view import first_words
 from foldline.context.weight import categories, entry_weight
-from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
+from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo, Written
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
@@ -43,6 +45,13 @@ def _fold(desk: Desk, budget: Budget, reason: Reason) -> _Fold:
     return _Fold(index, sum(message_tokens(message) for message in cut.tail))
 
 
+def view_moment(projection: Projection, budget: Budget) -> object:
+    """Equal for views whose folds are planned alike: the same changes, and hardly more said since."""
+    markers = projection.markers
+    newest = markers[-1].index if markers else -1
+    return (budget, len(markers), newest, projection.tokens * _STEPS // budget.window)
+
+
 class Figures:
     """The figures of one agent's session. Call them when an entry came, not for every streamed word."""
 
@@ -53,6 +62,10 @@ class Figures:
         self._undo_for: object = None
         self._undo_more: int | None = None
         """Estimate of what an undo brings back, before calibration."""
+        self._files = FileLedger()
+        self._files_for: Sequence[FileState] = ()
+        self._marked_for: tuple[object, ...] = ()
+        self._side = SidebarData()
         self.folding: Reason | None = None
         """Why a fold is being made just now; its part of the view is then shown as such."""
 
@@ -108,36 +121,30 @@ class Figures:
 
     def _planned(self, budget: Budget) -> "_Fold":
         """The fold that would be made now. Planning looks at all of the view, so not for every entry."""
-        projection = self._desk.projection
-        markers = projection.markers
-        view = (len(markers), markers[-1].index if markers else -1)
-        facts = (self.folding, budget.window, view, projection.tokens * _STEPS // budget.window)
+        facts = (self.folding, view_moment(self._desk.projection, budget))
         if facts != self._planned_for:
             self._fold = _fold(self._desk, budget, self.folding or "threshold")
             self._planned_for = facts
         return self._fold
 
     def sidebar(self) -> SidebarData:
-        """Files, pins and folds of the session."""
+        """Files, pins and folds of the session: the same value for as long as none of them has changed."""
         projection = self._desk.projection
-        files = tracked_files(projection)
-        cwd = PurePath(self._desk.session.cwd)
-        in_force = {fold.index for fold in projection.compactions()}
-        return SidebarData(
-            modified=tuple(_file_row(file, cwd) for file in files if file.modified),
-            read=tuple(_file_row(file, cwd) for file in files if not file.modified),
-            pinned=_pin_rows(projection),
-            folds=tuple(
-                FoldRow(
-                    fold.index,
-                    fold.tokens_before,
-                    fold.tokens_after,
-                    f"{fold.at.astimezone():%H:%M}" if fold.at else "",
-                    undone=fold.index not in in_force,
-                )
-                for fold in projection.folds
-            ),
-        )
+        files = self._files.files(projection)
+        scale = projection.calibration.scale(projection.model)
+        marked = (projection.newest_change, len(projection.folds), len(projection.pins), scale)
+        if marked != self._marked_for:
+            self._marked_for = marked
+            self._side = replace(self._side, pinned=_pin_rows(projection), folds=_fold_rows(projection))
+        if files is not self._files_for:
+            self._files_for = files
+            cwd = PurePath(self._desk.session.cwd)
+            self._side = replace(
+                self._side,
+                modified=tuple(_file_row(file, cwd) for file in files if file.modified),
+                read=tuple(_file_row(file, cwd) for file in files if not file.modified),
+            )
+        return self._side
 
 
 def _pin_rows(projection: Projection) -> tuple[PinRow, ...]:
@@ -148,7 +155,28 @@ def _pin_rows(projection: Projection) -> tuple[PinRow, ...]:
     )
 
 
-def _file_row(file: TrackedFile, cwd: PurePath) -> FileRow:
-    path = PurePath(file.path)
-    shown = str(path.relative_to(cwd)) if path.is_absolute() and path.is_relative_to(cwd) else file.path
+def _fold_rows(projection: Projection) -> tuple[FoldRow, ...]:
+    in_force = {fold.index for fold in projection.compactions()}
+    return tuple(
+        FoldRow(
+            fold.index,
+            fold.tokens_before,
+            fold.tokens_after,
+            f"{fold.at.astimezone():%H:%M}" if fold.at else "",
+            undone=fold.index not in in_force,
+            written=any(isinstance(piece, Written) for piece in fold.head),
+        )
+        for fold in projection.folds
+    )
+
+
+def _file_row(file: FileState, cwd: PurePath) -> FileRow:
+    shown = _shown(file.path, cwd)
     return FileRow(shown, file.presence, file.added, file.removed)
+
+
+@lru_cache(maxsize=16_384)
+def _shown(path: str, cwd: PurePath) -> str:
+    """A path relative to the working directory where it lies below it."""
+    pure = PurePath(path)
+    return str(pure.relative_to(cwd)) if pure.is_absolute() and pure.is_relative_to(cwd) else path

@@ -7,6 +7,7 @@ from textual import on
 from textual.app import App
 
 from foldline.compaction import for_fold, plan
+from foldline.llm.prices import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
 from foldline.tui.preview import (
@@ -94,6 +95,8 @@ class Previewing:
             self._runner.submit(asked)
         self._screen = _Screen(self._title(), self._carry_out, clock=self._clock, state=self._shown())
         self._app.push_screen(self._screen, lambda _: self._forget())
+        # What is heard before it is mounted, it would show with the next event only; there may be none.
+        self._screen.call_after_refresh(self.draw)
 
     def hear(self, event: Event) -> None:
         """Take note of an event. Cheap: what is seen of it is drawn by `draw`."""
@@ -195,13 +198,16 @@ class Previewing:
 
     def _shown(self) -> PreviewState:
         desk = self._runner.agent.desk
+        writer = (desk.summary_llm or desk.llm).info.id
         return replace(
             self._state,
             projection=desk.projection,
             overhead=desk.overhead,
             window=desk.llm.info.window,
             strategy=type(for_fold(desk.strategy, self._state.reason)).__name__,
-            model=(desk.summary_llm or desk.llm).info.id,
+            model=writer,
+            price=price_of(desk.llm.info.id),
+            draft_price=price_of(writer),
             cwd=desk.session.cwd,
         )
 

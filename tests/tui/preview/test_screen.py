@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from foldline.compaction import Proposal, ToolResultHidingCompaction, plan
 from foldline.tui.help import HelpScreen
-from foldline.tui.keytable import bindings
+from foldline.tui.keys.table import bindings
 from foldline.tui.preview import (
     ApplyWanted,
     CancelWanted,
@@ -26,7 +26,7 @@ from foldline.tui.preview import (
 )
 from foldline.tui.preview.keys import KEYS, Facts, hints
 from support.chat_app import screen_text
-from support.previews import BUDGET, PreviewApp, orders, proposed
+from support.previews import BUDGET, NOTES, PreviewApp, orders, proposed
 
 WIDE, SMALL = (120, 36), (80, 24)
 HELD = "Now the same for POST /orders/{id}/cancel"
@@ -153,6 +153,22 @@ async def test_a_fold_without_a_cut_has_none_to_move() -> None:
         assert "Ctrl+S apply" in text(app) and "+ - cut" not in text(app)
 
 
+async def test_a_fold_that_writes_no_text_says_so_also_where_nothing_was_shown_before() -> None:
+    story = orders()
+    made = await proposed(story, strategy=ToolResultHidingCompaction(keep=1), reason="manual")
+    async with running(PreviewState(projection=story.projection())) as (app, pilot):
+        await pilot.pause()
+        app.show(proposal=made)
+        await pilot.pause()
+        assert "No summary: this fold writes no text" in text(app) and "R new draft" not in text(app)
+
+
+async def test_a_key_of_the_chat_says_where_it_works() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("f2")
+        assert "Inspector opens from the chat" in status(app)
+
+
 # --- the audit ----------------------------------------------------------------------------------------
 
 
@@ -232,6 +248,26 @@ async def test_enter_in_the_draft_edits_at_the_line_of_the_cursor() -> None:
         await pilot.press("escape")
         assert isinstance(app.posted[-1], NotesEdited)
         assert app.posted[-1].text.split("\n")[1] == "#POST /orders idempotent per customer"
+
+
+@pytest.mark.parametrize("keys", [("ctrl+g",), ("e", "h", "i", "ctrl+g")], ids=["draft", "field"])
+async def test_the_draft_goes_to_the_readers_own_editor_and_comes_back(
+    keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lent: list[str] = []
+
+    def edited(app: object, given: str, remark: object) -> str:
+        lent.append(given)
+        return f"{given}\n\x1b[2Jone more line"
+
+    monkeypatch.setattr("foldline.tui.dialogs.edited", edited)
+    async with running() as (app, pilot):
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert lent[0] == ("hi" if len(keys) > 1 else "") + NOTES
+        taken = app.posted[-1]
+        assert isinstance(taken, NotesEdited) and taken.text.endswith("one more line")
+        assert "\x1b" not in taken.text and not app.preview.panels.draft.editing and "edited" in text(app)
 
 
 async def test_leaving_the_text_as_it_was_asks_for_nothing() -> None:
@@ -514,7 +550,8 @@ def test_no_key_means_two_things() -> None:
 def test_every_key_of_its_own_has_an_action() -> None:
     panels = PreviewApp(PreviewState()).preview.panels
     own = {key.id for key in KEYS if not key.own}
-    assert own == set(panels._do) and len(bindings(KEYS, "preview")) == len(own)
+    assert own == set(panels._do)
+    assert {binding.action for binding in bindings(KEYS, "preview")} == {f"preview('{each}')" for each in own}
 
 
 @pytest.mark.parametrize("panel", [0, 1, 2])
@@ -534,7 +571,7 @@ async def test_help_lists_every_key() -> None:
     async with running() as (app, pilot):
         await pilot.press("?")
         await pilot.pause()
-        assert isinstance(app.screen, HelpScreen) and "Compact preview: keys" in text(app)
+        assert isinstance(app.screen, HelpScreen) and "Help · Compact preview" in text(app)
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.preview

@@ -7,6 +7,7 @@ from typing import Final
 from foldline.context.audit import Audit, FactKind, Lost
 from foldline.tui import numbers
 from foldline.tui.blocks import Block, Column, Key, RowBlock, Spans, TextBlock, clean_line
+from foldline.tui.preview.keys import named
 from foldline.tui.preview.outlook import Outlook
 
 _KIND: Final = 11
@@ -140,7 +141,7 @@ def entries_words(indices: Sequence[int]) -> str:
 def effect_words(fact: Fact, stale: bool) -> str:
     """What Enter would cost, or why it would do nothing."""
     if fact.in_focus:
-        return "in the focus, R drafts it" if stale else "in the focus, still lost"
+        return f"in the focus, {named('redraft')} drafts it" if stale else "in the focus, still lost"
     if not fact.group:
         return "only in an earlier summary"
     return f"pin +{numbers.tokens(fact.cost)}"

@@ -12,16 +12,19 @@ from foldline.tui import numbers
 from foldline.tui.blocks import BlockView, Key, Spans
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.panel import Panel, Text
+from foldline.tui.keys.table import key_of
 from foldline.tui.preview import words
 from foldline.tui.preview.audit_rows import Fact, Names, empty_block, fact_blocks, facts_of
 from foldline.tui.preview.cut_rows import CUT_KEY, GUTTER, Row, cut_rows, marks, row_blocks
 from foldline.tui.preview.draft_rows import earlier_notes
 from foldline.tui.preview.draft_sheet import DraftSheet
-from foldline.tui.preview.editor import DraftPanel, OneLine
-from foldline.tui.preview.keys import Facts, Mode
+from foldline.tui.preview.editor import DraftPanel
+from foldline.tui.preview.keys import KEYS, Facts, Mode, named
 from foldline.tui.preview.outlook import Outlook
 from foldline.tui.preview.pending import Pending
+from foldline.tui.preview.prices import redraft_words
 from foldline.tui.preview.state import PreviewState
+from foldline.tui.widgets.one_line import OneLine
 from foldline.tui.widgets.rows import Piece
 from foldline.tui.widgets.status import retry_pieces
 
@@ -121,6 +124,7 @@ class PreviewBoard(Widget):
             proposal=made is not None,
             stale=made is not None and made.state == "stale",
             editable=made is not None and made.editable,
+            textless=made is not None and not made.entry.summary,
             has_cut=outlook is not None and bool(outlook.legal),
             has_earlier=made is not None and earlier_notes(made) is not None,
             differing=self._text.differing,
@@ -340,18 +344,19 @@ class PreviewBoard(Widget):
             panel.focus_is_inside(focused and number == self._active)
         cut, draft, audit = self._panels
         movable = facts.has_cut and facts.proposal and not facts.drafting
-        cut.head("+ keeps more  - keeps less" if movable else "")
+        more, less = (key_of(KEYS, each).names[:1] for each in ("keep-more", "keep-less"))
+        cut.head(f"{''.join(more)} keeps more  {''.join(less)} keeps less" if movable else "")
         cut.foot(
             "├ legal places · tokens estimated", "Enter cuts here" if self._active == CUT and movable else ""
         )
         self.draft.state(words.draft_head(state, outlook, self._clock(), self._took))
         earlier = earlier_notes(state.proposal) if state.proposal is not None else None
-        draft.foot(words.draft_foot(facts, earlier[0] if earlier else None))
+        draft.foot(words.draft_foot(facts, earlier[0] if earlier else None, redraft_words(state)))
         title, count = words.audit_head(state, outlook)
         audit.head(count, title)
         works = self._active == AUDIT and facts.facts and not facts.drafting
-        keys = "Enter pins · f adds to the focus · Space marks several"
-        audit.foot(keys if works else "", "o opens the entry" if works else "")
+        keys = f"Enter pins · {named('focus')} adds to the focus · {named('mark')} marks several"
+        audit.foot(keys if works else "", f"{named('entry')} opens the entry" if works else "")
         width = self.size.width
         self._status.show([words.status_row(self._effect(facts), self._aside(), width)])
         self._hints.show([words.hints_row(facts, self._closes(facts), width)])
@@ -372,7 +377,7 @@ class PreviewBoard(Widget):
             return f"The model writes, {waited}. Nothing is decided before you do it."
         if state.proposal is None or outlook is None:
             if self._over or state.error:
-                return "Nothing is drafted. Esc leads back, and F3 from there drafts a fold."
+                return "Nothing is drafted. Esc leads back, and /preview from there drafts a fold."
             return "What runs goes first: the fold is drafted when that has ended."
         if self._active == CUT:
             return words.about_cut(outlook, self.row)

@@ -27,7 +27,8 @@ class DraftSheet:
     def show(self, state: PreviewState) -> None:
         made, drafting = state.proposal, state.drafting
         summary = made.entry.summary if made is not None else ""
-        shown = (drafting.text if drafting else summary, drafting is None, self.differing)
+        # A fold that writes no text has as little of it as no fold: it is said what it is, none the less.
+        shown = (drafting.text if drafting else summary, drafting is None, self.differing, made is not None)
         if shown == self._shown:
             return
         grew, self._shown = self._shown[1:2] == (False,), shown

@@ -1,17 +1,20 @@
-"""The Draft panel with its text field, and the one-line field of search and guidance."""
+"""The Draft panel with its text field."""
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import Input
 
 from foldline.tui.blocks import Spans, clean
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.panel import Panel
+from foldline.tui.keys.table import key_of
+from foldline.tui.preview.keys import KEYS
 from foldline.tui.widgets.editor import Editor
+
+_LEAVING: Final = ("close", "apply", "next-panel", "previous-panel")
+"""What the keys are for that leave the text and keep it."""
 
 
 class NotesEditor(Editor):
@@ -24,16 +27,25 @@ class NotesEditor(Editor):
     class Left(Message):
         """The reader is done with the text, and keeps it."""
 
+    class EditorWanted(Message):
+        """The reader wants to go on with the text in an editor of their own."""
+
     def __init__(self) -> None:
-        super().__init__(self._take)
+        super().__init__(self._take, self._clean)
         self.placeholder = ""
 
-    def _take(self, key: str) -> bool:
+    async def _take(self, key: str) -> bool:
         """Keys that are no text: out of the field, never into the void."""
-        if key in ("escape", "ctrl+s", "tab", "shift+tab", "f3"):
+        if any(key in key_of(KEYS, command).pressed for command in _LEAVING):
             self.post_message(self.Left())
             return True
+        if key in key_of(KEYS, "editor").pressed:
+            self.post_message(self.EditorWanted())
+            return True
         return False
+
+    async def _clean(self, pasted: str) -> str:
+        return clean(pasted)
 
 
 class DraftPanel(Panel):
@@ -73,35 +85,3 @@ class DraftPanel(Panel):
     def _show_editor(self, shown: bool) -> None:
         self.editor.display = shown
         self.view.display = not shown
-
-
-class OneLine(Input):
-    """A field in the place of the status row: opened with what it is for, closed by Enter or Esc."""
-
-    DEFAULT_CSS: ClassVar[str] = """
-    OneLine, OneLine:focus {
-        display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: ansi_default;
-        color: $role-text;
-    }
-    """
-
-    def __init__(self) -> None:
-        super().__init__(id="one-line", compact=True)
-        self.cursor_blink = False
-        self._done: Callable[[str], None] | None = None
-
-    def ask(self, placeholder: str, text: str, done: Callable[[str], None]) -> None:
-        """Show the field; `done` gets the text when Enter is pressed."""
-        self.placeholder, self.value, self._done = placeholder, text, done
-        self.display = True
-        self.focus()
-
-    def close(self) -> None:
-        self.display = False
-        self._done = None
-
-    async def action_submit(self) -> None:
-        done, text = self._done, self.value
-        self.close()
-        if done is not None:
-            done(text)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from foldline.tui.keytable import ScreenKey
+from foldline.tui.keys.table import ScreenKey, name_of, table
 
 Mode = Literal["panels", "editing", "finding", "guiding", "asking"]
 """What has the keys: the panels, the text of the draft, the search, the guidance, or the question what is to
@@ -22,6 +22,8 @@ class Facts:
     proposal: bool = False
     stale: bool = False
     editable: bool = False
+    textless: bool = False
+    """Whether the fold writes no text: no model is asked for one."""
     has_cut: bool = False
     has_earlier: bool = False
     """Whether an earlier summary goes into the draft."""
@@ -49,7 +51,8 @@ def _in_audit(facts: Facts) -> bool:
     return _decidable(facts) and facts.panel == 2 and facts.facts
 
 
-KEYS: Final[tuple[PreviewKey, ...]] = (
+KEYS: Final[tuple[PreviewKey, ...]] = table(
+    "preview",
     PreviewKey(
         "apply",
         ("ctrl+s",),
@@ -64,7 +67,7 @@ KEYS: Final[tuple[PreviewKey, ...]] = (
         "Drafts again, for the cut and the focus as they are now; asks what to do better, if anything.",
         "Decide",
         "new draft",
-        works=_decidable,
+        works=lambda f: _decidable(f) and not f.textless,
     ),
     PreviewKey(
         "discard",
@@ -80,6 +83,13 @@ KEYS: Final[tuple[PreviewKey, ...]] = (
         "Edits the text of the draft, as Enter does in its panel. Esc keeps the text and leaves.",
         "Draft",
         "edit",
+        works=lambda f: _decidable(f) and f.editable,
+    ),
+    PreviewKey(
+        "editor",
+        ("ctrl+g",),
+        "Edits the text of the draft in $VISUAL or $EDITOR; what is saved there is the draft.",
+        "Draft",
         works=lambda f: _decidable(f) and f.editable,
     ),
     PreviewKey(
@@ -131,7 +141,13 @@ KEYS: Final[tuple[PreviewKey, ...]] = (
         works=_in_audit,
     ),
     PreviewKey(
-        "mark", ("space",), "Marks a fact, or takes the mark away.", "Audit", "mark", "Space", works=_in_audit
+        "mark",
+        ("space",),
+        "Marks a fact, or takes the mark away.",
+        "Audit",
+        "mark",
+        "Space",
+        works=_in_audit,
     ),
     PreviewKey(
         "entry",
@@ -171,22 +187,30 @@ KEYS: Final[tuple[PreviewKey, ...]] = (
 )
 
 
-_IN_A_MODE: Final[dict[Mode, tuple[tuple[str, str], ...]]] = {
-    "editing": (("Ctrl+S", "takes the text"), ("Esc", "keeps the text and leaves")),
-    "finding": (("Enter", "finds"), ("Esc", "leaves")),
-    "guiding": (("Enter", "drafts"), ("Esc", "leaves, nothing is drafted")),
-    "asking": (
-        ("Enter", "my text as guidance"),
-        ("R", "start afresh"),
-        ("Esc", "leaves, nothing is drafted"),
-    ),
-}
+def named(command: str) -> str:
+    """How sentences call the key of a command."""
+    return name_of(KEYS, command)
+
+
+def _in_a_mode(mode: Mode) -> tuple[tuple[str, str], ...]:
+    leave = named("close")
+    match mode:
+        case "editing":
+            outside = (named("editor"), "in $EDITOR")
+            return ((named("apply"), "takes the text"), outside, (leave, "keeps the text and leaves"))
+        case "finding":
+            return (("Enter", "finds"), (leave, "leaves"))
+        case "guiding":
+            return (("Enter", "drafts"), (leave, "leaves, nothing is drafted"))
+        case _:
+            keeps, afresh = ("Enter", "my text as guidance"), (named("redraft"), "start afresh")
+            return (keeps, afresh, (leave, "leaves, nothing is drafted"))
 
 
 def hints(facts: Facts, closes: str) -> tuple[tuple[str, str], ...]:
     """(keys, word) of what works now; the last one belongs at the right end. `closes` is what Esc does."""
     if facts.mode != "panels":
-        return _IN_A_MODE[facts.mode]
+        return _in_a_mode(facts.mode)
     return tuple(
         (key.name, closes if key.id == "close" else key.hint) for key in KEYS if key.hint and key.works(facts)
     )

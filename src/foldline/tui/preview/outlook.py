@@ -187,7 +187,9 @@ def _proposed(proposal: Proposal) -> Outlook:
 def _planned(plan: Plan, projection: Projection, overhead: int) -> Outlook:
     view, pins = tuple(projection.view), projection.pins
     groups = {projection.group(item.index) for item in view if item.index >= 0}
-    parts = _parts(view, _moved(plan.cut, pins) if plan.cut else {}, {}, pins)
+    clipped = {(index, 0): tokens for index, tokens in plan.clipped.items()}
+    moved = _moved(plan.cut, pins) if plan.cut else {}
+    parts = _parts(view, {**moved, **dict.fromkeys(clipped, "clipped")}, clipped, pins)
     scale = projection.calibration.scale(projection.model)
     stays = sum(part.tokens for part in parts if not part.gone) + overhead
     return Outlook(

@@ -8,14 +8,15 @@ from textual import on
 from textual.binding import BindingType
 from textual.message import Message
 
-from foldline.tui.blocks import Block, BlockView, clean_line
+from foldline.tui import dialogs
+from foldline.tui.blocks import Block, BlockView, clean, clean_line
 from foldline.tui.inspector.search import find
-from foldline.tui.keytable import bindings, works
+from foldline.tui.keys.table import bindings, works
 from foldline.tui.preview import messages, words
 from foldline.tui.preview.board import AUDIT, CUT, DRAFT, PreviewBoard
 from foldline.tui.preview.cut_rows import Row
 from foldline.tui.preview.editor import NotesEditor
-from foldline.tui.preview.keys import KEYS
+from foldline.tui.preview.keys import KEYS, named
 from foldline.tui.preview.outlook import Outlook
 from foldline.tui.preview.state import PreviewState
 
@@ -37,6 +38,7 @@ class PreviewPanels(PreviewBoard):
             "redraft": self._redraft,
             "discard": self._discard,
             "edit": self._edit,
+            "editor": self._edit_outside,
             "difference": self._difference,
             "keep-more": lambda: self._move_cut(-1),
             "keep-less": lambda: self._move_cut(1),
@@ -67,6 +69,10 @@ class PreviewPanels(PreviewBoard):
             self._pending.forget()
         super().show(state, outlook)
         self._ask_next()
+
+    def works_now(self, command: str) -> bool:
+        """Whether a key does anything now."""
+        return works(KEYS, command, self.facts)
 
     def action_preview(self, command: str) -> None:
         """One of the keys in `keys.KEYS`."""
@@ -142,7 +148,7 @@ class PreviewPanels(PreviewBoard):
 
     def _to_prompt(self, step: int) -> None:
         if self._active != CUT:
-            self._news = "No prompts here: 1 goes to Cut."
+            self._news = f"No prompts here: {named('panel-1')} goes to Cut."
             return
         view = self._panels[CUT].view
 
@@ -171,7 +177,7 @@ class PreviewPanels(PreviewBoard):
                 "Only what was said and done can be pinned: this stays, or goes into the draft, anyway."
             )
         elif entries & made.pinned_before:
-            self._news = f"{row.index} was pinned before: the Inspector, F2, takes that back."
+            self._news = f"{row.index} was pinned before: the Inspector takes that back."
         elif row.pinned:
             self._pending.want_pins(unpin=entries)
         else:
@@ -181,7 +187,7 @@ class PreviewPanels(PreviewBoard):
     def _pin_facts(self) -> None:
         pins = frozenset(index for fact in self.chosen for index in fact.group)
         if not pins:
-            self._news = "No entry of the view holds it: f asks the next draft for it."
+            self._news = f"No entry of the view holds it: {named('focus')} asks the next draft for it."
             return
         self._marked.clear()
         self._pending.want_pins(pin=pins)
@@ -190,7 +196,7 @@ class PreviewPanels(PreviewBoard):
     def _add_focus(self) -> None:
         wanted = [fact.lost.text for fact in self.chosen if not fact.in_focus]
         if not wanted:
-            self._news = "It is in the focus. R drafts it."
+            self._news = f"It is in the focus. {named('redraft')} drafts it."
             return
         self._marked.clear()
         self._pending.focus += wanted
@@ -239,12 +245,35 @@ class PreviewPanels(PreviewBoard):
         self._mode = "editing"
         self.draft.edit(self._unsent if self._unsent is not None else made.notes, line)
 
+    @on(NotesEditor.EditorWanted)
+    def _edit_outside(self, event: NotesEditor.EditorWanted | None = None) -> None:
+        """The text in the reader's own editor: that of the field, or the draft."""
+        if event is not None:
+            event.stop()
+        made = self._state.proposal
+        if made is None:
+            return
+        field = self._mode == "editing"
+        text = self.draft.editor.text if field else self._unsent if self._unsent is not None else made.notes
+        changed = dialogs.edited(self.app, text, self.tell)
+        if changed is None:
+            return
+        if field:
+            self.draft.leave()
+        self._take_text(clean(changed))
+        self._describe()
+
     @on(NotesEditor.Left)
     def _left(self, event: NotesEditor.Left) -> None:
         event.stop()
         if self._mode != "editing":
             return
-        text, made = self.draft.leave(), self._state.proposal
+        self._take_text(self.draft.leave())
+        self._describe()
+
+    def _take_text(self, text: str) -> None:
+        """The reader's own text is the draft, where it is another one."""
+        made = self._state.proposal
         self._mode = "panels"
         self.focus_panels()
         if made is not None and text.strip() != made.notes:
@@ -264,12 +293,15 @@ class PreviewPanels(PreviewBoard):
         if made is None or self._state.drafting is not None:
             self._news = "Once it is drafted."
         elif self._pending.open:
-            self._news = "One moment: what you changed is being worked out. Then Ctrl+S again."
+            again = f"Then {named('apply')} again."
+            self._news = f"One moment: what you changed is being worked out. {again}"
         elif self._unsent is not None:
-            self._news = "Your text was not taken: e shows it. R or x throw it away."
+            throw = f"{named('redraft')} or {named('discard')} throw it away."
+            self._news = f"Your text was not taken: {named('edit')} shows it. {throw}"
         elif made.state == "stale":
             state, _ = words.draft_state(self._state, self._outlook, 0.0)
-            self._news = f"R first: the draft is {state}." if "made for" in state else "R first: it is stale."
+            why = f"the draft is {state}" if "made for" in state else "it is stale"
+            self._news = f"{named('redraft')} first: {why}."
         else:
             self._post(messages.ApplyWanted(made.id))
 
@@ -281,7 +313,8 @@ class PreviewPanels(PreviewBoard):
             return
         self._sure = self._identity
         what = "your text and the draft" if self._by_hand else "the draft"
-        self._news = f"x again throws away {what}. The session stays as it is. Any other key keeps it."
+        again = f"{named('discard')} again throws away {what}."
+        self._news = f"{again} The session stays as it is. Any other key keeps it."
 
     @property
     def _by_hand(self) -> bool:
@@ -353,7 +386,7 @@ class PreviewPanels(PreviewBoard):
 
     def _search(self, step: int) -> None:
         if not self._needle:
-            self._news = "Nothing to look for yet: / asks."
+            self._news = f"Nothing to look for yet: {named('search')} asks."
             return
         self.run_worker(self._look(self._active, self._needle, step), group="search", exclusive=True)
 

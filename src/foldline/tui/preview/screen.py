@@ -5,13 +5,15 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from foldline.tui.help import HelpScreen
-from foldline.tui.keytable import help_blocks
+from foldline.tui.help import open_help
+from foldline.tui.keys.commands import BY_ID
+from foldline.tui.keys.table import bindings
 from foldline.tui.preview.bars import Bars, PreviewHeader
-from foldline.tui.preview.keys import KEYS
+from foldline.tui.preview.keys import named
 from foldline.tui.preview.messages import Closed
 from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.panels import PreviewPanels
@@ -30,6 +32,7 @@ class PreviewScreen(Screen[None]):
     PreviewScreen { layout: vertical; background: ansi_default; }
     """
     AUTO_FOCUS: ClassVar[str | None] = None
+    BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["inspector"], BY_ID["context"]], "elsewhere")
 
     def __init__(self, title: str, *, clock: Callable[[], float], state: PreviewState | None = None) -> None:
         """`title` stands before `▸ Compact preview`; `state` is what is shown first."""
@@ -67,6 +70,11 @@ class PreviewScreen(Screen[None]):
         if fits:
             self.panels.focus_panels()
 
+    def action_elsewhere(self, command: str) -> None:
+        """A screen that is opened from the chat."""
+        name, leave = BY_ID[command].label, named("close")
+        self.panels.tell(f"{name} opens from the chat. {leave} closes the preview, the proposal is kept.")
+
     @property
     def state(self) -> PreviewState:
         """What is shown."""
@@ -95,4 +103,4 @@ class PreviewScreen(Screen[None]):
     @on(PreviewPanels.HelpRequested)
     def _help(self, event: PreviewPanels.HelpRequested) -> None:
         event.stop()
-        self.app.push_screen(HelpScreen("Compact preview: keys", help_blocks(KEYS)))
+        open_help(self.app)

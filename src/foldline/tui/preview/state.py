@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from foldline.compaction import Plan, Proposal
 from foldline.context.projection import Projection
+from foldline.llm.prices import Price
 from foldline.protocol import Reason
 from foldline.tui.state import Retry
 
@@ -51,6 +52,10 @@ class PreviewState:
     strategy: str = ""
     """The configured one, and the model that drafts: shown until there is a proposal."""
     model: str = ""
+    price: Price | None = None
+    """Of the model that is asked after the fold; None where it is not known."""
+    draft_price: Price | None = None
+    """Of the model that drafts."""
     cwd: str = ""
     """Paths below it are shown relative to it."""
     error: str = ""

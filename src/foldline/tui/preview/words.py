@@ -7,12 +7,12 @@ from foldline.tui import numbers
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.preview.audit_rows import Fact
 from foldline.tui.preview.cut_rows import Row
-from foldline.tui.preview.keys import Facts, hints
+from foldline.tui.preview.keys import Facts, hints, named
 from foldline.tui.preview.outlook import Outlook
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.widgets.rows import Piece, piece, row
 
-_RANKS: Final = {"?": 0, "Tab": 1, "Ctrl+S": 2}
+_RANKS: Final = {"keys": 0, "panel": 1, "apply": 2}
 """Hints that a narrow row keeps longest: the first two lead to all others."""
 NOT_YET: Final = "not applied yet, nothing has changed"
 
@@ -40,7 +40,9 @@ def draft_state(state: PreviewState, outlook: Outlook | None, now: float) -> tup
     if state.proposal.state != "stale":
         return state.proposal.state, "live"
     meant = drafted_for(state, outlook)
-    return (f"stale: made for cut {meant}" if meant is not None else "stale: R drafts it again"), "alert"
+    return (
+        f"stale: made for cut {meant}" if meant is not None else f"stale: {named('redraft')} drafts it again"
+    ), "alert"
 
 
 def draft_head(
@@ -56,15 +58,16 @@ def draft_head(
     return (*((f"{figure} · ", "muted") for figure in figures), (words, style))
 
 
-def draft_foot(facts: Facts, earlier: int | None) -> str:
-    """What the keys of this panel do."""
+def draft_foot(facts: Facts, earlier: int | None, cost: str = "") -> str:
+    """What the keys of this panel do. `cost` is what a new draft costs, with a blank before it."""
     if facts.mode == "editing":
-        return "Esc keeps the text and leaves"
+        return f"{named('close')} keeps the text · {named('editor')} editor"
     if not facts.proposal or facts.drafting:
         return ""
-    parts = ["e edits" if facts.editable else "not one text: no editing", "R new draft"]
+    edits = f"{named('edit')} edits" if facts.editable else "not one text: no editing"
+    parts = [edits] if facts.textless else [edits, f"{named('redraft')} new draft{cost}"]
     if earlier is not None:
-        parts.append("d the draft" if facts.differing else f"d against {earlier}")
+        parts.append(f"{named('difference')} {'the draft' if facts.differing else f'against {earlier}'}")
     return " · ".join(parts)
 
 
@@ -86,7 +89,7 @@ def status_row(left: str | Sequence[Piece], right: str, width: int) -> list[Span
 def hints_row(facts: Facts, closes: str, width: int) -> list[Span]:
     """The keys that work now."""
     parts = [
-        Piece(((name, "accent"), (f" {word}", "muted")), rank=_RANKS.get(name, rank), gap=2)
+        Piece(((name, "accent"), (f" {word}", "muted")), rank=_RANKS.get(word, rank), gap=2)
         for rank, (name, word) in enumerate(hints(facts, closes if width >= 60 else "close"), 2)
     ]
     last = parts.pop()
@@ -110,9 +113,9 @@ def _about_enter(outlook: Outlook, target: Row) -> str:
     if place is None:
         return "Nothing can be cut at or before this row."
     if place == outlook.cut:
-        return "The cut is here. + - move it."
+        return f"The cut is here. {named('keep-more')} move it."
     folded = f"{numbers.tokens(outlook.folded)} → {numbers.tokens(outlook.size_folded_at(place))} folded"
-    return f"Enter cuts at {outlook.index_at(place)}: {folded}, then R drafts it."
+    return f"Enter cuts at {outlook.index_at(place)}: {folded}, then {named('redraft')} drafts it."
 
 
 def _about_pin(outlook: Outlook, target: Row) -> str:
@@ -121,7 +124,7 @@ def _about_pin(outlook: Outlook, target: Row) -> str:
     cost = outlook.cost_of_pinning(target.indices)
     if not target.gone or target.kind == "summary" or not cost:
         return ""
-    return f"p pins {'all of it' if target.kind == 'turn' else 'it'}: +{numbers.tokens(cost)}."
+    return f"{named('pin')} pins {'all of it' if target.kind == 'turn' else 'it'}: +{numbers.tokens(cost)}."
 
 
 def about_draft(facts: Facts) -> str:
@@ -135,7 +138,7 @@ def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: b
     if not chosen:
         return ""
     if not groups:
-        return "Only an earlier summary holds it: f asks the next draft for it."
+        return f"Only an earlier summary holds it: {named('focus')} asks the next draft for it."
     cost = outlook.cost_of_pinning(index for group in groups for index in group)
     after = f"{numbers.tokens(outlook.after)} → {numbers.tokens(outlook.after + cost)}"
     what = group_words(groups[0]) if len(groups) == 1 else f"{len(groups)} entries and tool groups"
