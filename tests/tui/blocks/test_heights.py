@@ -42,11 +42,11 @@ def test_sums_and_places_are_those_of_a_plain_list(
             fast.truncate(at)
             del naive[at:]
         elif what == "insert":
-            fast.insert(at, values)
+            fast.splice(at, at, values)
             naive[at:at] = values
         elif what == "delete":
             stop = min(at + len(values), len(naive))
-            fast.delete(at, stop)
+            fast.splice(at, stop, ())
             del naive[at:stop]
         check(fast, naive)
 

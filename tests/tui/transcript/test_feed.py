@@ -1,10 +1,18 @@
-"""The blocks of a whole history, read before the screen shows them."""
+"""The blocks of a whole history, read before the screen shows them; and of an answer that comes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
+from textual.app import App, ComposeResult
 
+from foldline.protocol import AssistantMessage, TextPart, ThinkingPart
 from foldline.tui.blocks import BlockView, RuleBlock
 from foldline.tui.transcript import Transcript, feed
+from foldline.tui.transcript.thoughts import THOUGHT
+from support.chat_app import screen_text
 from support.history import History, call, history
+from support.stories import SUMMARY, Story
 
 
 def turns(count: int) -> History:
@@ -19,13 +27,13 @@ def test_of_a_very_long_history_the_newest_turns_are_read_and_the_rest_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     projection = turns(20).projection()
-    monkeypatch.setattr(feed, "_SHOWN", projection.tokens // 4)
+    monkeypatch.setattr(feed, "AT_FIRST", projection.tokens // 4)
     transcript = Transcript(BlockView(), projection)
     rule, *shown = transcript.read(projection.entries)
     assert isinstance(rule, RuleBlock)
     first = transcript.prompts[0]
     assert shown[0].key == first
-    assert rule.label == f"{first[0]} earlier entries: in the inspector"
+    assert rule.label == f"{first[0]} earlier entries: they come when you go on upwards"
     assert len(transcript.prompts) == 5
     assert [block.key[0] for block in shown] == sorted(block.key[0] for block in shown)
 
@@ -35,3 +43,90 @@ def test_any_other_history_is_read_whole() -> None:
     transcript = Transcript(BlockView(), projection)
     assert not any(isinstance(block, RuleBlock) for block in transcript.read(projection.entries))
     assert len(transcript.prompts) == 20
+
+
+class Alone(App[None]):
+    """A transcript on a screen of its own, and a clock the test turns."""
+
+    def __init__(self, story: History) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.view = BlockView()
+        self.transcript = Transcript(self.view, story.projection(), clock=lambda: self.now)
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in screen_text(self))
+
+
+@asynccontextmanager
+async def shown(story: History) -> AsyncIterator[Alone]:
+    app = Alone(story)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.transcript.show(app.transcript.read(app.transcript.projection.entries))
+        await pilot.pause()
+        yield app
+
+
+async def test_thinking_is_one_line_that_counts_and_its_words_come_only_where_it_is_open() -> None:
+    async with shown(history().system("s").user("go")) as app:
+        transcript = app.transcript
+        index = transcript.projection.last_index + 1
+        transcript.begin_step()
+        transcript.think("First I look. " * 45)
+        app.now = 6.0
+        transcript.flush()
+        assert "▸ thinking  0.2k · 6 s" in app.text and "First I look" not in app.text
+        transcript.toggle((index, THOUGHT))
+        assert "▾ thinking  0.2k · 6 s" in app.text and "First I look" in app.text
+        transcript.think("\nThen I write.")
+        transcript.flush()
+        assert app.text.count("Then I write.") == 1
+        transcript.toggle((index, THOUGHT))
+        assert "Then I write." not in app.text
+        transcript.write("Done.")
+        transcript.flush()
+        parts = (ThinkingPart(text="First I look. " * 45 + "\nThen I write."), TextPart(text="Done."))
+        answer = AssistantMessage(index=index, parts=parts)
+        transcript.projection.append(answer)
+        transcript.add(answer)
+        assert "▸ thinking  0.2k · 6 s" in app.text and "Then I write." not in app.text
+        transcript.toggle((index, THOUGHT))
+        assert app.text.index("Then I write.") < app.text.index("Done.")
+        transcript.toggle((index, THOUGHT + 1))
+        assert "Then I write." not in app.text
+
+
+async def test_what_was_folded_is_muted_and_what_was_kept_is_not() -> None:
+    story = Story().system("s").user("before").assistant("said before")
+    story.user("after").assistant("said after").fold(3, SUMMARY, first=1)
+    async with shown(story) as app:
+        muted = app.view.roles["muted"].color
+        colors = {
+            segment.text.strip(): segment.style and segment.style.color
+            for row in range(10)
+            for segment in app.view.render_line(row)
+        }
+        assert colors["said before"] == muted != colors["said after"]
+        assert colors["before"] == muted and [line for line in app.text.split("\n") if "┊" in line]
+
+
+async def test_opening_and_weighing_all_calls_reads_nothing_that_is_not_on_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with shown(turns(200)) as app:
+        transcript = app.transcript
+        read: list[int] = []
+        entry = transcript.projection.entry
+        monkeypatch.setattr(transcript.projection, "entry", lambda index: read.append(index) or entry(index))
+        for _ in transcript.toggle_all_calls():
+            pass
+        assert len(transcript.calls) == 200 and len(read) < 60
+        read.clear()
+        monkeypatch.setattr(transcript, "_scale", 2.0)
+        for _ in transcript.reweigh():
+            pass
+        assert len(read) < 60

@@ -19,7 +19,9 @@ from foldline.tui.blocks.block import (
 from foldline.tui.blocks.canvas import Gutter
 from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right
 from foldline.tui.blocks.diffs import lines_of_diff
+from foldline.tui.blocks.lines import LaterBlock, LinesBlock
 from foldline.tui.blocks.markdown import MarkdownBlock, markdown_blocks
+from foldline.tui.blocks.stack import StackBlock
 from foldline.tui.blocks.streaming import Feed, StreamingMarkdown
 from foldline.tui.blocks.styles import ROLES, Styles, styles_from
 from foldline.tui.blocks.view import BlockView
@@ -34,11 +36,14 @@ __all__ = [
     "Feed",
     "Gutter",
     "Key",
+    "LaterBlock",
+    "LinesBlock",
     "MarkdownBlock",
     "RowBlock",
     "RuleBlock",
     "Span",
     "Spans",
+    "StackBlock",
     "StreamingMarkdown",
     "Styles",
     "TextBlock",

@@ -109,11 +109,14 @@ class Column:
     def cells(self) -> int:
         return max(self.width, cell_len(self.content)) + self.space
 
-    def spans(self) -> Iterator[Span]:
+    def spans(self, narrow: bool = False) -> Iterator[Span]:
+        """The cell as styled text. In a `narrow` row nothing stands left: what is short leaves its room to
+        the main text."""
         padding = max(self.width - cell_len(self.content), 0)
-        yield " " * (self.space + (padding if self.align == "right" else 0)), ""
+        left = self.align == "left" and not narrow
+        yield " " * (self.space + (0 if left else padding)), ""
         yield self.content, self.style
-        if self.align == "left":
+        if left:
             yield " " * padding, ""
 
 
@@ -149,7 +152,7 @@ class RowBlock(Block):
         if columns:
             line.append((" " * max(room() - width_of(main), 0), ""))
             for column in columns:
-                line += column.spans()
+                line += column.spans(narrow=len(columns) < len(self.columns))
         return [_cropped(to_strip(line, styles), width), *_below(self.body, self.indent, width, styles)]
 
     def estimate(self, width: int) -> int:
@@ -210,7 +213,8 @@ DiffKind = Literal["old", "new", "same", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a diff: its number in the old file (`old`) or the new one, and its text."""
+    """A line of a diff: its number in the old file (`old`) or the new one, 0 where nobody knows, and its
+    text."""
 
     kind: DiffKind
     number: int
@@ -232,11 +236,11 @@ class DiffBlock(Block):
     lines: tuple[DiffLine, ...]
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        digits = max((len(str(line.number)) for line in self.lines), default=1)
+        digits = max((len(str(line.number)) for line in self.lines if line.number), default=0)
         strips: list[Strip] = []
         for line in self.lines:
             sign, role = SIGNS[line.kind]
-            number = "" if line.kind == "skip" else str(line.number)
+            number = str(line.number or "")
             head = [(f"{number:>{digits}} ", "muted deco"), (f"{sign} ", f"{role} deco")]
             for part in wrap_spans([(line.content, role)], max(width - digits - 3, MIN_WIDTH)):
                 strips.append(to_strip([*head, *part], styles))

@@ -1,9 +1,8 @@
 """Draws many blocks by lines: holds them, keeps the top line on its row, draws only what is visible."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.reactive import var
 from textual.scroll_view import ScrollView
@@ -13,23 +12,23 @@ from textual.widget import Widget
 
 from foldline.tui.blocks.block import MIN_WIDTH, Block, Key
 from foldline.tui.blocks.cells import Spans, to_strip
-from foldline.tui.blocks.paint import ThinBar
-from foldline.tui.blocks.sheet import Sheet
+from foldline.tui.blocks.paint import ThinBar, faded
+from foldline.tui.blocks.sheet import Sheaf, Sheet
+from foldline.tui.blocks.strips import StripCache
 from foldline.tui.blocks.styles import Styles, styles_from
 from foldline.tui.blocks.viewport import Place, Viewport
 
 Gutter = Callable[[Key, int], Spans]
 """What stands left of a line: (key, line of the block, gap lines included) to styled text."""
-
-_CACHED: Final = 512
-"""Blocks whose strips are kept; a screen shows fewer than a hundred."""
+Faded = Callable[[Key], bool]
+"""Whether a block is drawn muted: what the model has no longer."""
 
 
 class BlockCanvas(ScrollView):
     """A scrolling list of blocks with a gutter; `BlockView` adds what a reader does with it.
 
-    The gutter is drawn with every line and is no part of a block's strips: a fold changes all rails by one
-    `refresh()`. `rendered` counts the blocks drawn so far.
+    Gutter and fading are drawn with every line and are no part of a block's strips: a fold changes all rails
+    by one `refresh()`. `rendered` counts the blocks drawn so far.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -49,6 +48,7 @@ class BlockCanvas(ScrollView):
         *,
         gutter: Gutter | None,
         gutter_width: int,
+        faded: Faded | None,
         margin: int,
         follow: bool,
         name: str | None,
@@ -58,10 +58,10 @@ class BlockCanvas(ScrollView):
         super().__init__(name=name, id=id, classes=classes)
         self._rails = gutter
         self._rail_width = gutter_width
+        self._faded = faded
         self._margin = margin
         self._roles = Styles()
-        self._look = 0  # counts widths and themes: the strips of one look are of no use in another
-        self._strips_of: LRUCache[tuple[Block, int], list[Strip]] = LRUCache(_CACHED)
+        self._drawn = StripCache()
         self.rendered = 0
         self._sheet = Sheet(self._height_of)
         self._viewport = Viewport(self._sheet, follow)
@@ -99,9 +99,13 @@ class BlockCanvas(ScrollView):
         """The block with this number. Raises `IndexError`."""
         return self._sheet[index]
 
-    def set_blocks(self, blocks: Iterable[Block]) -> None:
+    def sheaf(self) -> Sheaf:
+        """An empty one, for blocks that are to be shown here."""
+        return Sheaf(self._sheet.width)
+
+    def set_blocks(self, blocks: Iterable[Block] | Sheaf) -> None:
         """Show other blocks. The top line stays at its entry, or at the nearest that is still there."""
-        self._viewport.replace_all(list(blocks))
+        self._viewport.replace_all(blocks if isinstance(blocks, Sheaf) else list(blocks))
         self._place()
         self.refresh()
 
@@ -126,6 +130,17 @@ class BlockCanvas(ScrollView):
         """Put blocks below the one with this key, in place. Raises `KeyError` for an unknown key."""
         index = self._known(key) + 1
         self._splice(index, index, blocks, follow=False)
+
+    def insert_before(self, key: Key, *blocks: Block) -> None:
+        """Put blocks above the one with this key, which stays on its row. Raises `KeyError` for an unknown
+        key."""
+        index = self._known(key)
+        row = self._row_of(index)
+        self._splice(index, index, blocks, follow=False)
+        if row is not None and row > 0:
+            self._viewport.show(index + len(blocks), row)
+            self._place()
+            self.refresh()
 
     def remove_blocks(self, keys: Iterable[Key]) -> None:
         """Take blocks out, in place; unknown keys are left aside."""
@@ -167,9 +182,9 @@ class BlockCanvas(ScrollView):
         """The colour roles blocks are drawn with."""
         return self._roles
 
-    def set_gutter(self, gutter: Gutter | None) -> None:
-        """Another gutter. Draws no block anew."""
-        self._rails = gutter
+    def set_gutter(self, gutter: Gutter | None, faded: Faded | None = None) -> None:
+        """Another gutter, and what is drawn muted. Draws no block anew."""
+        self._rails, self._faded = gutter, faded
         self.refresh()
 
     def restyle(self) -> None:
@@ -211,6 +226,14 @@ class BlockCanvas(ScrollView):
         self._viewport.fill()
         self._place()
 
+    def scroll_to_line(self, key: Key, line: int) -> None:
+        """Bring a line of a block to the top row."""
+        index = self._sheet.find(key)
+        if index is not None and self._viewport.height:
+            self._viewport.show(index)
+            self._viewport.scroll_by(line)
+            self._place()
+
     def scroll_to_key(self, key: Key, only_if_hidden: bool = True) -> None:
         """Bring a block into view, moving as little as possible; without `only_if_hidden` to the top row."""
         index = self._sheet.find(key)
@@ -226,6 +249,13 @@ class BlockCanvas(ScrollView):
         elif (past := row + self._sheet.measure(index) - port.height) > 0:
             port.scroll_by(min(past, row))  # never past its own first line
         self._place()
+
+    def scroll_to_place(self, key: Key, line: int) -> None:
+        """Bring a line of a block to the top row."""
+        index = self._sheet.find(key)
+        if index is not None:
+            self._viewport.to_place((index, line))
+            self._place()
 
     def scroll_to(self, *args: object, **options: object) -> None:
         """Without animation: lines between here and there would be measured for nothing."""
@@ -277,7 +307,7 @@ class BlockCanvas(ScrollView):
         """Another size or theme: draw what is visible anew, with the top line where it was."""
         width, height = self._content_size()
         self._laid_out = width, height
-        self._look += 1
+        self._drawn.clear()
         self._viewport.resize(self._body_width(), height if width else 0)
         self._place()
         self.refresh()
@@ -295,11 +325,11 @@ class BlockCanvas(ScrollView):
         return block.gap + len(self._strips(block))
 
     def _strips(self, block: Block) -> list[Strip]:
-        key = (block, self._look)
-        strips = self._strips_of.get(key)
+        strips = self._drawn.get(block)
         if strips is None:
             self.rendered += 1
-            strips = self._strips_of[key] = block.render(self._body_width(block.wide), self._roles)
+            strips = block.render(self._body_width(block.wide), self._roles)
+            self._drawn.put(block, strips)
         return strips
 
     def _place_at(self, row: int) -> Place | None:
@@ -321,6 +351,8 @@ class BlockCanvas(ScrollView):
         strips = self._strips(block)
         at = line - block.gap
         body = strips[at] if 0 <= at < len(strips) else Strip.blank(0)
+        if self._faded is not None and not block.wide and self._faded(block.key):
+            body = faded(body, self._roles["muted"])
         left = self._left(block.wide and at == 0)
         rails = self._rails(block.key, line) if self._rails is not None else ()
         gutter = to_strip(((text, f"{style} deco") for text, style in rails), self._roles)

@@ -1,7 +1,7 @@
 """Measuring, cutting and wrapping text by terminal cells, never inside a character."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.cells import cell_len, split_graphemes
@@ -19,6 +19,9 @@ _CLOSING: Final = "，。、！？：；）」』】》〉〕’”％…,.!?:;)
 _UNIT: Final = re.compile(rf" *(?:[^ {_CJK}]+|[{_CJK}][{re.escape(_CLOSING)}]*)| +")
 """What stays together on a line: a word with the spaces before it, or one ideograph and the closing
 punctuation after it (which may not start a line)."""
+
+
+_MARKS: Final = 64
 
 
 def fit(text: str, width: int) -> int:
@@ -95,14 +98,25 @@ def _wrap_line(text: str, base: int, width: int, lines: list[tuple[int, int]]) -
             start, used = word, cell_len(text[word:stop])
         else:
             used += cells
-        while used > width:  # a word longer than a line
-            stop_here = start + max(1, fit(text[start:stop], width))
-            lines.append((base + start, base + stop_here))
-            start = stop_here
-            used = cell_len(text[start:stop])
+        if used > width:  # a word longer than a line
+            for piece_start, piece_stop in _chopped(text, start, stop, width):
+                start, used = piece_start, cell_len(text[piece_start:piece_stop])
+                if piece_stop < stop:
+                    lines.append((base + piece_start, base + piece_stop))
         end = stop
     if end > start:
         lines.append((base + start, base + end))
+
+
+def _chopped(text: str, start: int, stop: int, width: int) -> Iterator[tuple[int, int]]:
+    """The part of a text between two places in pieces of `width` cells. Linear, whatever it holds: each
+    piece looks at its own surroundings only."""
+    while start < stop:
+        # Marks that take no cell may stand on a character; beyond this many they are cut from it.
+        near = text[start : min(stop, start + 4 * width + _MARKS)]
+        end = start + max(1, fit(near, width))
+        yield start, end
+        start = end
 
 
 def slice_spans(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
@@ -133,13 +147,7 @@ def chop_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
     text = "".join(text for text, _ in spans)
     if cell_len(text) <= width:
         return [list(spans)]
-    lines: list[list[Span]] = []
-    start = 0
-    while start < len(text):
-        stop = start + max(1, fit(text[start:], max(width, 2)))
-        lines.append(slice_spans(spans, start, stop))
-        start = stop
-    return lines
+    return [slice_spans(spans, *piece) for piece in _chopped(text, 0, len(text), max(width, 2))]
 
 
 def width_of(spans: Iterable[Span]) -> int:

@@ -5,9 +5,13 @@ from typing import Final
 
 from foldline.tui.blocks.cells import Span
 
-_MOST_LINES: Final = 3_000
-_MOST_CHARACTERS: Final = 150_000
-"""Larger fences stay plain: highlighting takes about 1 ms for 40 lines, and nobody reads colours there."""
+_WHOLE: Final = 240
+"""Lines of a fence that are highlighted together. Of a longer one each part is, after the lines before it:
+highlighting takes up to 0.1 ms a line, and no frame may wait for thousands."""
+BEFORE: Final = 60
+"""Lines before a part that are looked at: so far back may begin what it is inside of."""
+_MOST_CHARACTERS: Final = 60_000
+"""More stays plain: these are no lines that somebody wrote."""
 
 # Seven roles have to do: structure in the one accent, literals in `live`, what stands out in `altered`.
 _ROLES: Final = {
@@ -33,7 +37,7 @@ _ROLES: Final = {
 
 
 class Fence:
-    """The lines of a code block and its language; highlighted when first drawn."""
+    """The lines of a code block and its language; highlighted when drawn."""
 
     __slots__ = ("_lines", "language", "source")
 
@@ -45,6 +49,9 @@ class Fence:
 
     def lines(self, start: int, stop: int) -> list[list[Span]]:
         """Some of the lines, each as styled text."""
+        if len(self.source) > _WHOLE:
+            first = max(start - BEFORE, 0)
+            return highlighted(self.source[first:stop], self.language)[start - first :]
         if self._lines is None:
             self._lines = highlighted(self.source, self.language)
         return self._lines[start:stop]
@@ -54,7 +61,7 @@ def highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
     """Code lines as styled text; plain where the language is unknown or the code too long."""
     plain: list[list[Span]] = [[(line, "text")] if line else [] for line in lines]
     source = "\n".join(lines)
-    if not language or not lines or len(lines) > _MOST_LINES or len(source) > _MOST_CHARACTERS:
+    if not language or not lines or len(source) > _MOST_CHARACTERS:
         return plain
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
     from pygments.util import ClassNotFound  # type: ignore[import-untyped]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from foldline.context.harmless import clean
-from foldline.tui.blocks.code import Fence
+from foldline.tui.blocks.code import BEFORE, Fence
 from foldline.tui.blocks.pieces import Code, Content, Piece, Prose, Table, split_row
 
 CODE_LINES: Final = 40
@@ -311,7 +311,7 @@ class Cutter:
 
     def _cut_fence(self) -> None:
         """A full piece of a fence that is still open: coloured by what has come of it so far."""
-        recent = self._fence[-10 * CODE_LINES :]
+        recent = self._fence[-CODE_LINES - BEFORE :]
         self._add(Code(Fence(recent, self._fence_language), len(recent) - len(self._lines), len(recent)))
         self._fence_gaps.append(self._gap)
         self._lines, self._gap = [], False

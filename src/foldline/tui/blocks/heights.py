@@ -8,7 +8,7 @@ from itertools import accumulate
 class Heights:
     """Non-negative heights under a Fenwick tree.
 
-    `offset`, `locate`, `set` and `append` are O(log n); `insert` and `delete` are linear in what follows.
+    `offset`, `locate`, `set` and `append` are O(log n); `splice` is linear in what follows.
     """
 
     __slots__ = ("_tree", "_values", "total")
@@ -55,16 +55,10 @@ class Heights:
         del self._values[size:]
         del self._tree[size + 1 :]
 
-    def insert(self, index: int, heights: Iterable[int]) -> None:
-        """Put blocks before block `index`."""
-        self._values[index:index] = array("q", heights)
-        self._rebuild_from(index)
-
-    def delete(self, start: int, stop: int) -> None:
-        """Take out the blocks `start` up to, not including, `stop`."""
-        if start < stop:
-            del self._values[start:stop]
-            self._rebuild_from(start)
+    def splice(self, start: int, stop: int, heights: Iterable[int]) -> None:
+        """Put other blocks in the place of those from `start` up to, not including, `stop`."""
+        self._values[start:stop] = array("q", heights)
+        self._rebuild_from(start)
 
     def offset(self, index: int) -> int:
         """The line at which block `index` starts: the sum of all heights before it."""

@@ -23,6 +23,15 @@ def cursor_row(strip: Strip, style: Style) -> Strip:
     )
 
 
+def faded(strip: Strip, style: Style) -> Strip:
+    """A line in the colour of `style`; bold, italics and marks stay."""
+    color = style.color
+    if color is None:
+        return strip
+    fade = Style(color=color)
+    return Strip([Segment(text, (own or fade) + fade) for text, own, _ in strip], strip.cell_length)
+
+
 def with_matches(strip: Strip, needle: re.Pattern[str], style: Style, start: int) -> Strip:
     """A line with every match from character `start` on in `style`."""
     spans = [match.span() for match in needle.finditer(strip.text, start) if match[0]]

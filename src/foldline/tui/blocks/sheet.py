@@ -7,6 +7,25 @@ from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.heights import Heights
 
 
+class Sheaf:
+    """Blocks with their index and estimated heights, made ready piece by piece: many are then shown at once
+    without a pause."""
+
+    def __init__(self, width: int) -> None:
+        """`width` is what heights are estimated for, in cells."""
+        self._width = width
+        self.blocks: list[Block] = []
+        self.index: dict[Key, int] = {}
+        self.heights = Heights()
+
+    def add(self, blocks: Iterable[Block]) -> None:
+        """Put blocks below those that are there."""
+        for block in blocks:
+            self.index[block.key] = len(self.blocks)
+            self.blocks.append(block)
+            self.heights.append(block.gap + block.estimate(self._width))
+
+
 class Sheet:
     """Blocks in order, found by index or key. A height is an estimate until `measure` asks for it.
 
@@ -32,6 +51,11 @@ class Sheet:
 
     def __iter__(self) -> Iterator[Block]:
         return iter(self._blocks)
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Those that are here now; `replace_all` leaves this list as it is."""
+        return self._blocks
 
     def find(self, key: Key) -> int | None:
         """The index of the block with this key."""
@@ -59,13 +83,17 @@ class Sheet:
         self.width = width
         self._layout += 1
 
-    def replace_all(self, blocks: Iterable[Block]) -> None:
-        """Other blocks altogether."""
-        self._blocks = list(blocks)
-        self._index = {}
-        self._indexed = 0
+    def replace_all(self, blocks: Iterable[Block] | Sheaf) -> Sequence[Block]:
+        """Other blocks altogether; those that were there are handed back."""
+        before = self._blocks
+        if isinstance(blocks, Sheaf):
+            self._blocks, self._index, self.heights = blocks.blocks, blocks.index, blocks.heights
+            self._indexed = len(self._blocks)
+        else:
+            self._blocks, self._index, self._indexed = list(blocks), {}, 0
+            self.heights = Heights(self._estimate(block) for block in self._blocks)
         self._measured = array("q", bytes(8 * len(self._blocks)))
-        self.heights = Heights(self._estimate(block) for block in self._blocks)
+        return before
 
     def splice(self, start: int, stop: int, blocks: Sequence[Block]) -> None:
         """Put `blocks` in the place of those from `start` up to, not including, `stop`."""
@@ -83,8 +111,7 @@ class Sheet:
             for block in blocks:
                 self.heights.append(self._estimate(block))
             return
-        self.heights.delete(start, stop)
-        self.heights.insert(start, [self._estimate(block) for block in blocks])
+        self.heights.splice(start, stop, [self._estimate(block) for block in blocks])
 
     def _unindex(self, old: Iterable[Block], start: int) -> None:
         """Numbers from `start` on are no longer right; keys that went must not be found."""

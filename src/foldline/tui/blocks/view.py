@@ -1,7 +1,8 @@
 """The one scrolling component of transcript and panels: blocks with a cursor, search and selection."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import ClassVar, Final
 
 from textual import events
@@ -12,8 +13,9 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.canvas import BlockCanvas, Gutter
+from foldline.tui.blocks.canvas import BlockCanvas, Faded, Gutter
 from foldline.tui.blocks.paint import cursor_row, selected_text, with_matches, with_selection
+from foldline.tui.blocks.sheet import Sheaf
 
 _LINE_BITS: Final = 20
 """Selection offsets are (character, index << 20 | line): stable where heights are still estimates."""
@@ -77,6 +79,7 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
         *,
         gutter: Gutter | None = None,
         gutter_width: int = 3,
+        faded: Faded | None = None,
         margin: int = 1,
         cursor: bool = True,
         follow: bool = True,
@@ -90,6 +93,7 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
         super().__init__(
             gutter=gutter,
             gutter_width=gutter_width,
+            faded=faded,
             margin=margin,
             follow=follow,
             name=name,
@@ -189,20 +193,34 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
         if self._cursor is None or self._sheet.find(self._cursor) is not None:
             return
         lost, self._cursor = self._cursor, None
-        found = [index for key in candidates if (index := self._sheet.find(key)) is not None]
-        for index in (*found, self._sheet.nearest(lost)):
+        for index in chain(map(self._sheet.find, candidates), self._nearest(lost)):
             if index is not None and self._sheet[index].stop:
                 self._cursor = self._sheet[index].key
                 self.post_message(self.CursorMoved(self, self._cursor))
                 return
 
-    def set_blocks(self, blocks: Iterable[Block]) -> None:
+    def _nearest(self, lost: Key) -> Iterator[int | None]:
+        yield self._sheet.nearest(lost)
+
+    def set_blocks(self, blocks: Iterable[Block] | Sheaf) -> None:
         """Show other blocks. Top line and cursor stay at their entries, or the nearest still there."""
         at = self._sheet.find(self._cursor) if self._cursor is not None else None
-        keys = [block.key for block in self._sheet] if at is not None else []
+        old = self._sheet.blocks
         super().set_blocks(blocks)
-        self._keep_cursor((*keys[at:], *reversed(keys[:at])))
+        if at is not None:
+            self._keep_cursor(old[place].key for place in (*range(at, len(old)), *range(at - 1, -1, -1)))
         self._ensure_cursor()
+
+    def set_blocks_around(self, key: Key | None, blocks: Iterable[Block] | Sheaf) -> None:
+        """Show other blocks, of which that with this key stays on its row, where it has one."""
+        index = self._sheet.find(key) if key is not None else None
+        row = self._row_of(index) if index is not None else None
+        self.set_blocks(blocks)
+        index = self._sheet.find(key) if key is not None else None
+        if index is not None and row is not None:
+            self._viewport.show(index, row)
+            self._place()
+            self.refresh()
 
     def _splice(self, start: int, stop: int, blocks: Sequence[Block], *, follow: bool) -> None:
         at = self._sheet.find(self._cursor) if self._cursor is not None else None
@@ -316,17 +334,28 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
 
     # --- Search and selection -------------------------------------------------------------------------
 
-    def search(self, text: str) -> list[Key]:
-        """Keys of all blocks that hold `text`, whatever its case, in order."""
-        if not text:
-            return []
-        found = re.compile(re.escape(text), re.IGNORECASE).search
-        return [block.key for block in self._sheet if found(block.text())]
-
     def set_search(self, text: str) -> None:
         """Show where `text` stands on screen; the empty text ends it. Draws no block anew."""
         self._needle = re.compile(re.escape(text), re.IGNORECASE) if text else None
         self.refresh()
+
+    def show_match(self, key: Key) -> None:
+        """Bring the first line of a block that shows what is looked for into sight, with lines around it; the
+        block itself where no line does."""
+        index = self._sheet.find(key)
+        if index is None or not self._viewport.height:
+            return
+        block = self._sheet[index]
+        found = self._needle.search if self._needle is not None else None
+        strips = enumerate(self._strips(block), block.gap)
+        line = next((at for at, strip in strips if found is not None and found(strip.text)), None)
+        if line is None:
+            self.scroll_to_key(key)
+            return
+        row = self._sheet.heights.offset(index) + line - self._viewport.position
+        if index < self._viewport.top[0] or not 0 <= row < self._viewport.height:
+            self.scroll_to_place(key, line)
+            self.scroll_lines(-(self._viewport.height // 3))
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()

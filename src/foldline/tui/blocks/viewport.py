@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.sheet import Sheet
+from foldline.tui.blocks.sheet import Sheaf, Sheet
 
 Place = tuple[int, int]
 """(index of a block, line inside it)."""
@@ -83,6 +83,10 @@ class Viewport:
         """Show the last line in the last row, and follow from here on."""
         self._move(self._end())
 
+    def to_place(self, place: Place) -> None:
+        """Show this line in the top row, as far as there are lines below."""
+        self._move(min(place, self._end()))
+
     def fill(self) -> None:
         """Leave no row blank below the last line while there are lines above the top one."""
         if self.height and len(self.sheet):
@@ -96,19 +100,18 @@ class Viewport:
 
     # What happens to the sheet.
 
-    def replace_all(self, blocks: Sequence[Block]) -> None:
+    def replace_all(self, blocks: Sequence[Block] | Sheaf) -> None:
         """Other blocks: the top line, or the nearest entry that is still there, keeps its row."""
-        old = [block.key for block in self.sheet]
         index, line = self.top
-        self.sheet.replace_all(blocks)
+        old = self.sheet.replace_all(blocks)
         self.top = (0, 0)
-        for key in (*old[index:], *reversed(old[:index])):
-            if (found := self.sheet.find(key)) is not None:
-                self.top = (found, line if key == old[index] else 0)
+        for at in (*range(index, len(old)), *range(index - 1, -1, -1)):
+            if (found := self.sheet.find(old[at].key)) is not None:
+                self.top = (found, line if at == index else 0)
                 break
         else:
             if old:
-                self.top = (self.sheet.nearest(old[index]) or 0, 0)
+                self.top = (self.sheet.nearest(old[index].key) or 0, 0)
         if self.follow:
             self.top = self._end() if self.height else (0, 0)
         self._settle()

@@ -3,12 +3,11 @@
 A streamed answer carries the index its entry will have, so that nothing moves when it is appended.
 """
 
+import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 
 from foldline.context.history_entries import Entries
-from foldline.context.outline import MessageOutline, Outline
 from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
@@ -18,29 +17,29 @@ from foldline.protocol import (
     Entry,
     RequestRecord,
     Revert,
-    ToolCallPart,
     ToolResultMessage,
     Undo,
     UserMessage,
 )
-from foldline.tui.blocks import Block, BlockView, Key, RuleBlock, Spans
+from foldline.tui.blocks import Block, BlockView, Key
+from foldline.tui.reading.source import Taken
 
-from . import rows
+from . import rows, shell
+from .bodies import as_printed
+from .calls import CallBook
+from .opening import Openings
+from .portions import AT_A_TIME, AT_FIRST, first_of_newest
+from .rails import Rails
+from .spacing import gap_below, spaced
+from .taking import streamed, taken, words_at
+from .thoughts import THOUGHT
 from .writing import Writing
 
-_RAILS = {
-    "live": ("┃", "live"),
-    "clipped": ("╏", "altered"),
-    "hidden": ("╏", "altered"),
-    "summarised": ("┊", "folded"),
-}
 _OUTPUT_KEPT = 8_000
 """Characters of a running command's output that are kept for the lines below its row."""
 
-_SHOWN = 2_000_000
-"""Tokens of the newest entries that are shown: some windows full, read in a moment."""
-_SLICE = 64
-"""Calls that are drawn anew at a time: about 10 ms."""
+_ENTRIES = 32
+"""Entries that are read between two breaths."""
 _WORTH_IT = 0.02
 """Change of the calibration from which on weights that are shown look wrong."""
 
@@ -48,22 +47,35 @@ _WORTH_IT = 0.02
 class Transcript:
     """Keeps a `BlockView` at what the projection and the running step say. Owns no history of its own."""
 
-    def __init__(self, view: BlockView, projection: Projection) -> None:
+    def __init__(
+        self, view: BlockView, projection: Projection, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._view = view
         self._projection = projection
+        self._clock = clock
         self.prompts: list[Key] = []
         """Places of the user's prompts, in order."""
-        self._calls: dict[Key, ToolCallPart] = {}
-        self._key_of: dict[str, Key] = {}
-        self._result_of: dict[Key, ToolResultMessage] = {}
-        self._altered: set[Key] = set()
-        self._opened: set[Key] = set()
-        self._outputs: dict[str, str] = {}
+        self.folds: list[Key] = []
+        """Places of the lines that compactions left, in order."""
+        self.calls = CallBook()
+        self.openings = Openings(view, projection, self.calls)
+        self._rails = Rails(view, projection, self.entry_of)
+        self._first = 0  # number of the first entry that is shown
         self._stale_outputs: set[str] = set()
         self._writing: Writing | None = None
+        self._shell: shell.Running | None = None
         self._planned: int | None = None
-        self._cut: Key | None = None
         self._scale = self._scale_now
+
+    @property
+    def projection(self) -> Projection:
+        """What the transcript shows."""
+        return self._projection
+
+    def entry_of(self, key: Key) -> int:
+        """The entry that stands at a place: of a tool call its result, once that is there."""
+        call = self.calls.get(key)
+        return key[0] if call is None or call.result is None else call.result
 
     # --- whole entries -----------------------------------------------------------------------------
 
@@ -72,143 +84,176 @@ class Transcript:
 
         Of a very long one, those of its newest part, and a rule that says so.
         """
-        start = first_shown(entries.outlines)
-        blocks: list[Block] = [rows.earlier_block(start)] if start else []
-        for entry in entries[start:]:
-            if isinstance(entry, ToolResultMessage):
-                self._note_result(entry)
-            else:
-                blocks += self._blocks(entry, blocks[-1] if blocks else None)
-        return [self._call_block(b.key, b.gap) if b.key in self._result_of else b for b in blocks]
+        self._first = first_of_newest(entries.outlines, AT_FIRST)
+        blocks: list[Block] = [rows.earlier_block(self._first)] if self._first else []
+        for entry in entries[self._first :]:
+            self._read(entry, blocks)
+        return self._with_results(blocks)
+
+    @property
+    def earlier(self) -> int:
+        """Entries before those that are shown."""
+        return self._first
+
+    def read_earlier(self) -> Iterator[None]:
+        """Show entries from before, in slices: above what is there, which stays on its rows."""
+        entries, stop = self._projection.entries, self._first
+        start = first_of_newest(entries.outlines[:stop], AT_A_TIME)
+        prompts, folds = list[Key](), list[Key]()
+        blocks: list[Block] = []
+        for at in range(start, stop, _ENTRIES):
+            for entry in entries[at : min(at + _ENTRIES, stop)]:
+                self._read(entry, blocks, (prompts, folds))
+            yield
+        if self._first != stop:
+            return  # they came otherwise
+        self._first = start
+        self.prompts[:0], self.folds[:0] = prompts, folds
+        below = self._view.block_at(1).key if self._view.count > 1 else None
+        if below is not None:
+            self._view.insert_before(below, *self._with_results(blocks))
+        if start:
+            self._view.replace(rows.EARLIER, rows.earlier_block(start))
+        else:
+            self._view.remove_blocks([rows.EARLIER])
 
     def show(self, blocks: Sequence[Block]) -> None:
         """Show the blocks of a whole history, and its rails."""
-        self._view.set_gutter(self._gutter)
+        self._view.set_gutter(self._rails.gutter, self._rails.faded)
         self._view.set_blocks(blocks)
         self._find_cut()
+
+    def _read(
+        self, entry: Entry, blocks: list[Block], places: tuple[list[Key], list[Key]] | None = None
+    ) -> None:
+        if isinstance(entry, ToolResultMessage):
+            self.calls.answer(entry)
+        else:
+            blocks += self._blocks(entry, blocks[-1] if blocks else None, places)
+
+    def _with_results(self, blocks: Sequence[Block]) -> list[Block]:
+        return [
+            self.openings.call_block(block.key, block.gap) if self._is_answered(block.key) else block
+            for block in blocks
+        ]
+
+    def _is_answered(self, key: Key) -> bool:
+        call = self.calls.get(key)
+        return call is not None and call.result is not None
 
     def add(self, entry: Entry) -> None:
         """Show one more entry. A marker that changes the view repaints the rails, and moves nothing."""
         match entry:
             case ToolResultMessage():
-                key = self._note_result(entry)
+                key = self.calls.answer(entry)
                 if key is not None:
-                    self._redraw_call(key)
+                    self.openings.redraw_call(key)
             case AssistantMessage():
                 self._end_writing(entry)
             case _:
                 self._make_way(entry)
-                self._view.append(*self._blocks(entry, self._last()))
+                self._append(entry)
         if isinstance(entry, Compaction | Undo | Clear | Revert | Edit):
             self.refresh_fates()
 
     def refresh_fates(self) -> None:
         """After a change of the view: rails, and the letters of rows that were or are altered."""
         self._find_cut()
-        candidates = self._altered | {
+        altered = {
             key
-            for key, result in self._result_of.items()
-            if rows.altered_letter(self._projection, result.index)
+            for item in self._projection.view
+            if item.fate != "live" and (key := self.calls.of_result(item.outline.index)) is not None
         }
-        for key in candidates:
-            self._redraw_call(key)
+        for key in self.openings.altered | altered:
+            self.openings.redraw_call(key)
         self._view.refresh()
 
-    def _blocks(self, entry: Entry, above: Block | None) -> list[Block]:
-        if isinstance(entry, UserMessage):
-            self.prompts.append((entry.index, 0))
-        if isinstance(entry, AssistantMessage):
-            for number, call in enumerate(entry.calls):
-                key = rows.call_key(entry, number)
-                self._calls[key] = call
-                self._key_of[call.call_id] = key
-        return _spaced(rows.entry_blocks(entry, self._projection), above)
+    def _blocks(
+        self, entry: Entry, above: Block | None, places: tuple[list[Key], list[Key]] | None = None
+    ) -> list[Block]:
+        prompts, folds = places or (self.prompts, self.folds)
+        match entry:
+            case UserMessage():
+                prompts.append((entry.index, 0))
+            case Compaction():
+                folds.append((entry.index, 0))
+            case AssistantMessage():
+                self.calls.note(entry)
+                return spaced(self.openings.answer_blocks(entry), above)
+            case _:
+                pass
+        return spaced(rows.entry_blocks(entry, self._projection), above)
 
     def _last(self) -> Block | None:
         return self._view.block_at(self._view.count - 1) if self._view.count else None
-
-    def _note_result(self, result: ToolResultMessage) -> Key | None:
-        key = self._key_of.pop(result.call_id, None)
-        if key is not None:
-            self._result_of[key] = result
-            self._outputs.pop(result.call_id, None)
-        return key
-
-    def _redraw_call(self, key: Key, *, follow: bool = True) -> None:
-        block = self._view.block(key)
-        if block is not None:
-            self._view.replace(key, self._call_block(key, block.gap), follow=follow)
-
-    def _call_block(self, key: Key, gap: int) -> Block:
-        call, result = self._calls[key], self._result_of.get(key)
-        if result is not None and rows.altered_letter(self._projection, result.index):
-            self._altered.add(key)
-        else:
-            self._altered.discard(key)
-        return rows.call_block(
-            key,
-            call,
-            result,
-            self._projection,
-            opened=key in self._opened,
-            gap=gap,
-            output=self._outputs.get(call.call_id, ""),
-        )
 
     # --- opening in place --------------------------------------------------------------------------
 
     def toggle(self, key: Key) -> None:
         """Open or close what stands at this key, in place."""
-        block = self._view.block(key)
-        if block is None:
-            return
-        opened = key not in self._opened
-        entry = self._projection.entry(key[0])
-        if key in self._calls:
-            self._opened ^= {key}
-            self._redraw_call(key, follow=False)
-        elif isinstance(entry, Compaction):
-            self._opened ^= {key}
-            fold = rows.fold_block(entry, self._projection, opened=opened)
-            self._view.replace(key, replace(fold, gap=block.gap))
-        elif isinstance(entry, AssistantMessage) and key[1] == rows.THINKING_PIECE and entry.thinking:
-            self._opened ^= {key}
-            thought = rows.thinking_block(entry.index, entry.thinking, opened=opened)
-            self._view.replace(key, replace(thought, gap=block.gap))
+        writing = self._writing
+        if writing is not None and key[0] == writing.index and key[1] < 0:
+            self._toggle_streamed_thought(writing)
+        else:
+            self.openings.toggle(key)
+
+    def opens(self, key: Key) -> bool:
+        """Whether there is anything to open or close there."""
+        return self.openings.opens(key)
+
+    def reveal(self, key: Key, needle: str) -> bool:
+        """Open it as far as `needle` needs to be seen; whether it can be."""
+        return self.openings.reveal(key, needle)
+
+    def conceal(self) -> None:
+        """Close what was opened for a search."""
+        self.openings.conceal()
+
+    def _toggle_streamed_thought(self, writing: Writing) -> None:
+        opened = self.openings.flip((writing.index, THOUGHT))
+        if not opened:
+            self.openings.close_pieces(writing.index)
+        writing.open_thought(self._view, opened)
 
     def toggle_all_calls(self) -> Iterator[None]:
         """Open every tool call, or close them all where one is open: in slices, what is seen first."""
-        calls = set(self._calls)
-        changed = self._opened & calls or calls
-        self._opened = self._opened - calls if self._opened & calls else self._opened | calls
-        yield from self._redrawn(changed)
+        yield from self.openings.toggle_all_calls()
 
     def reweigh(self) -> Iterator[None]:
         """The weights of calls, in slices, where the model's reports have changed what a token is worth."""
         scale = self._scale_now
         if abs(scale / self._scale - 1) > _WORTH_IT:
             self._scale = scale
-            yield from self._redrawn(self._result_of)
+            yield from self.openings.redrawn(self.calls.answered_keys)
 
     @property
     def _scale_now(self) -> float:
         return self._projection.calibration.scale(self._projection.model)
 
-    def _redrawn(self, keys: Iterable[Key]) -> Iterator[None]:
-        """Draw these calls anew, a slice at a time, from the top line on and then what is above it."""
-        top = self._view.top
-        ordered = sorted(keys, key=lambda key: (top is not None and key < top[0], key))
-        for start in range(0, len(ordered), _SLICE):
-            for key in ordered[start : start + _SLICE]:
-                self._redraw_call(key, follow=False)
-            yield
+    # --- for the reader ------------------------------------------------------------------------------
+
+    def take(self, key: Key, *, again: bool) -> Taken | None:
+        """What copying takes there; `again`: what it takes the second time."""
+        block = self._view.block(key)
+        if block is None:
+            return None
+        if key[0] > self._projection.last_index:
+            first, last = self._first_of(key[0]), self._first_of(key[0] + 1)
+            return streamed([self._view.block_at(at) for at in range(first, last)], block, again=again)
+        return taken(block, self.calls.get(key), self._projection, again=again)
+
+    def words_at(self, key: Key) -> str:
+        """All that stands there, opened or not: what search looks through."""
+        block = self._view.block(key)
+        return "" if block is None else words_at(block, self.calls.get(key), self._projection)
 
     # --- what is being written ----------------------------------------------------------------------
 
     def begin_step(self) -> None:
         """A request leaves; its answer will be the next entry. What an earlier one said in vain goes."""
         self.drop_stream()
-        self._writing = Writing(self._projection.last_index + 1, gap=_gap_below(self._last(), None))
+        gap = gap_below(self._last(), None)
+        self._writing = Writing(self._projection.last_index + 1, gap, self._clock, self._scale_now)
 
     def think(self, text: str) -> None:
         if self._writing is not None:
@@ -218,30 +263,72 @@ class Transcript:
         if self._writing is not None:
             self._writing.write(text)
 
-    def start_tool(self, call_id: str) -> None:
+    def start_tool(self, call_id: str, title: str = "") -> None:
+        if call_id == shell.SHELL_CALL:
+            self._shell = shell.Running(title)
+            self._draw_shell()
         self._stale_outputs.add(call_id)
 
     def tool_output(self, call_id: str, text: str) -> None:
-        self._outputs[call_id] = (self._outputs.get(call_id, "") + text)[-_OUTPUT_KEPT:]
-        self._stale_outputs.add(call_id)
+        running = self._shell if call_id == shell.SHELL_CALL else self.calls.running(call_id)
+        if running is not None:
+            running.output = (running.output + text)[-_OUTPUT_KEPT:]
+            self._stale_outputs.add(call_id)
 
     def flush(self) -> None:
         """Show what came since the last flush; called at most 30 times a second."""
         if self._writing is not None:
-            for blocks in self._writing.drawn():
-                self._view.replace_from(blocks[0].key, blocks)
+            self._writing.show(self._view)
+        if shell.SHELL_CALL in self._stale_outputs:
+            self._draw_shell()
         for call_id in self._stale_outputs:
-            if call_id in self._key_of:
-                self._redraw_call(self._key_of[call_id])
+            if (call := self.calls.running(call_id)) is not None:
+                self.openings.redraw_call(call.key)
         self._stale_outputs.clear()
 
     def drop_stream(self) -> None:
         """The step ended without an answer to keep: what was streamed goes."""
+        self._drop_shell()
         writing, self._writing = self._writing, None
         if writing is not None and writing.shown:
             first = self._first_of(writing.index)
             last = self._first_of(writing.index + 1)
             self._view.remove_blocks([self._view.block_at(at).key for at in range(first, last)])
+
+    def _draw_shell(self) -> None:
+        """The user's command that runs, at the end, with the newest of its output."""
+        if self._shell is None:
+            return
+        output = as_printed(self._shell.output)
+        place = self._shell.key
+        if place is None:
+            self._shell.key = (self._projection.last_index + 1, 0)
+            gap = gap_below(self._last(), None)
+            self._view.append(shell.running_block(self._shell.key, self._shell.command, output, gap))
+        elif (block := self._view.block(place)) is not None:
+            running = shell.running_block(place, self._shell.command, output, block.gap)
+            self._view.replace(place, running, follow=True)
+
+    def _append(self, entry: Entry) -> None:
+        """Show it at the end: in the place of the user's command that runs, which then goes on below it, or,
+        where this is its entry, is over."""
+        running = None if self._shell is None else self._shell.key
+        count = self._view.count - (running is not None)
+        blocks = self._blocks(entry, self._view.block_at(count - 1) if count else None)
+        if running is None or self._shell is None:
+            self._view.append(*blocks)
+            return
+        self._shell.key = None
+        self._view.replace_from(running, blocks)
+        if isinstance(entry, UserMessage) and entry.origin == "shell":
+            self._drop_shell()
+        else:
+            self._draw_shell()
+
+    def _drop_shell(self) -> None:
+        if self._shell is not None and self._shell.key is not None:
+            self._view.remove_blocks([self._shell.key])
+        self._shell = None
 
     def _make_way(self, entry: Entry) -> None:
         """Another entry takes the index that the answer was to have: what was streamed goes below it, or,
@@ -256,6 +343,8 @@ class Transcript:
         """The answer as it will be kept takes the place of what was streamed of it."""
         writing, self._writing = self._writing, None
         streamed = writing is not None and writing.shown and writing.index == message.index
+        if writing is not None and writing.thought_for is not None:
+            self.openings.thought_seconds[message.index] = writing.thought_for
         first = self._first_of(message.index)
         above = self._view.block_at(first - 1) if first else None
         blocks = self._blocks(message, above)
@@ -267,7 +356,7 @@ class Transcript:
     def _first_of(self, index: int) -> int:
         """The number of the first block of this entry or a later one."""
         view = self._view
-        return bisect_left(range(view.count), (index, 0), key=lambda at: view.block_at(at).key)
+        return bisect_left(range(view.count), (index, THOUGHT), key=lambda at: view.block_at(at).key)
 
     # --- rails ---------------------------------------------------------------------------------------
 
@@ -282,58 +371,15 @@ class Transcript:
     def _mark_prompt(self, index: int | None, cut: bool) -> None:
         entry = None if index is None else self._projection.entry(index)
         block = self._view.block((index or 0, 0))
-        if isinstance(entry, UserMessage) and block is not None:
-            self._view.replace(block.key, replace(rows.prompt_block(entry, cut=cut), gap=block.gap))
+        if isinstance(entry, UserMessage) and entry.origin != "shell" and block is not None:
+            level = self.openings.level(block.key)
+            opening = "part" if level == "closed" else level
+            prompt = rows.prompt_block(entry, cut=cut, opening=opening, gap=block.gap)
+            self._view.replace(block.key, prompt)
 
     def _find_cut(self) -> None:
         """The first block of the verbatim tail, planned or real."""
         folds = self._projection.compactions()
         index = self._planned if self._planned is not None else folds[-1].first_kept_index if folds else None
         first = self._view.count if index is None else self._first_of(index)
-        self._cut = self._view.block_at(first).key if first < self._view.count else None
-
-    def _gutter(self, key: Key, line: int) -> Spans:
-        at = self._view.index_of(key)
-        if at is None:
-            return ()
-        block = self._view.block_at(at)
-        if line < block.gap and at:
-            key = self._view.block_at(at - 1).key  # what separates two entries belongs to the upper one
-        elif key == self._cut and line == block.gap:
-            return ((" ", ""), ("┣", "accent"), (" ", ""))
-        result = self._result_of.get(key)
-        index = result.index if result is not None else key[0]
-        if index > self._projection.last_index:
-            return ((" ┃ ", "live"),)
-        rail, style = _RAILS.get(self._projection.fate(index).kind, (" ", ""))
-        return ((" ", ""), (rail, style), (" ", ""))
-
-
-def first_shown(outlines: Sequence[Outline]) -> int:
-    """Where the newest part of a history begins that is worth `_SHOWN`: with a prompt, where there is one."""
-    at, room = len(outlines), _SHOWN
-    while at and room >= 0:
-        at -= 1
-        outline = outlines[at]
-        room -= outline.tokens + outline.thinking if isinstance(outline, MessageOutline) else 0
-    if not at:
-        return 0
-    prompts = (
-        place
-        for place in range(at, len(outlines))
-        if isinstance(outline := outlines[place], MessageOutline) and outline.type == "user"
-    )
-    return next(prompts, at)
-
-
-def _gap_below(above: Block | None, block: Block | None) -> int:
-    """Blank lines before a block: none at the very top, below a rule, and between one call and the next."""
-    if above is None or isinstance(above, RuleBlock):
-        return 0
-    return 0 if block is not None and rows.is_call(block) and rows.is_call(above) else 1
-
-
-def _spaced(blocks: Sequence[Block], above: Block | None) -> list[Block]:
-    if blocks and blocks[0].gap > _gap_below(above, blocks[0]):
-        return [replace(blocks[0], gap=0), *blocks[1:]]
-    return list(blocks)
+        self._rails.cut = self._view.block_at(first).key if first < self._view.count else None

@@ -1,40 +1,187 @@
-"""What a tool has put out, below its row. Foreign text of any size: cleaned when it is drawn, not before."""
+"""What a tool has put out, as lines of styled text. Foreign text of any size: cleaned here, never raw.
 
+Colours of the output become the colour roles nearest to them; everything else a terminal would act on is
+left out or becomes a sign.
+"""
+
+import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from textual.strip import Strip
 
-from foldline.tui.blocks import Block, Styles, TextBlock, clean
+from foldline.context.harmless import TAB, clean
+from foldline.tui.blocks import Block, LinesBlock, Span, Spans, Styles
+from foldline.tui.blocks.code import highlighted
+from foldline.tui.reading.keys import key_name
 
-MOST_LINES: Final = 400
-"""Lines of output shown when a call is opened; the Inspector shows all."""
+LINE_LENGTH: Final = 2_000
+"""Characters of a line that are shown; the Inspector shows all."""
+_MOST_JSON: Final = 200_000
+"""Characters of a result up to which JSON is set in lines: a few milliseconds."""
+
+_SGR: Final = re.compile(r"\x1b\[([0-9;:]*)m")
+_OTHER: Final = re.compile(
+    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-ln-~]"  # CSI but SGR: cursor movement, erasing
+    r"|\x1b\][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links
+    r"|\x1b[()][0-9A-Za-z]"  # character sets
+)
+_COLORS: Final = ("muted", "alert", "live", "altered", "folded", "accent", "accent", "text")
+"""The roles nearest to black, red, green, yellow, blue, magenta, cyan and white."""
+_ATTRIBUTES: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
+_ENDED_BY: Final = {
+    22: ("bold", "dim"),
+    23: ("italic",),
+    24: ("underline",),
+    27: ("reverse",),
+    29: ("strike",),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputBlock(Block):
-    """The first lines of an output, below the command that made it where `head` gives one."""
+    """The first lines of an output, and how many more there are."""
 
     source: str
-    head: str = ""
+    most: int = 400
+    style: str = "muted"
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        strips: list[Strip] = []
-        if self.head:
-            strips += TextBlock(self.key, clean(self.head)).render(width, styles)
-        return strips + TextBlock(self.key, self._shown(), "muted").render(width, styles)
+        return LinesBlock(self.key, self._lines()).render(width, styles)
 
     def estimate(self, width: int) -> int:
-        head = self.head.count("\n") + 1 if self.head else 0
-        return head + min(self.source.count("\n") + 1, MOST_LINES)
+        return min(self.source.count("\n") + 1, self.most)
 
     def text(self) -> str:
-        return "\n".join(part for part in (clean(self.head), self._shown()) if part)
+        return LinesBlock(self.key, self._lines()).text()
 
-    def _shown(self) -> str:
-        lines = self.source.split("\n", MOST_LINES)
-        rest = lines.pop() if len(lines) > MOST_LINES else ""
-        text = clean("\n".join(lines)).rstrip("\n")
-        if rest.strip():
-            text += f"\n… {rest.count(chr(10)) + 1:,} more lines: F2 shows all"
-        return text or "(no output)"
+    def _lines(self) -> tuple[Spans, ...]:
+        lines, more, _ = output_lines(self.source, self.most, self.style)
+        if not lines:
+            return ((("(no output)", "muted"),),)
+        if not more:
+            return lines
+        return (*lines, ((more_words(more, f"{key_name('inspect')} opens all"), "muted italic"),))
+
+
+def more_words(count: int, rest: str) -> str:
+    """`… 180 more lines, Enter opens`."""
+    return f"… {count:,} more {'line' if count == 1 else 'lines'}, {rest}"
+
+
+class Cut(NamedTuple):
+    """The first lines of something, how many more there are, and whether one of the first was cut short."""
+
+    lines: tuple[Spans, ...]
+    more: int
+    short: bool = False
+
+
+def output_lines(
+    text: str,
+    most: int,
+    style: str = "muted",
+    *,
+    length: int = LINE_LENGTH,
+    json_in_lines: bool = True,
+) -> Cut:
+    """The first `most` lines of an output in `style`, `length` characters of each; JSON on one line is set in
+    several."""
+    pretty = _set_in_lines(text) if json_in_lines else None
+    if pretty is not None:
+        lines = pretty.split("\n")
+        colored = highlighted([clean(line) for line in lines[:most]], "json")
+        return Cut(tuple(map(tuple, colored)), max(len(lines) - most, 0))
+    text = text.rstrip("\n")
+    first = text.split("\n", most)
+    rest = first.pop() if len(first) > most else ""
+    shown = tuple(_drawn(first, style, length)) if text.strip() else ()
+    return Cut(shown, rest.count("\n") + 1 if rest else 0, any(len(line) > length for line in first))
+
+
+def _set_in_lines(text: str) -> str | None:
+    """JSON that stands on one line as people read it; None for everything else."""
+    text = text.strip()
+    if text[:1] not in ("{", "[") or len(text) > _MOST_JSON or "\n" in text:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return json.dumps(value, ensure_ascii=False, indent=2) if value else None
+
+
+def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
+    """Lines with their colours; a colour lasts until the next one, over line ends too."""
+    look = _Look(style)
+    for line in lines:
+        line = line.removesuffix("\r").rpartition("\r")[2]  # of what was written over, the last state
+        over = len(line) - length
+        spans = _colored(_OTHER.sub("", line[:length]), look)
+        yield (*spans, (f"… {over:,} more characters", "muted italic")) if over > 0 else tuple(spans)
+
+
+def _colored(line: str, look: "_Look") -> list[Span]:
+    if "\x1b" not in line:
+        return [(part, look.style) for part in (clean(line),) if part]
+    spans: list[Span] = []
+    column = 0
+    parts = _SGR.split(line)  # text, colours, text, colours …
+    for at, part in enumerate(parts):
+        if at % 2:
+            look.change(part)
+            continue
+        while "\t" in part:
+            before = part.index("\t")
+            part = part.replace("\t", " " * (TAB - (column + before) % TAB), 1)
+        if shown := clean(part):
+            spans.append((shown, look.style))
+        column += len(shown)
+    return spans
+
+
+class _Look:
+    """The style that escape sequences have come to so far."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._color = ""
+        self._attributes: tuple[str, ...] = ()
+
+    @property
+    def style(self) -> str:
+        return " ".join((self._color or self._base, *self._attributes))
+
+    def change(self, codes: str) -> None:
+        """Take one sequence: `0`, `1;31`, `38;5;9` …"""
+        numbers = iter([int(code or 0) for code in re.split("[;:]", codes)] if len(codes) < 64 else [])
+        for number in numbers:
+            if number == 0:
+                self._color, self._attributes = "", ()
+            elif number in _ATTRIBUTES:
+                self._attributes = tuple(dict.fromkeys((*self._attributes, _ATTRIBUTES[number])))
+            elif number in _ENDED_BY:
+                self._attributes = tuple(a for a in self._attributes if a not in _ENDED_BY[number])
+            elif 30 <= number <= 37 or 90 <= number <= 97:
+                self._color = _COLORS[number % 10]
+            elif number == 39:
+                self._color = ""
+            elif number in (38, 48):
+                color = _of_many(numbers)
+                self._color = color if number == 38 else self._color
+
+
+def _of_many(numbers: Iterator[int]) -> str:
+    """The role of a colour of 256 or more; of all but the first sixteen only that there is one."""
+    match next(numbers, 0):
+        case 5:
+            number = next(numbers, 0)
+            return _COLORS[number % 8] if number < 16 else "text"
+        case 2:
+            for _ in range(3):
+                next(numbers, 0)
+            return "text"
+        case _:
+            return ""

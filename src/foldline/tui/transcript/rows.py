@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from foldline.agent.tools.text import printed
-from foldline.context.calls import subject_of
 from foldline.context.files import fold_words, folded_count
+from foldline.context.numbers import many
+from foldline.context.outline import MessageOutline
 from foldline.context.permissions import approval_words
 from foldline.context.places import rewind_words
 from foldline.context.projection import Projection
-from foldline.context.weight import entry_weight
 from foldline.protocol import (
     Approval,
     AssistantMessage,
@@ -24,47 +23,44 @@ from foldline.protocol import (
     NoticeRecord,
     RequestRecord,
     Revert,
-    ToolCallPart,
-    ToolResultMessage,
     Undo,
     UserMessage,
 )
 from foldline.tui import numbers
 from foldline.tui.blocks import (
     Block,
-    Column,
-    DiffBlock,
     Key,
-    RowBlock,
     RuleBlock,
+    StackBlock,
     TextBlock,
     clean,
     clean_line,
     cut_right,
-    lines_of_diff,
     markdown_blocks,
 )
+from foldline.tui.prompting.attachments import named_pictures
+from foldline.tui.reading.keys import key_name
 from foldline.tui.rungs import rung_words
 
-from .output import OutputBlock
+from .bodies import PART, WHOLE
+from .calls import CALL_PIECE, INDENT, Opening, call_of, call_row
+from .shell import shell_block
+from .thoughts import thought_row
 
 CANCELLED: Final = "cancelled here"
 EMPTY: Final = "! the model gave an empty answer: /retry asks it again"
-INDENT: Final = 2
-"""Cells before an answer, where the marks of prompts and tool rows stand."""
-THINKING_PIECE: Final = 0
 TEXT_PIECE: Final = 1
 """Number of an answer's first text block."""
-CALL_PIECE: Final = 1_000_000
-"""Number of an answer's first tool call: after all its text."""
-_BRIEF, _TOKENS, _SECONDS = 14, 6, 6
-"""Cells of the columns of a tool row."""
+EARLIER: Final = (-1, 0)
+"""Place of the rule above the newest part of a very long history."""
 
 
 def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
     """The blocks of one entry; none for what the chat does not show."""
     key = (entry.index, 0)
     match entry:
+        case UserMessage(origin="shell") if ran := shell_block(entry, projection, opened=False):
+            return [ran]
         case UserMessage():
             return [prompt_block(entry)]
         case AssistantMessage():
@@ -95,11 +91,12 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
 def answer_blocks(message: AssistantMessage, projection: Projection) -> Iterator[Block]:
     """Thinking, text and calls of an answer, in the order they are shown."""
     if message.thinking.strip():
-        yield thinking_block(message.index, message.thinking, opened=False)
+        yield thought_row(message.index, thought_tokens(message, projection), None, opened=False)
     yield from markdown_blocks(message.text, message.index, TEXT_PIECE, indent=INDENT)
     for number, call in enumerate(message.calls):
+        key = (message.index, CALL_PIECE + number)
         gap = 1 if number == 0 else 0
-        yield call_block(call_key(message, number), call, None, projection, opened=False, gap=gap)
+        yield call_row(call_of(key, number, call), projection, opening="closed", gap=gap, body=None)
     if ending := _ending(message):
         yield _aside((message.index, CALL_PIECE - 1), ending)
 
@@ -119,70 +116,14 @@ def _ending(message: AssistantMessage) -> str:
             return "" if message.text.strip() or message.calls else EMPTY
 
 
-def call_key(message: AssistantMessage, number: int) -> Key:
-    return (message.index, CALL_PIECE + number)
-
-
 def is_call(block: Block) -> bool:
     return block.key[1] >= CALL_PIECE
 
 
-def thinking_block(index: int, text: str, *, opened: bool) -> RowBlock:
-    """Reasoning, on one line until it is opened."""
-    body = TextBlock((index, 0), clean(text.strip()), "muted") if opened else None
-    return RowBlock(
-        (index, 0),
-        (("▾ " if opened else "▸ ", "muted"),),
-        (("thinking  ", "muted"), ("" if opened else _first_line(text), "muted italic")),
-        gap=1,
-        body=body,
-        indent=INDENT,
-    )
-
-
 def earlier_block(count: int) -> RuleBlock:
     """What stands above the newest part of a very long history."""
-    return RuleBlock(
-        (-1, 0), f"{count:,} earlier entries: in the inspector", "muted", brief=f"{count:,} earlier"
-    )
-
-
-def call_block(
-    key: Key,
-    call: ToolCallPart,
-    result: ToolResultMessage | None,
-    projection: Projection,
-    *,
-    opened: bool,
-    gap: int,
-    output: str = "",
-) -> RowBlock:
-    """A tool call on one line, its result at the right; opened, with its diff or output below.
-
-    `output` is what a call that still runs has written so far.
-    """
-    name = clean_line(call.name)
-    return RowBlock(
-        key,
-        (("▾ " if opened else "▸ ", "muted"), (f"{name:<5} ", "text")),
-        ((call_title(call), "text"),),
-        _outcome(result, projection),
-        cut="left" if name in ("read", "write", "edit", "ls") else "right",
-        gap=gap,
-        body=_body(key, call, result) if opened else _tail(key, output),
-        indent=INDENT + 2,
-        least=16,
-    )
-
-
-def call_title(call: ToolCallPart) -> str:
-    """A call in one line: what it acts on."""
-    subject = subject_of(call)
-    words = clean_line(subject.text)
-    if subject.kind != "search":
-        return words
-    where = call.parsed().get("path")
-    return f'"{words}" {clean_line(where)}' if isinstance(where, str) else f'"{words}"'
+    label = f"{count:,} earlier entries: they come when you go on upwards"
+    return RuleBlock(EARLIER, label, "muted", brief=f"{count:,} earlier entries")
 
 
 def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
@@ -193,18 +134,22 @@ def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> Rul
     how = clean_line(rung_words(fold.rung))
     folded = fold_words(projection, fold) if folded_count(projection, fold) or not how else ""
     lost = f"{fold.lost} of {fold.facts} facts lost" if fold.facts else ""
-    hint, key = "" if opened else "Enter to read", (fold.index, 0)
+    hint, key = "" if opened else f"{key_name('open')} to read", (fold.index, 0)
     return RuleBlock(
         key,
         " · ".join(filter(None, (sizes, folded, lost, how, hint))),
         brief=" · ".join(filter(None, (sizes, how or folded, hint))),
         lead="▾─" if opened else "▸─",
         right=_time(fold.at),
-        body=TextBlock(key, clean(fold.summary or _without_summary(projection, fold)), "folded")
-        if opened
-        else None,
+        body=StackBlock(key, tuple(_summary(fold, projection))) if opened else None,
         indent=INDENT + 3,
     )
+
+
+def _summary(fold: Compaction, projection: Projection) -> list[Block]:
+    if fold.summary.strip():
+        return list(markdown_blocks(fold.summary, fold.index, gap=0))
+    return [TextBlock((fold.index, 0), _without_summary(projection, fold), "folded")]
 
 
 def _without_summary(projection: Projection, fold: Compaction) -> str:
@@ -215,25 +160,56 @@ def _without_summary(projection: Projection, fold: Compaction) -> str:
     )
 
 
-def altered_letter(projection: Projection, index: int) -> str:
-    """`C` or `H` for an entry that is in the view, but not as it was."""
-    return {"clipped": "C", "hidden": "H"}.get(projection.fate(index).kind, "")
-
-
-def prompt_block(message: UserMessage, *, cut: bool = False) -> TextBlock:
-    """What the user said. `cut`: a fold that is being made would cut here. Its mark has room kept for it, so
-    that nothing is wrapped anew when it comes or goes."""
-    images = sum(isinstance(part, ImagePart) for part in message.parts)
-    text = clean(message.text) + (f"  [{images} image{'s' if images > 1 else ''}]" if images else "")
+def prompt_block(
+    message: UserMessage, *, cut: bool = False, opening: Opening = "part", gap: int = 1
+) -> Block:
+    """What the user said; of a long one its first lines. `cut`: a fold that is being made would cut here. Its
+    mark has room kept for it, so that nothing is wrapped anew when it comes or goes."""
+    text, more = _shortened(message.text, opening)
     lead = {"typed": "❯ ", "shell": "! ", "machine": "· "}[message.origin]
-    return TextBlock(
+    said = TextBlock(
         (message.index, 0),
-        text,
+        clean(text) + _with_pictures(message),
         "text bold" if message.origin == "typed" else "muted",
         lead=((lead, "accent"),),
         right=(("◆ " if cut else "  ", "accent"), *_time(message.at)),
-        gap=1,
+        gap=gap,
     )
+    if not more:
+        return said
+    opens = key_name("open") if opening == "part" else key_name("inspect")
+    note = TextBlock(said.key, f"… {more}, {opens} opens", "muted", lead=(("  ", "deco"),))
+    return StackBlock(said.key, (said, note), gap=gap)
+
+
+def is_long(message: UserMessage) -> bool:
+    """Whether the chat shows a part of this prompt only, until it is opened."""
+    return bool(_shortened(message.text, "part")[1])
+
+
+def _shortened(text: str, opening: Opening) -> tuple[str, str]:
+    """The first lines of a prompt, and how much more there is, in words."""
+    lines, characters = (PART, PART * 200) if opening == "part" else (WHOLE, WHOLE * 200)
+    first = text.split("\n", lines)
+    rest = first.pop() if len(first) > lines else ""
+    shown = "\n".join(first)
+    if len(shown) > characters:
+        return shown[:characters], f"{len(text) - characters:,} more characters"
+    return shown, many(rest.count("\n") + 1, "more line", "more lines") if rest else ""
+
+
+def _with_pictures(message: UserMessage) -> str:
+    """Those that the text does not name itself."""
+    count = sum(isinstance(part, ImagePart) for part in message.parts) - named_pictures(message.text)
+    return f"  [{many(count, 'picture')}]" if count > 0 else ""
+
+
+def thought_tokens(message: AssistantMessage, projection: Projection) -> int:
+    """What its reasoning weighs, as its provider reported, else estimated."""
+    reported = message.usage.reasoning if message.usage is not None else 0
+    outline = projection.outline(message.index)
+    estimate = outline.thinking if isinstance(outline, MessageOutline) else 0
+    return reported or round(estimate * projection.calibration.scale(projection.model))
 
 
 def _undone(projection: Projection, index: int) -> str:
@@ -264,43 +240,6 @@ def _failure(request: RequestRecord, projection: Projection) -> Iterator[Block]:
         yield from markdown_blocks(request.said or "", request.index, TEXT_PIECE, indent=INDENT)
     elif request.stop_reason and not isinstance(projection.entry(request.index - 1), AssistantMessage):
         yield _aside(key, CANCELLED if request.stop_reason == "cancelled" else EMPTY)
-
-
-def _outcome(result: ToolResultMessage | None, projection: Projection) -> tuple[Column, ...]:
-    if result is None:
-        return (Column("…", _BRIEF, "accent", align="left"),)
-    details = result.details
-    weight = entry_weight(projection, result)
-    letter = altered_letter(projection, result.index)
-    tokens = f"{letter} {numbers.tokens(weight.tokens)}".strip()
-    brief = clean_line(details.brief) or ("failed ✗" if result.is_error else "")
-    columns = [
-        Column(brief, _BRIEF, "alert" if result.is_error else "text", align="left"),
-        Column(tokens, _TOKENS, "altered" if letter else "muted", drop="last"),
-    ]
-    if details.seconds is not None:
-        columns.append(Column(numbers.seconds(details.seconds), _SECONDS, "muted", drop="first"))
-    return tuple(columns)
-
-
-def _body(key: Key, call: ToolCallPart, result: ToolResultMessage | None) -> Block:
-    if result is None:
-        return OutputBlock(key, call.arguments)
-    if result.details.diff:
-        return DiffBlock(key, tuple(lines_of_diff(result.details.diff)))
-    return OutputBlock(key, result.text, head=_command(call))
-
-
-def _command(call: ToolCallPart) -> str:
-    """A shell command in full: the row shows as much of it as there is room for."""
-    command = call.parsed().get("command")
-    return f"$ {command}" if isinstance(command, str) else ""
-
-
-def _tail(key: Key, output: str, most: int = 6) -> Block | None:
-    """The last lines of a command that still runs, as a terminal would show them."""
-    lines = clean(printed(output[-4_000:].encode())).rstrip().splitlines()[-most:]
-    return TextBlock(key, "\n".join(lines), "muted") if lines else None
 
 
 def _aside(key: Key, text: str, style: str = "muted") -> TextBlock:

@@ -1,63 +1,103 @@
 """An answer while it is written: thinking on one line, text in blocks, both only as far as they changed."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
-from foldline.tui.blocks import Block, StreamingMarkdown
+from foldline.context.tokens import estimate_tokens
+from foldline.tui.blocks import BlockView, RowBlock, StreamingMarkdown
 
 from . import rows
-
-_THOUGHT_SHOWN = 400
-"""Characters of the newest thinking that its one line is taken from."""
+from .calls import INDENT
+from .thoughts import Pieces, thought_row
 
 
 class Writing:
-    """One answer on its way in. `index` is the one its entry will have, `gap` the blank lines above it."""
+    """One answer on its way in. `index` is the one its entry will have, `gap` the blank lines above it;
+    `clock` counts seconds, and `scale` is what an estimated token is worth."""
 
-    def __init__(self, index: int, gap: int) -> None:
+    def __init__(self, index: int, gap: int, clock: Callable[[], float], scale: float) -> None:
         self.index = index
         self.shown = False
         """Whether anything of it has been drawn."""
         self._gap = gap
-        self._thought = ""
-        self._thought_is_new = False
+        self._clock = clock
+        self._scale = scale
+        self._thought: list[str] = []
+        self._thought_tokens = 0
+        self._undrawn_thought = ""
+        self._began: float | None = None
+        self._ended: float | None = None
+        self._pieces: Pieces | None = None
         self._text: list[str] = []
         self._drawn_text: list[str] = []
         self._markdown: StreamingMarkdown | None = None
 
     def think(self, text: str) -> None:
-        self._thought = (self._thought + text)[-_THOUGHT_SHOWN:]
-        self._thought_is_new = True
+        if self._began is None:
+            self._began = self._clock()
+        self._thought.append(text)
+        self._thought_tokens += estimate_tokens(text)
+        self._undrawn_thought += text
 
     def write(self, text: str) -> None:
+        if self._ended is None:
+            self._ended = self._clock()
         self._text.append(text)
+
+    @property
+    def thought_for(self) -> float | None:
+        """Seconds it has thought; None where it has not."""
+        if self._began is None:
+            return None
+        return (self._clock() if self._ended is None else self._ended) - self._began
 
     def again(self, index: int) -> "Writing":
         """The same for another index, with nothing drawn yet."""
-        other = Writing(index, self._gap)
-        other.think(self._thought)
+        other = Writing(index, self._gap, self._clock, self._scale)
+        other._began, other._ended = self._began, self._ended
+        other._thought, other._thought_tokens = self._thought, self._thought_tokens
+        other._undrawn_thought = "".join(self._thought)
         other._text = [*self._drawn_text, *self._text]
         return other
 
-    def drawn(self) -> Iterator[Sequence[Block]]:
-        """The blocks that changed since the last call, in runs that reach to the end of the transcript."""
-        if self._thought_is_new and self._markdown is None and self._thought.strip():
-            self._thought_is_new = False
-            self.shown = True
-            block = rows.thinking_block(self.index, _newest_line(self._thought), opened=False)
-            yield [replace(block, gap=self._gap)]
+    def show(self, view: BlockView) -> None:
+        """Draw what came since the last call."""
+        if self._undrawn_thought.strip() and self._markdown is None:
+            self._show_thought(view)
         if self._text:
-            if self._markdown is None:
-                gap = 1 if self._thought.strip() else self._gap
-                self._markdown = StreamingMarkdown(self.index, rows.TEXT_PIECE, indent=rows.INDENT, gap=gap)
-            delta, self._text = "".join(self._text), []
-            self._drawn_text.append(delta)
-            blocks = self._markdown.feed(delta).blocks
-            if blocks:
-                self.shown = True
-                yield blocks
+            self._show_text(view)
 
+    def open_thought(self, view: BlockView, opened: bool) -> None:
+        """Show the words of the thought as far as there are any, or only how many there are."""
+        self._pieces, self._undrawn_thought = Pieces(self.index) if opened else None, ""
+        row = self._row(opened)
+        if view.block(row.key) is None:
+            return
+        view.replace(row.key, row)
+        if self._pieces is not None:
+            view.insert_after(row.key, *self._pieces.feed("".join(self._thought).lstrip()))
 
-def _newest_line(text: str) -> str:
-    """The last line with something on it: what the model thinks now."""
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+    def _show_thought(self, view: BlockView) -> None:
+        text, self._undrawn_thought = self._undrawn_thought, ""
+        row = self._row(self._pieces is not None)
+        if self.shown:
+            view.replace(row.key, row, follow=True)
+        else:
+            view.append(row)
+        self.shown = True
+        if self._pieces is not None and (blocks := list(self._pieces.feed(text))):
+            view.replace_from(blocks[0].key, blocks)
+
+    def _row(self, opened: bool) -> RowBlock:
+        tokens = round(self._thought_tokens * self._scale)
+        return thought_row(self.index, tokens, self.thought_for, opened=opened, gap=self._gap)
+
+    def _show_text(self, view: BlockView) -> None:
+        if self._markdown is None:
+            gap = 1 if self._thought_tokens else self._gap
+            self._markdown = StreamingMarkdown(self.index, rows.TEXT_PIECE, indent=INDENT, gap=gap)
+        delta, self._text = "".join(self._text), []
+        self._drawn_text.append(delta)
+        blocks = self._markdown.feed(delta).blocks
+        if blocks:
+            self.shown = True
+            view.replace_from(blocks[0].key, blocks)

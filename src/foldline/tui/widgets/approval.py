@@ -14,7 +14,7 @@ from foldline.context.harmless import clean, clean_line
 from foldline.tui.blocks.block import SIGNS
 from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
 from foldline.tui.blocks.diffs import lines_of_diff
-from foldline.tui.commands import BY_ID, key_name
+from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import Answer, ChoiceAnswered, QuestionAnswered
 from foldline.tui.state import Question
 from foldline.tui.widgets.frames import edge, frame, sides
@@ -198,7 +198,7 @@ class QuestionDock(Lines, can_focus=True):
         if question is None or not self._promises:
             return []
         means: Spans = (("always: ", "muted"), (clean_line(question.promises[self._nth]), "accent"))
-        key = "w" if self.has_focus else key_name(BY_ID["other-rule"].keys[0])
+        key = "w" if self.has_focus else key_of("other-rule")
         other: Spans = ((f" · {key} another rule", "muted"),) if len(question.promises) > 1 else ()
         return list(wrap_spans([*means, *other], width))
 
@@ -252,7 +252,7 @@ class QuestionDock(Lines, can_focus=True):
         options = question.options if question is not None else ()
         if question is not None and question.kind == "call" and not self._promises:
             options = tuple(option for option in options if ANSWERS[option.key] not in _ALWAYS)
-        tab = (key_name(BY_ID["complete"].keys[0]), "accent")
+        tab = (key_of("complete"), "accent")
         match question and question.kind, self.has_focus:
             case "call", True:
                 yield from (_key(option.key, option.label) for option in options)
@@ -277,7 +277,7 @@ def _identity(question: Question | None) -> tuple[str, str] | None:
 
 def _anywhere(letter: str) -> str:
     """The key that gives an answer while the prompt has the focus."""
-    return key_name(BY_ID[_COMMANDS[letter]].keys[0])
+    return key_of(_COMMANDS[letter])
 
 
 def _joined(keys: Iterable[Spans]) -> Iterator[Span]:

@@ -55,11 +55,12 @@ def candidate_lines(shown: Sequence[Candidate], marked: int, rows: int, width: i
 
 def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
     """A light frame around at most `ROWS` candidates."""
-    count = ((f"{marked + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
+    count = ((f"{max(marked, 0) + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
+    takes = "Enter takes" if marked >= 0 else "↓ marks one"
     return [
         edge(LIGHT, True, ((title, "muted"),), (), width),
         *(sides(LIGHT, line, width) for line in candidate_lines(shown, marked, ROWS, width - 2)),
-        edge(LIGHT, False, (("Enter takes · Esc closes", "muted"),), count, width),
+        edge(LIGHT, False, ((f"{takes} · Esc closes", "muted"),), count, width),
     ]
 
 
@@ -90,13 +91,23 @@ class CompletionList(Lines):
         return bool(self._candidates)
 
     @property
-    def marked(self) -> Candidate | None:
-        return self._candidates[self._marked] if self._candidates else None
+    def count(self) -> int:
+        return len(self._candidates)
 
-    def offer(self, title: str, candidates: Sequence[Candidate]) -> None:
-        """Show these, the first one marked; none closes the list."""
+    @property
+    def marked(self) -> Candidate | None:
+        return self._candidates[self._marked] if self._candidates and self._marked >= 0 else None
+
+    @property
+    def first(self) -> Candidate | None:
+        """The marked one, or, where none is, the first."""
+        return self.marked or next(iter(self._candidates), None)
+
+    def offer(self, title: str, candidates: Sequence[Candidate], *, marked: bool = True) -> None:
+        """Show these, the first one marked or, where what is typed is whole without them, none; no candidates
+        close the list."""
         if candidates != self._candidates:
-            self._marked = 0
+            self._marked = 0 if marked else -1
         self._title, self._candidates = title, candidates
         self.styles.height = min(len(candidates), ROWS) + 2
         self.display = self.open
@@ -107,7 +118,8 @@ class CompletionList(Lines):
 
     def move(self, step: int) -> None:
         if self._candidates:
-            self._marked = (self._marked + step) % len(self._candidates)
+            at = max(self._marked, -1 if step > 0 else 0)
+            self._marked = (at + step) % len(self._candidates)
             self.update()
 
     def mark(self, number: int) -> bool:

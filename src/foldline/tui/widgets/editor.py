@@ -1,19 +1,22 @@
 """The text field of the prompt: Textual's `TextArea` with our keys first and foreign text made harmless."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from textual import events
+from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
 from foldline.context.harmless import clean
+from foldline.tui.widgets.key_order import act_now
 
 PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
 """What an empty prompt says before anything was asked."""
 
 
 class Editor(TextArea):
-    """Grows with its text up to 8 lines. `take_key` sees every key first and says whether it took it."""
+    """Grows with its text up to 8 lines. `take_key` sees every key first and says whether it took it;
+    `take_paste` says what goes in for a paste. Keys pressed meanwhile wait their turn."""
 
     DEFAULT_CSS: ClassVar[str] = """
     Editor, Editor:focus {
@@ -25,6 +28,7 @@ class Editor(TextArea):
         margin: 1 2 1 4;
         background: transparent;
         scrollbar-size: 0 0;
+        overflow-y: scroll;  /* where an undo takes a bar away, Textual 8.2.8 asks for a line that is gone */
         color: $role-text;
         .text-area--cursor { text-style: reverse; color: $role-text; background: transparent; }
         .text-area--selection { text-style: reverse; background: transparent; }
@@ -32,7 +36,14 @@ class Editor(TextArea):
     }
     """
 
-    def __init__(self, take_key: Callable[[str], bool]) -> None:
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Ctrl+Z, Textual's key for it, suspends the program.
+        Binding("ctrl+underscore", "undo", "Undo", show=False)
+    ]
+
+    def __init__(
+        self, take_key: Callable[[str], Awaitable[bool]], take_paste: Callable[[str], Awaitable[str]]
+    ) -> None:
         super().__init__(
             id="editor",
             soft_wrap=True,
@@ -44,17 +55,37 @@ class Editor(TextArea):
         self.cursor_blink = False
         self.match_cursor_bracket = False
         self._take_key = take_key
+        self._take_paste = take_paste
+        self.delete_whole: Callable[[bool], bool] = lambda _: False
+        """Deletes what is one sign for the reader, before the cursor (True) or behind it; whether it did."""
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._take_key(event.key):
+        if await self._take_key(event.key) or await act_now(self, event.key):
             event.stop()
             event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        if (text := clean(event.text)) and (edit := self._replace_via_keyboard(text, *self.selection)):
+        self.insert_here(await self._take_paste(event.text))
+
+    def insert_here(self, text: str) -> None:
+        """Put clean text in place of the selection, the cursor behind it; can be undone like typing."""
+        if text and (edit := self._replace_via_keyboard(text, *self.selection)):
             self.move_cursor(edit.end_location)
+
+    def action_delete_left(self) -> None:
+        if not self.delete_whole(True):
+            super().action_delete_left()
+
+    def action_delete_right(self) -> None:
+        if not self.delete_whole(False):
+            super().action_delete_right()
+
+    @property
+    def _draw_cursor(self) -> bool:
+        """Also where one can write: under another screen, the cursor is that screen's (SCREENS, rule 5)."""
+        return self.show_cursor and super()._draw_cursor
 
     @property
     def on_first_line(self) -> bool:

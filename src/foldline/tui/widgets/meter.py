@@ -34,7 +34,7 @@ def meter_row(state: ChatState, width: int) -> list[Span]:
     room = state.room
     right: list[Piece] = []
     if state.cached is not None:
-        right.append(piece(f"cached {numbers.short_tokens(state.cached)}", "muted", rank=3))
+        right.append(piece(f"cached {_cached(state.cached)}", "muted", rank=3))
     if state.cost is not None:
         right.append(piece(numbers.price(state.cost), "muted", rank=2))
     if state.git:
@@ -45,16 +45,21 @@ def meter_row(state: ChatState, width: int) -> list[Span]:
 
 
 def _bar(room: Room, cells: int) -> Spans:
-    spans: list[Span] = [("▐", "muted")]
+    return (("▐", "muted"), *bar_spans(room, cells), ("▌", "muted"))
+
+
+def bar_spans(room: Room, cells: int) -> Spans:
+    """The bar between its ends, in its colours; what lies past the threshold is alarming."""
+    spans: list[Span] = []
     past = False
     for glyph, part in bar(room, cells):
         past = past or part == "threshold"
         style = "alert" if past and part == "verbatim" else PART_STYLES[part]
-        if spans[-1][1] == style:
+        if spans and spans[-1][1] == style:
             spans[-1] = (spans[-1][0] + glyph, style)
         else:
             spans.append((glyph, style))
-    return (*spans, ("▌", "muted"))
+    return tuple(spans)
 
 
 def _numbers(state: ChatState) -> Spans:
@@ -70,6 +75,11 @@ def _numbers(state: ChatState) -> Spans:
     if after := _after(state):
         spans.append((f" → {after}", "folded"))
     return tuple(spans)
+
+
+def _cached(tokens: int) -> str:
+    """As the size beside it, while there is room: `26.6k`, `113k`."""
+    return numbers.tokens(tokens) if tokens < 99_950 else numbers.short_tokens(tokens)
 
 
 def _after(state: ChatState) -> str:

@@ -1,7 +1,9 @@
 """The prompt: the editor in its frame, and the prompts that wait above the text."""
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -9,35 +11,44 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from foldline.tui.blocks.cells import Span, Spans
-from foldline.tui.commands import BY_ID, COMMANDS, Command, key_name
-from foldline.tui.inputs import (
-    Completing,
+from foldline.tui.keys.command import Command
+from foldline.tui.keys.commands import COMMANDS
+from foldline.tui.messages import QueueEdited
+from foldline.tui.prompting.arguments import arguments
+from foldline.tui.prompting.attaching import Attaching
+from foldline.tui.prompting.attachments import Attachments
+from foldline.tui.prompting.completer import Completer
+from foldline.tui.prompting.finding import FileFinder
+from foldline.tui.prompting.inputs import (
+    NoCommand,
     Nothing,
     PromptText,
+    ShellCall,
     SlashCall,
     UnknownSlash,
-    completing,
     parse_input,
 )
-from foldline.tui.messages import QueueEdited
-from foldline.tui.recall import Recall
+from foldline.tui.prompting.recall import Recall
 from foldline.tui.state import ChatState, Waiting
-from foldline.tui.widgets.completion import Candidate, CompletionList
+from foldline.tui.widgets.completion import CompletionList
 from foldline.tui.widgets.editor import Editor
 from foldline.tui.widgets.frames import edge, frame, sides
 from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.queue import QUEUE_ROWS, queue_rows, waiting_words
+from foldline.tui.widgets.prompt_words import Shell, frame_words, shell_of
+from foldline.tui.widgets.queue import QUEUE_ROWS, moved, queue_rows, waiting_words, without
 
 QUEUE_FROM = 30
 """Rows of the screen from which waiting prompts are listed."""
 TEXT_LINES = 8
 """Lines of text shown at once."""
 
-Find = Callable[[Completing], Sequence[Candidate]]
+_IN_QUEUE: Final = ("queue-up", "queue-down", "queue-delete")
+"""What its keys do to the marked prompt; without one they are the editor's."""
 
-_KEYS: dict[str, str] = {
-    key: command.id for command in COMMANDS if command.place == "prompt" for key in command.keys
-}
+
+def _own_keys() -> dict[str, str]:
+    """The keys that mean something in the editor only, and what."""
+    return {key: command.id for command in COMMANDS if command.place == "prompt" for key in command.pressed}
 
 
 class Prompt(Lines):
@@ -75,17 +86,24 @@ class Prompt(Lines):
     class EndWanted(Message):
         """`End` at the end of the text: the transcript's end is meant."""
 
-    def __init__(self, find: Find, completion: CompletionList) -> None:
+    def __init__(self, completion: CompletionList, root: Path | None) -> None:
+        """`root` is the folder whose files `@` completes, and pictures are named from."""
         super().__init__(id="prompt")
-        self._find = find
-        self._completion = completion
         self._state = ChatState()
+        self._root = root
         self._tall = True
         self._active = True
+        self._own_keys = _own_keys()
         self._recall = Recall()
         self._marked: int | None = None
-        self._closed_at: str | None = None  # the word whose completion Esc closed
-        self.editor = Editor(self._take_key)
+        self._shell: Shell | None = None
+        self.attaching = Attaching(root, self._refuse, partial(self._in_background, "pictures"))
+        self.editor = self.attaching.editor = Editor(self._take_key, self.attaching.take_paste)
+        self.editor.delete_whole = self.attaching.delete_placeholder
+        finder = FileFinder(root, self.refresh_completion, partial(self._in_background, "files"))
+        self.completer = Completer(
+            self.editor, completion, finder, lambda command, typed: arguments(command, typed, self.app)
+        )
 
     def compose(self) -> ComposeResult:
         yield self.editor
@@ -93,7 +111,7 @@ class Prompt(Lines):
     # --- What the screen tells it ---------------------------------------------------------------------
 
     def show(self, state: ChatState) -> None:
-        self._state = state
+        self._state = self.completer.state = state
         if self._marked is not None:
             count = len(state.waiting.queued)
             self._mark(min(self._marked, count - 1) if count else None)
@@ -109,6 +127,7 @@ class Prompt(Lines):
     def set_active(self, active: bool) -> None:
         """Whether this screen is on top: under another one the frame is light."""
         self._active = active
+        self._show_cursor()
         self.update()
 
     def set_history(self, prompts: Sequence[str]) -> None:
@@ -121,8 +140,24 @@ class Prompt(Lines):
         """Put a prompt that was not sent back into the editor; False where that holds other text."""
         if self.editor.text.strip():
             return False
-        self.editor.put(text)
+        self.attaching.put(text)
         return True
+
+    @property
+    def recalled(self) -> tuple[str, ...]:
+        """Earlier prompts, oldest first."""
+        return self._recall.items
+
+    def take_earlier(self, text: str) -> None:
+        """Make an earlier prompt the text; what was being written is put aside."""
+        if self.editor.text.strip():
+            self.stash()
+        self.attaching.put(text)
+
+    @property
+    def attachments(self) -> Attachments:
+        """What the placeholders in prompts stand for."""
+        return self.attaching.attachments
 
     @property
     def in_queue(self) -> bool:
@@ -137,8 +172,7 @@ class Prompt(Lines):
         self._mark(None)
 
     def close_completion(self) -> None:
-        self._closed_at = self._word_key()
-        self._completion.close()
+        self.completer.close()
         self.post_message(self.FactsChanged())
 
     def unselect(self) -> None:
@@ -151,36 +185,32 @@ class Prompt(Lines):
 
     def refresh_completion(self) -> None:
         """Look again for what completes the word at the cursor: after typing, and when files became known."""
-        word = self._word()
-        if word is None or self._word_key() == self._closed_at:
-            self._completion.close()
-            if word is None:
-                self._closed_at = None
-            return
-        found = self._find(word)
-        sign = "/" if word.kind == "command" else "@"
-        exact = any(candidate.insert.strip() == sign + word.typed for candidate in found)
-        self._completion.offer("commands" if word.kind == "command" else "files", () if exact else found)
+        self.completer.refresh()
 
-    def take_completion(self) -> bool:
-        """Put the marked completion in place of the typed word; False where there is none."""
-        candidate, word = self._completion.marked, self._word()
-        if candidate is None or word is None:
+    def complete(self) -> bool:
+        """Take what is offered or, behind a `!`, offer files; False where there is nothing to complete."""
+        if not self.editor.has_focus:
             return False
-        line, column = self.editor.cursor_location
-        self.editor.replace(candidate.insert, (line, word.start), (line, column))
-        self.editor.move_cursor((line, word.start + len(candidate.insert)))
-        self._completion.close()
-        return True
+        if not self.completer.open:
+            return self.completer.ask()
+        taken = self.completer.take()
+        self.attaching.attach_soon()
+        return taken
+
+    def _in_background(self, group: str, work: Coroutine[Any, Any, object]) -> None:
+        self.run_worker(work, group=group, exclusive=True)
+
+    def _refuse(self, sentence: str) -> None:
+        self.post_message(self.Refused(sentence))
 
     # --- Keys -----------------------------------------------------------------------------------------
 
-    def _take_key(self, key: str) -> bool:
-        if self._completion.open and self._completion_key(key):
+    async def _take_key(self, key: str) -> bool:
+        if self.completer.open and self._completion_key(key):
             return True
-        match _KEYS.get(key):
+        match self._own_keys.get(key):
             case "send":
-                self._enter()
+                await self._enter()
                 return True
             case "newline":
                 self.editor.replace("\n", *self.editor.selection)
@@ -189,6 +219,9 @@ class Prompt(Lines):
                 return self._older()
             case "recall-newer":
                 return self._newer()
+            case command if command in _IN_QUEUE and self._marked is not None:
+                self._change_queue(command, self._marked)
+                return True
         if key == "end" and self.editor.at_end:
             self.post_message(self.EndWanted())
             return True
@@ -199,14 +232,14 @@ class Prompt(Lines):
     def _completion_key(self, key: str) -> bool:
         match key:
             case "up" | "down":
-                self._completion.move(-1 if key == "up" else 1)
+                self.completer.move(-1 if key == "up" else 1)
             case "enter":
-                return self.take_completion()
+                return self.completer.take(first=False)
             case _:
                 return False
         return True
 
-    def _enter(self) -> None:
+    async def _enter(self) -> None:
         if self._marked is not None:
             self._change_places(self._marked)
             return
@@ -216,26 +249,34 @@ class Prompt(Lines):
                 waiting = self._state.waiting
                 if waiting.paused and waiting.count:
                     self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=False))
-            case PromptText(text=prompt):
+            case PromptText():
+                if await self.attaching.attach_named():
+                    self._send(self.editor.text)
+            case ShellCall():
                 self._sent(text)
-                self.post_message(self.Submitted(prompt))
+                self.post_message(self.Submitted(text.rstrip()))
+            case NoCommand():
+                self._refuse("Behind ! stands a command for your shell; behind !! the model does not see it")
             case UnknownSlash(name=name):
-                self.post_message(self.Refused(f"There is no command /{name}; type / to see what there is"))
+                self._refuse(f"There is no command /{name}; type / to see what there is")
             case SlashCall(command=command, argument=argument):
                 if argument and not command.argument:
-                    self.post_message(self.Refused(f"/{command.slash} takes nothing behind it"))
-                elif not command.enabled(self._state):
-                    self.post_message(
-                        self.Refused(f"/{command.slash} does nothing now: Esc cancels what runs")
-                    )
+                    self._refuse(f"/{command.slash} takes nothing behind it")
+                elif not command.works(self._state):
+                    self._refuse(f"/{command.slash} does nothing now: Esc cancels what runs")
                 else:
                     self._sent(text)
                     self.post_message(self.CommandTyped(command, argument))
 
+    def _send(self, text: str) -> None:
+        if not self.attaching.in_vain(text, self._state.model):
+            self._sent(text)
+            self.post_message(self.Submitted(text.rstrip()))
+
     def _sent(self, text: str) -> None:
         self.editor.placeholder = ""
         self._recall = self._recall.with_item(text)
-        self._completion.close()
+        self.completer.hide()
         self.editor.load_text("")
 
     def _change_places(self, number: int) -> None:
@@ -244,6 +285,20 @@ class Prompt(Lines):
         after = (*waiting.queued[:number], *put, *waiting.queued[number + 1 :])
         self.editor.put(waiting.queued[number])
         self.leave_queue()
+        self.post_message(QueueEdited(waiting.queued, after, waiting.paused))
+
+    def _change_queue(self, command: str, number: int) -> None:
+        """Move the marked prompt, or put it aside, where ↑ finds it again."""
+        waiting = self._state.waiting
+        match command:
+            case "queue-delete":
+                self._recall = self._recall.with_item(waiting.queued[number])
+                after, number = without(waiting.queued, number), min(number, len(waiting.queued) - 2)
+            case "queue-up":
+                after, number = moved(waiting.queued, number, -1)
+            case _:
+                after, number = moved(waiting.queued, number, 1)
+        self._mark(number if after else None)
         self.post_message(QueueEdited(waiting.queued, after, waiting.paused))
 
     def _older(self) -> bool:
@@ -271,25 +326,16 @@ class Prompt(Lines):
     def _go(self, recall: Recall | None) -> None:
         if recall is not None:
             self._recall = recall
-            self.editor.put(recall.shown)
-
-    # --- Completion -----------------------------------------------------------------------------------
-
-    def _word(self) -> Completing | None:
-        if not self.editor.has_focus or self.editor.selected_text:
-            return None
-        line, column = self.editor.cursor_location
-        return completing(self.editor.document.get_line(line), column, first_line=line == 0)
-
-    def _word_key(self) -> str | None:
-        word = self._word()
-        return None if word is None else f"{self.editor.cursor_location[0]}:{word.start}:{word.kind}"
+            self.attaching.put(recall.shown)
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _text_changed(self, event: Message) -> None:
         event.stop()
         self.refresh_completion()
+        if (shell := shell_of(self.editor.document.get_line(0))) != self._shell:
+            self._shell = shell
+            self.update()
         self.post_message(self.FactsChanged())
 
     # --- Drawing --------------------------------------------------------------------------------------
@@ -298,7 +344,7 @@ class Prompt(Lines):
         self.update()
 
     def on_descendant_blur(self) -> None:
-        self._completion.close()
+        self.completer.hide()
         self.update()
 
     def on_resize(self) -> None:
@@ -321,8 +367,13 @@ class Prompt(Lines):
     def _mark(self, number: int | None) -> None:
         if number != self._marked:
             self._marked = number
+            self._show_cursor()
             self._arrange()
             self.post_message(self.FactsChanged())
+
+    def _show_cursor(self) -> None:
+        """A marked prompt has the one cursor there is."""
+        self.editor.show_cursor = self._active and self._marked is None
 
     def lines(self, width: int) -> list[list[Span]]:
         look = frame(self.editor.has_focus and self._active)
@@ -333,25 +384,9 @@ class Prompt(Lines):
         queue = queue_rows(waiting, self._marked, look, width, most, asked=asked) if most else []
         height = max(self.size.height - 2 - len(queue), 1)
         text = [sides(look, [(" ❯ ", "accent")] if row == 0 else [], width) for row in range(height)]
-        left, right = self._keys(width)
+        left, right = frame_words(self._state, marks=self._marked is not None, shell=self._shell, width=width)
         return [top, *queue, *text, edge(look, False, left, right, width)]
 
     def _count(self, waiting: Waiting) -> Spans:
         words = waiting_words(waiting)
         return ((words, "altered" if waiting.paused else "text"),) if words else ()
-
-    def _keys(self, width: int) -> tuple[Spans, Spans]:
-        waits = self._state.waiting
-        if self._marked is not None:
-            enter = "Enter changes places"
-        elif waits.paused and waits.count:
-            enter = "Enter sends all, in order"
-        elif self._state.busy:
-            enter = "Enter queues"
-        else:
-            enter = "Enter sends"
-        newline = f"{key_name(BY_ID['newline'].keys[0])} new line"
-        editor = f"{key_name(BY_ID['editor'].keys[0])} editor"
-        if width < 100:
-            return ((f"{enter} · / @", "muted"),), ((newline, "muted"),)
-        return ((f"{enter} · {newline} · / commands · @ files", "muted"),), ((editor, "muted"),)

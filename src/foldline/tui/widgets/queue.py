@@ -2,6 +2,7 @@
 
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, Spans
+from foldline.tui.keys.commands import key_of
 from foldline.tui.state import Waiting
 from foldline.tui.widgets.frames import Frame, framed_row
 from foldline.tui.widgets.rows import Piece, piece
@@ -37,9 +38,10 @@ def queue_rows(
         hidden = len(waiting.queued) - len(shown)
         note = ""
         if number == marked:
-            note = "Enter: changes places"
+            note = f"{key_of('send')}: changes places · {key_of('queue-delete')}: puts it aside"
         elif last and marked is None:
-            note = "↑ from the first line: edit" if not waiting.paused else "Enter sends them in order"
+            edit, send = key_of("recall-older"), key_of("send")
+            note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
             note = f"{hidden} more · {note}" if hidden else note
         rows.append(_queue_row(str(number + 1), text, note, number == marked, pause, look, width))
     return rows
@@ -64,3 +66,18 @@ def waiting_words(waiting: Waiting) -> str:
     if waiting.queued:
         parts.append(f"{len(waiting.queued)} queued")
     return ("‖ " if parts and waiting.paused else "") + ", ".join(parts)
+
+
+Queue = tuple[str, ...]
+
+
+def moved(queue: Queue, number: int, step: int) -> tuple[Queue, int]:
+    """The queue with one prompt moved by a place, and where it is then."""
+    to = min(max(number + step, 0), len(queue) - 1)
+    rest = without(queue, number)
+    return (*rest[:to], queue[number], *rest[to:]), to
+
+
+def without(queue: Queue, number: int) -> Queue:
+    """The queue without one prompt."""
+    return (*queue[:number], *queue[number + 1 :])

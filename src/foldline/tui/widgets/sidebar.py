@@ -1,6 +1,6 @@
 """The side list: files and how much of them the model still has, pins, folds, and what the rails mean."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from foldline.context.harmless import clean_line
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
-from foldline.tui.state import FileRow, Rail, SidebarData
+from foldline.tui.state import FileRow, FoldRow, PinRow, Rail, SidebarData
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.rows import crop
 
@@ -22,6 +22,8 @@ WIDTH = 33
 """Cells of the side list, its rule at the left included."""
 
 Line = list[Span]
+Section = tuple[str, int, Callable[[int], Line]]
+"""Title, number of rows, and how to draw one of them."""
 
 
 def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
@@ -38,19 +40,13 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
             (" the name", "muted"),
         ],
     ]
-    sections = [
-        ("Modified", [_file(row, inner) for row in data.modified]),
-        ("Read", [_file(row, inner) for row in data.read]),
-        ("Pinned", [_pin(row.index, row.text, row.tokens, inner) for row in data.pinned]),
-        (
-            "Folds",
-            [
-                _fold(row.index, row.tokens_before, row.tokens_after, row.at, row.undone, inner)
-                for row in reversed(data.folds)
-            ],
-        ),
+    sections: list[Section] = [
+        ("Modified", len(data.modified), lambda at: _file(data.modified[at], inner)),
+        ("Read", len(data.read), lambda at: _file(data.read[at], inner)),
+        ("Pinned", len(data.pinned), lambda at: _pin(data.pinned[at], inner)),
+        ("Folds", len(data.folds), lambda at: _fold(data.folds[-1 - at], inner)),
     ]
-    shown = [(title, rows) for title, rows in sections if rows or title in ("Modified", "Read")]
+    shown = [section for section in sections if section[1] or section[0] in ("Modified", "Read")]
     body = _fitted(shown, inner, height - len(legend) - 1)
     if height < len(body) + len(legend) + 1:
         legend = []
@@ -59,9 +55,10 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
     return [crop([("│ ", "muted"), *line], width) for line in lines[:height]]
 
 
-def _fitted(sections: list[tuple[str, list[Line]]], inner: int, height: int) -> list[Line]:
-    """All sections, the longest shortened until they fit; at least three rows of each stay."""
-    rooms = [len(rows) for _, rows in sections]
+def _fitted(sections: list[Section], inner: int, height: int) -> list[Line]:
+    """All sections, the longest shortened until they fit; at least three rows of each stay. What is not shown
+    is not drawn either: a long session knows thousands of files."""
+    rooms = [min(count, max(height, 3)) for _, count, _ in sections]
 
     def needed() -> int:
         return sum(1 + room for room in rooms) + len(rooms) - 1
@@ -69,18 +66,15 @@ def _fitted(sections: list[tuple[str, list[Line]]], inner: int, height: int) -> 
     while needed() > height and max(rooms, default=0) > 3:
         rooms[rooms.index(max(rooms))] -= 1
     lines: list[Line] = []
-    for at, ((title, rows), room) in enumerate(zip(sections, rooms, strict=True)):
-        if at:
+    for number, ((title, count, row), room) in enumerate(zip(sections, rooms, strict=True)):
+        if number:
             lines.append([])
-        count = str(len(rows))
-        lines.append(
-            [(title, "bold"), (" " * max(inner - len(title) - len(count) - 1, 1), ""), (count, "muted")]
-        )
-        if room < len(rows):
-            lines += rows[: room - 1]
-            lines.append([(f"  … {len(rows) - room + 1} more", "muted")])
-        else:
-            lines += rows
+        blanks = " " * max(inner - len(title) - len(str(count)) - 1, 1)
+        lines.append([(title, "bold"), (blanks, ""), (str(count), "muted")])
+        whole = room == count
+        lines += [row(at) for at in range(room if whole else room - 1)]
+        if not whole:
+            lines.append([(f"  … {count - room + 1} more", "muted")])
     return lines
 
 
@@ -104,23 +98,23 @@ def _change(file: FileRow) -> Iterable[Span]:
         yield f"−{file.removed}", "alert"
 
 
-def _pin(index: int, text: str, tokens: int, inner: int) -> Line:
-    weight = numbers.tokens(tokens)
-    number = str(index)
+def _pin(pin: PinRow, inner: int) -> Line:
+    weight = numbers.tokens(pin.tokens)
+    number = str(pin.index)
     room = inner - 2 - len(number) - 1 - len(weight) - 3
-    shown = cut_right(clean_line(text), room)
+    shown = cut_right(clean_line(pin.text), room)
     gap = " " * (room - cell_len(shown) + 2)
     return [RAILS["whole"], (f" {number} ", "muted"), (shown, "text"), (gap, ""), (weight, "muted")]
 
 
-def _fold(index: int, before: int, after: int, at: str, undone: bool, inner: int) -> Line:
-    change = f"{numbers.tokens(before)} → {numbers.tokens(after)}"
-    when = "undone" if undone else at
-    gap = " " * max(inner - 4 - len(str(index)) - len(change) - len(when) - 1, 1)
-    style = "muted" if undone else "text"
+def _fold(fold: FoldRow, inner: int) -> Line:
+    change = f"{numbers.tokens(fold.tokens_before)} → {numbers.tokens(fold.tokens_after)}"
+    when = "undone" if fold.undone else fold.at
+    gap = " " * max(inner - 4 - len(str(fold.index)) - len(change) - len(when) - 1, 1)
+    style = "muted" if fold.undone else "text"
     return [
-        RAILS["none" if undone else "name"],
-        (f" {index}  ", "muted"),
+        RAILS["none" if fold.undone else "name" if fold.written else "part"],
+        (f" {fold.index}  ", "muted"),
         (change, style),
         (gap, ""),
         (when, "muted"),

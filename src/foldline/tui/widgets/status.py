@@ -8,7 +8,7 @@ from typing import assert_never
 from foldline.context.harmless import clean_line
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span
-from foldline.tui.commands import BY_ID, key_name
+from foldline.tui.keys.commands import key_of
 from foldline.tui.rungs import rung_words
 from foldline.tui.state import (
     ChatState,
@@ -107,7 +107,7 @@ def _question(question: Question, beside: Beside, now: float) -> list[Piece]:
         first = [piece(f"? {clean_line(question.name)} asks · {waited}", "altered")]
     if beside.question_focused:
         return [*first, piece(answers, "text", rank=4)]  # the frame shows them, too
-    return [*first, piece("Tab to answer", "text", rank=2)]
+    return [*first, piece(f"{key_of('complete')} to answer", "text", rank=2)]
 
 
 def _proposal(proposal: Proposed) -> list[Piece]:
@@ -118,7 +118,7 @@ def _proposal(proposal: Proposed) -> list[Piece]:
     if proposal.facts:
         lost = f"{proposal.lost} of {proposal.facts} facts lost"
         parts.append(_then(lost, 4, "alert" if proposal.lost else "muted"))
-    return [*parts, _then(f"{key_name(BY_ID['preview'].keys[0])} looks at it", 3)]
+    return [*parts, _then(f"{key_of('preview')} looks at it", 3)]
 
 
 def _then(text: str, rank: int, style: str = "text") -> Piece:

@@ -1,10 +1,20 @@
-"""Saying something in the lower edge of a box that has no status row."""
+"""Saying something in the status row of a screen, or in the lower edge of a box that has none."""
+
+from typing import Protocol, runtime_checkable
 
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span
-from foldline.tui.escape import QUIT_WITHIN
+from foldline.tui.keys.escape import QUIT_WITHIN
 from foldline.tui.widgets.frames import HEAVY, edge
 from foldline.tui.widgets.lines import Lines
+
+
+@runtime_checkable
+class Tells(Protocol):
+    """A screen above the chat that can answer a key."""
+
+    def tell(self, words: str) -> None:
+        """Say something in the status row."""
 
 
 class Telling(Lines):

@@ -1,0 +1,174 @@
+"""Tool calls on one line each. What a call was given and gave back stays in the history until somebody opens
+it: kept here is what its row says.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from foldline.context.calls import subject_of
+from foldline.context.outline import MessageOutline
+from foldline.context.projection import Projection
+from foldline.context.view import item_from
+from foldline.context.weight import item_weight
+from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage
+from foldline.tui import numbers
+from foldline.tui.blocks import Block, Column, Key, RowBlock, clean_line, cut_right
+
+INDENT: Final = 2
+"""Cells before an answer, where the marks of prompts and tool rows stand."""
+CALL_PIECE: Final = 1_000_000
+"""Number of an answer's first tool call: after all its text."""
+_BRIEF, _TOKENS, _SECONDS = 12, 6, 6
+"""Cells of the columns of a tool row."""
+_TITLE: Final = 400
+"""Characters of a row's main text: more than any terminal has columns."""
+_ON_PATHS: Final = ("read", "write", "edit", "ls")
+"""Tools whose rows lose the start of their text first: it is a path."""
+
+Opening = Literal["closed", "part", "whole"]
+"""How far something is open: its first lines, or as much of it as the chat shows."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call, as its row shows it."""
+
+    key: Key
+    number: int
+    """Among the calls of its answer."""
+    call_id: str
+    name: str
+    title: str
+    result: int | None = None
+    """Index of the entry that answers it."""
+    brief: str = ""
+    failed: bool = False
+    seconds: float | None = None
+    output: str = ""
+    """The newest of what it has put out while it runs."""
+
+    def answered(self, result: ToolResultMessage) -> None:
+        """Take what its row says of the result."""
+        details = result.details
+        self.result, self.failed, self.seconds = result.index, result.is_error, details.seconds
+        self.brief = cut_right(clean_line(details.brief), 40) or ("failed ✗" if result.is_error else "")
+        self.output = ""
+
+
+def call_of(key: Key, number: int, call: ToolCallPart) -> Call:
+    """A call whose result is not there yet."""
+    return Call(key, number, call.call_id, tool_name(call.name), call_title(call))
+
+
+def tool_name(name: str) -> str:
+    """What a tool is called in rows: one of a server's with the server before it."""
+    server, parted, tool = name.removeprefix("mcp__").partition("__")
+    return clean_line(f"{server} · {tool}" if parted and name.startswith("mcp__") else name)
+
+
+def call_title(call: ToolCallPart) -> str:
+    """A call in one line: what it acts on."""
+    subject = subject_of(call)
+    words = clean_line(subject.text[:_TITLE])
+    arguments = call.parsed()
+    if not words:
+        named = ", ".join(f"{name} {json.dumps(value)}" for name, value in arguments.items())
+        return clean_line(named[:_TITLE])
+    if subject.kind != "search":
+        return words
+    where = arguments.get("path")
+    return f'"{words}" {clean_line(where[:_TITLE])}' if isinstance(where, str) else f'"{words}"'
+
+
+def call_row(
+    call: Call, projection: Projection, *, opening: Opening, gap: int, body: Block | None
+) -> RowBlock:
+    """A call on one line, its result at the right; `body` stands below it."""
+    return RowBlock(
+        call.key,
+        (("▸ " if opening == "closed" else "▾ ", "muted"), (f"{call.name:<5} ", "text")),
+        ((call.title, "text"),),
+        _columns(call, projection),
+        cut="left" if call.name in _ON_PATHS else "right",
+        gap=gap,
+        body=body,
+        indent=INDENT + 2,
+        roomy=40,
+        least=16,
+    )
+
+
+def _columns(call: Call, projection: Projection) -> tuple[Column, ...]:
+    if call.result is None:
+        return (Column("…", _BRIEF, "accent", align="left"),)
+    letter = altered_letter(projection, call.result)
+    weight = f"{letter} {numbers.tokens(_tokens(projection, call.result))}".strip()
+    columns = [
+        Column(call.brief, _BRIEF, "alert" if call.failed else "text", align="left"),
+        Column(weight, _TOKENS, "altered" if letter else "muted", drop="last"),
+    ]
+    if call.seconds is not None:
+        columns.append(Column(numbers.seconds(call.seconds), _SECONDS, "muted", drop="first"))
+    return tuple(columns)
+
+
+def _tokens(projection: Projection, index: int) -> int:
+    """What the entry weighs verbatim. Looks at no text."""
+    outline = projection.outline(index)
+    assert isinstance(outline, MessageOutline), "the result of a call is a message"
+    return item_weight(projection, item_from(outline, projection.entries)).tokens
+
+
+def altered_letter(projection: Projection, index: int) -> str:
+    """`C` or `H` for an entry that is in the view, but not as it was."""
+    return {"clipped": "C", "hidden": "H"}.get(projection.fate(index).kind, "")
+
+
+class CallBook:
+    """The calls of the transcript, by place, by id and by the entry that answers them."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Key, Call] = {}
+        self._waiting: dict[str, Key] = {}
+        self._by_result: dict[int, Key] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def get(self, key: Key) -> Call | None:
+        return self._calls.get(key)
+
+    @property
+    def keys(self) -> Iterable[Key]:
+        return self._calls.keys()
+
+    @property
+    def answered_keys(self) -> Iterable[Key]:
+        """Places of the calls whose result is there."""
+        return self._by_result.values()
+
+    def note(self, message: AssistantMessage) -> None:
+        """Take the calls of an answer."""
+        for number, part in enumerate(message.calls):
+            key = (message.index, CALL_PIECE + number)
+            self._calls[key] = call_of(key, number, part)
+            self._waiting[part.call_id] = key
+
+    def answer(self, result: ToolResultMessage) -> Key | None:
+        """Take a result; the place of its call, if that is here."""
+        key = self._waiting.pop(result.call_id, None)
+        if key is not None:
+            self._calls[key].answered(result)
+            self._by_result[result.index] = key
+        return key
+
+    def running(self, call_id: str) -> Call | None:
+        """The call of this id, as long as it has no result."""
+        key = self._waiting.get(call_id)
+        return None if key is None else self._calls[key]
+
+    def of_result(self, index: int) -> Key | None:
+        """The place of the call that this entry answers."""
+        return self._by_result.get(index)

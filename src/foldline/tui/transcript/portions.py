@@ -1,0 +1,29 @@
+"""How much of a long history is shown at once. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from foldline.context.outline import MessageOutline, Outline
+
+AT_FIRST: Final = 2_000_000
+"""Tokens of the newest entries that are shown: some windows full, read in a moment."""
+AT_A_TIME: Final = 400_000
+"""Tokens of the entries before these that come at a time, when the reader gets there."""
+
+
+def first_of_newest(outlines: Sequence[Outline], worth: int) -> int:
+    """Where the newest part of a history begins that is worth so many tokens: with a prompt, where there is
+    one."""
+    at, room = len(outlines), worth
+    while at and room >= 0:
+        at -= 1
+        outline = outlines[at]
+        room -= outline.tokens + outline.thinking if isinstance(outline, MessageOutline) else 0
+    if not at:
+        return 0
+    prompts = (
+        place
+        for place in range(at, len(outlines))
+        if isinstance(outline := outlines[place], MessageOutline) and outline.type == "user"
+    )
+    return next(prompts, at)

@@ -1,0 +1,88 @@
+"""What a streamed answer costs: frames of 2,000 tokens a second, each drawn as a terminal would get it."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable
+
+from textual.app import App, ComposeResult
+
+from bench.tables import table
+from bench.timing import Times, ms
+from foldline.tui.blocks import BlockView
+from foldline.tui.presenter import FRAMES
+from foldline.tui.transcript import Transcript
+from support.answers import KINDS, in_pieces
+from support.history import history
+
+Benchmark = Callable[..., object]
+
+TOKENS_A_SECOND = 2_000
+_CHARACTERS_A_TOKEN = {"Chinese": 1.5}
+"""Of other texts 4."""
+_LINES = {"fence": 5_000, "table": 500}
+
+
+class _Screen(App[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = BlockView()
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+
+async def _stream(text: str, a_frame: int) -> tuple[Times, int]:
+    """Times of the frames, and the most blocks drawn in one of them. Times of this process alone: what else
+    runs on the machine is not ours."""
+    app = _Screen()
+    async with app.run_test(size=(120, 40)) as pilot:
+        transcript = Transcript(app.view, history().system("s").user("go").projection())
+        transcript.show(transcript.read(transcript.projection.entries))
+        transcript.begin_step()
+        seconds: list[float] = []
+        most = 0
+        gc.freeze()  # as the program does once a session is open
+        for piece in in_pieces(text, a_frame):
+            before, began = app.view.rendered, time.process_time()
+            transcript.write(piece)
+            transcript.flush()
+            app.screen._compositor.render_strips()
+            seconds.append(time.process_time() - began)
+            most = max(most, app.view.rendered - before)
+        await pilot.pause()
+        return Times.of(seconds), most
+
+
+def test_streaming_keeps_up_with_2_000_tokens_a_second(benchmark: Benchmark) -> None:
+    benchmark.pedantic(lambda: asyncio.run(_all_kinds()), rounds=1)  # type: ignore[attr-defined]
+
+
+async def _all_kinds() -> None:
+    shown = table(
+        f"Streaming at {TOKENS_A_SECOND:,} tokens a second, {FRAMES} frames a second",
+        "answer",
+        "lines",
+        "frames",
+        "median",
+        "p99",
+        "worst",
+        "of the time",
+        "most blocks a frame",
+    )
+    for name, make in KINDS.items():
+        lines = _LINES.get(name, 1_000)
+        a_frame = round(TOKENS_A_SECOND * _CHARACTERS_A_TOKEN.get(name, 4) / FRAMES)
+        times, most = await _stream(make(lines), a_frame)
+        share = sum(times.seconds) / (len(times.seconds) / FRAMES)
+        shown.row(
+            name,
+            f"{lines:,}",
+            len(times.seconds),
+            ms(times.median),
+            ms(times.p99),
+            ms(times.worst),
+            f"{share:.0%}",
+            most,
+        )
+        assert share < 1, f"{name} falls behind"

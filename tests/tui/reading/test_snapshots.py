@@ -1,0 +1,53 @@
+"""The transcript as a panel, in pictures. Look at them before you accept them (svg2png)."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from support import scenes
+from support.scenes import Scene, scene
+
+Compare = Callable[..., bool]
+
+
+@pytest.fixture(autouse=True)
+def pinned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Time zone and colours as they were when the pictures were taken."""
+    monkeypatch.setenv("TZ", "UTC")
+    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def found(words: str) -> Callable[[Scene, Pilot[None]], Any]:
+    """Somebody looks for this, and stands on what was found."""
+
+    async def play(made: Scene, pilot: Pilot[None]) -> None:
+        await pilot.press("tab", "slash")
+        pane = made.app.chat.reading
+        pane.bar.field.value = words
+        await made.until(pilot, lambda: pane._search.place is not None)
+        await pilot.press("enter")
+
+    return play
+
+
+def test_a_search_in_the_transcript(snap_compare: Compare, tmp_path: Path) -> None:
+    made = scene(tmp_path / "shop-api", scenes.shop_api(), play=found("# 0"), branch="main")
+    assert snap_compare(made.app, terminal_size=(120, 36), run_before=made)
+
+
+def test_a_search_in_chinese_without_colour(
+    snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "NO_COLOR", "1")
+    made = scene(tmp_path / "shop-api", scenes.chinese_shop(), play=found("订单"), branch="主分支")
+    assert snap_compare(made.app, terminal_size=(80, 24), run_before=made)
