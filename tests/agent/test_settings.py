@@ -71,7 +71,7 @@ def test_any_key_can_come_from_the_environment(house: dict[str, str]) -> None:
     settings = load(house, FOLDLINE_MODEL="m", FOLDLINE_COMPACTION__SOFT_RATIO="0.5", FOLDLINE_THEME="")
     assert settings.model == "m"
     assert settings.compaction.soft_ratio == 0.5
-    assert settings.theme == "foldline-dark"
+    assert settings.theme == "auto"
 
 
 def test_the_project_file_is_found_up_to_the_top_of_the_repository_and_no_further(

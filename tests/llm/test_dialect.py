@@ -141,7 +141,8 @@ def test_a_fold_that_starts_at_an_assistant_is_opened_by_a_marked_user_message()
 @pytest.mark.parametrize("origin", ["machine", "shell"])
 @pytest.mark.parametrize("dialect", [OPENAI, STRICT])
 def test_user_role_text_that_nobody_typed_is_marked(origin: str, dialect: Dialect) -> None:
-    assert to_openai([user("x", origin=origin)], dialect)[0]["content"] == machine_text("x")
+    said = "x" if origin == "machine" else "The user ran this in a shell:\nx"
+    assert to_openai([user("x", origin=origin)], dialect)[0]["content"] == machine_text(said)
 
 
 def test_machine_text_cannot_step_out_of_its_mark() -> None:

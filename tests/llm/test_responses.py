@@ -59,7 +59,7 @@ def said(*texts: str) -> list[dict[str, str]]:
         (UserMessage(parts=text_parts("hello")), [item("user", said("hello"))]),
         (
             UserMessage(parts=text_parts("ls"), origin="shell"),
-            [item("user", said("<system-note>\nls\n</system-note>"))],
+            [item("user", said("<system-note>\nThe user ran this in a shell:\nls\n</system-note>"))],
         ),
         (
             UserMessage(parts=(PIXEL,)),

@@ -14,6 +14,7 @@ from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks import markdown_blocks
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.transcript import rows
+from foldline.tui.transcript.calls import INDENT
 from support.agents import Gate, Hang, calling, said
 from support.history import history
 from support.live import FULL, Live, Spoken, live, session_in
@@ -302,7 +303,7 @@ async def test_streamed_blocks_are_the_final_blocks(tmp_path: Path, text: str) -
         spoken.end()
         await running.at_rest()
         assert [part for part in running.shown if part[0][0] == index] == streamed
-        whole = markdown_blocks(text, index, rows.TEXT_PIECE, indent=rows.INDENT)
+        whole = markdown_blocks(text, index, rows.TEXT_PIECE, indent=INDENT)
         assert [(block.key, block.gap, block.text()) for block in whole] == streamed
         assert running.transcript_rows() == on_screen
         assert "\x1b" not in running.text and "\x9b" not in running.text
@@ -320,10 +321,10 @@ async def test_a_cancelled_step_leaves_no_ghost_text(tmp_path: Path) -> None:
         await running.enter("go on")
         await running.llm.silent.wait()
         spoken.think("I wonder what")
-        await running.until(lambda: "I wonder what" in running.text)
+        await running.until(lambda: "▸ thinking" in running.text)
         await running.press("escape")
         await running.at_rest()
-        assert "I wonder what" not in running.text
+        assert "thinking" not in running.text
         assert "cancelled here" in running.text
         kept = {entry.index for entry in running.entries}
         assert {part[0][0] for part in running.shown} <= kept
@@ -335,10 +336,10 @@ async def test_an_empty_answer_takes_its_thinking_with_it(tmp_path: Path) -> Non
         await running.enter("go on")
         await running.llm.silent.wait()
         spoken.think("half a thought")
-        await running.until(lambda: "half a thought" in running.text)
+        await running.until(lambda: "▸ thinking" in running.text)
         spoken.end()
         await running.at_rest()
-        assert "half a thought" not in running.text
+        assert "thinking" not in running.text
 
 
 async def test_a_request_that_is_sent_again_takes_back_what_it_had_said(tmp_path: Path) -> None:
@@ -359,6 +360,20 @@ async def test_a_request_that_is_sent_again_takes_back_what_it_had_said(tmp_path
         spoken.end()
         await running.at_rest()
         assert [part[2] for part in running.shown][-1] == "The second"
+
+
+async def test_a_prompt_that_is_queued_while_one_reads_above_moves_nothing(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", FULL, Hang(), size=(80, 24)) as running:
+        await running.ask("first")
+        await running.enter("second")
+        await running.llm.silent.wait()
+        await running.press("pageup", "pageup")
+        before = running.transcript_rows()
+        await running.enter("third")
+        await running.until(lambda: running.app.state.waiting.count == 1)
+        assert running.transcript_rows() == before
+        await running.press("ctrl+c")
+        await running.at_rest()
 
 
 async def test_reading_above_is_not_disturbed_by_what_streams_below(tmp_path: Path) -> None:
@@ -443,7 +458,7 @@ async def test_a_question_is_answered_and_the_file_changed(tmp_path: Path) -> No
 
 
 async def test_the_inspector_opens_live(tmp_path: Path) -> None:
-    async with live(tmp_path, "Hello there", "And again", size=(160, 44)) as running:
+    async with live(tmp_path, "Hello there", "And again", size=(159, 44)) as running:
         await running.ask("hi")
         await running.press("f2")
         await running.until(lambda: isinstance(running.app.screen, InspectorScreen))

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from foldline.tui.blocks import TextBlock
+from foldline.tui.blocks import BlockView, Key, TextBlock
 from foldline.tui.chat import (
     CancelRequested,
     CommandInvoked,
@@ -17,10 +17,12 @@ from foldline.tui.chat import (
     QuestionAnswered,
     QueueEdited,
 )
+from foldline.tui.choosing.picker import Picker
 from foldline.tui.help import HelpScreen
-from foldline.tui.picker import Picker
 from foldline.tui.state import ChatState, Question, Stepping, Waiting
+from foldline.tui.transcript import Transcript
 from support.chat_app import ChatApp, Clock, folding_state, running_state, screen_text, sidebar_data
+from support.history import history
 
 IDLE = ChatState(workdir="shop-api", model="offline")
 QUEUED = replace(IDLE, activity=Stepping(90.0), waiting=Waiting(queued=("one", "two")))
@@ -134,6 +136,18 @@ async def test_a_command_typed_in_full_needs_no_second_enter() -> None:
         assert [type(event) for event in app.posted] == [CommandInvoked]
 
 
+async def test_enter_ahead_of_the_list_takes_nothing_that_was_offered_for_less() -> None:
+    app = ChatApp(IDLE)
+    async with app.run_test() as pilot:
+        await type_text(pilot, "/c")
+        await pilot.pause()
+        assert app.chat.completion.marked is not None
+        app.chat.prompt.editor.insert("ompact")  # in one burst with Enter: the list has not heard of it yet
+        await app.chat.prompt._take_key("enter")
+        await pilot.pause()
+        assert [posted.command for posted in app.posted if isinstance(posted, CommandInvoked)] == ["compact"]
+
+
 async def test_files_complete_after_an_at_sign(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "orders.py").write_text("")
@@ -206,8 +220,10 @@ async def test_with_an_empty_editor_a_queued_prompt_is_taken_out() -> None:
 async def test_esc_leaves_the_queue_first_and_then_cancels() -> None:
     app = ChatApp(QUEUED)
     async with app.run_test(size=(100, 34)) as pilot:
-        await pilot.press("up", "escape")
-        assert not app.posted and not app.chat.prompt.in_queue
+        await pilot.press("up")
+        assert not app.chat.prompt.editor.show_cursor, "the marked prompt has the one cursor"
+        await pilot.press("escape")
+        assert not app.posted and not app.chat.prompt.in_queue and app.chat.prompt.editor.show_cursor
         await pilot.press("escape")
         await pilot.pause()
         assert [type(event) for event in app.posted] == [CancelRequested]
@@ -265,7 +281,7 @@ async def test_ctrl_c_twice_quits_and_says_what_stays() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("ctrl+c")
         await pilot.pause()
-        assert "Ctrl+C again quits; 1 waiting prompt is not sent" in screen_text(app)[-2]
+        assert "Ctrl+C again quits; 1 prompt waits here for next time" in screen_text(app)[-2]
         clock.now += 3
         await pilot.press("ctrl+c")
         assert not app.posted
@@ -390,11 +406,19 @@ async def test_page_keys_scroll_the_transcript_from_the_prompt() -> None:
         assert "new below" not in screen_text(app)[-2]
 
 
+class Prompted(Transcript):
+    """A transcript of which only the places of prompts are known."""
+
+    def __init__(self, prompts: list[Key]) -> None:
+        super().__init__(BlockView(), history().projection())
+        self.prompts = prompts
+
+
 async def test_alt_arrows_go_from_prompt_to_prompt() -> None:
     app = ChatApp(IDLE)
     async with app.run_test(size=(80, 24)) as pilot:
         app.chat.transcript.set_blocks([TextBlock((n, 0), f"line {n}") for n in range(100)])
-        app.chat.prompts = [(0, 0), (30, 0), (60, 0)]
+        app.chat.reading.source = Prompted([(0, 0), (30, 0), (60, 0)])
         await pilot.pause()
         tops = []
         for key in ("alt+up", "alt+up", "alt+down", "alt+down"):
@@ -420,7 +444,10 @@ async def test_the_palette_runs_what_is_chosen() -> None:
         assert isinstance(event, CommandInvoked) and event.command == "compact"
 
 
-async def test_a_theme_is_seen_before_it_is_chosen_and_esc_gives_the_old_one_back() -> None:
+async def test_a_theme_is_seen_before_it_is_chosen_and_esc_gives_the_old_one_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path))
     app = ChatApp(IDLE)
     async with app.run_test(size=(100, 30)) as pilot:
         before = app.theme
@@ -434,6 +461,8 @@ async def test_a_theme_is_seen_before_it_is_chosen_and_esc_gives_the_old_one_bac
         assert app.theme == before
         app.chat.run_command("theme", "dusk")
         assert app.theme == "dusk"
+        await app.workers.wait_for_complete()
+        assert (tmp_path / "config.toml").read_text() == 'theme = "dusk"\n'
         app.chat.run_command("theme", "[/nope]")
         await pilot.pause()
         assert "There is no theme [/nope]" in screen_text(app)[-2]
@@ -442,7 +471,7 @@ async def test_a_theme_is_seen_before_it_is_chosen_and_esc_gives_the_old_one_bac
 @pytest.mark.parametrize("key", ["f1", "question_mark"])
 async def test_help_lists_everything_and_closing_it_gives_all_back(key: str) -> None:
     app = ChatApp(IDLE)
-    async with app.run_test(size=(100, 60)) as pilot:
+    async with app.run_test(size=(100, 120)) as pilot:
         if key == "question_mark":
             await pilot.press("tab")
         focused = app.focused
@@ -491,6 +520,9 @@ async def test_a_tiny_terminal_says_so_in_one_line_and_recovers() -> None:
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         assert "Running" in screen_text(app)[-2]
+        await pilot.pause()
+        await type_text(pilot, "back")
+        assert text_of(app).endswith("back"), "the focus is where it was"
 
 
 async def test_below_thirty_rows_the_queue_is_a_count_until_up_opens_it() -> None:
@@ -573,3 +605,16 @@ def test_the_state_needs_no_textual() -> None:
     code = "import foldline.tui.state, sys; print('textual' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+async def test_a_screen_above_the_chat_leaves_only_the_hints_that_work_there() -> None:
+    app = ChatApp(running_state())
+    async with app.run_test(size=(100, 30)) as pilot:
+        assert "F2 inspector" in screen_text(app)[-1] and "Esc cancels" in screen_text(app)[-2]
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        assert isinstance(app.screen, Picker)
+        assert screen_text(app)[-1].strip() == "Ctrl+P everything" and "Esc" not in screen_text(app)[-2]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "F2 inspector" in screen_text(app)[-1]

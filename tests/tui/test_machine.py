@@ -230,13 +230,13 @@ def test_a_cancelled_compaction_leaves_size_and_cut() -> None:
     assert ended.news is not None and "nothing was folded" in ended.news.text
 
 
-def test_a_finished_compaction_changes_the_size() -> None:
+def test_a_finished_compaction_changes_the_size_and_nothing_is_known_of_the_cache() -> None:
     state = after(
         FOLDING,
         events.CompactionEnd(reason="manual", tokens_after=300, index=9),
-        state=ChatState(room=Room(900, 1000)),
+        state=ChatState(room=Room(900, 1000), cached=800),
     )
-    assert state.room.size == 300
+    assert (state.room.size, state.cached) == (300, None)
 
 
 def test_the_draft_is_counted_and_never_shrinks() -> None:

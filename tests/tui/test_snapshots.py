@@ -56,6 +56,21 @@ def test_chat_idle(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, shop(), (120, 36))
 
 
+def test_chat_running(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(scenes.shop_api(), Spoken(), play=scenes.run_a_turn, window=400_000)
+    assert taken(snap_compare, made, (120, 36))
+
+
+def test_a_terminal_that_is_too_small(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    assert taken(snap_compare, shop(scenes.shop_api()), (38, 9))
+
+
+def test_chat_in_ascii(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(scenes.shop_api(), play=scenes.fold_with_a_queue, summaries=scenes.held_fold())
+    made.app.use_charset("marks")
+    assert taken(snap_compare, made, (80, 24))
+
+
 def test_chat_folding(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(scenes.shop_api(), play=scenes.fold_with_a_queue, summaries=scenes.held_fold())
     assert taken(snap_compare, made, (120, 36))
@@ -93,23 +108,17 @@ def test_chat_with_a_question(snap_compare: Compare, shop: Callable[..., Scene],
     assert taken(snap_compare, shop(None, *script, play=scenes.ask_for_an_edit), (100, 30))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])
-def test_chat_waiting_for_a_retry(
-    snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
-) -> None:
+def test_chat_waiting_for_a_retry(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(scenes.shop_api(), Spoken(), play=scenes.wait_for_a_retry)
-    assert taken(snap_compare, made, size)
+    assert taken(snap_compare, made, (80, 24))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["small", "large"])
-def test_chat_after_a_request_failed_half_way(
-    snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]
-) -> None:
+def test_chat_after_a_request_failed_half_way(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     half = said(
         "I read the route and the service first. The cancel path has no key at all:", stop_reason="error"
     )
     failed = LLMError(scenes.BROKEN_OFF, partial=half)
-    assert taken(snap_compare, shop(scenes.shop_api(), failed, play=scenes.fail_half_way), size)
+    assert taken(snap_compare, shop(scenes.shop_api(), failed, play=scenes.fail_half_way), (120, 36))
 
 
 def test_help(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
@@ -117,7 +126,11 @@ def test_help(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
 
 
 def test_palette(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
-    assert taken(snap_compare, shop(play=keys("ctrl+p")), (120, 36))
+    assert taken(snap_compare, shop(play=scenes.find_in_the_palette), (120, 36))
+
+
+def test_help_of_the_inspector_in_a_small_terminal(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    assert taken(snap_compare, shop(play=keys("f2", "f1", *"pin")), (80, 24))
 
 
 def test_inspector(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
@@ -125,14 +138,31 @@ def test_inspector(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     assert taken(snap_compare, made, (160, 44))
 
 
+def test_inspector_beside_the_chat(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(scenes.shop_api(), play=scenes.inspect_beside_the_chat, summaries=scenes.written_fold())
+    assert taken(snap_compare, made, (160, 36))
+
+
+def test_inspector_with_a_filter(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    made = shop(scenes.shop_api(), play=scenes.filter_the_history, summaries=scenes.written_fold())
+    assert taken(snap_compare, made, (120, 36))
+
+
 def test_inspector_in_a_small_terminal(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
     made = shop(scenes.shop_api(), play=scenes.inspect_after_the_fold, summaries=scenes.written_fold())
     assert taken(snap_compare, made, (80, 24))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 44)], ids=["small", "large"])
-def test_rewind(snap_compare: Compare, shop: Callable[..., Scene], size: tuple[int, int]) -> None:
-    assert taken(snap_compare, shop(scenes.shop_api(), play=scenes.rewind), size)
+def test_rewind(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    assert taken(snap_compare, shop(scenes.shop_api(), play=scenes.rewind), (100, 30))
+
+
+def test_approvals(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    assert taken(snap_compare, shop(play=scenes.look_at_the_rules), (80, 24))
+
+
+def test_choosing_a_theme(snap_compare: Compare, shop: Callable[..., Scene]) -> None:
+    assert taken(snap_compare, shop(play=scenes.choose_a_theme), (80, 24))
 
 
 def test_chinese_chat(snap_compare: Compare, shop: Callable[..., Scene]) -> None:

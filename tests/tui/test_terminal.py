@@ -40,7 +40,7 @@ def test_a_session_from_start_to_quit_at_any_size(tmp_path: Path, columns: int, 
         assert b"entries folded" in term.raw
         assert "┣" in term.text
         term.send("\x1bOQ")  # F2
-        term.until("▸ Inspector")
+        term.until("fate  no.")  # beside the chat, where there is the room
         assert "a.txt" in term.text
         term.send("\x1b")
         term.until("Enter sends")
@@ -76,6 +76,29 @@ def test_told_to_end_it_leaves_the_terminal_in_order(tmp_path: Path, number: sig
         assert term.ended() == 128 + number
         assert term.not_restored() == [] and never_cleared(term)
         assert termios.tcgetattr(term.child.child_fd) == before
+
+
+def test_suspended_it_gives_the_terminal_back_and_goes_on_afterwards(tmp_path: Path) -> None:
+    with terminal(tmp_path / "shop") as term:
+        before = term.modes
+        term.until("Enter sends")
+        term.ask("who are you?")
+        term.send("\x1a")
+        state = Path(f"/proc/{term.child.pid}/stat")
+        term.until(lambda _: state.read_text().rpartition(") ")[2].startswith("T"))
+        term.read()
+        assert term.not_restored() == []
+        assert termios.tcgetattr(term.child.child_fd) == before
+        term.forget_screen()
+        os.kill(term.child.pid, signal.SIGCONT)
+        term.until(lambda now: now.raw.count(ENTER) == 2 and "what did we do?" in now.text)
+        term.send("and now?")
+        term.until("❯ and now?")
+        term.send("\x1f")
+        term.until(lambda now: "❯ and now?" not in now.text)
+        quit_by_keys(term)
+        assert never_cleared(term)
+        assert term.not_restored() == []
 
 
 def test_a_paste_of_many_lines_is_one_prompt(tmp_path: Path) -> None:

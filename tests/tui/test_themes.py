@@ -3,12 +3,23 @@
 from pathlib import Path
 
 import pytest
+from rich.color import ColorSystem
 from textual.color import Color
 
-from foldline.data import data_dir
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks import ROLES
-from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes, own_themes, read_theme
+from foldline.tui.dressed import DressedApp
+from foldline.tui.themes import (
+    AUTO,
+    DEFAULT_THEME,
+    ROLE_DEFAULTS,
+    RoleTheme,
+    automatic,
+    is_dark,
+    load_themes,
+    own_themes,
+    read_theme,
+)
 
 GOOD = "dark = true\n[roles]\n" + "".join(f'{role} = "#102030"\n' for role in ROLES)
 
@@ -22,7 +33,7 @@ def test_the_shipped_themes_give_all_roles_and_leave_the_background_alone() -> N
         assert variables["background"] == "ansi_default"
         for role in ROLES:
             Color.parse(variables[f"role-{role}"])
-    assert own_themes(themes) == sorted(names)
+    assert own_themes(themes) == [AUTO, *sorted(names - {AUTO})]
     assert set(ROLE_DEFAULTS) == {f"role-{role}" for role in ROLES}
 
 
@@ -39,21 +50,82 @@ def _contrast(one: Color, other: Color) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize(
-    ("name", "behind", "least"),
-    [
-        ("foldline-dark", "#1e1e1e", 4.4),
-        ("foldline-light", "#ffffff", 4.5),
-        ("high-contrast", "#000000", 10.0),
-        ("dusk", "#1e1e2e", 4.5),
-    ],
-)
-def test_colours_can_be_read(name: str, behind: str, least: float) -> None:
-    theme = read_theme(data_dir("themes") / f"{name}.toml")
+FIXED = [theme for theme in load_themes() if theme.made_for]
+
+
+@pytest.mark.parametrize("theme", FIXED, ids=lambda theme: theme.name)
+def test_every_role_can_be_read_on_the_background_it_was_made_for(theme: RoleTheme) -> None:
+    """WCAG 2.1, 1.4.3: text 4.5, what only accompanies it 3. Also where the terminal has 256 colours."""
+    behind, strong = Color.parse(theme.made_for), theme.name == "high-contrast"
     for role in ROLES:
         color = Color.parse(theme.variables[f"role-{role}"])
-        if color.ansi is None:
-            assert _contrast(color, Color.parse(behind)) >= least, role
+        if color.ansi is not None:
+            continue
+        nearest = Color(*color.rich_color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor())
+        least = 10.0 if strong else 3.0 if role == "muted" else 4.5
+        assert _contrast(color, behind) >= least, role
+        assert _contrast(nearest, behind) >= min(least, 7.0) - 0.9 * (role != "muted"), role
+
+
+@pytest.mark.parametrize("theme", FIXED, ids=lambda theme: theme.name)
+def test_roles_do_not_differ_by_red_and_green_alone(theme: RoleTheme) -> None:
+    """As somebody sees them whose eyes have no green: what the fates mean stays apart."""
+    seen = {role: _without_green(Color.parse(theme.variables[f"role-{role}"])) for role in ("live", "alert")}
+    assert max(abs(a - b) for a, b in zip(seen["live"], seen["alert"], strict=True)) > 0.1
+
+
+def _without_green(color: Color) -> tuple[float, float, float]:
+    """Deuteranopia (Viénot, Brettel, Mollon 1999), on linear values."""
+    red, green, blue = (value**2.2 for value in color.normalized)
+    yellow = 0.29275 * red + 0.70725 * green
+    return yellow, yellow, -0.02234 * red + 0.02234 * green + blue
+
+
+@pytest.mark.parametrize(
+    ("environ", "dark"),
+    [
+        ({}, True),
+        ({"COLORFGBG": "15;0"}, True),
+        ({"COLORFGBG": "0;15"}, False),
+        ({"COLORFGBG": "0;default;15"}, False),
+        ({"COLORFGBG": "15;8"}, True),
+        ({"COLORFGBG": "default;default"}, True),
+    ],
+)
+def test_what_the_environment_says_of_the_terminal(environ: dict[str, str], dark: bool) -> None:
+    assert is_dark(environ) is dark
+
+
+@pytest.mark.parametrize(
+    ("dark", "few", "like"),
+    [
+        (True, False, "foldline-dark"),
+        (False, False, "foldline-light"),
+        (True, True, "terminal"),
+        (False, True, "terminal"),
+    ],
+)
+def test_auto_is_as_the_terminal_is(dark: bool, few: bool, like: str) -> None:
+    themes = {theme.name: theme for theme in load_themes()}
+    auto = automatic(themes.values(), dark=dark, few_colours=few)
+    assert auto.name == AUTO and auto.variables == themes[like].variables
+    assert own_themes(themes.values())[0] == AUTO
+
+
+async def test_a_theme_file_is_read_again_when_it_is_chosen_and_a_broken_one_says_why(tmp_path: Path) -> None:
+    app = DressedApp[None](themes_dir=tmp_path)
+    async with app.run_test() as pilot:
+        (tmp_path / "mine.toml").write_text(GOOD)
+        app.wear("mine")
+        await pilot.pause()
+        assert app.theme_variables["role-text"] == "#102030"
+        (tmp_path / "mine.toml").write_text(GOOD.replace("#102030", "#405060"))
+        app.wear("mine")
+        await pilot.pause()
+        assert app.theme_variables["role-text"] == "#405060"
+        (tmp_path / "mine.toml").write_text("dark = [")
+        assert "mine.toml cannot be read" in app.theme_faults()["mine"]
+        assert "mine" not in {theme.name for theme in load_themes(tmp_path)}
 
 
 def test_a_users_theme_replaces_a_shipped_one(tmp_path: Path) -> None:

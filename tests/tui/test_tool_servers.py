@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.tui.picker import Picker
+from foldline.tui.choosing.picker import Picker
 from support.agents import calling
 from support.live import live
 from support.mcp_server import Diary, is_alive, stdio_server
@@ -22,7 +22,7 @@ async def test_a_servers_tool_is_a_row_like_any_other_and_all_else_is_quiet(tmp_
     async with live(tmp_path / "work", call, "Done.", servers=servers) as running:
         await running.until(lambda: diary.pids)  # it is started with the program, before any prompt
         await running.ask("say hello")
-        assert "mcp__one__echo" in running.text
+        assert "one · echo" in running.text
         assert "1 line" in running.text
         assert "failed" not in running.text
     assert not any(map(is_alive, diary.pids))
@@ -57,6 +57,21 @@ async def test_the_list_says_how_it_is_with_each_and_enter_connects_anew(tmp_pat
         await running.press("down", "enter")
         await running.until(lambda: "MCP server one: connected, 10 tools" in running.text)
         assert [is_alive(pid) for pid in diary.pids] == [False, True]
+
+
+async def test_the_open_list_says_when_one_is_lost_and_the_mark_stays(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "diary")
+    servers = servers_in(tmp_path, stdio_server("one", diary.path), ServerConfig("nope", command="no-such"))
+    async with live(tmp_path / "work", servers=servers) as running:
+        await running.until(lambda: all(state.state != "connecting" for state in servers.states))
+        await running.enter("/mcp")
+        await running.until(
+            lambda: isinstance(running.app.screen, Picker) and "connected, 10" in running.text
+        )
+        await running.press("down")
+        os.kill(diary.pids[0], signal.SIGKILL)
+        await running.until(lambda: "failed: has ended" in running.text)
+        assert "▶one" in running.text.replace(" ", "")
 
 
 async def test_without_any_it_says_where_they_are_set_up(tmp_path: Path) -> None:

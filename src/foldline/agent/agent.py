@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from foldline.compaction import (
     AdaptiveCompaction,
@@ -38,6 +39,9 @@ from .room import must_choose, phase_is_due, why_not_by_itself
 from .tools import Tool, default_tools
 from .tools.dmail import Mailbox, SendDmail
 from .tools.recall import recall_tools
+
+if TYPE_CHECKING:
+    from .settings import Settings
 
 
 class Agent:
@@ -92,6 +96,8 @@ class Agent:
             compaction = load_strategy(compaction, self.desk.dependencies)
         self.desk.strategy = compaction or AdaptiveCompaction()
         self.executor = Executor(self.desk, connect or _no_other_model)
+        self.settings: Settings | None = None
+        """What it was made from, where that were settings; as they hold now."""
 
     def start(self) -> None:
         """Start the tool servers in the background. Without it, the first turn does."""

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
 from foldline.llm.loose import is_json_object
@@ -99,7 +98,7 @@ class Calls:
             cwd=desk.cwd,
             output=lambda text: desk.emit(events.ToolOutput(call_id=call.call_id, text=hide(text))),
             max_tokens=room - _RESULT_FRAME,
-            spill_dir=self._spill_dir(),
+            spill_dir=desk.spill_dir,
             known_files=desk.known_files,
             jobs=desk.jobs,
             hide=hide,
@@ -178,10 +177,6 @@ class Calls:
                 brief=result.details.brief,
             )
         )
-
-    def _spill_dir(self) -> Path:
-        path = self._desk.session.path
-        return (path.parent if path else self._desk.cwd / ".foldline") / "outputs"
 
 
 def _result(call: ToolCallPart, outcome: ToolOutcome, seconds: float | None = None) -> ToolResultMessage:

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from foldline.protocol import FoldlineError
 
 from .amounts import ALLOWED, ALLOWED_TOKENS, Amount
-from .layers import BY_NAME, MODELS, Given, dotted
+from .layers import BY_NAME, KEY_SETTINGS, MODELS, Given, dotted
 
 Fields = Mapping[str, FieldInfo]
 """Settings by their dotted keys."""
@@ -84,6 +84,8 @@ def _not_of_a_project(names: Sequence[str]) -> str:
             return "whoever clones it would send code and keys where its authors want; your own settings may"
         case "mcp":
             return "whoever clones it would run the programs its authors want; your own settings may"
+        case "keys":
+            return "what you press would do what its authors want; your own settings may"
     return ""
 
 
@@ -95,11 +97,14 @@ def _field(names: Sequence[str], keys: Fields, tables: Tables) -> FieldInfo | No
             # What a table inside the table says: `[mcp.NAME.env]`. Everything in it is text.
             field = tables[section].get(key)
             return _TEXT if field is not None and _is_table(field) else None
+        case (section, _, _) if section == KEY_SETTINGS:
+            return _PRESSED  # which screens and commands there are, only the screens know
         case _:
             return keys.get(dotted(names))
 
 
 _TEXT = FieldInfo(annotation=str)
+_PRESSED = FieldInfo(annotation=str | list[str])
 
 
 def _is_table(field: FieldInfo) -> bool:
@@ -109,6 +114,8 @@ def _is_table(field: FieldInfo) -> bool:
 def _unknown(names: Sequence[str], keys: Fields, tables: Tables) -> str:
     key, section = dotted(names), dotted(names[:-1])
     sentence = f"there is no setting {key}"
+    if names[0] == KEY_SETTINGS:
+        return f'{sentence}; each screen has a table of its own: [keys.SCREEN] with COMMAND = "KEY"'
     if names[0] in BY_NAME:
         return f"{sentence}; {_unknown_of_a_table(names, tables[names[0]])}"
     beside = [name.rpartition(".")[2] for name in keys if section and name.rpartition(".")[0] == section]
@@ -138,6 +145,8 @@ def allowed(field: FieldInfo) -> str:
     kinds = [field.annotation]
     if get_origin(field.annotation) in (UnionType, Union):
         kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
+    if field is _PRESSED:
+        return "a key or a list of keys"
     kind = kinds[0]
     limits = [*field.metadata]
     if get_origin(kind) is Annotated:

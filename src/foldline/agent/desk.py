@@ -81,6 +81,12 @@ class Desk:
         return Path(self.session.cwd)
 
     @property
+    def spill_dir(self) -> Path:
+        """Where whole outputs are kept when the model gets a piece."""
+        path = self.session.path
+        return (path.parent if path else self.cwd / ".foldline") / "outputs"
+
+    @property
     def specs(self) -> list[ToolSpec]:
         return [tool.spec for tool in self.tools]
 

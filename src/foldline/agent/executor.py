@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import assert_never
+from typing import Any, assert_never
 
 from foldline.compaction import load_strategy
 from foldline.context.undoing import newest_undoable
@@ -36,6 +36,7 @@ from .permitting import permit
 from .review import Apply, Redraft
 from .rewind import put_files_back, rewind
 from .room import confirmed_undo, make_fit, make_room, why_not_by_itself
+from .shell import run_shell
 from .turn import Turn
 
 Listener = Callable[[Event], None]
@@ -134,9 +135,10 @@ class Executor:
 
     async def settle(self) -> None:
         """Wait until all that was asked for so far has ended."""
-        open_ends = [end for end in self._ends.values() if not end.done()]
-        if open_ends:
-            await asyncio.wait(open_ends)
+        asked: list[asyncio.Future[Any]] = [end for end in self._ends.values() if not end.done()]
+        asked += self._quick
+        if asked:
+            await asyncio.wait(asked)
 
     @property
     def busy(self) -> bool:
@@ -240,6 +242,8 @@ class Executor:
                 await Turn(desk, self._calls).run(operation.parts, operation.max_steps)
             case operations.Retry():
                 await Turn(desk, self._calls).again()
+            case operations.RunShell():
+                await run_shell(desk, operation.command, aside=operation.aside)
             case operations.CompactSession():
                 try:
                     await self._compact(operation)

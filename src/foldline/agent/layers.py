@@ -22,6 +22,8 @@ MODELS = "models"
 """The section that holds one table for each model, by its name."""
 PROVIDERS = "providers"
 MCP = "mcp"
+KEY_SETTINGS = "keys"
+"""The section of the keys on the screens; it has a table for each screen, by its name."""
 BY_NAME = (MODELS, PROVIDERS, MCP)
 """The sections whose tables have names of the user's choice."""
 
@@ -147,6 +149,34 @@ def theme_name(cwd: Path, environ: Mapping[str, str]) -> str | None:
     given += from_environment(environ, ("theme",))
     named = [item.value for item in given if item.names == ("theme",) and isinstance(item.value, str)]
     return named[-1] if named else None
+
+
+def chosen_by_user(name: str, environ: Mapping[str, str]) -> str | None:
+    """A setting with `on` and `off`, before settings as a whole are looked at; None where it is not set. For
+    what is about the terminal: a project has no say in it.
+
+    Raises:
+        FoldlineError: the file of settings cannot be read.
+    """
+    given = [*from_file(config_file(environ)), *from_environment(environ, (name,))]
+    chosen = [item.value for item in given if item.names == (name,)]
+    return on_or_off(chosen[-1]) if chosen else None
+
+
+def on_or_off(value: object) -> str:
+    """A choice with a third way, as people write it: `true`, `1` and `yes` are `on`."""
+    word = str(value).strip().lower()
+    return {"true": "on", "1": "on", "yes": "on", "false": "off", "0": "off", "no": "off"}.get(word, word)
+
+
+def keys_given(environ: Mapping[str, str]) -> list[Given]:
+    """What the user set of the keys on the screens, known before the first paint; a project has no say in it.
+
+    Raises:
+        FoldlineError: the file of settings cannot be read.
+    """
+    given = [*from_file(config_file(environ)), *from_environment(environ, ())]
+    return [item for item in given if item.names[0] == KEY_SETTINGS]
 
 
 def _flat(

@@ -8,6 +8,7 @@ from foldline.context.budget import SMALLEST_WINDOW
 
 from .amounts import ALLOWED, Amount, parse_amount, parse_tokens
 from .approvals import Mode
+from .layers import on_or_off
 
 
 def _amount(value: object) -> Amount:
@@ -26,6 +27,9 @@ Tokens = Annotated[int, BeforeValidator(_tokens), Field(strict=True)]
 TokensOrShare = Annotated[
     Amount, PlainValidator(_amount), PlainSerializer(str, return_type=str), Field(description=ALLOWED)
 ]
+
+OnOff = Annotated[Literal["on", "off"], BeforeValidator(on_or_off)]
+OnOffAuto = Annotated[Literal["auto", "on", "off"], BeforeValidator(on_or_off)]
 
 Window = Annotated[Tokens, Field(ge=SMALLEST_WINDOW)]
 SoftRatio = Annotated[float, Field(gt=0, le=1)]

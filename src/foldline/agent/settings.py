@@ -19,6 +19,7 @@ from .checking import allowed, any_of, checked, fields_of, is_secret
 from .keys import keep_secret
 from .layers import (
     BY_NAME,
+    KEY_SETTINGS,
     MCP,
     MODELS,
     PROVIDERS,
@@ -37,6 +38,8 @@ from .sections import (
     McpSettings,
     ModelSettings,
     OfflineSettings,
+    OnOff,
+    OnOffAuto,
     ProviderSettings,
     Section,
 )
@@ -61,8 +64,13 @@ class Settings(Section):
     provider: str = ""
     """Who is asked, by name; `env` is the server of OPENAI_BASE_URL. Empty: that one, if it is set; else
     OpenAI, if OPENAI_API_KEY is."""
-    theme: str = "foldline-dark"
-    """The colour theme, by name."""
+    theme: str = "auto"
+    """The colour theme, by name; `auto` follows the terminal, dark or light."""
+    ascii: OnOffAuto = "auto"
+    """Whether marks, frames and meters are drawn in ASCII: on, off, or auto, which goes by the terminal. For
+    those that have no other signs, or draw them two cells wide."""
+    bell: OnOff = "off"
+    """Whether the terminal rings when a turn has ended or a question waits, while its window has no focus."""
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
@@ -72,11 +80,22 @@ class Settings(Section):
     providers: dict[str, ProviderSettings] = Field(default_factory=dict)
     """By name, in small letters."""
     mcp: dict[str, McpSettings] = Field(default_factory=dict)
+    keys: dict[str, dict[str, str | list[str]]] = Field(default_factory=dict)
+    """The keys on the screens that were chosen, by screen and command."""
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _options: Mapping[str, object] = PrivateAttr(default_factory=dict)
 
     def origin(self, key: str) -> str:
         """Who set a value, by its dotted key: a file, an environment variable, an option, or `default`."""
         return self._origins.get(key, DEFAULT)
+
+    def again(self, cwd: Path | str, environ: Mapping[str, str]) -> "Settings":
+        """As the files and the environment are now, with the options of this run.
+
+        Raises:
+            FoldlineError: as `load_settings`.
+        """
+        return load_settings(cwd, environ, self._options)
 
     def values(self) -> dict[str, object]:
         """Every setting by its dotted key, as plain JSON values; of models, providers and tool servers, what
@@ -94,6 +113,8 @@ class Settings(Section):
                         found[dotted(names)] = _without_secrets(value)
                     elif value is not None:
                         found[dotted(names)] = value
+        for screen, chosen in self.keys.items():
+            found |= {dotted((KEY_SETTINGS, screen, command)): keys for command, keys in chosen.items()}
         return found
 
     def provider_named(self, name: str) -> "Provider | None":
@@ -150,7 +171,8 @@ MODEL_KEYS: Mapping[str, FieldInfo] = dict(fields_of(ModelSettings))
 """What may be set below `[models."NAME"]`."""
 PROVIDER_KEYS: Mapping[str, FieldInfo] = dict(ProviderSettings.model_fields)
 MCP_KEYS: Mapping[str, FieldInfo] = dict(McpSettings.model_fields)
-_TABLES = {MODELS: MODEL_KEYS, PROVIDERS: PROVIDER_KEYS, MCP: MCP_KEYS}
+TABLES = {MODELS: MODEL_KEYS, PROVIDERS: PROVIDER_KEYS, MCP: MCP_KEYS}
+"""What may be set in the tables of each section whose tables have names."""
 
 
 def load_settings(
@@ -178,11 +200,11 @@ def load_settings(
     ]
     for layer in layers:
         for item in layer:
-            checked(item, KEYS, _TABLES)
+            checked(item, KEYS, TABLES)
     values: dict[tuple[str, ...], object] = {}
     origins: dict[str, str] = {}
     for item in named_in(layers, environ):
-        value = checked(item, KEYS, _TABLES)
+        value = checked(item, KEYS, TABLES)
         names = _same_for_all_spellings(item.names)
         if item.for_this_run:
             values = {key: kept for key, kept in values.items() if not _for_one_model(key, names)}
@@ -190,6 +212,7 @@ def load_settings(
         origins[dotted(names)] = item.origin
     settings = Settings.model_validate(_nested(values))
     settings._origins.update(origins)
+    settings._options = dict(overrides or {})
     keep_secret(settings.own_providers().values())
     return settings
 

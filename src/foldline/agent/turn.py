@@ -119,19 +119,12 @@ class Turn:
         desk = self._desk
         await self._settle()
         opened = bool(desk.projection.view)
-        first = moved_notice(desk.session) if opened else await self._opening()
+        first = moved_notice(desk.session) if opened else await opening_of(desk)
         opens = [item.message for item in desk.projection.view if is_preamble(item.message)]
         desk.check_window(opens if opened else first)
         turn = Checkpoint(id=desk.projection.next_checkpoint_id)
         told = ended_notice(desk.jobs)
         await desk.session.append(*first, turn, *told, UserMessage(parts=tuple(parts)), durable=True)
-
-    async def _opening(self) -> Sequence[BaseMessage]:
-        """What a new session begins with. Instruction files that were left alone are named."""
-        begins = await asyncio.to_thread(opening, self._desk.cwd)
-        for sentence in begins.left_out:
-            self._desk.emit(events.Notice(level="warning", text=sentence))
-        return begins.messages
 
     async def deliver_dmail(self) -> None:
         """Where the model sent one: back to its checkpoint, keeping the request of this turn."""
@@ -264,6 +257,14 @@ class Turn:
     async def _close(self, record: RequestRecord, answer: AssistantMessage | None) -> None:
         said = [answer] if answer is not None and answer.parts else []
         await self._desk.session.append(*said, record, durable=not (answer and answer.calls))
+
+
+async def opening_of(desk: Desk) -> Sequence[BaseMessage]:
+    """What a new session begins with. Instruction files that were left alone are named."""
+    begins = await asyncio.to_thread(opening, desk.cwd)
+    for sentence in begins.left_out:
+        desk.emit(events.Notice(level="warning", text=sentence))
+    return begins.messages
 
 
 def _given_up(overflow: ContextOverflow, why: str, desk: Desk) -> FoldlineError:

@@ -116,6 +116,11 @@ def machine_text(text: str) -> str:
     return f"{NOTE_OPEN}\n{defused}\n{NOTE_CLOSE}"
 
 
+def not_typed(text: str, message: UserMessage) -> str:
+    """Text of a user message that the user did not type, marked; of the user's own shell it says so."""
+    return machine_text(f"The user ran this in a shell:\n{text}" if message.origin == "shell" else text)
+
+
 def checkpoint_line(message: BaseMessage) -> list[str]:
     """How the model is told of a checkpoint at the end of a message; nothing where there is none."""
     return [] if message.checkpoint is None else [f"CHECKPOINT {message.checkpoint}"]
@@ -216,7 +221,8 @@ class _Rendering:
                 pieces.append(_image(part))
         if message.origin != "typed":
             pieces = [
-                _text(machine_text(piece["text"])) if piece["type"] == "text" else piece for piece in pieces
+                _text(not_typed(piece["text"], message)) if piece["type"] == "text" else piece
+                for piece in pieces
             ]
         pieces += [_text(machine_text(line)) for line in checkpoint_line(message)]
         if pieces:

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from .base import LLMError
-from .models import known_output, known_window
+from .models import known_output, known_window, takes_pictures
 from .offers import Offer
 from .openai_client import OpenAIChat
 from .prices import price_of
@@ -31,10 +31,11 @@ async def list_models(provider: Provider, key: str = "") -> list[Offer]:
             offers = []
     listed = {offer.id for offer in offers}
     offers += [Offer(model) for model in provider.models if model not in listed]
-    return [_completed(offer, provider) for offer in offers]
+    return [completed(offer, provider) for offer in offers]
 
 
-def _completed(offer: Offer, provider: Provider) -> Offer:
+def completed(offer: Offer, provider: Provider) -> Offer:
+    """With what our own table knows, where the server says nothing."""
     local = provider.listing != "openai"
     window: Callable[[str], int | None] = (lambda _: None) if local else known_window
     return replace(
@@ -42,4 +43,5 @@ def _completed(offer: Offer, provider: Provider) -> Offer:
         window=offer.window or window(offer.id),
         max_output=offer.max_output or known_output(offer.id),
         price=offer.price or (None if local else price_of(offer.id)),
+        pictures=takes_pictures(offer.id) if offer.pictures is None else offer.pictures,
     )

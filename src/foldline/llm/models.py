@@ -117,6 +117,12 @@ def known_output(model_id: str) -> int | None:
     return most
 
 
+def takes_pictures(model_id: str) -> bool | None:
+    """Whether a model looks at pictures; None where the table does not say, which is most often yes."""
+    pictures: bool | None = _row(model_id).get("pictures")
+    return pictures
+
+
 def plain_name(model_id: str) -> str:
     """Without the providers before it: "moonshotai/Kimi-K2-Instruct", "models/gemini-2.5-pro"."""
     return model_id.strip().lower().rsplit("/", 1)[-1]

@@ -50,6 +50,8 @@ class Offer:
     """In tokens; None where the server does not say."""
     max_output: int | None = None
     price: Price | None = None
+    pictures: bool | None = None
+    """Whether it looks at pictures; None where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def _offer(record: Mapping[str, object]) -> Offer | None:
         window=listed_window(record),
         max_output=_smallest(_numbers(record, _OUTPUT_FIELDS)),
         price=_price(mapping(record.get("pricing"))),
+        pictures=_looks(record),
     )
 
 
@@ -130,6 +133,15 @@ def _chats(record: Mapping[str, object]) -> bool:
         return "text" in gives
     name = string(record.get("id")).lower()
     return not any(part in name for part in _NO_CHAT)
+
+
+def _looks(record: Mapping[str, object]) -> bool | None:
+    """Whether it takes pictures, where its server says so."""
+    sees = mapping(record.get("capabilities")).get("vision")  # Mistral
+    if isinstance(sees, bool):
+        return sees
+    takes = sequence(mapping(record.get("architecture")).get("input_modalities"))  # OpenRouter
+    return "image" in takes if takes else None
 
 
 def _price(record: Mapping[str, object]) -> Price | None:

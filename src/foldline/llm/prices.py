@@ -23,6 +23,10 @@ class Price:
     """Factor on `input` for what goes into the cache; 1 where that is free."""
     output: float
 
+    def cost(self, fresh: int, cached: int, output: int = 0) -> float:
+        """USD of a request with so many tokens of input that are new to the cache, and from the cache."""
+        return (fresh * self.input * self.write + cached * self.cached + output * self.output) / 1_000_000
+
     @property
     def cached_ratio(self) -> float:
         return self.cached / self.input if self.input else 1.0

@@ -24,6 +24,15 @@ class Retry(Record):
     type: Literal["retry"] = "retry"
 
 
+class RunShell(Record):
+    """Run a command of the user's own, unasked, and put it and its output into the history."""
+
+    type: Literal["run_shell"] = "run_shell"
+    command: str
+    aside: bool = False
+    """Whether the model is not to see it, unless the user restores the entry."""
+
+
 class CompactSession(Record):
     """Fold now. With `preview` the finished proposal waits for its reader instead of being committed."""
 
@@ -164,6 +173,7 @@ class SwitchApprovals(Record):
 Operation = Annotated[
     RunAgent
     | Retry
+    | RunShell
     | CompactSession
     | HoldCommit
     | ReviseProposal

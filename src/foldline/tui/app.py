@@ -1,18 +1,18 @@
 """The program on the screen: connects the chat to an agent. What is slow comes after the first paint."""
 
 import asyncio
+import gc
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.binding import Binding, BindingType
 
-from foldline.tui.blocks import BlockView
 from foldline.tui.chat import (
     CancelRequested,
     ChatScreen,
@@ -21,11 +21,11 @@ from foldline.tui.chat import (
     QuestionAnswered,
     QueueEdited,
 )
-from foldline.tui.faults import PlainApp
-from foldline.tui.messages import ChoiceAnswered, EditWanted, UndoWanted
+from foldline.tui.everywhere import KeyedApp
+from foldline.tui.messages import ChoiceAnswered, EditWanted, EntryWanted, UndoWanted
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.state import ChatState, News, Waiting
-from foldline.tui.themes import ROLE_DEFAULTS, load_themes
+from foldline.tui.widgets.telling import Tells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,34 +34,25 @@ if TYPE_CHECKING:
     from foldline.history import Session
     from foldline.protocol.events import Event
     from foldline.tui.blocks import Block
+    from foldline.tui.choosing.palette import Source
     from foldline.tui.runner import Runner
     from foldline.tui.setup.opening import Setup
     from foldline.tui.transcript import Transcript
 
 PATIENCE = 0.4
 """Seconds after which it is said that the session is being opened."""
-_RECALLED = 1_000
-"""Earlier prompts that ↑ goes back through."""
 
 Load = Callable[[], "Agent"]
 """Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
 
 
-@runtime_checkable
-class Tells(Protocol):
-    """A screen above the chat with a status row of its own."""
-
-    def tell(self, words: str) -> None:
-        """Say something in the status row."""
-
-
-class FoldlineApp(PlainApp[None]):
+class FoldlineApp(KeyedApp[None]):
     """Foldline's chat. `load` is called once the screen is there; prompts typed before it ends are kept."""
 
     TITLE = "Foldline"
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
-    CSS: ClassVar[str] = "Screen { background: ansi_default; }"
+    CSS: ClassVar[str] = "Screen { background: ansi_default; } ModalScreen { background: transparent; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         # Rule 8: Ctrl+C needs no focus. The chat has its own; this one is for the screens above it.
         Binding("ctrl+c", "interrupt", "Copy, cancel, quit", show=False, priority=True),
@@ -79,10 +70,7 @@ class FoldlineApp(PlainApp[None]):
         themes_dir: Path | None = None,
         is_first_start: Callable[[], bool] = lambda: False,
     ) -> None:
-        super().__init__(ansi_color=True)
-        for own in load_themes(themes_dir):
-            self.register_theme(own)
-        self.theme = theme
+        super().__init__(theme, themes_dir)
         self._load = load
         self._clock = clock
         self._root = root
@@ -94,7 +82,7 @@ class FoldlineApp(PlainApp[None]):
         """Why the program ended on its own, for the shell."""
         self.resume: str | None = None
         """Event file of the session to go on with, where the reader chose one."""
-        self.chat = ChatScreen(root=root, clock=clock, transcript=BlockView(id="transcript"))
+        self.chat = ChatScreen(root=root, clock=clock)
         first = ChatState(workdir=root.name or str(root), waiting=Waiting(queued=tuple(self._early)))
         self.presenter = Presenter(self.chat, first, clock)
 
@@ -102,9 +90,6 @@ class FoldlineApp(PlainApp[None]):
     def state(self) -> ChatState:
         """What the chat shows, or shows with its next frame."""
         return self.presenter.state
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return ROLE_DEFAULTS
 
     # --- starting and stopping -----------------------------------------------------------------------
 
@@ -141,6 +126,7 @@ class FoldlineApp(PlainApp[None]):
         finally:
             late.stop()
         self._use(agent, transcript, blocks)
+        gc.freeze()  # what is there by now stays: collecting it again and again would hold up frames
         self._look_at_git()
         self.agent_ready()
 
@@ -163,11 +149,14 @@ class FoldlineApp(PlainApp[None]):
         from foldline.tui.inspecting import Inspecting
         from foldline.tui.machine import EDITS
         from foldline.tui.previewing import Previewing
+        from foldline.tui.prompting.recalled import recalled
         from foldline.tui.runner import Runner
         from foldline.tui.setup.opening import Setup
+        from foldline.tui.unsent import give_back_unsent
 
-        runner = Runner(agent, self._hear, self.chat.prompt.give_back)
-        inspecting = Inspecting(self, runner, title=self._where)
+        prompt = self.chat.prompt
+        runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
+        inspecting = Inspecting(self, self.chat, runner, title=self._where)
         previewing = Previewing(
             self,
             runner,
@@ -179,8 +168,8 @@ class FoldlineApp(PlainApp[None]):
         self.presenter.shown = Shown(runner, transcript, Figures(agent.desk), previewing, inspecting)
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
-        self.chat.prompts = transcript.prompts
-        self.chat.prompt.set_history(_typed(agent))
+        self.chat.reading.source = transcript
+        prompt.set_history(recalled(agent.session.entries, prompt.attachments))
         self.presenter.state = replace(
             self.state,
             title=agent.session.meta().title,
@@ -201,6 +190,8 @@ class FoldlineApp(PlainApp[None]):
         self._setup = Setup(self, runner, clock=self._clock, is_first_start=self._is_first_start())
         early, self._early = self._early, []
         self._setup.begin(early)
+        if not early:  # else what was typed meanwhile goes first, and the rest waits for the next time
+            give_back_unsent(agent.session, runner, self.chat)
 
     def agent_ready(self) -> None:
         """The session is open and shown. The tour begins here."""
@@ -213,6 +204,9 @@ class FoldlineApp(PlainApp[None]):
     async def on_unmount(self) -> None:
         self._closing = True
         if self.runner is not None:
+            from foldline.tui.unsent import keep_what_waits
+
+            keep_what_waits(self.runner, self.chat)
             await self.runner.aclose()
 
     def _hear(self, event: "Event") -> None:
@@ -281,10 +275,10 @@ class FoldlineApp(PlainApp[None]):
         if self.runner is not None:
             self.runner.submit(operations.UndoCompaction(target=message.target))
 
-    @on(BlockView.Opened, "#transcript")
-    def _opened_block(self, message: BlockView.Opened) -> None:
+    @on(EntryWanted)
+    def _show_entry(self, message: EntryWanted) -> None:
         if self.presenter.shown is not None:
-            self.presenter.shown.transcript.toggle(message.key)
+            self.presenter.shown.inspecting.open_at(message.index, self.state)
 
     @on(CommandInvoked)
     def _command(self, message: CommandInvoked) -> None:
@@ -298,25 +292,36 @@ class FoldlineApp(PlainApp[None]):
 
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
         from foldline.tui.approvals.opening import approval_commands
+        from foldline.tui.context_screen.opening import context_commands
         from foldline.tui.folding import folding_commands
-        from foldline.tui.rewinding import open_rewind
+        from foldline.tui.jobs.opening import job_commands
+        from foldline.tui.rewind.opening import open_rewind
         from foldline.tui.sessions.opening import session_commands
+        from foldline.tui.settings.opening import settings_commands
         from foldline.tui.tool_servers import server_commands
 
         give_back = self.chat.prompt.give_back
         return {
-            "inspector": lambda _, __: shown.inspecting.open(self.state),
+            "inspector": lambda _, __: shown.inspecting.toggle(self.state),
             "open-tools": lambda _, __: self._open_tools(shown),
             "rewind": lambda runner, _: open_rewind(self, runner, give_back),
             **folding_commands(shown.previewing.open, self.chat.remark),
             **(self._setup.commands if self._setup is not None else {}),
             **approval_commands(self),
+            **context_commands(self, shown),
             **session_commands(self, self._root, self._where, self._go_on_with),
             **server_commands(self),
+            **settings_commands(self),
+            **job_commands(self),
         }
 
     def _open_tools(self, shown: Shown) -> None:
         self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
+
+    def palette_sources(self) -> "Sequence[Source]":
+        from foldline.tui.choosing.sources import chat_sources
+
+        return chat_sources(self, self._root)
 
     def _where(self) -> str:
         return f"{self.state.workdir} ▸ {self.state.title or 'new session'}"
@@ -334,15 +339,6 @@ class FoldlineApp(PlainApp[None]):
 
     def action_nothing(self) -> None:
         """Textual's own way out at one key: here only Ctrl+C, twice, quits."""
-
-
-def _typed(agent: "Agent") -> list[str]:
-    """The newest prompts, oldest first. They are found without a look at what else was said."""
-    from foldline.context.outline import MessageOutline
-
-    entries = agent.session.entries
-    prompts = [o for o in entries.outlines if isinstance(o, MessageOutline) and o.origin == "typed"]
-    return [entries.message(prompt).text for prompt in prompts[-_RECALLED:]]
 
 
 def _origin(session: "Session") -> str:

@@ -4,13 +4,13 @@ It shows a `ChatState` and decides nothing: what runs is the program's business,
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -18,11 +18,12 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from foldline.context.harmless import clean_line
+from foldline.context.numbers import many
 from foldline.tui import dialogs
-from foldline.tui.blocks import BlockView, Key
-from foldline.tui.candidates import candidates
-from foldline.tui.commands import BY_ID, COMMANDS, check_handlers, key_name
-from foldline.tui.escape import (
+from foldline.tui.blocks import BlockView
+from foldline.tui.docking import Dock
+from foldline.tui.keys.commands import BY_ID, COMMANDS, check_handlers, key_of
+from foldline.tui.keys.escape import (
     REWIND_WITHIN,
     EscFacts,
     EscStep,
@@ -30,7 +31,7 @@ from foldline.tui.escape import (
     escape_step,
     interrupt_step,
 )
-from foldline.tui.inputs import Completing
+from foldline.tui.keys.table import bindings
 from foldline.tui.messages import (
     CancelRequested,
     CommandInvoked,
@@ -38,9 +39,13 @@ from foldline.tui.messages import (
     QuestionAnswered,
     QueueEdited,
 )
+from foldline.tui.prompting.commands import prompt_commands
+from foldline.tui.reading import clipboard
+from foldline.tui.reading.keys import ReadingFacts
+from foldline.tui.reading.pane import ReadingPane
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.approval import QuestionDock
-from foldline.tui.widgets.completion import Candidate, CompletionList
+from foldline.tui.widgets.completion import CompletionList
 from foldline.tui.widgets.header import Header
 from foldline.tui.widgets.hints import Hints
 from foldline.tui.widgets.meter import Meter
@@ -68,26 +73,9 @@ REMARK_SECONDS = 4.0
 Clock = Callable[[], float]
 
 
-def _bindings() -> list[BindingType]:
-    """Keys of all commands that the prompt does not interpret itself. Those that work anywhere come first."""
-    return [
-        Binding(
-            key,
-            f"command('{command.id}')",
-            command.title,
-            show=False,
-            priority=command.place == "anywhere",
-            id=f"{command.id}.{at}",
-        )
-        for command in COMMANDS
-        if command.place != "prompt"
-        for at, key in enumerate(command.keys)
-    ]
-
-
 def _left_behind(count: int) -> str:
     """What a quit says about prompts that wait."""
-    return f"; {count} waiting {'prompt is' if count == 1 else 'prompts are'} not sent" if count else ""
+    return f"; {many(count, 'prompt waits', 'prompts wait')} here for next time" if count else ""
 
 
 class ChatScreen(Screen[None]):
@@ -99,45 +87,44 @@ class ChatScreen(Screen[None]):
     ChatScreen #transcript { width: 1fr; height: 1fr; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+    BINDINGS: ClassVar[list[BindingType]] = bindings(COMMANDS, "command")
     AUTO_FOCUS: ClassVar[str | None] = "#editor"
     ESCAPE_TO_MINIMIZE: ClassVar[bool | None] = False
 
     state: reactive[ChatState] = reactive(ChatState, init=False, repaint=False)
 
-    def __init__(
-        self, *, root: Path | None = None, clock: Clock = time.monotonic, transcript: BlockView | None = None
-    ) -> None:
+    def __init__(self, *, root: Path | None = None, clock: Clock = time.monotonic) -> None:
         """`root` is the folder whose files `@` completes. `clock` is the one `reduce` is given `now` by."""
         super().__init__()
         self._root = root
         self._clock = clock
-        self._files: tuple[str, ...] | None = None
         self._remark = ""
         self._quit_warned: float | None = None
         self._escaped: float | None = None
         """When Esc was last pressed on an empty prompt."""
         self._wake: Timer | None = None
         self._remark_timer: Timer | None = None
-        self.prompts: Sequence[Key] = ()
-        """Places of the reader's prompts in the transcript, for Alt+↑ and Alt+↓."""
-        self.header = Header(key_name(BY_ID["help"].keys[0]))
-        self.transcript = transcript if transcript is not None else BlockView(id="transcript")
+        self.header = Header(key_of("help"))
+        self.reading = ReadingPane(self.remark)
+        self.transcript: BlockView = self.reading.view
         self.sidebar = Sidebar()
         self.dock = QuestionDock(clock)
         self.completion = CompletionList()
-        self.prompt = Prompt(self._candidates, self.completion)
+        self.prompt = Prompt(self.completion, root)
         self.meter = Meter()
         self.status = Status()
         self.hints = Hints()
+        self.docked = Dock()
         self._too_small = TooSmall()
+        self._focused_before: Widget | None = None
+        """What had the focus before the terminal became too small."""
         self._handlers: dict[str, Callable[[str], None]] = {
             "complete": lambda _: self._complete(),
             "editor": lambda _: self._edit_prompt(),
-            "prompt-older": lambda _: self._to_prompt(-1),
-            "prompt-newer": lambda _: self._to_prompt(1),
-            "page-up": lambda _: self.transcript.scroll_pages(-1),
-            "page-down": lambda _: self.transcript.scroll_pages(1),
+            "prompt-older": lambda _: self.reading.to_prompt(-1),
+            "prompt-newer": lambda _: self.reading.to_prompt(1),
+            "page-up": lambda _: self.reading.page(-1),
+            "page-down": lambda _: self.reading.page(1),
             "end": lambda _: self.transcript.follow_end(),
             "allow-once": lambda _: self.dock.answer("once"),
             "allow-always": lambda _: self.dock.answer("always"),
@@ -148,15 +135,17 @@ class ChatScreen(Screen[None]):
             "interrupt": lambda _: self._interrupt(),
             "theme": lambda name: dialogs.change_theme(self.app, name, self.remark),
             "help": lambda _: dialogs.open_help(self.app),
+            **prompt_commands(self.prompt, root),
             "help-panel": lambda _: dialogs.open_help(self.app),
-            "palette": lambda _: dialogs.open_palette(self.app, self.state, self._chosen),
+            "palette": lambda _: dialogs.open_palette(self.app),
         }
         check_handlers(self._handlers, "chat")
 
     def compose(self) -> ComposeResult:
+        yield self.docked
         yield self.header
         with Horizontal(id="body"):
-            yield self.transcript
+            yield self.reading
             yield self.sidebar
         yield self.dock
         yield self.prompt
@@ -185,15 +174,24 @@ class ChatScreen(Screen[None]):
         """What the status row answers to the last key; empty where that is over."""
         return self._remark
 
+    def works_now(self, command: str) -> bool:
+        """Whether a command would do something."""
+        return BY_ID[command].works(self.state)
+
     def run_command(self, command: str, argument: str = "") -> None:
         """Carry out a command here, or pass it on to the program."""
         asked = BY_ID[command]
-        if not asked.enabled(self.state):
+        if not asked.works(self.state):
             self.remark(f"{asked.title}: not now")
         elif asked.scope == "app":
+            if command == "inspector" and self.is_current:
+                self.docked.expect(self.size.width)
             self.post_message(CommandInvoked(command, argument))
         else:
             self._handlers[command](argument)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not (action == "command" and self.docked.keeps(*parameters))
 
     def action_command(self, command: str) -> None:
         self.run_command(command)
@@ -214,15 +212,14 @@ class ChatScreen(Screen[None]):
         self.dock.show(state.questions)
         self.prompt.show(state)
         self.meter.show(state)
-        self.hints.show(state)
         if asked and state.question is None:
-            self.prompt.editor.focus()
-        self._show_status()
+            self.set_focus(self.prompt.editor)
+        self._show_keys()
 
     def _show_status(self) -> None:
         beside = Beside(
             new_below=self.transcript.new_below,
-            escape=self._escape_now().label,
+            escape=self._escape_now().label if self.is_active and not self.docked.keeps("escape") else "",
             remark=self._remark,
             question_focused=self.dock.has_focus,
         )
@@ -238,8 +235,16 @@ class ChatScreen(Screen[None]):
         self._show_status()
 
     def on_resize(self) -> None:
-        width, height = self.size
+        self.fit()
+
+    def fit(self) -> None:
+        """Show what there is room for."""
+        width, height = self.docked.chat_columns(self.size.width), self.size.height
         fits = width >= LEAST[0] and height >= LEAST[1]
+        if not fits and self.focused is not None:
+            self._focused_before = self.focused
+        elif fits and self.focused is None:  # what is not shown loses the focus
+            self.call_after_refresh((self._focused_before or self.prompt.editor).focus)
         framed = fits and height >= FRAME_FROM
         for widget, shown in (
             (self._too_small, not fits),
@@ -264,9 +269,11 @@ class ChatScreen(Screen[None]):
 
     def on_screen_suspend(self) -> None:
         self.prompt.set_active(False)
+        self._show_keys()
 
     def on_screen_resume(self) -> None:
         self.prompt.set_active(True)
+        self._show_keys()
 
     @on(Prompt.FactsChanged)
     def _facts_changed(self) -> None:
@@ -274,7 +281,17 @@ class ChatScreen(Screen[None]):
         self._show_status()
 
     def on_descendant_focus(self) -> None:
+        self._show_keys()
+
+    @on(ReadingPane.Changed)
+    def _show_keys(self) -> None:
+        self.hints.show(self.state, self._reading_facts, covered=not self.is_active)
         self._show_status()
+
+    @property
+    def _reading_facts(self) -> ReadingFacts | None:
+        """What the keys of the transcript go by, while they are the ones that work."""
+        return self.reading.facts if self.reading.focused else None
 
     @on(BlockView.BelowChanged)
     def _below_changed(self, event: BlockView.BelowChanged) -> None:
@@ -286,7 +303,8 @@ class ChatScreen(Screen[None]):
     @on(Prompt.Submitted)
     def _submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
-        self.transcript.follow_end()
+        if not self.state.busy:  # a prompt that only waits moves nothing (rule 2)
+            self.transcript.follow_end()
         self.post_message(PromptSubmitted(event.text))
 
     @on(Prompt.CommandTyped)
@@ -313,41 +331,29 @@ class ChatScreen(Screen[None]):
     def _picked(self, event: CompletionList.Picked) -> None:
         event.stop()
         if self.completion.mark(event.number):
-            self.prompt.take_completion()
+            self.prompt.complete()
 
     # --- Commands -------------------------------------------------------------------------------------
 
     def _complete(self) -> None:
-        if self.completion.open and self.prompt.take_completion():
+        if self.prompt.complete():
+            return
+        if self.transcript.has_focus and self.docked.taken:
+            self.docked.enter()
             return
         panels: list[Widget] = [self.transcript, self.prompt.editor]
         if self.state.question is not None:
             # Right after the prompt: an open question is what Tab is pressed for.
             panels.insert(0, self.dock)
         focused = next((at for at, panel in enumerate(panels) if panel.has_focus), -1)
-        panels[(focused + 1) % len(panels)].focus()
-
-    def _to_prompt(self, step: int) -> None:
-        """Scroll to the prompt before or after the top line; past the last one, to the end."""
-        place = self.transcript.top
-        if place is None or not self.prompts:
-            return
-        top, line = place
-        if step < 0:
-            before = [key for key in self.prompts if key < top or (key == top and line > 0)]
-            self.transcript.scroll_to_key(before[-1] if before else self.prompts[0], only_if_hidden=False)
-            return
-        after = [key for key in self.prompts if key > top]
-        if after:
-            self.transcript.scroll_to_key(after[0], only_if_hidden=False)
-        else:
-            self.transcript.follow_end()
+        self.set_focus(panels[(focused + 1) % len(panels)])
 
     def _escape_now(self) -> EscStep:
         state = self.state
         return escape_step(
             EscFacts(
                 completion_open=self.completion.open,
+                searching=self.reading.searching,
                 in_queue=self.prompt.in_queue,
                 choice_focused=self.dock.has_focus and state.asks_choice,
                 question_focused=self.dock.has_focus and not state.asks_choice,
@@ -370,6 +376,8 @@ class ChatScreen(Screen[None]):
         match action:
             case "close-completion":
                 self.prompt.close_completion()
+            case "end-search":
+                self.reading.end_search()
             case "leave-queue":
                 self.prompt.leave_queue()
             case "leave-choice":
@@ -377,7 +385,7 @@ class ChatScreen(Screen[None]):
             case "decline":
                 self.dock.answer("deny")
             case "to-prompt":
-                self.prompt.editor.focus()
+                self.set_focus(self.prompt.editor)
             case "cancel":
                 self.post_message(CancelRequested())
             case "pause":
@@ -403,7 +411,7 @@ class ChatScreen(Screen[None]):
         )
         match interrupt_step(facts):
             case "copy":
-                self.app.copy_to_clipboard(selected)
+                clipboard.copy(self.app, selected)
                 self.prompt.unselect()
                 self.clear_selection()
                 self.remark("Copied")
@@ -415,30 +423,7 @@ class ChatScreen(Screen[None]):
                 self._quit_warned = now
                 self.remark(f"Ctrl+C again quits{_left_behind(self.state.waiting.count)}")
 
-    def _chosen(self, command: str | None) -> None:
-        if command is not None:
-            self.run_command(command)
-
     def _edit_prompt(self) -> None:
         text = dialogs.edited(self.app, self.prompt.editor.text, self.remark)
         if text is not None:
-            self.prompt.editor.put(text)
-
-    # --- Completion -----------------------------------------------------------------------------------
-
-    def _candidates(self, word: Completing) -> Sequence[Candidate]:
-        if word.kind == "file" and self._files is None:
-            self._files = ()
-            self._list_files()
-        return candidates(word, self.state, self._files or ())
-
-    @work(thread=True, exclusive=True, group="files", exit_on_error=False)
-    def _list_files(self) -> None:
-        from foldline.tui.files import list_files
-
-        if self._root is not None:
-            self.app.call_from_thread(self._files_known, list_files(self._root))
-
-    def _files_known(self, files: tuple[str, ...]) -> None:
-        self._files = files
-        self.prompt.refresh_completion()
+            self.prompt.attaching.put(text)

@@ -139,7 +139,9 @@ def _folded(state: ChatState, event: events.CompactionEnd, now: float) -> ChatSt
         return _with_news(rest, "Nothing to fold", "info", now)
     if event.index is None:
         return rest  # drafted, and not committed: the proposal says the rest
-    return replace(rest, room=replace(rest.room, size=event.tokens_after or rest.room.size, cut=None))
+    # What was in the cache belongs to the view before; the next request says what is there of this one.
+    room = replace(rest.room, size=event.tokens_after or rest.room.size, cut=None)
+    return replace(rest, room=room, cached=None)
 
 
 def _further(layer: Compacting, event: events.CompactionProgress) -> Compacting:

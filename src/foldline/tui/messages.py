@@ -71,6 +71,14 @@ class EditWanted(Message):
         self.action = action
 
 
+class EntryWanted(Message):
+    """The reader wants to see an entry in the Inspector."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+
+
 class UndoWanted(Message):
     """The reader wants this change of the view taken back: an edit, a fold, a clear or a rewind."""
 

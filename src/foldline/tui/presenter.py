@@ -9,6 +9,7 @@ from textual.timer import Timer
 
 from foldline.tui.chat import ChatScreen
 from foldline.tui.state import ChatState
+from foldline.tui.terminal.window import Window
 
 if TYPE_CHECKING:
     from foldline.protocol.events import Event
@@ -39,6 +40,7 @@ class Presenter:
     def __init__(self, chat: ChatScreen, state: ChatState, clock: Callable[[], float]) -> None:
         self._chat = chat
         self._clock = clock
+        self._window = Window()
         self._frame: Timer | None = None
         self._figures_stale = False
         self.state = state
@@ -53,6 +55,7 @@ class Presenter:
         """Take this state, and show it now."""
         self.state = state
         self._chat.show(state)
+        self._window.show(self._chat.app, state)
         if self.shown is not None:
             self.shown.inspecting.hear(state)
 
@@ -92,7 +95,7 @@ class Presenter:
             case events.ThinkingDelta():
                 transcript.think(event.text)
             case events.ToolStarted():
-                transcript.start_tool(event.call_id)
+                transcript.start_tool(event.call_id, event.title)
             case events.ToolOutput():
                 transcript.tool_output(event.call_id, event.text)
             case events.EntryAppended():

@@ -13,17 +13,25 @@ from foldline.llm import LLMError
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
 from foldline.tui import numbers
+from foldline.tui.prompting.inputs import ShellCall, parse_input
 
 
 class Runner:
     """Drives one agent for an interface. `give_back(text)` returns a prompt to the editor, or says that it
-    holds other text.
+    holds other text. Prompts are texts up to the last moment: `parts_of` makes of one what the model gets.
     """
 
-    def __init__(self, agent: Agent, emit: Callable[[Event], None], give_back: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        emit: Callable[[Event], None],
+        give_back: Callable[[str], bool],
+        parts_of: Callable[[str], tuple[Part, ...]] = text_parts,
+    ) -> None:
         self.agent = agent
         self._emit = emit
         self._give_back = give_back
+        self._parts_of = parts_of
         self._queue: list[str] = []
         self._held: str | None = None
         self._paused = False
@@ -82,6 +90,11 @@ class Runner:
         """Prompts that were not sent."""
         return len(self._queue) + (self._held is not None)
 
+    @property
+    def unsent(self) -> tuple[str, ...]:
+        """The prompts that wait, the held one first."""
+        return (*((self._held,) if self._held is not None else ()), *self._queue)
+
     async def drained(self) -> None:
         """Wait until nothing is being sent any more."""
         while self._delivery is not None and not self._delivery.done():
@@ -106,7 +119,6 @@ class Runner:
     async def _deliver(self) -> None:
         """Each waiting prompt once, in order, until none is left, one fails, or the user pauses."""
         await self._idle()
-        await self._learn_window()
         while self._again or (self._queue and not self._paused):
             done = False
             try:
@@ -119,13 +131,27 @@ class Runner:
                 await self._idle()
 
     async def _run_next(self) -> bool:
+        """The next prompt, or command of the user's; whether a turn was carried through."""
+        if not isinstance(parse_input(self._queue[0]), ShellCall):
+            await self._learn_window()
+            if self._paused or not self._queue:
+                return False
         text = self._queue.pop(0)
-        return await self._make_room(text) and await self._run_turn(text)
+        match parse_input(text):
+            case ShellCall(command=command, aside=aside):
+                self._announce()
+                ran = await self._done(operations.RunShell(command=command, aside=aside))
+                self._paused = self._paused or (ran.outcome == "failed" and bool(self._queue))
+                return False
+            case _:
+                parts = self._parts_of(text)
+                return await self._make_room(text, parts) and await self._run_turn(text, parts)
 
     async def _go_on_with_turn(self) -> bool:
         """The turn that broke off, once more; whether it was carried through, so that what waits goes."""
         self._again = self._paused = False
         self._announce()
+        await self._learn_window()
         outcome = (await self._done(operations.Retry())).outcome
         if outcome != "done":
             self._paused = bool(self._queue)
@@ -153,9 +179,8 @@ class Runner:
         while self.agent.executor.busy:
             await self.agent.executor.settle()
 
-    async def _make_room(self, text: str) -> bool:
+    async def _make_room(self, text: str, parts: Sequence[Part]) -> bool:
         """Fold first where this prompt would cross the threshold. False: it was given back."""
-        parts = text_parts(text)
         if refusal := self.agent.too_long(parts):
             self._emit(events.Notice(level="error", text=refusal))
             self._return(text)
@@ -195,7 +220,7 @@ class Runner:
         self._return(text)
         return False
 
-    async def _run_turn(self, text: str) -> bool:
+    async def _run_turn(self, text: str, parts: tuple[Part, ...]) -> bool:
         """One turn; whether it was carried through. A prompt that never came into the history is given back;
         what follows it then waits.
         """
@@ -203,7 +228,7 @@ class Runner:
         outcome = "failed"
         self._announce()
         try:
-            outcome = (await self._done(operations.RunAgent(parts=text_parts(text)))).outcome
+            outcome = (await self._done(operations.RunAgent(parts=parts))).outcome
         finally:
             entries = reversed(self.agent.session.entries)
             newest = next((entry for entry in entries if isinstance(entry, UserMessage)), None)

@@ -294,6 +294,8 @@ class FoldRow:
     at: str
     """Time of day, `13:20`."""
     undone: bool = False
+    written: bool = True
+    """Whether a summary stands for what it took; else it hid, clipped or left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """Colour themes: TOML files that give the seven roles; the background is the terminal's."""
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
@@ -15,8 +17,15 @@ if TYPE_CHECKING:
     from foldline.protocol import FoldlineError
 
 DEFAULT_THEME = "foldline-dark"
+AUTO: Final = "auto"
+"""The theme that follows the terminal: dark, light, or its own colours where it has only 16."""
+LIGHT: Final = "foldline-light"
+OWN_COLOURS: Final = "terminal"
 _TERMINAL = "default"
 """The terminal's own foreground, as a theme file names it."""
+_KEYS: Final = ("dark", "roles", "description", "made_for")
+_DARK_COLOURS: Final = frozenset({0, 1, 2, 3, 4, 5, 6, 8})
+"""Of the 16 colours, those that rxvt and its heirs count as a dark background in COLORFGBG."""
 
 ROLE_DEFAULTS: dict[str, str] = {
     "role-text": "ansi_default",
@@ -30,49 +39,110 @@ ROLE_DEFAULTS: dict[str, str] = {
 """Values of the role variables for themes that do not name them; for `App.get_theme_variable_defaults`."""
 
 
-def load_themes(user_folder: Path | None = None) -> tuple[Theme, ...]:
-    """The shipped themes, then the user's own; one of the same name replaces a shipped one.
+@dataclass
+class RoleTheme(Theme):
+    """A theme from a file, and what the file says of it."""
+
+    description: str = ""
+    made_for: str = ""
+    """The background its colours were chosen for: shown nowhere, and never painted."""
+    follows: bool = False
+    """Whether it is as the terminal is."""
+
+
+def load_themes(user_folder: Path | None = None, *, dark: bool = True) -> tuple[RoleTheme, ...]:
+    """The shipped themes, then the user's own; one of the same name replaces a shipped one. `auto` is among
+    them, and as `dark` as the terminal is. A broken file of the user's is left out: `theme_faults` says why.
 
     Raises:
-        FoldlineError: a theme file cannot be read or says something wrong.
+        FoldlineError: a shipped theme file is broken.
     """
-    found: dict[str, Theme] = {}
-    for folder in (data_dir("themes"), user_folder):
-        for path in _files(folder):
-            theme = read_theme(path)
+    found = {theme.name: theme for theme in map(read_theme, _files(data_dir("themes")))}
+    found[AUTO] = automatic(found.values(), dark=dark)
+    for path in _files(user_folder):
+        if not isinstance(theme := _read(path), str):
             found[theme.name] = theme
     return tuple(found.values())
 
 
-def read_theme(path: Path) -> Theme:
+def theme_faults(user_folder: Path | None) -> dict[str, str]:
+    """What is wrong with each broken file of the user's, as a sentence, by the name of its theme."""
+    read = {path.stem: _read(path) for path in _files(user_folder)}
+    return {name: fault for name, fault in read.items() if isinstance(fault, str)}
+
+
+def automatic(themes: Iterable[Theme], *, dark: bool, few_colours: bool = False) -> RoleTheme:
+    """`auto` as it is on a dark terminal, a light one, or one with no more than 16 colours."""
+    like = OWN_COLOURS if few_colours else DEFAULT_THEME if dark else LIGHT
+    base = next(theme for theme in themes if theme.name == like)
+    assert isinstance(base, RoleTheme), "made from a file"
+    return replace(base, name=AUTO, description="Follows the terminal: dark or light", follows=True)
+
+
+def is_dark(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is dark, as far as COLORFGBG (`15;0`, `0;default;15`) says; else it is taken for
+    dark: most are."""
+    last = environ.get("COLORFGBG", "").rpartition(";")[2]
+    return not last.isdecimal() or int(last) in _DARK_COLOURS
+
+
+def read_theme(path: Path) -> RoleTheme:
     """One theme file. Its name is the file's; it says `dark` and, under `[roles]`, a colour for each role.
 
     Raises:
         FoldlineError: with the file and what is wrong in it.
     """
+    theme = _read(path)
+    if isinstance(theme, str):
+        raise _error(theme)
+    return theme
+
+
+def _read(path: Path) -> RoleTheme | str:
+    """One theme file, or what is wrong with it."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        return f"The theme {path} cannot be read: {error}. Mend or remove the file."
+    return _read_once(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=1_024)
+def _read_once(path: Path, changed: int, size: int) -> RoleTheme | str:
+    """A file as it was when it was `changed`, of this `size`: themes are listed again and again."""
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise _error(f"The theme {path} cannot be read: {error}. Mend or remove the file.") from error
-    unknown = [key for key in data if key not in ("dark", "roles", "description")]
+        return f"The theme {path} cannot be read: {error}. Mend or remove the file."
+    unknown = [key for key in data if key not in _KEYS]
     if unknown:
-        raise _error(
-            f"The theme {path} has an unknown key {unknown[0]!r}; it may have dark, description and [roles]."
+        return (
+            f"The theme {path} has an unknown key {unknown[0]!r}; "
+            "it may have dark, description, made_for and [roles]."
         )
     dark = data.get("dark", True)
     if not isinstance(dark, bool):
-        raise _error(f"The theme {path} says dark = {dark!r}; it must be true or false.")
+        return f"The theme {path} says dark = {dark!r}; it must be true or false."
     roles = data.get("roles")
     if not isinstance(roles, dict):
-        raise _error(
-            f"The theme {path} has no [roles]; it must give a colour for each of {', '.join(ROLES)}."
-        )
+        return f"The theme {path} has no [roles]; it must give a colour for each of {', '.join(ROLES)}."
     wrong = [role for role in roles if role not in ROLES]
     missing = [role for role in ROLES if role not in roles]
     if wrong or missing:
         problem = f"an unknown role {wrong[0]!r}" if wrong else f"no role {missing[0]!r}"
-        raise _error(f"The theme {path} has {problem}; the roles are {', '.join(ROLES)}.")
-    return _theme(path.stem, dark, {role: _color(path, role, value) for role, value in roles.items()})
+        return f"The theme {path} has {problem}; the roles are {', '.join(ROLES)}."
+    colors: dict[str, str] = {}
+    for role, value in roles.items():
+        if not isinstance(value, str):
+            return f"The theme {path} gives the role {role} no text; write a colour in quotes."
+        if (color := _color(value)) is None:
+            return (
+                f"The theme {path} gives the role {role} the colour {value!r}; write #rrggbb, {_TERMINAL}, "
+                "or a terminal colour such as bright_blue."
+            )
+        colors[role] = color
+    about = {key: str(data.get(key, "")) for key in ("description", "made_for")}
+    return _theme(path.stem, dark, colors, **about)
 
 
 def _files(folder: Path | None) -> Iterator[Path]:
@@ -80,20 +150,16 @@ def _files(folder: Path | None) -> Iterator[Path]:
         yield from sorted(folder.glob("*.toml"))
 
 
-def _color(path: Path, role: str, value: object) -> str:
-    """A theme file's colour as Textual names it: `#rrggbb`, `default`, or one of the terminal's 16."""
-    if not isinstance(value, str):
-        raise _error(f"The theme {path} gives the role {role} no text; write a colour in quotes.")
+def _color(value: str) -> str | None:
+    """A theme file's colour as Textual names it; None where it is none of `#rrggbb`, `default` and the
+    terminal's 16."""
     for spelled in (f"ansi_{value}", value):
         try:
             Color.parse(spelled)
         except ColorParseError:
             continue
         return spelled
-    raise _error(
-        f"The theme {path} gives the role {role} the colour {value!r}; write #rrggbb, {_TERMINAL}, "
-        "or a terminal colour such as bright_blue."
-    )
+    return None
 
 
 def _error(sentence: str) -> "FoldlineError":
@@ -103,10 +169,12 @@ def _error(sentence: str) -> "FoldlineError":
     return FoldlineError(sentence)
 
 
-def _theme(name: str, dark: bool, roles: dict[str, str]) -> Theme:
+def _theme(name: str, dark: bool, roles: dict[str, str], *, description: str, made_for: str) -> RoleTheme:
     accent, muted = roles["accent"], roles["muted"]
-    return Theme(
+    return RoleTheme(
         name=name,
+        description=description,
+        made_for=made_for,
         dark=dark,
         # Native colours: the background stays the terminal's, and NO_COLOR leaves it alone too.
         ansi=True,
@@ -137,5 +205,16 @@ def _theme(name: str, dark: bool, roles: dict[str, str]) -> Theme:
 
 
 def own_themes(themes: Iterable[Theme]) -> list[str]:
-    """Names of the themes that give the seven roles, in order."""
-    return sorted(theme.name for theme in themes if "role-text" in theme.variables)
+    """Names of the themes that give the seven roles: the one that follows the terminal, then the others in
+    order."""
+    names = sorted(theme.name for theme in themes if "role-text" in theme.variables)
+    return sorted(names, key=lambda name: name != AUTO)
+
+
+def described(themes: Iterable[Theme]) -> Sequence[tuple[str, str]]:
+    """(name, what its file says of it) of the themes that give the seven roles."""
+    by_name = {theme.name: theme for theme in themes}
+    return [
+        (name, theme.description if isinstance(theme := by_name[name], RoleTheme) else "")
+        for name in own_themes(by_name.values())
+    ]

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 _NONE = "No MCP server is set up: [mcp.NAME] in your config.toml does it, see docs/mcp.md"
 
+_EVERY = 0.25
+"""Seconds between two looks at the servers while their list is open."""
+
 
 def server_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
     def show(runner: Runner, name: str) -> None:
@@ -29,18 +32,23 @@ def server_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], Non
 
 
 def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
-    from foldline.tui.picker import Choice, Picker
+    """The list says how it is with each now, for as long as it is open."""
+    from foldline.tui.choosing.picker import KEYS, Choice, Picker
+    from foldline.tui.keys.table import name_of
 
-    choices = [
-        Choice(state.name, state.name, f"{state}{f', {home_apart(str(state.log))}' if state.trouble else ''}")
-        for state in servers.states
-    ]
+    def choices() -> list[Choice]:
+        return [
+            Choice(each.name, each.name, f"{each}{f', {home_apart(str(each.log))}' if each.trouble else ''}")
+            for each in servers.states
+        ]
 
     def chosen(name: str | None) -> None:
         if name is not None:
             _connect(app, servers, name)
 
-    app.push_screen(Picker("MCP servers: Enter connects anew", choices, notes_in_full=True), chosen)
+    picker = Picker(f"MCP servers: {name_of(KEYS, 'take')} connects anew", choices(), notes_in_full=True)
+    app.push_screen(picker, chosen)
+    picker.set_interval(_EVERY, lambda: picker.offer(choices()))
 
 
 def _connect(app: "FoldlineApp", servers: "ToolServers", name: str) -> None:

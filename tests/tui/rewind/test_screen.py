@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline.tui.app import FoldlineApp
-from foldline.tui.rewind import RewindScreen
+from foldline.tui.rewind.screen import RewindScreen
 from support.agents import Hang, calling
 from support.chat_app import Clock
 from support.live import Live, live
@@ -143,4 +143,4 @@ async def test_its_keys_are_explained_from_the_table_they_come_from(tmp_path: Pa
         await running.ask("first")
         await opened(running)
         await running.press("f1")
-        assert "Rewind: keys" in running.text and "Puts back, too, what somebody else" in running.text
+        assert "Help · Rewind" in running.text and "Puts back, too, what somebody else" in running.text

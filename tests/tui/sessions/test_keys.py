@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from foldline.tui.keytable import help_blocks
+from foldline.tui.keys.keymap import Keymap, in_force, use
 from foldline.tui.sessions.keys import KEYS, Facts, hints
+from foldline.tui.sessions.state import Listing, Scope, SessionsState
+from foldline.tui.sessions.words import empty, tabs
 from support.sessions_screen import SessionsApp
 
 
@@ -40,6 +42,17 @@ def test_the_last_hint_is_what_esc_does_in_every_mode() -> None:
         assert hints(Facts(mode=mode), "closes")[-1] == ("Esc", "closes")
 
 
-def test_help_explains_every_key() -> None:
-    said = "\n".join(block.text() for block in help_blocks(KEYS))
-    assert all(key.help in said for key in KEYS)
+def test_sentences_name_the_keys_the_reader_chose() -> None:
+    before = in_force()
+    use(Keymap({("sessions", "scope-2"): ("b",), ("sessions", "archive"): ("A",)}))
+    try:
+        shown = "".join(text for text, _ in tabs("here"))
+        assert shown == "1 This folder  b All folders  3 Archived  4 Other agents"
+        assert "b shows those of all folders" in " ".join(empty(_without_any("here"))[0])
+        assert "A puts a session away" in " ".join(empty(_without_any("archived"))[0])
+    finally:
+        use(before)
+
+
+def _without_any(scope: Scope) -> SessionsState:
+    return SessionsState(scope=scope, listing=Listing(rows=()))

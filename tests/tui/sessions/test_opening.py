@@ -67,7 +67,7 @@ async def test_leaving_while_something_runs_is_asked_about(tmp_path: Path, home:
         screen = await opened(running, "/sessions")
         await running.press("end", "enter")
         await running.until(lambda: "Leave this chat?" in running.text)
-        assert "What runs is cancelled. 1 waiting prompt is not sent." in running.text
+        assert "What runs is cancelled. What waits to be sent is there next time." in running.text
         await running.press("escape")
         assert running.app.resume is None and running.agent.executor.busy and screen.is_current
         await running.press("ctrl+c")

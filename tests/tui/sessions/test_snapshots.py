@@ -62,6 +62,15 @@ def taken(compare: Compare, home: Path, size: tuple[int, int], *keys: str, query
     return compare(app, terminal_size=size, run_before=play)
 
 
+def test_no_sessions(snap_compare: Compare, tmp_path: Path) -> None:
+    app = SessionsApp(tmp_path / "data")
+
+    async def play(pilot: Pilot[None]) -> None:
+        await Seen(app, pilot).until(lambda: app.sessions.state.listing is not None)
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=play)
+
+
 def test_sessions_in_a_small_terminal(snap_compare: Compare, tmp_path: Path) -> None:
     assert taken(snap_compare, tmp_path / "data", (80, 24), "down")
 

@@ -38,7 +38,7 @@ EVERYBODY = (
 MODELS = [
     Offer("gpt-5-mini", 400_000, 128_000, Price(0.25, 0.025, 1, 2.0)),
     Offer("gpt-5", 400_000, 128_000, Price(1.25, 0.125, 1, 10.0)),
-    Offer("gpt-4o", 128_000, 16_384, Price(2.5, 1.25, 1, 10)),
+    Offer("gpt-4o", 128_000, 16_384, Price(2.5, 1.25, 1, 10), pictures=True),
     Offer("gpt-oss-20b:free", 131_072, None, Price(0, 0, 1, 0)),
     Offer("深度求索/模型-8b [/nope]", None),
     *(Offer(f"vendor-{number % 7}/model-{number:03}", 131_072) for number in range(40)),
@@ -99,8 +99,12 @@ def test_a_server_that_is_away_in_a_tiny_terminal(snap_compare: Compare) -> None
     assert taken(snap_compare, servers, (60, 14), refused)
 
 
-def test_models_in_the_middle_of_a_session(snap_compare: Compare) -> None:
+@pytest.mark.parametrize(
+    ("size", "theme"), [((80, 24), "high-contrast"), ((120, 36), "foldline-dark")], ids=["small", "large"]
+)
+def test_models_in_the_middle_of_a_session(snap_compare: Compare, size: tuple[int, int], theme: str) -> None:
     servers = MadeUp(MODELS)
+    servers.summariser = "gpt-oss-20b:free@openai"
     servers.too_small = {"gpt-4o", "gpt-oss-20b:free"}
 
     async def look(seen: Seen) -> None:
@@ -116,4 +120,4 @@ def test_models_in_the_middle_of_a_session(snap_compare: Compare) -> None:
         size=116_200,
         step="model",
     )
-    assert taken(snap_compare, servers, (80, 24), look, state, "high-contrast")
+    assert taken(snap_compare, servers, size, look, state, theme)

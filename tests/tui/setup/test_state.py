@@ -119,7 +119,7 @@ def test_moving_stays_within_the_list() -> None:
         (models("a"), ["takes it", "back", "other providers"]),
         (
             begin(SOURCES, current=("anthropic", "x"), step="model"),
-            ["takes it", "leaves it", "other providers"],
+            ["takes it", "leaves it", "other providers", "summaries"],
         ),
     ],
 )
@@ -164,3 +164,36 @@ def test_for_which_sessions_a_choice_holds_is_said() -> None:
 
 def test_too_small_a_terminal_says_so() -> None:
     assert text(begin(SOURCES), 39, 9).splitlines()[0] == "Too small: needs 40x10"
+
+
+KNOWN = (Offer("o3", 200_000), Offer("gpt-5-mini", 400_000))
+
+
+def asked_in_session() -> SetupState:
+    """The models of the provider in use, whose server has not answered."""
+    state = begin(SOURCES, current=("openai", "o3"), step="model")
+    return replace(state, known=KNOWN).filtered("").checking(0.0)
+
+
+def test_while_its_server_is_asked_what_is_known_can_be_chosen() -> None:
+    state = asked_in_session()
+    assert [(row.model, row.offer and row.offer.window) for row in state.rows] == [
+        ("o3", 200_000),
+        ("gpt-5-mini", 400_000),
+    ]
+    assert "takes it" in [word for _, word in hints(state)]
+    dead = state.failed(Trouble("unreachable", "api.openai.com cannot be reached."))
+    assert [row.model for row in dead.rows] == ["o3", "gpt-5-mini"] and dead.choice() is not None
+
+
+def test_the_mark_stays_on_the_model_it_was_moved_to_when_the_list_comes() -> None:
+    state = asked_in_session().moved(1)
+    assert state.row is not None and state.row.model == "gpt-5-mini"
+    came = state.to_model([*(Offer(f"a-{number}") for number in range(2_000)), *KNOWN])
+    assert came.row is not None and came.row.model == "gpt-5-mini" and len(came.rows) == 2_002
+
+
+@pytest.mark.parametrize(("named", "writes"), [("o3", True), ("o3@openai", True), ("o3@other", False)])
+def test_the_model_that_writes_the_summaries_says_so(named: str, writes: bool) -> None:
+    state = replace(asked_in_session(), summariser=named)
+    assert state.row is not None and state.writes_summaries(state.row) is writes

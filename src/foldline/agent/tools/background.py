@@ -44,6 +44,11 @@ class Job:
         return (self.ended or time.monotonic()) - self.began
 
     @property
+    def age(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began
+
+    @property
     def state(self) -> str:
         """How it stands: `runs`, `ended: exit 0`, `ended: stopped`."""
         if self.runs:

@@ -79,7 +79,7 @@ class BashTool(BaseTool[BashArguments]):
         if arguments.background:
             return await _in_background(argv, arguments, context)
         seconds = arguments.timeout or _SECONDS
-        output = _Output(context.output)
+        output = Output(context.output)
         timed_out = False
         status: int | None = None
         held = False
@@ -100,7 +100,7 @@ class BashTool(BaseTool[BashArguments]):
             brief = "timed out ✗"
             note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
         else:
-            brief, note = _ending(status or 0, bool(text))
+            brief, note = ending_words(status or 0, bool(text))
         text, full = await fitted(text, context, self.name, note, _HELD if held else "")
         return ToolOutcome(text, is_error=timed_out or bool(status), brief=brief, full_output=full)
 
@@ -120,7 +120,7 @@ async def _in_background(argv: list[str], arguments: BashArguments, context: Too
     )
 
 
-class _Output:
+class Output:
     """Collects a program's output, and passes it on to the screen at a pace a reader's screen can take."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
@@ -171,7 +171,7 @@ _HELD = (
 )
 
 
-def _ending(status: int, has_output: bool) -> tuple[str, str]:
+def ending_words(status: int, has_output: bool) -> tuple[str, str]:
     """The outcome in a few words, and what the model is told after the output."""
     if status == 0:
         return "exit 0", "" if has_output else "[no output, exit 0]"

@@ -66,6 +66,18 @@ class Keeper:
         trouble = f"\n[{self.trouble}]" if self.trouble else ""
         return kept.decode("utf-8", "replace") + printed(held) + trouble
 
+    def tail(self, size: int) -> str:
+        """The end of what is kept so far, about so many bytes of it, from the start of a line. Reads the
+        file: call it off the event loop."""
+        with self._lock, self.path.open("rb") as file:
+            start = max(file.seek(0, os.SEEK_END) - size, 0)
+            file.seek(start)
+            kept, held = file.read(size), self._held
+        if start:
+            kept = kept.partition(b"\n")[2] or kept
+        trouble = f"\n[{self.trouble}]" if self.trouble else ""
+        return kept.decode("utf-8", "replace") + printed(held) + trouble
+
     def close(self) -> None:
         """Write what is held back."""
         with self._lock:

@@ -12,7 +12,7 @@ from foldline.protocol import ImagePart
 from .failure import ToolFailure
 from .text import sized
 
-_LARGEST = 5_000_000
+LARGEST = 5_000_000
 """Bytes; what the large providers take."""
 _WIDEST = 8_000
 """Pixels on a side; Anthropic takes no more: platform.claude.com/docs, "Vision", image size limits."""
@@ -46,12 +46,8 @@ def picture(content: bytes, shown: str) -> ImagePart | None:
     kind = media_type(content)
     if kind is None:
         return None
-    if len(content) >= _LARGEST:
-        raise ToolFailure(
-            f"{shown} is an image of {sized(len(content))}, and images of up to {sized(_LARGEST)} "
-            "can be shown: make it smaller first.",
-            brief="too large ✗",
-        )
+    if len(content) >= LARGEST:
+        raise too_large(shown, len(content))
     try:
         width, height = _SIZES[kind](content)
     except (_Broken, IndexError):
@@ -67,6 +63,15 @@ def picture(content: bytes, shown: str) -> ImagePart | None:
             brief="too large ✗",
         )
     return ImagePart(media_type=kind, data=base64.b64encode(content).decode(), width=width, height=height)
+
+
+def too_large(shown: str, size: int) -> ToolFailure:
+    """What is said of a picture of so many bytes."""
+    return ToolFailure(
+        f"{shown} is an image of {sized(size)}, and images of up to {sized(LARGEST)} "
+        "can be shown: make it smaller first.",
+        brief="too large ✗",
+    )
 
 
 def _png(content: bytes) -> Size:

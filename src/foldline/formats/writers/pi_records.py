@@ -160,7 +160,7 @@ def _result(message: ToolResultMessage) -> JsonObject:
 
 def _shell(message: UserMessage) -> JsonObject | None:
     """A command the user ran, as pi records it; None where its text is not said the same way."""
-    if len(message.parts) != 1 or not message.text.startswith("$ "):
+    if not message.text.startswith("$ ") or any(not isinstance(part, TextPart) for part in message.parts):
         return None
     command, _, output = message.text.removeprefix("$ ").partition("\n")
     record = {"role": "bashExecution", "command": command, "output": output}

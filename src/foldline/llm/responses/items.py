@@ -20,10 +20,19 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
+    text_parts,
 )
 
 from ..base import ToolSpec
-from ..dialect import checkpoint_line, function_name, image_note, machine_text, reported, sent_call_id
+from ..dialect import (
+    checkpoint_line,
+    function_name,
+    image_note,
+    machine_text,
+    not_typed,
+    reported,
+    sent_call_id,
+)
 from ..loose import is_json_object
 
 RESPONSES = "responses"
@@ -100,9 +109,10 @@ class _Rendering:
         self.flush_images()
         typed = message.origin == "typed"
         pieces: list[Item] = []
-        for part in message.parts:
+        parts = text_parts(message.text) if message.origin == "shell" else message.parts
+        for part in parts:
             if isinstance(part, TextPart) and part.text:
-                pieces.append(_text(part.text if typed else machine_text(part.text)))
+                pieces.append(_text(part.text if typed else not_typed(part.text, message)))
             elif isinstance(part, ImagePart):
                 pieces.append(_image(part))
         pieces += [_text(machine_text(line)) for line in checkpoint_line(message)]

@@ -3,14 +3,15 @@
 from typing import Final
 
 from foldline.tui.approvals.state import ApprovalsState
-from foldline.tui.keytable import ScreenKey
+from foldline.tui.keys.table import ScreenKey, table
 
 
 def _has_rules(state: ApprovalsState) -> bool:
     return state.marked is not None
 
 
-KEYS: Final[tuple[ScreenKey[ApprovalsState], ...]] = (
+KEYS: Final[tuple[ScreenKey[ApprovalsState], ...]] = table(
+    "approvals",
     ScreenKey("ask", ("1",), "Reads run unasked; edits and commands ask.", "Mode", "ask"),
     ScreenKey("edits", ("2",), "Edits inside the folder run unasked, too.", "Mode", "edits"),
     ScreenKey(
@@ -21,7 +22,12 @@ KEYS: Final[tuple[ScreenKey[ApprovalsState], ...]] = (
         "all",
     ),
     ScreenKey(
-        "revoke", ("x", "delete"), "Its like asks again from now on.", "Rules", "take back", works=_has_rules
+        "revoke",
+        ("x", "delete"),
+        "Its like asks again from now on.",
+        "Rules",
+        "take back",
+        works=_has_rules,
     ),
     ScreenKey("up", ("up", "k"), "To the rule above.", "Rules"),
     ScreenKey("down", ("down", "j"), "To the rule below.", "Rules"),

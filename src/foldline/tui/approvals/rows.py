@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from foldline.context.harmless import clean_line
 from foldline.context.permissions import mode_words
 from foldline.protocol import ApprovalMode
-from foldline.tui.approvals.keys import hints
+from foldline.tui.approvals.keys import KEYS, hints
 from foldline.tui.approvals.state import ApprovalsState, RuleRow
 from foldline.tui.blocks.cells import Span, wrap_spans
+from foldline.tui.keys.commands import key_of
+from foldline.tui.keys.table import name_of, names_of
 from foldline.tui.widgets.completion import window_start
 from foldline.tui.widgets.frames import HEAVY, edge, framed_row, sides
 from foldline.tui.widgets.rows import Piece, piece
@@ -15,9 +17,8 @@ from foldline.tui.widgets.rows import Piece, piece
 AROUND = 7
 """Lines beside the rules, as long as none of them is wrapped."""
 
-_MODES: tuple[tuple[str, ApprovalMode], ...] = (("1", "ask"), ("2", "edits"), ("3", "all"))
-_SURE = "Everything will run unasked, outside this folder too. 3 again: yes, else no"
-_NONE = "Nothing is always allowed: Alt+A or Alt+P at a question allows its like."
+_MODES: tuple[ApprovalMode, ...] = ("ask", "edits", "all")
+_SURE = "Everything will run unasked, outside this folder too. {} again: yes, else no"
 
 
 def screen_lines(state: ApprovalsState, width: int, height: int) -> list[list[Span]]:
@@ -28,7 +29,7 @@ def screen_lines(state: ApprovalsState, width: int, height: int) -> list[list[Sp
     shown = state.rows[first : first + room]
     rules = [_rule_row(row, first + at == state.at, width) for at, row in enumerate(shown)]
     if not rules:
-        rules = [sides(HEAVY, line, width) for line in wrap_spans([(f"  {_NONE}", "muted")], width - 2)][
+        rules = [sides(HEAVY, line, width) for line in wrap_spans([(f"  {_none()}", "muted")], width - 2)][
             :room
         ]
     rules += [sides(HEAVY, [], width)] * (room - len(rules))
@@ -38,22 +39,31 @@ def screen_lines(state: ApprovalsState, width: int, height: int) -> list[list[Sp
         *(sides(HEAVY, line, width) for line in head),
         *rules,
         *(sides(HEAVY, line, width) for line in foot),
-        edge(HEAVY, False, (("↑↓ choose · Esc closes", "muted"),), (), width),
+        edge(HEAVY, False, ((_moves(), "muted"),), (), width),
     ]
+
+
+def _moves() -> str:
+    return f"{names_of(KEYS, 'up', 'down')} choose · {name_of(KEYS, 'close')} closes"
+
+
+def _none() -> str:
+    session, project = key_of("allow-always"), key_of("allow-project")
+    return f"Nothing is always allowed: {session} or {project} at a question allows its like."
 
 
 def _mode_lines(state: ApprovalsState, width: int) -> Iterator[list[Span]]:
     line: list[Span] = [(" mode   ", "muted")]
-    for key, mode in _MODES:
+    for mode in _MODES:
         chosen = mode == state.mode
         style = ("alert" if mode == "all" else "accent") if chosen else "text"
         line += [
-            (key, "accent"),
+            (name_of(KEYS, mode), "accent"),
             (f" {'▶' if chosen else ''}{mode}   ", f"{style} bold" if chosen else style),
         ]
     yield line
     if state.confirming:
-        yield from wrap_spans([(f" ! {_SURE}", "alert")], width)
+        yield from wrap_spans([(f" ! {_SURE.format(name_of(KEYS, 'all'))}", "alert")], width)
     else:
         yield [(f"        {mode_words(state.mode)}", "alert" if state.mode == "all" else "muted")]
     yield []

@@ -14,24 +14,12 @@ from foldline.protocol import operations
 from foldline.tui.approvals.keys import KEYS
 from foldline.tui.approvals.rows import AROUND, screen_lines
 from foldline.tui.approvals.state import ApprovalsState
-from foldline.tui.blocks.cells import Span
-from foldline.tui.help import HelpScreen
-from foldline.tui.keytable import bindings, help_blocks, works
-from foldline.tui.widgets.telling import Telling
+from foldline.tui.help import open_help
+from foldline.tui.keys.table import bindings, key_of, works
+from foldline.tui.widgets.box import Box
 
 Ask = Callable[[operations.Revoke | operations.SwitchApprovals], object]
 """Passes what the reader wants on to the agent."""
-
-
-class _Box(Telling, can_focus=True):
-    DEFAULT_CSS: ClassVar[str] = "_Box { height: 1fr; }"
-
-    def __init__(self, state: ApprovalsState) -> None:
-        super().__init__()
-        self.state = state
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return self.with_told(screen_lines(self.state, width, self.size.height), width)
 
 
 class ApprovalsScreen(ModalScreen[None]):
@@ -46,7 +34,7 @@ class ApprovalsScreen(ModalScreen[None]):
     def __init__(self, state: ApprovalsState, ask: Ask) -> None:
         super().__init__()
         self._ask = ask
-        self._box = _Box(state)
+        self._box = Box(state, screen_lines)
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -74,15 +62,18 @@ class ApprovalsScreen(ModalScreen[None]):
         self._box.tell(words)
 
     def _show(self, state: ApprovalsState) -> None:
-        self._box.state = state
-        self._box.update()
+        self._box.show(state)
 
     def on_key(self, event: events.Key) -> None:
         """Only the key that asked for it confirms the mode `all`."""
-        if self.state.confirming and event.key != "3":
+        if self.state.confirming and event.key not in key_of(KEYS, "all").pressed:
             self._show(replace(self.state, confirming=False))
             event.stop()
             event.prevent_default()
+
+    def works_now(self, command: str) -> bool:
+        """Whether a key does anything now."""
+        return works(KEYS, command, self.state)
 
     def action_approvals(self, command: str) -> None:
         """What a key of the table does."""
@@ -105,6 +96,6 @@ class ApprovalsScreen(ModalScreen[None]):
             case "up" | "down":
                 self._show(state.moved(-1 if command == "up" else 1))
             case "help":
-                self.app.push_screen(HelpScreen("What runs unasked: keys", help_blocks(KEYS)))
+                open_help(self.app)
             case "close":
                 self.dismiss(None)

@@ -1,80 +1,178 @@
-"""The tour as an app: Foldline itself, with somebody typing the recorded prompts."""
+"""The tour as an app: Foldline itself, somebody typing the recorded prompts, then the newcomer's own keys."""
 
 import asyncio
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
+from textual.binding import BindingType
+from textual.css.query import NoMatches
 
 from foldline.tui.app import FoldlineApp
+from foldline.tui.demo.keys import KEYS
+from foldline.tui.docking import CHAT_COLUMNS
+from foldline.tui.keys.table import bindings
+from foldline.tui.themes import DEFAULT_THEME
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
+    from foldline.tui.demo.tour import Facts, Tour
 
-PACE = 0.015
-"""Seconds a word of the replayed answers."""
-_KEY = 0.012
+PACE = 0.008
+"""Seconds a word of the replayed answers: the whole recording in less than a minute."""
+_KEY = 0.008
 """Seconds between two letters that are typed."""
-_BREATH = 1.6
+_BREATH = 1.0
 """Seconds to look at what has come before the next prompt."""
-
-REMARKS = (
-    "A recorded session, played by the real program. Esc stops the tour, then everything is yours",
-    "Left of each line: the rail. ┃ means that the model has it word for word",
-    "The bar below fills: ▓ system, █ verbatim. At ┃ the older part is folded",
-    "F2 shows all entries beside what the model is sent, at any time",
-    "┊ means: the model has it only through the summary. Nothing is gone from here",
-)
-END = "The recording ends here. F2 inspector · Tab, Enter on a ▸─ line: its summary · Ctrl+C twice quits"
+_LOOKS = 0.1
+"""Seconds between two looks at what the newcomer has done."""
 
 
 class DemoApp(FoldlineApp):
-    """Plays the recording once, then leaves the session to the reader."""
+    """Plays the recording once, then asks the newcomer to try things, and leaves the session to them."""
 
-    def __init__(self, root: Path, *, pace: float = PACE, theme: str = "foldline-dark") -> None:
-        super().__init__(lambda: self._recorded_agent(), root=root, theme=theme)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "tour")
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        pace: float = PACE,
+        theme: str = DEFAULT_THEME,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(lambda: self._recorded_agent(), root=root, theme=theme, clock=clock)
         self._demo_pace = pace
         self._kept = tempfile.TemporaryDirectory(prefix="foldline-demo-")
         """Holds the session of the tour; goes with the program."""
-        self.toured = False
-        """Whether the last recorded prompt has been answered, or the tour was stopped."""
+        self.played = False
+        """Whether the last recorded prompt has been answered, or playing was stopped."""
+        self._previewed = self._asked = False
+        self.tour: Tour | None = None
 
     def _recorded_agent(self) -> "Agent":
+        from foldline.tui.demo import strip, tour  # noqa: F401  (here, in a thread; used on the loop)
         from foldline.tui.demo.recording import replaying_agent
 
         return replaying_agent(Path("/home/you/foldline"), Path(self._kept.name), self._demo_pace)
 
     def agent_ready(self) -> None:
-        self.run_worker(self._tour(), group="tour", exclusive=True)
+        from foldline.tui.demo.tour import Tour, steps
 
-    async def _tour(self) -> None:
+        self.tour = Tour(steps())
+        self._show_strip(self.tour)
+        self.set_interval(_LOOKS, self._look)
+        self.run_worker(self._play(), group="tour", exclusive=True)
+
+    # --- what the newcomer is asked to try ---------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Whether the step is done, and the strip on the screen in front."""
+        if self.tour is None:
+            return
+        from foldline.tui.demo.tour import look
+
+        self.tour = look(self.tour, self._facts())
+        self._show_strip(self.tour)
+
+    def _show_strip(self, tour: "Tour") -> None:
+        from foldline.tui.demo.strip import TourStrip
+
+        try:
+            strip = self.screen.query_one(TourStrip)
+        except NoMatches:
+            self.screen.mount(TourStrip(tour), before=0)
+            return
+        is_docked = self.screen is self.chat and self.chat.docked.display
+        strip.show(tour, beside=CHAT_COLUMNS if is_docked else None)
+
+    def _facts(self) -> "Facts":
+        from foldline.protocol import Edit
+        from foldline.tui.demo.tour import Facts
+        from foldline.tui.keys.stations import stations
+
+        shown = self.presenter.shown
+        if shown is None:
+            return Facts()
+        projection = shown.runner.agent.session.projection
+        opened = shown.transcript.openings.level
+        inspector = shown.inspecting.panels
+        place = inspector.link.index if inspector is not None and inspector.link is not None else -1
+        screens = frozenset(station.screen for station in stations(self.screen))
+        self._previewed |= "preview" in screens
+        self._asked |= self.state.question is not None
+        return Facts(
+            screens=screens,
+            previewed=self._previewed,
+            played=self.played,
+            folds=len(projection.compactions()),
+            summary_open=any(opened((fold.index, 0)) != "closed" for fold in projection.folds),
+            place=place,
+            is_fold=any(fold.index == place for fold in projection.folds),
+            past=inspector is not None and bool(inspector.as_of),
+            answered=self._asked and self.state.question is None,
+            pins=sum(isinstance(marker, Edit) and marker.action == "pin" for marker in projection.markers),
+        )
+
+    def action_tour(self, command: str) -> None:
+        """What a key of the table does."""
+        match command:
+            case "skip-step":
+                self._skip()
+            case "end-tour":
+                self._end()
+
+    def _skip(self) -> None:
+        if self.tour is not None:
+            from foldline.tui.demo.tour import further
+
+            self._stop_playing()
+            self.tour = further(self.tour, self._facts())
+            self._show_strip(self.tour)
+
+    def _end(self) -> None:
+        from foldline.tui.demo.strip import TourStrip
+
+        self._stop_playing()
+        self.tour = None
+        for screen in self.screen_stack:
+            screen.query(TourStrip).remove()
+
+    # --- the recording ------------------------------------------------------------------------------------
+
+    async def _play(self) -> None:
         from foldline.tui.demo.recording import recorded_prompts
 
         runner = self.runner
         assert runner is not None, "the tour begins when the agent is there"
-        for number, prompt in enumerate(recorded_prompts()):
-            self.chat.remark(REMARKS[number % len(REMARKS)])
+        for prompt in recorded_prompts():
             await self._type(prompt)
-            self.chat.prompt.editor.put("")
-            if self.toured:
+            if self.played:
                 return
+            self.chat.prompt.editor.put("")
             runner.send(prompt)
             await runner.drained()
             await asyncio.sleep(_BREATH * self._demo_pace / PACE)
-        self.toured = True
-        self.chat.remark(END)
+        self._stop_playing()
+
+    def _stop_playing(self) -> None:
+        """What was being typed is not the newcomer's: it goes."""
+        if not self.played:
+            self.played = True
+            self.chat.prompt.editor.put("")
 
     async def on_event(self, event: events.Event) -> None:
-        """Esc stops the tour, whatever else it does."""
-        if isinstance(event, events.Key) and event.key == "escape" and not self.toured:
-            self.toured = True
-            self.chat.remark(END)
+        """Esc stops the playing, whatever else it does."""
+        if isinstance(event, events.Key) and event.key == "escape":
+            self._stop_playing()
         await super().on_event(event)
 
     async def _type(self, text: str) -> None:
         for length in range(1, len(text) + 1):
-            if self.toured:
+            if self.played:
                 return
             self.chat.prompt.editor.put(text[:length])
             await asyncio.sleep(_KEY * self._demo_pace / PACE)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from foldline.tui.keytable import ScreenKey
+from foldline.tui.keys.table import ScreenKey, table
 from foldline.tui.rewind.state import RewindState
 
 
@@ -14,7 +14,8 @@ def _has_conflicts(state: RewindState) -> bool:
     return state.outcome is not None and bool(state.outcome.conflicts)
 
 
-KEYS: Final[tuple[ScreenKey[RewindState], ...]] = (
+KEYS: Final[tuple[ScreenKey[RewindState], ...]] = table(
+    "rewind",
     ScreenKey(
         "both",
         ("b",),

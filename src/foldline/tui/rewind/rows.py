@@ -4,17 +4,21 @@ from collections.abc import Sequence
 
 from foldline.context.file_states import FileChange
 from foldline.context.harmless import clean_line
+from foldline.context.numbers import many
 from foldline.context.places import Place
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
-from foldline.tui.rewind.keys import hints
+from foldline.tui.keys.table import name_of, names_of
+from foldline.tui.rewind.keys import KEYS, hints
 from foldline.tui.rewind.state import Outcome, RewindState
 from foldline.tui.widgets.completion import window_start
 from foldline.tui.widgets.frames import HEAVY, edge, framed_row, sides
 from foldline.tui.widgets.rows import Piece, piece
 
 DETAILS = 8
-"""Lines below the list, frame apart."""
+"""Lines below the list, frame apart, where there is room for them."""
+_LEAST_ROWS = 6
+"""Lines that are not for details, however low the terminal: frame, rule, and three of the list."""
 FILES = 4
 """Files named there."""
 
@@ -22,7 +26,8 @@ FILES = 4
 def screen_lines(state: RewindState, width: int, height: int) -> list[list[Span]]:
     """Exactly `height` lines of `width` cells."""
     shown = state.shown
-    room = max(height - DETAILS - 3, 1)
+    below = min(DETAILS, max(height - _LEAST_ROWS, 1))
+    room = max(height - below - 3, 1)
     at = next((number for number, place in enumerate(shown) if place.id == state.marked), 0)
     first = window_start(at, len(shown), room)
     count = ((f"{at + 1} of {len(shown)}", "muted"),) if shown else ()
@@ -33,14 +38,18 @@ def screen_lines(state: RewindState, width: int, height: int) -> list[list[Span]
     if not shown:
         rows = [sides(HEAVY, [("  There is nothing to go back over yet.", "muted")], width)]
     rows += [sides(HEAVY, [], width)] * (room - len(rows))
-    details = [sides(HEAVY, line, width) for line in _details(state, width - 2)]
+    details = [sides(HEAVY, line, width) for line in _details(state, width - 2, below)]
     return [
         edge(HEAVY, True, (("Rewind to right before …", "text bold"),), count, width),
         *rows,
         _rule("what going back does", width),
         *details,
-        edge(HEAVY, False, (("↑↓ choose · Esc closes, nothing changes", "muted"),), (), width),
+        edge(HEAVY, False, ((_moves(), "muted"),), (), width),
     ]
+
+
+def _moves() -> str:
+    return f"{names_of(KEYS, 'up', 'down')} choose · {name_of(KEYS, 'close')} closes, nothing changes"
 
 
 def _place_row(place: Place, marked: bool, steps: bool, width: int) -> list[Span]:
@@ -59,7 +68,7 @@ def _place_row(place: Place, marked: bool, steps: bool, width: int) -> list[Span
 
 
 def _files(count: int) -> str:
-    return "1 file since" if count == 1 else f"{count} files since"
+    return f"{many(count, 'file')} since"
 
 
 def _rule(words: str, width: int) -> list[Span]:
@@ -67,20 +76,20 @@ def _rule(words: str, width: int) -> list[Span]:
     return [("┠─ ", "accent"), (words, "muted"), (" " + "─" * fill, "accent"), ("┨", "accent")]
 
 
-def _details(state: RewindState, width: int) -> list[list[Span]]:
-    """Exactly `DETAILS` lines: context, files, keys."""
+def _details(state: RewindState, width: int, height: int) -> list[list[Span]]:
+    """Exactly `height` lines: context, files, keys."""
     lines: list[list[Span]] = []
     if state.place is not None:
         lines = [[(" looking at the files …", "muted")]]
         if state.outcome is not None:
             lines = [_context_line(state.outcome), *_file_lines(state, state.outcome, width)]
-    lines = lines[: DETAILS - 1]
-    lines += [[]] * (DETAILS - 1 - len(lines))
+    lines = lines[: height - 1]
+    lines += [[]] * (height - 1 - len(lines))
     return [*lines, _keys(state)]
 
 
 def _context_line(outcome: Outcome) -> list[Span]:
-    items = "1 item leaves the view" if outcome.items == 1 else f"{outcome.items} items leave the view"
+    items = f"{many(outcome.items, 'item')} {'leaves' if outcome.items == 1 else 'leave'} the view"
     if outcome.items < 0:
         items = "what was folded since is there again"
     sizes = f"{numbers.tokens(outcome.before)} → {numbers.tokens(outcome.after, estimated=True)} tokens"

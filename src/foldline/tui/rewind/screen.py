@@ -10,30 +10,18 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from foldline.protocol import operations
-from foldline.tui.blocks.cells import Span
-from foldline.tui.help import HelpScreen
-from foldline.tui.keytable import bindings, help_blocks, works
+from foldline.tui.help import open_help
+from foldline.tui.keys.table import bindings, works
 from foldline.tui.rewind.keys import KEYS
 from foldline.tui.rewind.rows import DETAILS, screen_lines
 from foldline.tui.rewind.state import Outcome, RewindState
-from foldline.tui.widgets.telling import Telling
+from foldline.tui.widgets.box import Box
 
 _STEPS = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -1_000_000, "last": 1_000_000}
 """How many rows further a key moves the mark."""
 
 Look = Callable[[int], Awaitable[Outcome]]
 """Finds out what going back to a checkpoint would do."""
-
-
-class _Box(Telling, can_focus=True):
-    DEFAULT_CSS: ClassVar[str] = "_Box { height: 1fr; }"
-
-    def __init__(self, state: RewindState) -> None:
-        super().__init__()
-        self.state = state
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return self.with_told(screen_lines(self.state, width, self.size.height), width)
 
 
 class RewindScreen(ModalScreen[operations.Rewind | None]):
@@ -48,7 +36,7 @@ class RewindScreen(ModalScreen[operations.Rewind | None]):
     def __init__(self, state: RewindState, look: Look) -> None:
         super().__init__()
         self._look = look
-        self._box = _Box(state)
+        self._box = Box(state, screen_lines)
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -74,8 +62,7 @@ class RewindScreen(ModalScreen[operations.Rewind | None]):
 
     def _show(self, state: RewindState) -> None:
         moved = state.marked != self.state.marked
-        self._box.state = state
-        self._box.update()
+        self._box.show(state)
         if moved:
             self._look_at_it()
 
@@ -87,6 +74,10 @@ class RewindScreen(ModalScreen[operations.Rewind | None]):
         outcome = await self._look(checkpoint)
         if checkpoint == self.state.marked:
             self._show(replace(self.state, outcome=outcome))
+
+    def works_now(self, command: str) -> bool:
+        """Whether a key does anything now."""
+        return works(KEYS, command, self.state)
 
     def action_rewind(self, command: str) -> None:
         """What a key of the table does."""
@@ -101,7 +92,7 @@ class RewindScreen(ModalScreen[operations.Rewind | None]):
             case "steps":
                 self._show(state.toggled_steps())
             case "help":
-                self.app.push_screen(HelpScreen("Rewind: keys", help_blocks(KEYS)))
+                open_help(self.app)
             case "close":
                 self.dismiss(None)
             case _:

@@ -14,12 +14,12 @@ from foldline.history.holder import Holder
 from foldline.history.library.session_search import SessionHit
 from foldline.tui.blocks import Block, BlockView, Key
 from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.preview.editor import OneLine
 from foldline.tui.sessions import words
 from foldline.tui.sessions.keys import Facts
 from foldline.tui.sessions.parts import GUTTER, Given, Heading, ListPanel, SearchLine, Strip
 from foldline.tui.sessions.rows import HitBlock, Look, SessionBlock, session_blocks, words_block
 from foldline.tui.sessions.state import Listing, SessionsState, Shown, shown
+from foldline.tui.widgets.one_line import OneLine
 from foldline.tui.widgets.toosmall import LEAST, TooSmall
 
 _ROWS_FOR_ALL: Final = 18

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from foldline.tui.keytable import ScreenKey
+from foldline.tui.keys.commands import key_of
+from foldline.tui.keys.table import ScreenKey, name_of, table
 
 Mode = Literal["list", "field", "renaming", "asking"]
 """What has the keys: the list, the search line, the field of a new title, or a question."""
@@ -45,7 +46,8 @@ def _on_another(facts: Facts) -> bool:
     return _on_ours(facts) and not facts.here
 
 
-KEYS: Final[tuple[SessionsKey, ...]] = (
+KEYS: Final[tuple[SessionsKey, ...]] = table(
+    "sessions",
     SessionsKey(
         "resume",
         ("enter",),
@@ -154,18 +156,20 @@ KEYS: Final[tuple[SessionsKey, ...]] = (
 )
 
 
-_IN_A_MODE: Final[dict[Mode, tuple[tuple[str, str], ...]]] = {
-    "field": (("Enter ↓", "to the list"), ("F1", "keys")),
-    "renaming": (("Enter", "takes the title"),),
-    "asking": (),
-    "list": (),
-}
+def _in_a_mode(mode: Mode) -> tuple[tuple[str, str], ...]:
+    match mode:
+        case "field":
+            return (("Enter ↓", "to the list"), (key_of("help"), "keys"))
+        case "renaming":
+            return (("Enter", "takes the title"),)
+        case _:
+            return ()
 
 
 def hints(facts: Facts, closes: str) -> tuple[tuple[str, str], ...]:
     """(keys, word) of what works now; the last one belongs at the right end. `closes` is what Esc does."""
     if facts.mode != "list":
-        return (*_IN_A_MODE[facts.mode], ("Esc", closes))
+        return (*_in_a_mode(facts.mode), ("Esc", closes))
     return tuple(
         (key.name, _word(key, facts, closes))
         for key in KEYS
@@ -185,3 +189,8 @@ def _word(key: SessionsKey, facts: Facts, closes: str) -> str:
             return "read"
         case _:
             return key.hint
+
+
+def called(command: str) -> str:
+    """How a sentence calls the key of a command."""
+    return name_of(KEYS, command)

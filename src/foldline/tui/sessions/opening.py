@@ -22,7 +22,7 @@ def session_commands(
     event file."""
     opening = _Opening(app, root, where, go_on_with)
     return {
-        "sessions": lambda runner, _: opening.open(runner, None),
+        "sessions": lambda runner, path: opening.resume(path) if path else opening.open(runner, None),
         "search": opening.open,
         "rename": opening.rename,
         "fork": lambda runner, _: opening.fork(runner),
@@ -54,6 +54,13 @@ class _Opening:
         )
         self._app.push_screen(screen, self._go)
 
+    def resume(self, path: str) -> None:
+        """Go on with the session in this event file, where that ends nothing here."""
+        if lost := self._lost():
+            self._app.chat.remark(f"Not opened. {lost} /sessions opens it all the same")
+        else:
+            self._go_on_with(path)
+
     def _go(self, chosen: Path | None) -> None:
         if chosen is not None:
             self._go_on_with(str(chosen))
@@ -61,11 +68,12 @@ class _Opening:
     def _lost(self) -> str:
         """What leaving this chat ends, as sentences; empty where it ends nothing."""
         state = self._app.state
-        count = state.waiting.count
+        waits = bool(state.waiting.count or self._app.chat.prompt.editor.text.strip())
+        kept = self._app.runner is not None and _kept_in(self._app.runner) is not None
         sentences = [
             "What runs is cancelled." if state.busy else "",
-            f"{count} waiting prompt{' is' if count == 1 else 's are'} not sent." if count else "",
-            "The text in the prompt goes." if self._app.chat.prompt.editor.text.strip() else "",
+            "The text in the prompt goes." if waits and not kept else "",
+            "What waits to be sent is there next time." if waits and kept and state.busy else "",
         ]
         return " ".join(filter(None, sentences))
 

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
-from textual.widgets import Input
 
 from foldline.tui.blocks import Span, Spans
 from foldline.tui.blocks.cells import wrap_spans
@@ -16,6 +15,7 @@ from foldline.tui.inspector.panel import Panel
 from foldline.tui.sessions.rows import heading
 from foldline.tui.sessions.state import Scope
 from foldline.tui.widgets.frames import edge, frame, sides
+from foldline.tui.widgets.key_order import OrderedInput
 from foldline.tui.widgets.lines import Lines
 
 GUTTER: Final = 2
@@ -37,7 +37,7 @@ class Given(Lines):
         return [self._draw(width)]
 
 
-class SearchField(Input):
+class SearchField(OrderedInput):
     """The text that is looked for."""
 
     DEFAULT_CSS: ClassVar[str] = """

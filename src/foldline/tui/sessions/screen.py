@@ -13,8 +13,8 @@ from textual.binding import BindingType
 from foldline.history.holder import holder_of
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks import BlockView
-from foldline.tui.help import HelpScreen
-from foldline.tui.keytable import bindings, help_blocks, works
+from foldline.tui.help import open_help
+from foldline.tui.keys.table import bindings, works
 from foldline.tui.sessions import deeds, words
 from foldline.tui.sessions.keys import KEYS
 from foldline.tui.sessions.lists import SessionsLists
@@ -73,6 +73,10 @@ class SessionsScreen(SessionsLists):
             self._search.field.value = self._first_query
             self._search.field.focus()
         self._list()
+
+    def works_now(self, command: str) -> bool:
+        """Whether a key does anything now."""
+        return works(KEYS, command, self.facts)
 
     def action_sessions(self, command: str) -> None:
         """One of the keys in `keys.KEYS`."""
@@ -296,4 +300,4 @@ class SessionsScreen(SessionsLists):
                 self.dismiss(None)
 
     def _help(self) -> None:
-        self.app.push_screen(HelpScreen("Sessions: keys", help_blocks(KEYS)))
+        open_help(self.app)

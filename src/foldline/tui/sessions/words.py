@@ -11,7 +11,8 @@ from foldline.history.library.session_search import SessionHit
 from foldline.history.paths import home_apart
 from foldline.tui import numbers
 from foldline.tui.blocks import Span, Spans, clean_line, cut_left
-from foldline.tui.sessions.keys import Facts, hints
+from foldline.tui.keys.commands import key_of
+from foldline.tui.sessions.keys import Facts, called, hints
 from foldline.tui.sessions.rows import Look, emphasised, named_note
 from foldline.tui.sessions.state import SCOPES, Listed, Scope, SessionsState, Shown
 from foldline.tui.widgets.rows import Piece, piece, row
@@ -22,8 +23,8 @@ _NAMES: Final[dict[Scope, str]] = {
     "archived": "Archived",
     "others": "Other agents",
 }
-_RANKS: Final = {"?": 0, "Enter": 1, "/": 2}
-"""Hints that a narrow row keeps longest: the first leads to all others."""
+_KEPT: Final = ("help", "resume", "search")
+"""Commands whose hints a narrow row keeps longest: the first leads to all others."""
 _LABEL: Final = 8
 
 
@@ -32,7 +33,7 @@ def header_row(title: str, state: SessionsState, width: int) -> list[Span]:
     name: Spans = ((clean_line(title), "bold"), (" ▸ ", "muted"), ("Sessions", "text bold"))
     right = [
         piece(f"{_NAMES[state.scope].lower()} ·", "text", rank=1),
-        Piece((("F1", "accent"), (" help", "muted")), rank=2, gap=1),
+        Piece(((key_of("help"), "accent"), (" help", "muted")), rank=2, gap=1),
     ]
     return row([Piece(name, cut="left", least=width // 3)], right, width)
 
@@ -40,10 +41,14 @@ def header_row(title: str, state: SessionsState, width: int) -> list[Span]:
 def tabs(scope: Scope) -> Spans:
     """`1 This folder  2 All folders  3 Archived  4 Other agents`, the chosen one bold."""
     spans: list[Span] = []
-    for number, each in enumerate(SCOPES, start=1):
-        spans.append((f"{'  ' if number > 1 else ''}{number} ", "muted"))
+    for at, each in enumerate(SCOPES):
+        spans.append((f"{'  ' if at else ''}{_scope_key(each)} ", "muted"))
         spans.append((_NAMES[each], "text bold" if each == scope else "muted"))
     return tuple(spans)
+
+
+def _scope_key(scope: Scope) -> str:
+    return called(f"scope-{SCOPES.index(scope) + 1}")
 
 
 def count(state: SessionsState, sessions: tuple[Shown, ...]) -> str:
@@ -79,19 +84,28 @@ def empty(state: SessionsState) -> tuple[list[str], str]:
     if state.listing is None:
         return ["Reading the sessions …"], "muted"
     if state.listing.failure:
-        return [state.listing.failure, "Nothing was changed. 4 shows what other agents keep."], "alert"
+        return [
+            state.listing.failure,
+            f"Nothing was changed. {_scope_key('others')} shows what other agents keep.",
+        ], "alert"
     if state.listing.rows:
         return _nothing_found(state), "muted"
     match state.scope:
         case "here":
             return [
                 "No session of this folder has been kept yet. The first prompt makes one.",
-                "2 shows those of all folders, 4 those of other agents.",
+                f"{_scope_key('all')} shows those of all folders, {_scope_key('others')} those of other "
+                "agents.",
             ], "muted"
         case "all":
-            return ["No session has been kept yet. The first prompt makes one.", "4: other agents."], "muted"
+            return [
+                "No session has been kept yet. The first prompt makes one.",
+                f"{_scope_key('others')} shows those of other agents.",
+            ], "muted"
         case "archived":
-            return ["Nothing is archived. In the other lists, x puts a session away."], "muted"
+            return [
+                f"Nothing is archived. In the other lists, {called('archive')} puts a session away."
+            ], "muted"
         case "others":
             return [f"No sessions of {_agents()} in their usual folders."], "muted"
 
@@ -109,7 +123,9 @@ def _nothing_found(state: SessionsState) -> list[str]:
     several = " in one entry" if len(query.split()) > 1 and state.scope != "others" else ""
     sentences = [f"{where} holds “{query}”{several}."]
     if state.scope == "here":
-        sentences.append("2 looks in those of all folders, 3 in archived ones.")
+        sentences.append(
+            f"{_scope_key('all')} looks in those of all folders, {_scope_key('archived')} in archived ones."
+        )
     return sentences
 
 
@@ -205,12 +221,13 @@ def status_row(
     of hints has no room to say so."""
     words = clean_line(news) if news else _doing(shown, hit, facts)
     right = [piece(f"Esc {closes}", "muted", rank=1)] if closes else []
-    return row([piece(words, "text", cut="right")] if words else [], right, width)
+    left = [Piece(((words, "text"),), cut="right", least=width // 3)] if words else []
+    return row(left, right, width)
 
 
 def _doing(shown: Shown | None, hit: SessionHit | None, facts: Facts) -> str:
     if facts.mode == "asking":
-        return "" if facts.in_strip else "A question waits: Tab goes to it"
+        return "" if facts.in_strip else f"A question waits: {called('other')} goes to it"
     if facts.mode == "field":
         return "Enter goes to the list"
     if shown is None or not facts.row:
@@ -219,19 +236,21 @@ def _doing(shown: Shown | None, hit: SessionHit | None, facts: Facts) -> str:
     if not listed.readable:
         return named_note(listed)
     if not listed.ours:
-        return "Enter reads it · i copies it and goes on in the copy"
+        return f"Enter reads it · {called('import')} copies it and goes on in the copy"
     if facts.here:
         return "Enter: back to this chat"
     size = f", {numbers.tokens(listed.tokens)} of context" if listed.tokens else ""
     if hit is not None:
-        return f"Enter goes on with it{size} · o reads it at {hit.index} · f forks it there"
-    return f"Enter goes on with it{size} · f goes on in a copy"
+        read, fork = called("read"), called("fork")
+        return f"Enter goes on with it{size} · {read} reads it at {hit.index} · {fork} forks it there"
+    return f"Enter goes on with it{size} · {called('fork')} goes on in a copy"
 
 
 def hints_row(facts: Facts, closes: str, width: int) -> list[Span]:
     """The keys that work now."""
+    ranks = {called(command): rank for rank, command in enumerate(_KEPT)}
     pieces = [
-        Piece(((name, "accent"), (f" {word}", "muted")), rank=_RANKS.get(name, 3 + place), gap=2)
+        Piece(((name, "accent"), (f" {word}", "muted")), rank=ranks.get(name, len(ranks) + place), gap=2)
         for place, (name, word) in enumerate(hints(facts, closes))
     ]
     *left, last = pieces

@@ -4,12 +4,12 @@ from typing import ClassVar
 
 from textual import events
 from textual.message import Message
-from textual.widgets import Input
 
 from foldline.tui.setup.secret import cleaned_key
+from foldline.tui.widgets.key_order import OrderedInput
 
 
-class Field(Input):
+class Field(OrderedInput):
     """One line of text. Enter is the screen's."""
 
     DEFAULT_CSS: ClassVar[str] = """

@@ -2,12 +2,21 @@
 
 from typing import Final
 
-from foldline.tui.keytable import ScreenKey
+from foldline.tui.keys.table import ScreenKey, table
 from foldline.tui.setup.state import SetupState
 
 
 def _has_list(state: SetupState) -> bool:
     return state.step in ("provider", "model")
+
+
+def _may_go_on(state: SetupState) -> bool:
+    """A model that is known may be taken while its server is still asked."""
+    return not state.is_checking or (state.step == "model" and state.row is not None)
+
+
+def _may_summarise(state: SetupState) -> bool:
+    return state.step == "model" and bool(state.current[0]) and state.row is not None
 
 
 def _has_known_key(state: SetupState) -> bool:
@@ -20,7 +29,8 @@ def _has_known_key(state: SetupState) -> bool:
     )
 
 
-KEYS: Final[tuple[ScreenKey[SetupState], ...]] = (
+KEYS: Final[tuple[ScreenKey[SetupState], ...]] = table(
+    "setup",
     ScreenKey(
         "on",
         ("enter",),
@@ -28,7 +38,7 @@ KEYS: Final[tuple[ScreenKey[SetupState], ...]] = (
         "did not answer, asks it again.",
         "Steps",
         "goes on",
-        works=lambda state: not state.is_checking,
+        works=_may_go_on,
     ),
     ScreenKey(
         "back",
@@ -45,6 +55,15 @@ KEYS: Final[tuple[ScreenKey[SetupState], ...]] = (
         "Steps",
         "other providers",
         works=lambda state: state.step == "model" and not state.is_checking,
+    ),
+    ScreenKey(
+        "summaries",
+        ("alt+s",),
+        "Lets the marked model write the summaries, in this session and in new ones, and the session go on "
+        "with its own. On the one that does: no longer.",
+        "Steps",
+        "summaries",
+        works=_may_summarise,
     ),
     ScreenKey(
         "anyway",

@@ -1,7 +1,7 @@
 """The setup screen's servers for real: the table of providers, the user's own, keys, and the settings."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from foldline.agent.choosing_model import save_choice, save_key, server_of_environment
@@ -11,7 +11,7 @@ from foldline.agent.own_server import save_server, server_at
 from foldline.agent.settings import DEFAULT, Settings
 from foldline.history.paths import home_apart
 from foldline.llm import LLM, probing
-from foldline.llm.listing import Offer, list_models
+from foldline.llm.listing import Offer, completed, list_models
 from foldline.llm.openai_client import preload
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.llm.responses import RESPONSES
@@ -25,10 +25,17 @@ class KnownServers:
     """Everybody who can be asked from here."""
 
     def __init__(
-        self, settings: Settings, environ: Mapping[str, str], folds: Callable[[Offer], bool]
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        folds: Callable[[Offer], bool],
+        summarise_with: Callable[[str | None], Awaitable[str]] | None = None,
     ) -> None:
+        """`summarise_with` lets a model write the summaries from now on, by its name in settings."""
         self._environ = environ
         self._folds = folds
+        self._summarise_with = summarise_with
+        self.summariser = settings.compaction.model
         own = settings.own_providers()
         self._providers: dict[str, Provider] = {**PROVIDERS, **own}
         self._own = [provider for name, provider in own.items() if name not in PROVIDERS]
@@ -68,7 +75,9 @@ class KnownServers:
         info = llm.info
         if info.provider == OFFLINE.name:
             return OFFLINE.name, info.id
-        there = [each.name for each in self.sources if each.host == info.provider and each.name]
+        there = [
+            each.name for each in self.sources if each.host == info.provider and each.name in self._providers
+        ]
         responses = [name for name in there if self._providers[name].api == "responses"]
         named = responses if llm.dialect == RESPONSES else [name for name in there if name not in responses]
         return next(iter((*named, *there)), ""), info.id
@@ -80,6 +89,22 @@ class KnownServers:
         provider = self._providers[source.name]
         await asyncio.to_thread(preload)
         return await list_models(provider, key.reveal() if key else key_of(provider, self._environ).value)
+
+    def known(self, source: Source, names: Sequence[str]) -> Sequence[Offer]:
+        provider = self._providers.get(source.name)
+        if provider is None:
+            return ()
+        there = dict.fromkeys(name for name in (*names, *provider.models) if name)
+        return [completed(Offer(name), provider) for name in there]
+
+    async def summarise_with(self, choice: Choice | None) -> str:
+        if self._summarise_with is None:
+            raise FoldlineError("There is no session yet whose summaries it could write.")
+        if choice is not None and choice.key is not None:
+            await asyncio.to_thread(self._keep_key, choice)
+        told = await self._summarise_with(choice.named if choice is not None else None)
+        self.summariser = choice.named if choice is not None else ""
+        return told
 
     def other(self, address: str) -> Source:
         provider = server_at(address, self._providers)
@@ -98,13 +123,16 @@ class KnownServers:
             save_choice(self._environ, None, "")
             return
         provider = self._providers[choice.source.name]
-        if choice.key is not None:
-            save_key(self._environ, provider, choice.key.reveal())
+        self._keep_key(choice)
         if provider is self.of_environment:
             return  # It is the environment's word who is asked: a file could only contradict it.
         if provider.name not in PROVIDERS and provider not in self._own:
             save_server(self._environ, provider)
         save_choice(self._environ, provider, choice.model)
+
+    def _keep_key(self, choice: Choice) -> None:
+        if choice.key is not None:
+            save_key(self._environ, self._providers[choice.source.name], choice.key.reveal())
 
     def _source(self, provider: Provider) -> Source:
         try:

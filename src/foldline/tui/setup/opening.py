@@ -73,7 +73,7 @@ class Setup:
 
         try:
             settings = load_settings(desk.cwd, os.environ)
-            servers = KnownServers(settings, os.environ, folds)
+            servers = KnownServers(settings, os.environ, folds, self._summarise_with)
         except FoldlineError as failure:
             self._app.chat.remark(str(failure))
             return
@@ -87,6 +87,17 @@ class Setup:
         state = replace(state, told=servers.trouble, overruled_by=servers.overruled_by)
         screen = SetupScreen(state, servers, clock=self._clock, by_itself=self._undecided)
         self._app.push_screen(screen, self._decided)
+
+    async def _summarise_with(self, model: str | None) -> str:
+        """Let another model write the summaries; None: the session's own again. It is kept, too."""
+        from foldline.tui.settings.opening import OwnSettings
+
+        kept = OwnSettings(self._app, self._runner)
+        kept.read()
+        setting = next(each for each in kept.settings_known() if each.key == "compaction.model")
+        told = await kept.keep(setting, model)
+        named = model or "The session's own model"
+        return f"{named} writes the summaries. {told}"
 
     def _decided(self, choice: Choice | None) -> None:
         if choice is not None:

@@ -1,5 +1,6 @@
 """The lines of the setup screen: where one is, the list or field of the step, what is known. Pure."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -25,8 +26,10 @@ FIELD_AT: Final = {"address": HEAD + 3, "key": HEAD + 3, "model": HEAD}
 FIELD_LEFT: Final = 4
 COUNT_CELLS: Final = 16
 """Right of the field of a key: how long it is."""
-_COLUMNS: Final = (8, 9, 9)
-"""Cells of window, price of input, price of output."""
+_COLUMNS: Final = {"window": 8, "answer": 8, "$/M in": 9, "cached": 9, "$/M out": 9, "pictures": 10}
+"""Cells of each: the window and the longest answer in tokens, prices, whether it looks at pictures."""
+_ALL_FROM: Final = 92
+"""Columns from which all of them are shown."""
 _PRICES_FROM: Final = 64
 """Columns from which prices are shown."""
 
@@ -165,27 +168,32 @@ def _filter(state: SetupState) -> list[Span]:
 def _models(state: SetupState, width: int, room: int) -> Lines:
     """The names of the columns, then as many models as have room, the marked one among them."""
     rows = state.rows
-    priced = width >= _PRICES_FROM and any(row.offer is not None and row.offer.price for row in rows)
-    first = window_start(state.marked, len(rows), max(room - 1, 1))
-    shown = rows[first : first + max(room - 1, 1)]
     if not rows:
         return [[], [("  " + words.no_models(state), "muted")]]
-    lines = [_model(row, first + at == state.marked, state, priced, width) for at, row in enumerate(shown)]
+    columns = _columns_for(rows, width)
+    first = window_start(state.marked, len(rows), max(room - 1, 1))
+    shown = rows[first : first + max(room - 1, 1)]
+    lines = [_model(row, first + at == state.marked, state, columns, width) for at, row in enumerate(shown)]
     count = f"{state.marked + 1:,} of {len(rows):,}" if len(rows) > len(shown) else ""
-    return [_columns(count, priced, width), *lines]
+    return [_heads(count, columns, width), *lines]
 
 
-def _columns(count: str, priced: bool, width: int) -> list[Span]:
-    heads = ["window", "$/M in", "$/M out"] if priced else ["window"]
-    right = "".join(f"{head:>{cells}}" for head, cells in zip(heads, _COLUMNS, strict=False)) + " "
+def _columns_for(rows: Sequence[Row], width: int) -> tuple[str, ...]:
+    """The figures there is room for, and something to say in."""
+    if width >= _ALL_FROM:
+        return tuple(_COLUMNS)
+    priced = width >= _PRICES_FROM and any(row.offer is not None and row.offer.price for row in rows)
+    return ("window", "$/M in", "$/M out") if priced else ("window",)
+
+
+def _heads(count: str, columns: Sequence[str], width: int) -> list[Span]:
+    right = "".join(f"{head:>{_COLUMNS[head]}}" for head in columns) + " "
     left = f"  {count}"
     return [(left + " " * max(width - len(left) - len(right), 0) + right, "muted")]
 
 
-def _model(row: Row, marked: bool, state: SetupState, priced: bool, width: int) -> list[Span]:
-    figures = "".join(
-        f"{figure:>{cells}}" for figure, cells in zip(_figures(row.offer, priced), _COLUMNS, strict=False)
-    )
+def _model(row: Row, marked: bool, state: SetupState, columns: Sequence[str], width: int) -> list[Span]:
+    figures = "".join(f"{_figure(row.offer, head):>{_COLUMNS[head]}}" for head in columns)
     note = words.note(row, state)
     noted = sum(cell_len(text) for text, _ in note)
     room = max(width - cell_len(figures) - 2 - noted - (2 if note else 0), 8)
@@ -206,12 +214,21 @@ def _model(row: Row, marked: bool, state: SetupState, priced: bool, width: int) 
     ]
 
 
-def _figures(offer: Offer | None, priced: bool) -> list[str]:
+def _figure(offer: Offer | None, column: str) -> str:
+    """What stands in a column; nothing where nobody knows."""
     if offer is None:
-        return [""] * (3 if priced else 1)
-    window = numbers.short_tokens(offer.window) if offer.window else "?"
-    if not priced:
-        return [window]
-    if offer.price is None:
-        return [window, "", ""]
-    return [window, words.price(offer.price.input), words.price(offer.price.output)]
+        return ""
+    price = offer.price
+    match column:
+        case "window":
+            return numbers.short_tokens(offer.window) if offer.window else "?"
+        case "answer":
+            return numbers.short_tokens(offer.max_output) if offer.max_output else ""
+        case "$/M in":
+            return words.price(price.input) if price is not None else ""
+        case "cached":
+            return words.price(price.cached) if price is not None else ""
+        case "$/M out":
+            return words.price(price.output) if price is not None else ""
+        case _:
+            return "" if offer.pictures is None else "yes" if offer.pictures else "no"

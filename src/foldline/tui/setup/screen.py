@@ -16,8 +16,8 @@ from textual.widgets import Input
 from foldline.llm import LLMError
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span
-from foldline.tui.help import HelpScreen
-from foldline.tui.keytable import bindings, help_blocks, works
+from foldline.tui.help import open_help
+from foldline.tui.keys.table import bindings, works
 from foldline.tui.setup.fields import Field, KeyField
 from foldline.tui.setup.keys import KEYS
 from foldline.tui.setup.rows import COUNT_CELLS, FIELD_LEFT, field_line, screen_lines, too_small_for
@@ -160,6 +160,10 @@ class SetupScreen(ModalScreen[Choice | None]):
 
     # --- keys -----------------------------------------------------------------------------------------
 
+    def works_now(self, command: str) -> bool:
+        """Whether a key does anything now."""
+        return works(KEYS, command, self.state)
+
     def action_setup(self, command: str) -> None:
         """What a key of the table does."""
         state = replace(self.state, told="")
@@ -178,8 +182,10 @@ class SetupScreen(ModalScreen[Choice | None]):
                 self._show(state.to_model(listed=False))
             case "key":
                 self._to_key(replace(state.pointed, key_in=""))
+            case "summaries":
+                self.run_worker(self._summarise(), group="ask", exclusive=True)
             case "help":
-                self.app.push_screen(HelpScreen("Choosing a model: keys", help_blocks(KEYS)))
+                open_help(self.app)
             case _:
                 self._show(state.moved(_STEPS[command]))
 
@@ -271,7 +277,13 @@ class SetupScreen(ModalScreen[Choice | None]):
         self._ask(source, key)
 
     def _ask(self, source: Source, key: Secret | None) -> None:
-        self._show(self.state.checking(self._clock(), key))
+        state = self.state
+        names = (state.current[1] if state.current[0] == source.name else "", source.default_model)
+        known = tuple(self._servers.known(source, names))
+        state = replace(state, known=known, summariser=self._servers.summariser)
+        # While the server is asked, and where it does not answer, this is what there is to choose from.
+        state = state.filtered(state.query) if state.step == "model" else state
+        self._show(state.checking(self._clock(), key))
         self.run_worker(self._asked(source, key), group="ask", exclusive=True)
 
     async def _asked(self, source: Source, key: Secret | None) -> None:
@@ -289,6 +301,19 @@ class SetupScreen(ModalScreen[Choice | None]):
 
     def _take(self, choice: Choice) -> None:
         self.run_worker(self._kept(choice), group="ask", exclusive=True)
+
+    async def _summarise(self) -> None:
+        """Let the marked model write the summaries; the one that does, no longer."""
+        state, choice = self.state, self.state.choice()
+        if choice is None or state.row is None:
+            return
+        wanted = None if state.writes_summaries(state.row) else choice
+        try:
+            told = await self._servers.summarise_with(wanted)
+        except FoldlineError as failure:
+            self._show(self.state.failed(Trouble("wrong", str(failure))))
+        else:
+            self._show(replace(self.state, summariser=self._servers.summariser, told=told))
 
     async def _kept(self, choice: Choice) -> None:
         try:

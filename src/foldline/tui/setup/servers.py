@@ -23,6 +23,23 @@ class Servers(Protocol):
         """
         ...
 
+    def known(self, source: Source, names: Sequence[str]) -> Sequence[Offer]:
+        """What is known of these models of a server, and of those set for it, before it is asked."""
+        ...
+
+    @property
+    def summariser(self) -> str:
+        """The model that writes the summaries, as settings name it; empty: the session's own."""
+        ...
+
+    async def summarise_with(self, choice: Choice | None) -> str:
+        """Let this model write the summaries, or, without one, the session's own again; what became of it.
+
+        Raises:
+            FoldlineError: it was not kept, and nothing has changed.
+        """
+        ...
+
     def other(self, address: str) -> Source:
         """The server at an address somebody typed.
 

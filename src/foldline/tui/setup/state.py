@@ -118,6 +118,10 @@ class SetupState:
     told: str = ""
     """Something to be read before the step's own words."""
     offers: tuple[Offer, ...] = ()
+    known: tuple[Offer, ...] = ()
+    """What is known of models of this source without its server."""
+    summariser: str = ""
+    """The model that writes the summaries, as settings name it; empty: the session's own."""
     listed: bool = False
     """Whether the server has said which models it has."""
     query: str = ""
@@ -188,6 +192,7 @@ class SetupState:
     def to_key(self, source: Source) -> "SetupState":
         """The second step, with nothing of another server's left over."""
         fresh = replace(self, step="key", source=source, trouble=None, asked=None, offers=(), listed=False)
+        fresh = replace(fresh, known=())
         return replace(fresh, key=None, key_length=0, query="", rows=(), folding=frozenset())
 
     def to_model(
@@ -195,10 +200,14 @@ class SetupState:
     ) -> "SetupState":
         """The last step, with what the server has to offer; `listed` is False where it did not say."""
         ordered = tuple(sorted(offers, key=lambda offer: offer.id.lower()))
+        marked = self.row if self.step == "model" and self.is_checking else None
         state = replace(
             self, step="model", offers=ordered, listed=listed, folding=frozenset(folding), asked=None
         )
-        return replace(state, trouble=None).filtered(state.query)
+        fresh = replace(state, trouble=None).filtered(state.query)
+        # The list comes when it comes: who has moved on a row meanwhile stays on it.
+        at = next((at for at, row in enumerate(fresh.rows) if marked and row.model == marked.model), None)
+        return fresh if at is None else replace(fresh, marked=at)
 
     def checking(self, now: float, key: Secret | None = None) -> "SetupState":
         return replace(self, asked=now, key=key, trouble=None)
@@ -223,18 +232,35 @@ class SetupState:
         named = query.strip()
         known = {row.model for row in rows}
         if not words:
-            rows = [*(Row(name) for name in self._expected() if name not in known), *rows]
+            rows = [*(self._known_row(name) for name in self._expected() if name not in known), *rows]
         elif named not in known and len(words) == 1:
             rows.append(Row(named, typed=True))
         state = replace(self, query=query, rows=tuple(rows), marked=0, trouble=None)
         return replace(state, marked=state._best(named))
 
     def _expected(self) -> Sequence[str]:
-        """Models that are offered although no list names them: the one in use, and the usual one."""
+        """Models that are offered although no list names them: the one in use, and, as long as there is no
+        list, the usual one and those that are known."""
         if self.source is None:
             return ()
-        usual = "" if self.listed and self.offers else self.source.default_model
-        return [name for name in dict.fromkeys((self._in_use, usual)) if name]
+        unlisted = not (self.listed and self.offers)
+        others = (self.source.default_model, *(offer.id for offer in self.known)) if unlisted else ()
+        return [name for name in dict.fromkeys((self._in_use, *others)) if name]
+
+    def _known_row(self, name: str) -> Row:
+        return Row(name, next((offer for offer in self.known if offer.id == name), None))
+
+    def writes_summaries(self, row: Row) -> bool:
+        """Whether this model writes the summaries, although the session is held with another."""
+        return (
+            bool(self.summariser)
+            and self.source is not None
+            and self.summariser
+            in (
+                row.model,
+                Choice(self.source, row.model).named,
+            )
+        )
 
     @property
     def _in_use(self) -> str:

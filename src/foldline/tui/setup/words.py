@@ -4,6 +4,7 @@ from typing import Final
 
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
+from foldline.llm.offers import Offer
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span
 from foldline.tui.setup.state import OFFLINE, OTHER, Row, SetupState, Source, Trouble
@@ -137,6 +138,9 @@ def note(row: Row, state: SetupState) -> Line:
         spans.append(("in use", "live"))
     elif source is not None and row.model == source.default_model:
         spans.append(("the usual one", "muted"))
+    if state.writes_summaries(row):
+        spans += [(" · ", "muted")] if spans else []
+        spans.append(("writes summaries", "live"))
     if row.model in state.folding:
         spans += [(" · ", "muted")] if spans else []
         spans.append(("folds first", "altered"))
@@ -222,11 +226,24 @@ def _about_model(row: Row, state: SetupState) -> list[Line]:
         window, held = numbers.short_tokens(offer.window), numbers.tokens(state.size)
         sentence = f"Its window of {window} is too small for the {held} of now: they are folded first."
         lines.append([("! ", "altered"), (sentence, "text")])
-    elif offer is not None and offer.max_output:
-        lines.append([(f"Answers of up to {numbers.short_tokens(offer.max_output)} tokens.", "muted")])
+    elif offer is not None and (known := _known(offer)):
+        lines.append([(known, "muted")])
     elif offer is None:
         lines.append([("What its server does not say of it is guessed from its name.", "muted")])
     return [*lines, [(_how_long(state), "muted")]]
+
+
+def _known(offer: Offer) -> str:
+    """What a row may have no room for."""
+    parts = []
+    if offer.max_output:
+        parts.append(f"answers of up to {numbers.short_tokens(offer.max_output)} tokens")
+    if offer.price is not None and offer.price.cached != offer.price.input:
+        parts.append(f"input from the cache {price(offer.price.cached)} per million")
+    if offer.pictures is not None:
+        parts.append("takes pictures" if offer.pictures else "takes no pictures")
+    sentence = ", ".join(parts)
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 
 def _how_long(state: SetupState) -> str:

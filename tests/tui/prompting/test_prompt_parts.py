@@ -5,9 +5,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.tui.files import list_files, match_files
-from foldline.tui.picker import Choice, matching
-from foldline.tui.recall import Recall
+from foldline.tui.choosing.ranking import Choice, ranked
+from foldline.tui.prompting.files import list_files, match_files
+from foldline.tui.prompting.recall import Recall
 
 
 def test_recall_goes_back_and_returns_the_draft() -> None:
@@ -68,6 +68,8 @@ def test_files_are_listed_below_the_root_without_what_is_ignored(tmp_path: Path)
     (tmp_path / "src").mkdir()
     for name in ("src/a.py", "b.log", "c.md"):
         (tmp_path / name).write_text("")
+    for hostile in ("e\x1b]2;title\x07.md", "turned\u202eround.md"):
+        (tmp_path / hostile).touch()
     assert set(list_files(tmp_path)) == {".gitignore", "src/a.py", "c.md"}
     assert len(list_files(tmp_path, most=2)) == 2
 
@@ -78,6 +80,6 @@ def test_a_picker_ranks_label_starts_before_labels_before_notes() -> None:
         Choice("2", "Compact", "/compact"),
         Choice("3", "Theme", "colour"),
     ]
-    assert [choice.id for choice in matching("co", choices)] == ["2", "1", "3"]
-    assert [choice.id for choice in matching("", choices)] == ["1", "2", "3"]
-    assert [choice.id for choice in matching("context clear", choices)] == ["1"]
+    assert [each.choice.id for each in ranked("co", choices)] == ["2", "1", "3"]
+    assert [each.choice.id for each in ranked("", choices)] == ["1", "2", "3"]
+    assert [each.choice.id for each in ranked("context clear", choices)] == ["1"]

@@ -1,0 +1,98 @@
+"""The user's own shell (`!command`): run at once, unasked, and put into the history for the model to see."""
+
+import asyncio
+import os
+import shutil
+from contextlib import suppress
+
+from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
+
+from .desk import Desk
+from .secrecy import hider
+from .tools import ToolContext
+from .tools.bash import Output, ending_words
+from .tools.clip import fitted
+from .tools.environment import environment
+from .tools.process import spawn
+from .tools.text import sendable
+from .turn import opening_of
+
+SHELL_CALL = "!"
+"""Stands for the running command in events, as the id of a call does."""
+_MOST = 8_000
+"""Estimated tokens of output the model gets, as much as the window allows below that: it is paid for with
+every request from here on, and the rest is one `read` away."""
+_LEAST = 512
+_HELD = (
+    "[processes in the background still held the output and were ended; "
+    "one with an output of its own goes on: `command >log 2>&1 &`]"
+)
+_CANCELLED = "[cancelled by the user: the command and all it started were ended]"
+
+
+async def run_shell(desk: Desk, command: str, *, aside: bool) -> None:
+    """Run a command of the user's and append it with its output. `aside`: the model does not get it, unless
+    the user restores it. Cancelled, what it had put out by then is kept.
+
+    Raises:
+        FoldlineError: it could not be started.
+    """
+    desk.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
+    context = await _context(desk)
+    output = Output(context.output)
+    cancelled, note = False, _CANCELLED
+    try:
+        note = await _run(command, context, output)
+    except asyncio.CancelledError:
+        cancelled = True
+    except OSError as error:
+        raise FoldlineError(f"The command could not be started: {error.strerror or error}.") from None
+    finally:
+        output.close()
+    keeping = asyncio.ensure_future(_keep(desk, command, output, note, context, aside=aside))
+    try:
+        await asyncio.shield(keeping)
+    except asyncio.CancelledError:
+        cancelled = True
+        await asyncio.wait([keeping])  # an Esc must not lose what the command has done
+    desk.emit(events.ToolFinished(call_id=SHELL_CALL, name="!", is_error=cancelled, brief=note))
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def _run(command: str, context: ToolContext, output: Output) -> str:
+    """How it ended, where it did not end well, in the words of the tool `bash`."""
+    argv = [shutil.which("bash") or "/bin/sh", "-c", command]
+    async with spawn(argv, context.cwd, environment()) as child:
+        held = await child.follow(output.take) is None
+        status = child.status or 0
+    how = ending_words(status, has_output=True)[1]
+    return "\n".join(filter(None, (_HELD if held else "", how)))
+
+
+async def _keep(
+    desk: Desk, command: str, output: Output, note: str, context: ToolContext, *, aside: bool
+) -> None:
+    text = await asyncio.to_thread(output.text)
+    note = note or ("" if text.strip() else "[no output]")
+    shown, _ = await fitted(text.rstrip("\n"), context, "shell", note)
+    # Two parts: the one is what the user typed, the other what a program said.
+    said = [TextPart(text=sendable(context.hide(part))) for part in (f"$ {command}", shown)]
+    first = [] if desk.projection.view else await opening_of(desk)
+    message = UserMessage(origin="shell", parts=tuple(said))
+    left_out = [Edit(target=desk.session.next_index + len(first), action="drop")] if aside else []
+    await desk.session.append(*first, message, *left_out, durable=True)
+
+
+async def _context(desk: Desk) -> ToolContext:
+    hide = await asyncio.to_thread(hider, os.environ)  # it reads a file
+    room = _LEAST
+    with suppress(FoldlineError):  # a window too small to work in: the next turn will say so
+        room = max(_LEAST, min(_MOST, desk.room_for_results()))
+    return ToolContext(
+        cwd=desk.cwd,
+        output=lambda text: desk.emit(events.ToolOutput(call_id=SHELL_CALL, text=hide(text))),
+        max_tokens=room,
+        spill_dir=desk.spill_dir,
+        hide=hide,
+    )

@@ -1,0 +1,133 @@
+"""What placeholders in prompts stand for: pictures, and pastes too long to be shown.
+
+A prompt is a plain text wherever it waits, is edited, recalled or given back. Only where it is sent does
+somebody ask here what is behind `[picture 1: shot.png 640×480]` or `[pasted 120 lines, 4.1k characters]`.
+A placeholder that was changed by hand is text like any other.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from foldline.context.harmless import clean_line
+from foldline.context.numbers import many
+
+if TYPE_CHECKING:
+    from foldline.protocol import BaseMessage, ImagePart, Part
+
+LONG_LINES: Final = 20
+LONG_CHARACTERS: Final = 2_000
+"""A paste with more lines or characters than that becomes a placeholder."""
+_NAME: Final = 40
+"""Characters of a picture's name that are shown."""
+
+_PLACEHOLDER: Final = re.compile(r"\[(?:picture (\d+): [^\[\]\n]+|pasted [^\[\]\n]+)\]")
+
+
+def is_long(text: str) -> bool:
+    """Whether a paste would push everything else out of the prompt."""
+    return len(text) > LONG_CHARACTERS or text.count("\n") >= LONG_LINES
+
+
+class Attachments:
+    """The pictures and pastes of one program run. What was once attached stays: any earlier prompt may be
+    recalled."""
+
+    def __init__(self) -> None:
+        self._pictures: dict[str, ImagePart] = {}
+        self._pastes: dict[str, str] = {}
+
+    # --- attaching -------------------------------------------------------------------------------------
+
+    def paste(self, text: str) -> str:
+        """The placeholder of a pasted text; the same text has the same one."""
+        lines = text.count("\n") + (not text.endswith("\n"))
+        shown = f"pasted {many(lines, 'line')}, {_thousands(len(text))} characters"
+        number, placeholder = 1, f"[{shown}]"
+        while self._pastes.setdefault(placeholder, text) != text:
+            number += 1
+            placeholder = f"[{shown}, {number}]"
+        return placeholder
+
+    def picture(self, name: str, part: "ImagePart") -> str:
+        """The placeholder of a picture; `name` is what people know it by."""
+        shown = re.sub(r"[\[\]]", "", clean_line(name)) or "picture"
+        shown = shown if len(shown) <= _NAME else f"…{shown[1 - _NAME :]}"
+        size = f" {part.width}×{part.height}" if part.width and part.height else ""
+        placeholder = f"[picture {self._next_number()}: {shown}{size}]"
+        self._pictures[placeholder] = part
+        return placeholder
+
+    def remember(self, message: "BaseMessage") -> None:
+        """Take over the pictures of an earlier prompt, so that it can be recalled with them."""
+        from foldline.protocol import ImagePart
+
+        named = (found[0] for found in _PLACEHOLDER.finditer(message.text) if found[1])
+        images = (part for part in message.parts if isinstance(part, ImagePart))
+        self._pictures.update(zip(dict.fromkeys(named), images, strict=False))
+
+    def _next_number(self) -> int:
+        numbers = (int(found[1]) for name in self._pictures if (found := _PLACEHOLDER.fullmatch(name)))
+        return max(numbers, default=0) + 1
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def parts(self, text: str) -> "tuple[Part, ...]":
+        """What the model is sent for a prompt: pastes in full, pictures behind the text that names them."""
+        from foldline.protocol import text_parts
+
+        return (*text_parts(self.opened(text)), *self.pictures_in(text))
+
+    def pictures_in(self, text: str) -> "tuple[ImagePart, ...]":
+        """The pictures a prompt names, each once, in order."""
+        return tuple(
+            self._pictures[name] for name in dict.fromkeys(self._known(text)) if name in self._pictures
+        )
+
+    def opened(self, text: str) -> str:
+        """The text with every paste in full."""
+        return _PLACEHOLDER.sub(lambda found: self._pastes.get(found[0], found[0]), text)
+
+    def paste_at(self, line: str, column: int) -> tuple[int, int, str] | None:
+        """(start, end, text) of the paste whose placeholder the cursor is in or at the end of; else the first
+        one of the line."""
+        pastes = [f for f in _PLACEHOLDER.finditer(line) if f[0] in self._pastes]
+        near = next((found for found in pastes if found.start() < column <= found.end()), None)
+        found = near or next(iter(pastes), None)
+        return None if found is None else (*found.span(), self._pastes[found[0]])
+
+    def ending_at(self, line: str, column: int) -> int | None:
+        """Where the placeholder begins that ends at `column`: it is deleted as one."""
+        return next(
+            (f.start() for f in _PLACEHOLDER.finditer(line) if f.end() == column and self._is_ours(f[0])),
+            None,
+        )
+
+    def beginning_at(self, line: str, column: int) -> int | None:
+        """Where the placeholder ends that begins at `column`."""
+        return next(
+            (f.end() for f in _PLACEHOLDER.finditer(line) if f.start() == column and self._is_ours(f[0])),
+            None,
+        )
+
+    def _known(self, text: str) -> Iterator[str]:
+        return (found[0] for found in _PLACEHOLDER.finditer(text) if self._is_ours(found[0]))
+
+    def _is_ours(self, placeholder: str) -> bool:
+        return placeholder in self._pictures or placeholder in self._pastes
+
+
+def detached(text: str) -> str:
+    """A prompt of another session, whose pictures stay there: what named them no longer looks attached."""
+    return _PLACEHOLDER.sub(lambda found: f"({found[0][1:-1]})" if found[1] else found[0], text)
+
+
+def named_pictures(text: str) -> int:
+    """How many pictures a sent prompt names: these need not be counted behind it again."""
+    return len({found[0] for found in _PLACEHOLDER.finditer(text) if found[1]})
+
+
+def _thousands(count: int) -> str:
+    return (
+        str(count) if count < 1_000 else f"{count / 1_000:.1f}k" if count < 999_950 else f"{count / 1e6:.2f}M"
+    )

@@ -1,0 +1,115 @@
+"""What was typed, as one of a few things; and what could complete it. Pure."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from foldline.tui.keys.command import Command
+from foldline.tui.keys.commands import BY_SLASH
+
+
+@dataclass(frozen=True, slots=True)
+class PromptText:
+    """Text for the model."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCall:
+    """A command, and what stands behind it."""
+
+    command: Command
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownSlash:
+    """Looks like a command, is none."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCall:
+    """A command for the reader's own shell. `aside`: the model is not shown what comes of it."""
+
+    command: str
+    aside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NoCommand:
+    """A `!` with nothing behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Only blanks."""
+
+
+Input = PromptText | SlashCall | UnknownSlash | ShellCall | NoCommand | Nothing
+
+_SLASH = re.compile(r"/([a-z][a-z-]*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
+
+
+def parse_input(text: str) -> Input:
+    """What Enter would do with this text. A path such as `/etc/hosts` is text for the model; so is what
+    begins with a blank before its `!`."""
+    stripped = text.strip()
+    if not stripped:
+        return Nothing()
+    if text.startswith("!"):
+        aside = text.startswith("!!")
+        ran = stripped.removeprefix("!!" if aside else "!").strip()
+        return ShellCall(ran, aside) if ran else NoCommand()
+    match = _SLASH.fullmatch(stripped)
+    if match is None:
+        return PromptText(text.rstrip())
+    command = BY_SLASH.get(match[1].lower())
+    if command is None:
+        return UnknownSlash(match[1])
+    return SlashCall(command, (match[2] or "").strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Completing:
+    """The word that could be completed: what is typed of it, and where it starts in its line."""
+
+    kind: Literal["command", "argument", "file", "path"]
+    """`path`: a word behind `!`, which a shell takes for a path."""
+    typed: str
+    """Without the `/` or `@`."""
+    start: int
+    """Column of the word, its `/` or `@` included."""
+    command: str = ""
+    """Of an argument: the slash command it is for."""
+
+    @property
+    def sign(self) -> str:
+        """What stands before the word."""
+        return {"command": "/", "file": "@"}.get(self.kind, "")
+
+
+_FILE = re.compile(r"(?:^|(?<=[\s(\[{\"'，。：（]))@(\S*)$")
+_COMMAND = re.compile(r"/([a-z-]*)$", re.IGNORECASE)
+_ARGUMENT = re.compile(r"/([a-z-]+) +(\S*)$", re.IGNORECASE)
+_PATH = re.compile(r"(?:^!!?|(?<=[\s=<>|&;(]))((?:[^\s\\|&;<>()!='\"]|\\.)*)$")
+
+
+def completing(line: str, column: int, first_line: bool, *, asked: bool = False) -> Completing | None:
+    """What is being completed at `column` of `line`; commands only at the very start of the text. Behind a
+    `!` paths, and only where somebody `asked`: Enter is to run what is typed."""
+    before = line[:column]
+    if first_line and (match := _COMMAND.fullmatch(before)):
+        return Completing("command", match[1], 0)
+    if first_line and (match := _ARGUMENT.fullmatch(before)):
+        command = BY_SLASH.get(match[1].lower())
+        if command is not None and command.argument:
+            return Completing("argument", match[2], match.start(2), command.id)
+    if first_line and before.startswith("!"):
+        match = _PATH.search(before) if asked else None
+        return None if match is None else Completing("path", match[1], match.start(1))
+    if match := _FILE.search(before):
+        return Completing("file", match[1], match.start())
+    return None

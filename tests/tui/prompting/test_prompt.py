@@ -1,0 +1,242 @@
+"""The prompt as one uses it: its own shell, completion, the queue, earlier prompts."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
+from foldline.tui.chat import PromptSubmitted, QueueEdited
+from foldline.tui.prompting.attachments import Attachments
+from foldline.tui.prompting.earlier import EarlierPrompts, prompts_in
+from foldline.tui.prompting.files import SLICE, Listing, listing_of, matching
+from foldline.tui.prompting.finding import FileFinder
+from foldline.tui.prompting.inputs import (
+    Completing,
+    NoCommand,
+    PromptText,
+    ShellCall,
+    completing,
+    parse_input,
+)
+from foldline.tui.prompting.recalled import recalled
+from foldline.tui.state import ChatState, Stepping, Waiting
+from foldline.tui.widgets.queue import moved, without
+from support.agents import PATIENCE
+from support.chat_app import ChatApp, screen_text
+from support.history import history
+
+QUEUED = ChatState(activity=Stepping(90.0), waiting=Waiting(queued=("one", "two", "three")))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+# --- the reader's own shell -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("!ls -la", ShellCall("ls -la", aside=False)),
+        ("!! ls\n", ShellCall("ls", aside=True)),
+        ("! a\nb", ShellCall("a\nb", aside=False)),
+        ("! ", NoCommand()),
+        ("!!", NoCommand()),
+        (" !important", PromptText(" !important")),
+    ],
+)
+def test_what_begins_with_an_exclamation_mark_is_for_the_shell(typed: str, meant: object) -> None:
+    assert parse_input(typed) == meant
+
+
+async def test_the_frame_says_who_sees_what_a_command_puts_out() -> None:
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(120, 36)) as pilot:
+        frame = [row for row in screen_text(app) if "Enter sends" in row]
+        assert "· / commands · @ files · ! shell ━" in frame[0]
+        for typed, words in (
+            ("!ls", "runs it in your shell · the model sees it"),
+            ("!!ls", "does not see it"),
+        ):
+            app.chat.prompt.editor.put(typed)
+            await pilot.pause()
+            assert any(words in row for row in screen_text(app))
+        await pilot.press("enter")
+        assert [posted.text for posted in app.posted if isinstance(posted, PromptSubmitted)] == ["!!ls"]
+        app.chat.prompt.editor.put("!")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "Behind ! stands a command" in screen_text(app)[-2] and len(app.posted) == 1
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert any("Enter sends · / @ ! ━" in row for row in screen_text(app))
+
+
+# --- completion -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "found"),
+    [
+        ("/theme fo", False, Completing("argument", "fo", 7, "theme")),
+        ("/theme ", False, Completing("argument", "", 7, "theme")),
+        ("/help me", False, None),
+        ("!cat src/a", False, None),
+        ("!cat src/a", True, Completing("path", "src/a", 5)),
+        ("!", True, Completing("path", "", 1)),
+        ("!cat a\\ b", True, Completing("path", "a\\ b", 5)),
+        ("!cat 'a", True, None),
+    ],
+)
+def test_arguments_complete_by_themselves_and_paths_for_the_shell_when_asked(
+    line: str, asked: bool, found: object
+) -> None:
+    assert completing(line, len(line), first_line=True, asked=asked) == found
+
+
+async def test_tab_takes_arguments_and_paths_and_enter_never_runs_another_command(tmp_path: Path) -> None:
+    (tmp_path / "my file.txt").write_text("")
+    app = ChatApp(ChatState(), root=tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        editor, shown = app.chat.prompt.editor, app.chat.completion
+        editor.put("/strategy ")
+        await pilot.pause()
+        assert shown.open and shown.marked is None, "nothing is taken where the command is whole"
+        editor.put("/strategy hier")
+        await pilot.pause()
+        await pilot.press("tab")
+        assert editor.text == "/strategy hierarchical"
+        editor.put("!cat my")
+        await pilot.pause()
+        assert not shown.open, "Enter runs what is typed"
+        await pilot.press("tab")
+        await until(lambda: shown.open or editor.text != "!cat my")
+        await pilot.press("tab")
+        assert editor.text == "!cat my\\ file.txt "
+
+
+def test_matching_fifty_thousand_files_takes_slices_and_finds_folders(tmp_path: Path) -> None:
+    paths = tuple(f"src/part{n // 100}/module_{n}.py" for n in range(50_000))
+    steps = list(matching("module_49999", Listing(paths, paths)))
+    assert steps[-1] == ("src/part499/module_49999.py",)
+    assert len(steps) == 50_000 // SLICE and steps[:-1] == [None] * (len(steps) - 1)
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    (tmp_path / "src" / "deep" / "a.py").write_text("")
+    assert listing_of(tmp_path).paths == ("src/deep/", "src/", "src/deep/a.py")
+
+
+async def test_files_made_since_are_found_and_a_search_that_was_overtaken_ends(tmp_path: Path) -> None:
+    tasks: list[asyncio.Task[None]] = []
+    changes, now = [], [0.0]
+
+    def start(work: Coroutine[Any, Any, None]) -> None:
+        tasks.append(asyncio.create_task(work))
+
+    finder = FileFinder(tmp_path, lambda: changes.append(1), start, clock=lambda: now[0])
+    (tmp_path / "first.py").write_text("")
+    assert finder.find("") == ()
+    await tasks[-1]
+    assert finder.find("") == ("first.py",) and changes
+    (tmp_path / "second.py").write_text("")
+    assert finder.find("sec") == ()
+    now[0] = 10.0
+    finder.find("")
+    await tasks[-1]
+    assert finder.find("sec") == ("second.py",)
+    finder._listing = Listing(*([tuple(f"{n}/second.py" for n in range(3 * SLICE))] * 2))
+    assert finder.find("5999/s") == ("second.py",), "what was found before stays until there is more"
+    finder.find("12/s")
+    await asyncio.gather(*tasks[-2:])
+    assert finder.find("12/s")[0] == "12/second.py"
+    assert finder.find("77/s", now=True)[0] == "77/second.py", "Tab does not take what was for less"
+
+
+# --- the queue ------------------------------------------------------------------------------------------
+
+
+def test_a_queued_prompt_moves_within_the_queue_and_leaves_it() -> None:
+    queue = ("a", "b", "c")
+    assert moved(queue, 2, -1) == (("a", "c", "b"), 1)
+    assert moved(queue, 0, -1) == (queue, 0) and moved(queue, 2, 1) == (queue, 2)
+    assert without(queue, 1) == ("a", "c")
+
+
+async def test_the_marked_prompt_is_moved_put_aside_and_found_again() -> None:
+    app = ChatApp(QUEUED)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("up")
+        assert any("Enter: changes places · Del: puts it aside" in row for row in screen_text(app))
+        await pilot.press("alt+shift+up")
+        (edit,) = app.posted
+        assert isinstance(edit, QueueEdited) and edit.after == ("one", "three", "two")
+        app.chat.show(replace(QUEUED, waiting=Waiting(queued=edit.after)))
+        await pilot.press("delete")
+        edit = app.posted[-1]
+        assert isinstance(edit, QueueEdited) and edit.after == ("one", "two")
+        app.chat.show(ChatState())
+        await pilot.press("up")
+        assert app.chat.prompt.editor.text == "three", "nothing is lost"
+
+
+# --- earlier prompts ------------------------------------------------------------------------------------
+
+
+async def test_earlier_prompts_are_searched_and_the_draft_is_kept(tmp_path: Path) -> None:
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.chat.prompt.set_history(["fix the [bug]", "write docs\nand tests", "fix it"])
+        app.chat.prompt.editor.put("a draft")
+        await pilot.press("ctrl+r", "d", "o", "c", "enter")
+        assert app.chat.prompt.editor.text == "write docs\nand tests"
+        await pilot.press("ctrl+r")
+        assert isinstance(app.screen, EarlierPrompts)
+        await pilot.press("escape")
+        assert app.chat.prompt.editor.text == "write docs\nand tests"
+        assert "a draft" in app.chat.prompt.recalled
+
+
+def test_prompts_of_other_sessions_are_read_without_their_answers_and_pictures(tmp_path: Path) -> None:
+    picture = ImagePart(media_type="image/png", data="AAAA")
+    ours = Attachments()
+    told = f"See {ours.picture('a.png', picture)}"
+    entries = [
+        *history().user("one").assistant("no").entries,
+        UserMessage(parts=ours.parts(told)),
+        UserMessage(origin="shell", parts=text_parts("$ ls")),
+    ]
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(b"\n".join([b'{"type":"session"}', *map(dump_entry, entries), b'{"type":"user",torn']))
+    assert prompts_in(file) == ["See (picture 1: a.png)", "one"]
+
+
+def test_a_resumed_session_recalls_prompts_and_commands() -> None:
+    shell = UserMessage(origin="shell", parts=(TextPart(text="$ ls -la"), TextPart(text="a.py")))
+    built = history().user("one").assistant("yes").add(shell).user("two")
+    assert recalled(built.projection().entries, Attachments()) == ["one", "!ls -la", "two"]
+
+
+# --- any text -------------------------------------------------------------------------------------------
+
+
+async def test_no_text_breaks_the_frame() -> None:
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(80, 24)) as pilot:
+        for text in ("x" * 500, "订单" * 90, "👩‍💻" * 40, "مرحبا بالعالم " * 20, "a\u0301\u200d\tb" * 60):
+            app.chat.prompt.editor.put(text)
+            await pilot.pause()
+            rows = [
+                "".join(piece.text for piece in strip) for strip in app.screen._compositor.render_strips()
+            ]
+            top = next(at for at, row in enumerate(rows) if row.startswith("┏"))
+            end = next(at for at, row in enumerate(rows) if row.startswith("┗"))
+            assert end - top > 3, "it is wrapped"
+            assert all(row.startswith("┃") and row.endswith("┃") for row in rows[top + 1 : end])
+            assert {cell_len(row) for row in rows[top : end + 1]} == {80}
