@@ -1,0 +1,91 @@
+"""An app with our themes: the shipped ones, the user's own, and the one that follows the terminal."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+from textual import constants
+from textual.driver import Driver
+from textual.filter import NoColor
+
+from foldline.tui.terminal.app import TerminalApp
+from foldline.tui.themes import (
+    AUTO,
+    DEFAULT_THEME,
+    ROLE_DEFAULTS,
+    RoleTheme,
+    automatic,
+    is_dark,
+    load_themes,
+    theme_faults,
+)
+
+if sys.platform != "win32":
+    from foldline.tui.terminal.colours import AskingDriver, BackgroundTold, ask_background
+
+Result = TypeVar("Result")
+
+
+class DressedApp(TerminalApp[Result]):
+    """Wears one of the themes. `auto` is dark or light as soon as the terminal has said which it is."""
+
+    def __init__(self, theme: str = DEFAULT_THEME, themes_dir: Path | None = None) -> None:
+        super().__init__(ansi_color=True, driver_class=_driver())
+        if self.console.color_system is None and not self.no_color:
+            # TERM=dumb and its like: Textual itself would paint in 16 million colours there.
+            self.no_color = True
+            self._filters.append(NoColor())
+        self.themes_dir = themes_dir
+        """The folder of the user's own themes; it need not exist."""
+        self._dark = is_dark(os.environ)
+        self.load_themes()
+        self.theme = theme
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return ROLE_DEFAULTS
+
+    def load_themes(self) -> None:
+        """Read the theme files, also those that were changed since."""
+        themes = load_themes(self.themes_dir)
+        for theme in themes:
+            self.register_theme(theme)
+        if _is_ours(self.available_themes[AUTO]):
+            few = self.console.color_system == "standard"
+            self.register_theme(automatic(themes, dark=self._dark, few_colours=few))
+
+    def theme_faults(self) -> dict[str, str]:
+        """What is wrong with the user's theme files that are broken, by the names of their themes."""
+        return theme_faults(self.themes_dir)
+
+    def wear(self, name: str) -> None:
+        """Take a theme, as its file is now."""
+        self.load_themes()
+        again = self.theme == name
+        self.theme = name
+        if again:
+            self._watch_theme(name)  # Another theme of the same name: Textual sees no change.
+        if name == AUTO and sys.platform != "win32":
+            ask_background(self)
+
+    @property
+    def wants_background(self) -> bool:
+        """Whether the terminal's background decides what is seen."""
+        return self.theme == AUTO and not self.no_color and self.console.color_system in ("256", "truecolor")
+
+    def on_background_told(self, told: "BackgroundTold") -> None:
+        if told.dark != self._dark:
+            self._dark = told.dark
+            self.load_themes()
+            if self.theme == AUTO:
+                self._watch_theme(AUTO)
+
+
+def _is_ours(theme: object) -> bool:
+    """Whether `auto` is not a file of the user's."""
+    return isinstance(theme, RoleTheme) and theme.follows
+
+
+def _driver() -> type[Driver] | None:
+    """What speaks with the terminal; None: Textual's choice, as in a browser."""
+    return None if sys.platform == "win32" or constants.DRIVER else AskingDriver

@@ -1,0 +1,1 @@
+"""The Jobs screen: what the agent runs in the background, and what it writes."""

@@ -1,0 +1,1 @@
+"""The Settings screen: every setting, what it is, who set it, and another value."""

@@ -1,0 +1,108 @@
+"""/jobs: what runs in the background is seen while it runs, and ended only when it is asked for twice."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from foldline.agent.tools.background import Job
+from foldline.protocol import DeveloperMessage
+from foldline.tui.jobs.output import OutputScreen, rows_of
+from foldline.tui.jobs.screen import JobsScreen
+from support.agents import calling
+from support.live import Live, live
+
+
+@asynccontextmanager
+async def watching(folder: Path, *commands: str, size: tuple[int, int] = (120, 36)) -> AsyncIterator[Live]:
+    """The screen over these jobs, started as the tool `bash` does."""
+    calls = [calling(("bash", {"command": each, "background": True})) for each in commands]
+    async with live(folder, *calls, "Started.", "Noted.", size=size) as running:
+        if commands:
+            await running.ask("start them")
+        await running.enter("/jobs")
+        await running.until(lambda: isinstance(running.app.screen, JobsScreen))
+        yield running
+
+
+def jobs(running: Live) -> list[Job]:
+    return running.agent.desk.jobs.all()
+
+
+async def test_without_any_it_says_how_one_comes_about(tmp_path: Path) -> None:
+    async with watching(tmp_path / "w", size=(80, 24)) as running:
+        assert "No job runs, and none was started" in running.text
+        await running.press("K", "enter", "escape")
+        await running.until(lambda: not isinstance(running.app.screen, JobsScreen))
+
+
+async def test_what_it_writes_is_seen_as_it_comes_and_how_it_ended(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = f"echo 第一行; while [ ! -e {gate} ]; do sleep 0.02; done; echo last words; exit 3"
+    async with watching(tmp_path / "w", script) as running:
+        await running.until(lambda: "第一行" in running.text and "runs" in running.text)
+        assert "1 of 1 job running" in running.text
+        gate.touch()
+        await running.until(lambda: "last words" in running.text and "exit 3 ✗" in running.text)
+        assert "0 of 1 job running" in running.text
+
+
+async def test_it_is_ended_when_asked_for_twice_and_the_model_is_told(tmp_path: Path) -> None:
+    async with watching(tmp_path / "w", "sleep 600", "sleep 601") as running:
+        newest = jobs(running)[-1]
+        await running.press("K")
+        assert f"K again ends job {newest.number}" in running.text
+        await running.press("down", "K", "k")
+        assert newest.runs
+        await running.press("K", "K")
+        await running.until(lambda: not newest.runs)
+        await running.until(lambda: "stopped by the user" in running.text)
+        assert jobs(running)[0].runs
+        await running.press("escape")
+        await running.ask("go on")
+        told = [entry.text for entry in running.entries if isinstance(entry, DeveloperMessage)]
+        assert any("stopped by the user" in text for text in told)
+
+
+async def test_the_whole_output_is_scrolled_and_what_comes_is_followed(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = f"seq 1 500; while [ ! -e {gate} ]; do sleep 0.02; done; seq 501 900; sleep 600"
+    async with watching(tmp_path / "w", script) as running:
+        await running.until(lambda: "500" in running.text)
+        await running.press("enter")
+        await running.until(lambda: isinstance(running.app.screen, OutputScreen) and " 500 " in running.text)
+        gate.touch()
+        await running.until(lambda: " 900 " in running.text)
+        await running.press("home")
+        await running.until(lambda: "34 of 900" in running.text)
+        await running.press("pagedown", "up", "end")
+        await running.until(lambda: "900 of 900" in running.text)
+        await running.press("f1")
+        await running.until(lambda: "Help · Output of a job" in running.text)
+        await running.press("escape")
+        await running.press("escape")
+        await running.until(lambda: isinstance(running.app.screen, JobsScreen))
+
+
+async def test_only_the_end_of_a_long_output_is_read_for_the_list(tmp_path: Path) -> None:
+    script = "head -c 3000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo done"
+    async with watching(tmp_path / "w", script) as running:
+        await running.until(lambda: "done" in running.text)
+        assert len(jobs(running)[0].kept.tail(1_000)) <= 1_100
+
+
+def test_no_character_of_a_long_or_wide_line_is_lost() -> None:
+    text = "短" * 50 + "\n" + "x" * 205 + "\n\nend\n"
+    rows = rows_of(text, 40)
+    assert "".join(rows) == text.replace("\n", "") and len(rows) == 3 + 6 + 1 + 1
+
+
+async def test_more_jobs_than_rows_in_a_small_terminal(tmp_path: Path) -> None:
+    async with watching(tmp_path / "w", *["sleep 600"] * 4, size=(40, 10)) as running:
+        screen = running.app.screen
+        assert isinstance(screen, JobsScreen)
+        seen = [screen.state.marked]
+        for _ in range(4):
+            assert f"▶{screen.state.marked:>4}".replace(" ", "") in running.text.replace(" ", "")
+            await running.press("down")
+            seen.append(screen.state.marked)
+        assert seen == [4, 3, 2, 1, 1]

@@ -1,0 +1,53 @@
+"""The Settings screen as pictures. Look at them before accepting them: `--snapshot-update`, then svg2png."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from support.settings_screen import Kept, Seen, SettingsApp
+
+Compare = Callable[..., bool]
+
+
+@pytest.fixture(autouse=True)
+def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colours as they were when the pictures were taken."""
+    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def overruled(seen: Seen) -> None:
+    await seen.mark("context.window")
+
+
+async def typing(seen: Seen) -> None:
+    await seen.mark("compaction.soft_ratio")
+    await seen.press("enter", "end", "x")
+
+
+async def foreign(seen: Seen) -> None:
+    await seen.press("slash", *"mode", "enter", "end")
+
+
+@pytest.mark.parametrize(
+    ("size", "play"),
+    [((80, 24), overruled), ((120, 36), typing), ((80, 24), foreign)],
+    ids=["overruled-small", "typing-large", "wide-names-small"],
+)
+def test_settings(
+    snap_compare: Compare,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: tuple[int, int],
+    play: Callable[[Seen], Awaitable[object]],
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    kept = Kept(tmp_path / ".config" / "foldline", environ={"FOLDLINE_CONTEXT_WINDOW": "32k"})
+    app = SettingsApp(kept)
+
+    async def run(pilot: Pilot[None]) -> None:
+        await play(Seen(app, pilot, kept))
+
+    assert snap_compare(app, terminal_size=size, run_before=run)
