@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foldline.cli.agents import chosen_session
-from foldline.cli.chat import _folder_of
+from foldline.cli.chat import folder_of
 from foldline.cli.choosing import choose
 from foldline.history import Session, utc_now
 from foldline.history.log import dump_header
@@ -122,10 +122,10 @@ def test_a_session_whose_folder_is_gone_goes_on_elsewhere_only_where_the_user_sa
     gone.rmdir()
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
     if goes_on:
-        assert _folder_of("s-1", door.cwd) == door.cwd
+        assert folder_of("s-1", door.cwd) == door.cwd
     else:
         with pytest.raises(FoldlineError, match="was not resumed"):
-            _folder_of("s-1", door.cwd)
+            folder_of("s-1", door.cwd)
 
 
 @pytest.mark.parametrize(("typed", "goes_there"), [("y\n", True), ("n\n", False), ("", False)])
@@ -142,8 +142,8 @@ def test_the_folder_that_somebody_elses_session_names_is_worked_in_only_where_th
     other.mkdir()
     ref = _theirs(door, SessionHeader(id="theirs", created_at=utc_now(), cwd=str(other)), how)
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
-    assert _folder_of(ref, door.cwd) == (other if goes_there else door.cwd)
-    assert _folder_of(ref, other) == other  # there already: nobody is asked
+    assert folder_of(ref, door.cwd) == (other if goes_there else door.cwd)
+    assert folder_of(ref, other) == other  # there already: nobody is asked
     opened.append(chosen_session(continues=False, resume=ref))
     assert opened[0].cwd == str(door.cwd)
 

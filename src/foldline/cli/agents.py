@@ -85,4 +85,5 @@ def agent_for(
         dmail=settings.context.dmail,
         servers=tool_servers(settings, agent_folder),
     )
+    agent.settings = settings
     return agent

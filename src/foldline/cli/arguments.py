@@ -68,6 +68,7 @@ COMMANDS = (
     Command("delete", "ID…", "delete sessions for good, after a question", "delete", takes.delete),
     Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor", takes.doctor),
     Command("demo", "", "look around in a recorded session with two folds", "demo", takes.demo),
+    Command("serve", "", "the same screens in a browser on this machine", "serve", takes.serve),
     Command("config", "", "the settings in force, and where each was set", "config", takes.config),
 )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .arguments import UsageError
+from .keys import check_chosen_keys, use_chosen_keys
 from .themes import chosen_theme, own_themes
 
 if TYPE_CHECKING:
@@ -24,18 +25,27 @@ def run(
     window: int | None,
     strategy: str | None,
     theme: str | None,
+    plain: bool = False,
 ) -> int:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("The chat needs a terminal: `foldline run PROMPT` works without one.")
+    if plain or _is_dumb():
+        from .plain import talk
+
+        return talk(prompt, continues, resume, model, window, strategy)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and "TEXTUAL_DRIVER" not in os.environ:
+        raise UsageError(
+            "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
+            "reads prompts line by line."
+        )
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.faults import run_app
+    from foldline.tui.terminal.app import run_app
 
     if resume == "":
         from .choosing import choose
 
         resume = str(choose())
-    root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
+    root = folder_of(resume, Path.cwd()) if resume else Path.cwd()
     named = chosen_theme(theme, root)
+    use_chosen_keys()
     first, again = prompt or "", resume
     before: _Before | None = None
     while True:
@@ -69,9 +79,15 @@ def run(
         if app.failure is not None:
             return _failed(app.failure)
         if app.resume is None:
+            attempt.tell_way_back()
             return app.return_code or 0
         before = _Before(attempt.kept, root)
-        first, again, root = "", app.resume, _folder_of(app.resume, root)
+        first, again, root = "", app.resume, folder_of(app.resume, root)
+
+
+def _is_dumb() -> bool:
+    """Whether there is a terminal, and it can only print lines, as in an editor's shell window."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") == "dumb"
 
 
 class _Before(NamedTuple):
@@ -99,6 +115,16 @@ class _Attempt:
         """The event file of the session, where it has one by now."""
         path = self._opened.agent.session.path if self._opened is not None else None
         return str(path) if path is not None and path.exists() else None
+
+    def tell_way_back(self) -> None:
+        """Below the screen that is gone: what brings the session back, where anything was said in it."""
+        from foldline.history import short_id
+
+        from .output import note
+
+        if self._opened is not None and self.kept is not None:
+            ref = short_id(self._opened.agent.session.id)
+            note(f"session {ref}; `foldline -r {ref}` goes on with it.")
 
     def __call__(self) -> "Agent":
         from .held import Refused
@@ -128,6 +154,7 @@ def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> 
     from .windows import settings_here
 
     session = chosen_session(continues, resume, root)
+    check_chosen_keys()
     settings = settings_here(session.cwd, **chosen)
     agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)
     return _Opened(agent, is_first_start(settings, os.environ, data_home()))
@@ -140,7 +167,7 @@ def _failed(sentence: str) -> int:
     return 1
 
 
-def _folder_of(ref: str, here: Path) -> Path:
+def folder_of(ref: str, here: Path) -> Path:
     """The working folder of a session that is resumed from `here`, wherever that is now.
 
     One that came from elsewhere is not believed where that is: the user says.

@@ -3,12 +3,13 @@
 import os
 from pathlib import Path
 
+from foldline.agent.changing import shown, unset_words
 from foldline.agent.choosing_model import Asked, asked_now
 from foldline.agent.layers import config_file, project_file
 from foldline.agent.settings import DEFAULT
 from foldline.protocol import FoldlineError
 
-from .output import Cell, Column, note, say_json, say_table
+from .output import Cell, Column, Style, note, say_json, say_table
 from .windows import settings_here
 
 
@@ -35,7 +36,9 @@ def run(as_json: bool) -> int:
     rows: list[list[Cell | str]] = []
     for key, value in settings.values().items():
         origin = settings.origin(key)
-        rows.append([key, Cell(_shown(value), None if origin == DEFAULT else "bold"), Cell(origin, "muted")])
+        given = shown(value)
+        style: Style | None = "muted" if not given else None if origin == DEFAULT else "bold"
+        rows.append([key, Cell(given or unset_words(key.split(".")), style), Cell(origin, "muted")])
     say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
     note(trouble or (f"Asked: {asked.sentence}." if asked else "Asked: the embedded model, offline."))
     if not own.is_file():
@@ -51,10 +54,3 @@ def _as_json(asked: Asked) -> dict[str, str]:
         "named_by": asked.named_by,
         "key_from": asked.key_from,
     }
-
-
-def _shown(value: object) -> str:
-    """As a settings file says it; nothing where none is set."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value)

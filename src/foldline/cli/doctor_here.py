@@ -24,6 +24,7 @@ from foldline.version import __version__
 
 from .doctor_data import examine_data
 from .doctor_servers import examine_servers
+from .keys import examine_keys
 
 if TYPE_CHECKING:
     from foldline.llm import LLM
@@ -47,6 +48,7 @@ def examine_here(network: bool) -> list[Finding]:
         *_terminal(),
         *_tools(),
         *problems,
+        *(examine_keys() if settings is not None else ()),
         *_model(settings, network),
         *(examine_servers(settings, network) if settings is not None else ()),
         *examine_data(data_home()),

@@ -8,6 +8,7 @@ from foldline.history import is_our_header
 from foldline.history.follow import Follower
 
 from .arguments import UsageError
+from .keys import check_chosen_keys, use_chosen_keys
 from .output import note
 from .sources import path_of, read_source
 from .themes import dress
@@ -34,9 +35,11 @@ def read_along(path: Path, theme: str | None) -> int:
 
 
 def _inspected(followed: "Followed[Any]", name: str, theme: str | None) -> int:
-    from foldline.tui.faults import run_app
     from foldline.tui.inspector.app import InspectorApp
+    from foldline.tui.terminal.app import run_app
 
+    check_chosen_keys()
+    use_chosen_keys()
     app = InspectorApp(followed.session, name, followed=followed)
     dress(app, theme)
     run_app(app)

@@ -99,6 +99,9 @@ def chat(parser: argparse.ArgumentParser) -> None:
     _window(parser)
     _strategy(parser)
     parser.add_argument("--theme", metavar="NAME", help="the colour theme")
+    parser.add_argument(
+        "--plain", action="store_true", help="linear text without a screen, for screen readers and pipes"
+    )
     parser.add_argument("--version", action="version", version=f"foldline {__version__}")
 
 
@@ -307,6 +310,30 @@ def doctor(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--network", action="store_true", help="also send the model a short request")
     _json(parser)
+
+
+def serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen; by default, on this machine"
+    )
+    parser.add_argument("--port", type=_port, default=8000, metavar="N", help="8000; 0 is any that is free")
+    parser.add_argument(
+        "--expose", action="store_true", help="let other machines in: whoever has the address acts as you"
+    )
+    parser.add_argument(
+        "-c", "--continue", dest="continues", action="store_true", help="continue the last session here"
+    )
+    _model(parser)
+    _window(parser)
+    _strategy(parser)
+    parser.add_argument("--theme", metavar="NAME", help="the colour theme")
+
+
+def _port(text: str) -> int:
+    port = _number(text)
+    if not 0 <= port <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+    return port
 
 
 def config(parser: argparse.ArgumentParser) -> None:

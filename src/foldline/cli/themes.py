@@ -18,26 +18,24 @@ def own_themes() -> Path:
 
 
 def chosen_theme(option: str | None, cwd: Path) -> str:
-    """The theme's name, from the option or the settings.
+    """The theme's name, from the option or the settings; where neither names one, the terminal decides.
 
     Raises:
-        FoldlineError: there is no such theme.
+        FoldlineError: there is no such theme, or its file is broken.
     """
-    from foldline.tui.themes import DEFAULT_THEME, load_themes
+    from foldline.tui.themes import AUTO, load_themes, theme_faults
 
-    named = option or theme_name(cwd, os.environ) or DEFAULT_THEME
+    named = option or theme_name(cwd, os.environ) or AUTO
     known = [theme.name for theme in load_themes(own_themes())]
-    if named not in known:
+    fault = theme_faults(own_themes()).get(named, "")
+    if fault or named not in known:
         from foldline.protocol import FoldlineError
 
-        raise FoldlineError(f"There is no theme {named!r}: there are {', '.join(sorted(known))}.")
+        raise FoldlineError(fault or f"There is no theme {named!r}: there are {', '.join(sorted(known))}.")
     return named
 
 
 def dress(app: "FoldlineApp | InspectorApp", option: str | None) -> None:
     """Give an app that knows the shipped themes only the user's own, and the one that was chosen."""
-    from foldline.tui.themes import load_themes
-
-    for theme in load_themes(own_themes()):
-        app.register_theme(theme)
-    app.theme = chosen_theme(option, Path.cwd())
+    app.themes_dir = own_themes()
+    app.wear(chosen_theme(option, Path.cwd()))

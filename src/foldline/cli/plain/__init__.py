@@ -1,0 +1,57 @@
+"""`foldline --plain`: a chat as linear text, for screen readers, pipes and terminals that cannot do more."""
+
+import os
+from pathlib import Path
+
+from foldline.context.numbers import many
+
+
+def talk(
+    prompt: str | None,
+    continues: bool,
+    resume: str | None,
+    model: str | None,
+    window: int | None,
+    strategy: str | None,
+) -> int:
+    """Hold the chat; the exit code.
+
+    Raises:
+        FoldlineError: it cannot begin.
+    """
+    from foldline.agent.choosing_model import is_first_start
+    from foldline.agent.settings import connect_llm
+    from foldline.cli.agents import agent_for, chosen_session
+    from foldline.cli.chat import folder_of
+    from foldline.cli.output import note
+    from foldline.cli.windows import settings_here
+    from foldline.history import data_home, short_id
+
+    from .chat import PlainChat
+    from .paper import Paper
+    from .reading import LineReader
+
+    if resume == "":
+        from foldline.cli.choosing import choose
+
+        resume = str(choose())
+    root = folder_of(resume, Path.cwd()) if resume else Path.cwd()
+    reader, paper = LineReader(), Paper()
+    session = chosen_session(continues, resume, root)
+    chosen = {"model": model, "context__window": window, "compaction__strategy": strategy}
+    settings = settings_here(session.cwd, **chosen)
+    agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=reader.is_terminal)
+    entries = many(len(session.entries), "entry", "entries")
+    known = f"session {short_id(session.id)}, “{session.meta().title}”, {entries}"
+    which = known if session.meta().title else "a new session"
+    paper.line(f"Foldline, {which}, model {agent.desk.llm.info.id}. /help helps.")
+    if is_first_start(settings, os.environ, data_home()):
+        paper.line("No model is set up: the built-in one answers. -m MODEL@PROVIDER names another one.")
+    if session.moved_from:
+        paper.line(f"This session was held in {session.moved_from}; it goes on in {session.cwd}.")
+    if session.damage:
+        paper.line(f"This session's file is damaged: {session.damage}. All else is here.")
+    code = PlainChat(agent, paper, reader).run(prompt or "")
+    if session.path is not None and session.path.exists():
+        note(f"session {short_id(session.id)}; `foldline --plain -r {short_id(session.id)}` goes on with it.")
+    return code

@@ -1,0 +1,268 @@
+"""A chat as plain lines: one thread reads what the person types, the agent works in a loop of another."""
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Any, Final
+
+from foldline.agent import Agent
+from foldline.tui.figures import Figures
+from foldline.tui.keys.command import Command
+from foldline.tui.keys.escape import InterruptFacts, interrupt_step
+from foldline.tui.prompting.inputs import (
+    NoCommand,
+    Nothing,
+    PromptText,
+    ShellCall,
+    SlashCall,
+    UnknownSlash,
+    parse_input,
+)
+from foldline.tui.runner import Runner
+
+from .commands import help_lines, plain_commands
+from .here import session_commands
+from .paper import Paper
+from .questions import Asked
+from .reading import PROMPT, LineReader
+from .signals import heard_at_once
+from .telling import Teller
+
+UNREAD: Final = 141
+"""The exit code where nobody reads stdout any more: as of a shell's SIGPIPE, 128 + 13."""
+_DEAF: Final = 1.0
+"""Seconds in which a question takes no answer: the line was typed for what was there before."""
+
+
+class Ended(BaseException):
+    """The program ends with this exit code: the system, or the person, wants it to."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class PlainChat:
+    """One conversation. `run` holds it, and gives the exit code."""
+
+    def __init__(self, agent: Agent, paper: Paper, reader: LineReader) -> None:
+        self._agent = agent
+        self._paper = paper
+        self._reader = reader
+        self._loop = asyncio.new_event_loop()
+        self._inbox: SimpleQueue[Asked | Future[None] | signal.Signals] = SimpleQueue()
+        """What the person's thread waits for while the agent works; a signal may come at any moment, which
+        only this kind of queue stands."""
+        self._teller = Teller(agent, paper, self._inbox.put)
+        self._runner = Runner(agent, self._teller.hear, self._give_back)
+        self._commands = plain_commands(self._runner, paper.line)
+        self._here = session_commands(agent, paper.line, self._do)
+        self._works = 0
+        """Pieces of work that were begun and are not known to have ended."""
+        self._returned = ""
+        """A prompt that was not sent."""
+        self._reading = False
+        self._warned: float | None = None
+        """When a Ctrl+C said that the next one quits."""
+
+    def run(self, first: str) -> int:
+        """Converse until the person leaves; `first` is sent before anything is read.
+
+        Returns the exit code: 1 where what was piped in failed last, 130 after Ctrl+C twice, 141 where nobody
+        reads stdout any more.
+        """
+        self._agent.executor.subscribe(self._teller.hear)
+        thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
+        thread.start()
+        try:
+            with heard_at_once(self._loop, self._heard):
+                self._converse(first)
+        except Ended as end:
+            return end.code
+        finally:
+            self._do(self._runner.aclose())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join()
+            self._loop.close()
+        if self._paper.lost is not None:
+            return UNREAD if isinstance(self._paper.lost, BrokenPipeError) else 1
+        return 1 if self._teller.failed and not self._reader.is_terminal else 0
+
+    # --- the person's thread ----------------------------------------------------------------------------
+
+    def _converse(self, first: str) -> None:
+        self._call(self._agent.start)
+        text: str | None = first
+        if first:
+            self._paper.line(f"{PROMPT}{first}")
+        while text is not None and self._take(text) and self._paper.lost is None:
+            text = self._prompt()
+
+    def _prompt(self) -> str | None:
+        """The next prompt; None where nothing more comes."""
+        while True:
+            try:
+                with self._reads():
+                    return self._reader.prompt()
+            except EOFError:
+                return None
+            except KeyboardInterrupt:
+                self._interrupted()
+
+    def _take(self, text: str) -> bool:
+        """Carry out what was typed, and attend until nothing runs any more. False: the chat is over."""
+        match parse_input(text):
+            case SlashCall(command, _) if command.id == "quit":
+                return False
+            case SlashCall(command, argument):
+                self._command(command, argument)
+            case UnknownSlash(name) if name in self._commands:
+                self._work(self._commands[name], "")  # what the screen has another place for
+            case UnknownSlash(name):
+                self._paper.line(f"There is no command /{name}; /help lists those there are.")
+            case NoCommand():
+                self._paper.line("Behind ! stands a command for your shell.")
+            case PromptText() | ShellCall():
+                self._work(self._runner.send, text.rstrip())
+            case Nothing() if self._returned:
+                self._work(self._runner.send, self._returned)
+            case Nothing():
+                pass
+        self._attend()
+        return True
+
+    def _command(self, command: Command, argument: str) -> None:
+        unanswered = Figures(self._agent.desk).unanswered()
+        if command.id == "help":
+            for line in help_lines({**self._commands, **self._here}):
+                self._paper.line(line)
+        elif not command.works(replace(self._teller.state, unanswered=unanswered)):
+            self._paper.line(f"{command.title}: not now.")
+        elif command.id in self._here:
+            self._here[command.id](argument)
+        elif command.id in self._commands:
+            self._work(self._commands[command.id], argument)
+        else:
+            self._paper.line(f"/{command.slash} needs the whole screen: `foldline -c` goes on with it there.")
+
+    def _attend(self) -> None:
+        """Until nothing runs: answer questions, pass on Ctrl+C."""
+        while self._works:
+            match self._inbox.get():
+                case Future() as done:
+                    self._works -= 1
+                    done.result()  # an error nobody foresaw is raised here
+                case Asked() as asked:
+                    self._ask(asked)
+                case signal.SIGINT:
+                    self._interrupted()
+                case number:
+                    raise Ended(128 + number)
+        if self._returned:
+            self._paper.line("The prompt was not sent: an empty line sends it again.")
+
+    def _interrupted(self) -> None:
+        """Ctrl+C cancels what runs; else the second one quits."""
+        state, now = self._teller.state, time.monotonic()
+        facts = InterruptFacts(
+            running=state.busy,
+            cancelling=state.cancelling,
+            since_last=None if self._warned is None else now - self._warned,
+        )
+        step = interrupt_step(facts)
+        if step == "quit":
+            raise Ended(128 + signal.SIGINT)
+        if step == "cancel":
+            self._teller.state = replace(state, cancelling=True)
+            self._call(self._runner.cancel)
+        else:
+            self._warned = now
+            self._paper.line("Ctrl+C again quits.")
+
+    def _ask(self, asked: Asked) -> None:
+        """Ask until there is an answer; where nobody is there, it is the last one."""
+        for line in asked.all_lines():
+            self._paper.line(line)
+        if not self._reader.is_terminal:
+            answer = asked.answers[-1]
+            self._paper.line(f"Nobody is at a terminal to answer: {answer.words}.")
+            self._work(self._runner.submit, answer.operation)
+            return
+        shown = time.monotonic()
+        while True:
+            try:
+                with self._reads():
+                    typed = self._reader.answer("Answer: ")
+            except EOFError:
+                typed = asked.answers[-1].key
+            except KeyboardInterrupt:
+                self._interrupted()
+                return
+            answer_given = asked.taken(typed)
+            if answer_given is None and len(typed.split()) > 1:
+                self._reader.keep(typed)
+                self._paper.line("That is kept as your next prompt. First this: a letter or a number.")
+            elif answer_given is None:
+                self._paper.line("A letter or a number of the list answers.")
+            elif time.monotonic() - shown < _DEAF:
+                self._paper.line("The question had only just come: answer it once more.")
+                shown -= _DEAF
+            else:
+                self._work(self._runner.submit, answer_given.operation)
+                return
+
+    @contextmanager
+    def _reads(self) -> Iterator[None]:
+        """While the person types: what comes meanwhile waits, and a signal breaks off the reading."""
+        self._paper.reading(True)
+        self._reading, ended = True, False
+        try:
+            yield
+            ended = True
+        finally:
+            self._reading = False
+            self._paper.reading(False, ends_line=self._reader.is_terminal and not ended)
+
+    def _heard(self, number: signal.Signals) -> None:
+        """What the system, or Ctrl+C, says goes where this thread waits."""
+        if not self._reading:
+            self._inbox.put(number)
+        elif number is signal.SIGINT:
+            raise KeyboardInterrupt
+        else:
+            raise Ended(128 + number)
+
+    # --- across to the agent's loop ---------------------------------------------------------------------
+
+    def _call(self, call: Callable[..., object], *arguments: object) -> None:
+        self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _work(self, call: Callable[..., object], *arguments: object) -> None:
+        """Have the agent do this. The inbox says when it, and what it began, is done."""
+        self._works += 1
+        self._returned = ""
+
+        async def work() -> None:
+            call(*arguments)
+            await self._agent.executor.settle()
+            await self._runner.drained()
+            while self._agent.executor.busy:
+                await self._agent.executor.settle()
+            await self._runner.drained()
+
+        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        future.add_done_callback(self._inbox.put)
+
+    def _give_back(self, text: str) -> bool:
+        """A prompt that was not sent waits here for an empty line."""
+        self._returned = text
+        return True

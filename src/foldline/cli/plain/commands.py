@@ -1,0 +1,121 @@
+"""The slash commands of a plain chat: from the same registry as the screen's, as far as they need none."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from foldline.compaction import BUILT_IN, largest_items
+from foldline.context.permissions import mode_words, rule_words
+from foldline.context.places import places
+from foldline.protocol import ApprovalMode, operations
+from foldline.protocol.operations import Operation
+from foldline.tui.figures import Figures
+from foldline.tui.keys.commands import COMMANDS
+from foldline.tui.runner import Runner
+
+from .words import room_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Say = Callable[[str], None]
+Handler = Callable[[str], None]
+
+_SHOWN_PLACES = 12
+"""Places to go back to that are listed."""
+_MODES: tuple[ApprovalMode, ...] = ("ask", "edits", "all")
+
+
+def help_lines(handlers: "Mapping[str, Handler]") -> Iterator[str]:
+    """What can be typed here."""
+    yield "A line is a prompt. A backslash at its end continues it; <<END takes all lines up to END."
+    yield "Ctrl+C cancels what runs, twice it quits. Ctrl+D ends. Commands:"
+    for command in COMMANDS:
+        if command.slash and command.id in handlers:
+            yield f"{_USAGE.get(command.id) or command.usage}: {command.title}."
+
+
+_USAGE = {"approvals": "/approvals [ask|edits|all]", "rewind": "/rewind [number] [files]"}
+"""What commands take here, where the screen would ask."""
+
+
+def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
+    """A handler for each command that needs no screen, by its id. They run beside the agent, in its loop."""
+    agent = runner.agent
+    desk = agent.desk
+
+    def submit(operation: Operation) -> None:
+        runner.submit(operation)
+
+    def compact(argument: str) -> None:
+        flag, _, focus = argument.partition(" ")
+        focus = focus.strip() if flag == "--preview" else argument
+        submit(operations.CompactSession(reason="manual", focus=focus or None, preview=flag == "--preview"))
+
+    def strategy(name: str) -> None:
+        if name:
+            submit(operations.SwitchStrategy(strategy=name))
+        else:
+            now = type(desk.strategy).__name__
+            say(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName.")
+
+    def model(name: str) -> None:
+        if name:
+            submit(operations.SwitchModel(model=name))
+        else:
+            say(f"The model is {desk.llm.info.id}. /model NAME or /model NAME@PROVIDER switches.")
+
+    def context(_: str) -> None:
+        for line in room_words(Figures(desk).room()):
+            say(line)
+        if desk.projection.view:
+            say(f"Largest: {largest_items(desk.projection)}.")
+
+    def approvals(argument: str) -> None:
+        if argument in _MODES:
+            submit(operations.SwitchApprovals(mode=next(mode for mode in _MODES if mode == argument)))
+            return
+        say(f"Mode {desk.policy.mode}: {mode_words(desk.policy.mode)}.")
+        for rule in sorted(map(rule_words, desk.policy.always)):
+            say(f"Allowed in this session: {rule}.")
+        for kept in desk.project.kept():
+            say(f"Allowed in this project: {rule_words(kept.rule)}.")
+
+    def rewind(argument: str) -> None:
+        number, _, more = argument.partition(" ")
+        found = places(desk.projection)
+        if number.isdecimal() and any(place.id == int(number) for place in found):
+            submit(operations.Rewind(checkpoint=int(number), files=more.strip() == "files"))
+            return
+        for place in reversed(found[:_SHOWN_PLACES]):
+            changed = f", {place.changes} files changed since" if place.changes else ""
+            where = "before the prompt" if place.kind == "turn" else "after"
+            say(f"{place.id}  {where} {place.label}{changed}")
+        say(
+            "/rewind NUMBER goes back there; `files` behind it puts the files back, too."
+            if found
+            else _NOWHERE
+        )
+
+    def mcp(name: str) -> None:
+        if desk.servers is None:
+            say("No MCP server is set up.")
+        for state in desk.servers.states if desk.servers is not None else ():
+            say(f"{state.name}: {state}.")
+
+    return {
+        "retry": lambda _: runner.retry(),
+        "compact": compact,
+        "preview": lambda focus: compact(f"--preview {focus}"),
+        "strategy": strategy,
+        "undo": lambda _: submit(operations.UndoCompaction()),
+        "clear": lambda _: submit(operations.ClearView()),
+        "context": context,
+        "model": model,
+        "approvals": approvals,
+        "rewind": rewind,
+        "mcp": mcp,
+    }
+
+
+_HOW = "/rewind NUMBER goes back there; `files` behind it puts the files back, too."
+_NOWHERE = "There is nothing to go back to yet."

@@ -1,0 +1,112 @@
+"""What waits for the person's word, as numbered lines, and what each answer asks of the agent. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from foldline.context.harmless import clean, clean_line
+from foldline.protocol import operations
+from foldline.protocol.events import ProposalReady
+from foldline.protocol.operations import Operation
+from foldline.tui import numbers
+from foldline.tui.state import Question
+
+_WORDS: Final[dict[str, tuple[Literal["once", "always", "project", "deny"], str]]] = {
+    "y": ("once", "yes, this once"),
+    "a": ("always", "yes, and in this session always: {promise}"),
+    "p": ("project", "yes, and in this project always: {promise}"),
+    "n": ("deny", "no"),
+}
+"""What the letters of a call's question mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: the letter that gives it, its words, and what it asks of the agent."""
+
+    key: str
+    words: str
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its answers, the last of which is the one given where nobody is there."""
+
+    id: str
+    lines: tuple[str, ...]
+    answers: tuple[Answer, ...]
+
+    def all_lines(self) -> Iterator[str]:
+        """The question, and `1  y  yes, this once` for each answer."""
+        yield from self.lines
+        for number, answer in enumerate(self.answers, start=1):
+            yield f"{number}  {answer.key}  {answer.words}"
+
+    def taken(self, typed: str) -> Answer | None:
+        """The answer that was typed, as a letter or as its number; None where it is none."""
+        word = typed.strip().lower()
+        for number, answer in enumerate(self.answers, start=1):
+            if word in (answer.key, str(number)):
+                return answer
+        return None
+
+
+def asked_about(question: Question) -> Asked:
+    """What a tool call, or a choice, asks."""
+    return _choice(question) if question.kind == "choice" else _call(question)
+
+
+def _call(question: Question) -> Asked:
+    beyond = ", and reaches beyond what this folder holds" if question.outside else ""
+    diff = clean(question.diff).rstrip("\n").split("\n") if question.diff else ()
+    promise = clean_line(question.promises[0]) if question.promises else ""
+    return Asked(
+        question.id,
+        (
+            f"{clean_line(question.name)} asks before it runs{beyond}:",
+            *clean(question.title).split("\n"),
+            *diff,
+        ),
+        tuple(
+            Answer(
+                option.key,
+                _WORDS[option.key][1].format(promise=promise),
+                operations.Approve(call_id=question.id, answer=_WORDS[option.key][0]),
+            )
+            for option in question.options
+        ),
+    )
+
+
+def _choice(question: Question) -> Asked:
+    leaves = Answer("l", "leave it undecided", operations.Choose(choice=question.id, key=""))
+    return Asked(
+        question.id,
+        tuple(line for line in (clean(question.name), *clean(question.title).split("\n")) if line),
+        (
+            *(
+                Answer(o.key, clean_line(o.label), operations.Choose(choice=question.id, key=o.key))
+                for o in question.options
+            ),
+            leaves,
+        ),
+    )
+
+
+def asked_about_fold(ready: ProposalReady) -> Asked:
+    """What is asked where a drafted fold waits for its reader."""
+    sizes = f"{numbers.tokens(ready.tokens_before)} → {numbers.tokens(ready.tokens_after)} tokens"
+    lost = f"{ready.lost} of {ready.facts} facts lost"
+    change = f"{sizes}, {ready.folded} entries folded, {lost}"
+    return Asked(
+        ready.proposal,
+        (
+            f"A fold is drafted, and nothing has changed yet: {change}.",
+            *clean(ready.summary).rstrip("\n").split("\n"),
+        ),
+        (
+            Answer("y", "apply it", operations.ApplyProposal(proposal=ready.proposal)),
+            Answer("n", "throw it away", operations.DiscardProposal(proposal=ready.proposal)),
+        ),
+    )

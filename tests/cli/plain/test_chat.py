@@ -1,0 +1,152 @@
+"""`foldline --plain` as a process of its own: with pipes, and on a pseudo-terminal."""
+
+import os
+import signal
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from support.server import MODEL, running_server
+from support.terminal import Terminal, terminal
+
+pytestmark = pytest.mark.slow
+
+
+def piped(tmp_path: Path, said: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    """A plain chat whose prompts come through a pipe."""
+    folder = tmp_path / "shop"
+    folder.mkdir(exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE", "OPENAI"))}
+    kept |= {
+        "FOLDLINE_HOME": str(tmp_path / "home"),
+        "FOLDLINE_MODEL": "offline",
+        "FOLDLINE_OFFLINE__PACE": "0",
+    }
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("foldline")), "--plain", *arguments],
+        input=said.encode(),
+        capture_output=True,
+        cwd=folder,
+        env={**kept, **env},
+        timeout=60,
+        check=False,
+    )
+
+
+def lines_of(term: Terminal) -> list[str]:
+    return term.raw.decode().replace("\r\n", "\n").split("\n")
+
+
+def test_a_conversation_through_pipes_is_plain_lines_in_order(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "notes.txt").write_text("remember \x1b[31mthe\x07 milk\n")
+    said = (
+        "read notes.txt\nrun `touch made.txt`\n/inspector\n/nope\n/context\n"
+        "<<END\nwho are\nyou?\nEND\nand who\\\nam I?\n!echo mine\n/help\n"
+    )
+    done = piped(tmp_path, said)
+    out = done.stdout.decode()
+    assert done.returncode == 0
+    assert (
+        b"\x1b" not in done.stdout + done.stderr and b"\r" not in done.stdout and b"\x07" not in done.stdout
+    )
+    in_order = [
+        "> read notes.txt\n",
+        "\n[read] notes.txt … 1 line, ",
+        "remember ␛[31mthe␇ milk",
+        "asks before it runs:\ntouch made.txt\n1  y  yes, this once\n",
+        "Nobody is at a terminal to answer: no.\n",
+        "/inspector needs the whole screen",
+        "There is no command /nope",
+        "The next request takes ",
+        "> <<END\n. who are\n. you?\n. END\n",
+        "> and who\\\n. am I?\n",
+        "[!] echo mine …\nmine\n",
+        "/rewind [number] [files]: ",
+    ]
+    places = [out.find(part) for part in in_order]
+    assert -1 not in places and places == sorted(places), out
+    assert not (tmp_path / "shop" / "made.txt").exists()
+    again = piped(tmp_path, "/sessions\n", "-c")
+    assert "“read notes.txt”" in again.stdout.decode().splitlines()[0]
+
+
+def test_a_full_window_is_folded_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    for name in "abcdef":
+        (tmp_path / "shop" / f"{name}.txt").write_text("value = compute(1) + offset  # a row\n" * 90)
+    done = piped(
+        tmp_path, "".join(f"read {name}.txt\n" for name in "abcdef"), FOLDLINE_CONTEXT__WINDOW="8192"
+    )
+    folds = [line for line in done.stdout.decode().splitlines() if line.startswith("[fold]")]
+    assert folds, done.stdout.decode()
+    assert all(" tokens, " in fold and " → " in fold and " entries folded" in fold for fold in folds)
+
+
+def test_what_fails_last_is_the_exit_code_of_a_pipe(tmp_path: Path) -> None:
+    with running_server(key="right") as server:
+        wrong = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "wrong", "FOLDLINE_MODEL": MODEL}
+        done = piped(tmp_path, "", "hello", **wrong)
+    assert done.returncode == 1
+    assert done.stdout.decode().count("refused the key (401)") == 1
+
+
+def test_a_terminal_that_can_only_print_lines_gets_them_unasked(tmp_path: Path) -> None:
+    with terminal(tmp_path / "shop", TERM="dumb") as term:
+        term.send("/exit")
+        term.until("\n> /exit")
+        term.send("\x15\x04")
+        assert term.ended() == 0
+
+
+def test_a_person_at_a_terminal_answers_cancels_and_leaves(tmp_path: Path) -> None:
+    with terminal(tmp_path / "shop", "--plain", NO_COLOR="1", FOLDLINE_OFFLINE__PACE="0") as term:
+        term.until("/help helps.")
+        term.send("run `echo $((6 * 7)); exit 3`\r")
+        term.until("\nAnswer:")
+        term.send("perhaps\r")
+        term.until("A letter or a number")
+        term.send("and then something else\r")
+        term.until("kept as your next prompt")
+        term.until(lambda now: now.text.rstrip().endswith("Answer:"))
+        term.send("1\r")
+        term.until(lambda now: "once more" in now.text or "exit 3, " in now.text)
+        if "once more" in term.text:
+            term.send("y\r")
+        term.until("[bash] echo $((6 * 7)); exit 3 … exit 3, ")
+        term.until("> and then something else")
+        term.until(lambda now: now.text.rstrip().endswith("\n>"))
+        term.send("/approvals edits\r")
+        term.until("edits run unasked, commands ask first.\n>")
+        term.send("!sleep 60\r")
+        term.until("[!] sleep 60 …")
+        term.send("\x03")
+        term.until(lambda now: now.text.rstrip().endswith("\n>"))
+        assert "cancelled" in term.text.lower()
+        term.send("\x03")
+        term.until("Ctrl+C again quits.")
+        term.send("\x03")
+        assert term.ended() == 130
+        assert b"\x1b" not in term.raw
+        assert termios.tcgetattr(term.child.child_fd) == term.modes
+
+
+@pytest.mark.parametrize(
+    ("number", "busy"), [(signal.SIGTERM, False), (signal.SIGHUP, True)], ids=["at the prompt", "at work"]
+)
+def test_told_to_end_it_keeps_the_session_and_the_terminal(
+    tmp_path: Path, number: signal.Signals, busy: bool
+) -> None:
+    with terminal(tmp_path / "shop", "--plain", NO_COLOR="1") as term:
+        term.until("/help helps.")
+        term.send("!sleep 60")
+        term.until("\n> !sleep 60")
+        if busy:
+            term.send("\r")
+            term.until("[!] sleep 60 …")
+        os.kill(term.child.pid, number)
+        assert term.ended() == 128 + number
+        assert termios.tcgetattr(term.child.child_fd) == term.modes

@@ -1,0 +1,72 @@
+"""Questions of a plain chat, and streamed text in pieces."""
+
+import pytest
+
+from foldline.cli.plain.questions import asked_about, asked_about_fold
+from foldline.cli.plain.sentences import SentenceBuffer
+from foldline.protocol import operations
+from foldline.protocol.events import ProposalReady
+from foldline.tui.state import ONCE, Answerable, Question
+
+CALL = Question(
+    "c1", "edit", "src/a\x1b[2J.py", "-old\n+new\x07\n", 0.0, promises=("any edit",), outside=True
+)
+CHOICE = Question("c2", "The window is full.", "", None, 0.0, (Answerable("h", "hide results"),), "choice")
+FOLD = ProposalReady(proposal="p1", reason="manual", summary="## Goal", folded=3, facts=8, lost=2)
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", "once"),
+        (" Y ", "once"),
+        ("2", "always"),
+        ("p", "project"),
+        ("4", "deny"),
+        ("5", None),
+        ("yes", None),
+    ],
+)
+def test_a_call_is_answered_by_letter_or_number(typed: str, answer: str | None) -> None:
+    taken = asked_about(CALL).taken(typed)
+    assert (taken and taken.operation) == (answer and operations.Approve(call_id="c1", answer=answer))  # type: ignore[arg-type]
+
+
+def test_what_is_asked_about_is_shown_whole_and_harmless() -> None:
+    text = "\n".join(asked_about(CALL).all_lines())
+    assert "\x1b" not in text and "\x07" not in text
+    assert "reaches beyond" in text and "src/a␛.py\n-old\n+new␇\n" in text
+    assert "2  a  yes, and in this session always: any edit\n" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "last"),
+    [
+        (asked_about(CALL), operations.Approve(call_id="c1", answer="deny")),
+        (
+            asked_about(Question("c3", "bash", "ls", None, 0.0, ONCE)),
+            operations.Approve(call_id="c3", answer="deny"),
+        ),
+        (asked_about(CHOICE), operations.Choose(choice="c2", key="")),
+        (asked_about_fold(FOLD), operations.DiscardProposal(proposal="p1")),
+    ],
+)
+def test_where_nobody_is_there_nothing_is_allowed_or_changed(asked: object, last: object) -> None:
+    assert asked.answers[-1].operation == last  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_streamed_text_is_said_by_sentences_and_lines_and_none_is_lost(size: int) -> None:
+    text = "One. Two is 1.5 long!\n- a list\n完了。次へ。" + "word " * 200 + "end"
+    buffer = SentenceBuffer()
+    pieces = [buffer.add(text[at : at + size]) for at in range(0, len(text), size)] + [buffer.rest()]
+    assert "".join(pieces) == text
+    assert all(piece[-1] in " \n。d" for piece in pieces if piece)
+    if size == 1:
+        assert [piece for piece in pieces if piece][:5] == [
+            "One. ",
+            "Two is 1.5 long!\n",
+            "- a list\n",
+            "完了。",
+            "次へ。",
+        ]

@@ -1,0 +1,3 @@
+from support.front_door import door
+
+__all__ = ["door"]
