@@ -14,6 +14,7 @@ from foldline.tui.chat import (
     QuestionAnswered,
     QueueEdited,
 )
+from foldline.tui.dressed import DressedApp
 from foldline.tui.state import (
     ChatState,
     Compacting,
@@ -26,7 +27,6 @@ from foldline.tui.state import (
     Waiting,
     Weights,
 )
-from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
 
 
 class Clock:
@@ -39,7 +39,7 @@ class Clock:
         return self.now
 
 
-class ChatApp(App[None]):
+class ChatApp(DressedApp[None]):
     """The smallest program around a chat screen."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -47,17 +47,11 @@ class ChatApp(App[None]):
     def __init__(
         self, state: ChatState | None = None, *, root: Path | None = None, clock: Clock | None = None
     ) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__()
         self.clock = clock or Clock()
         self.first = state or ChatState(workdir="shop-api", model="offline")
         self.chat = ChatScreen(root=root, clock=self.clock)
         self.posted: list[object] = []
-        for theme in load_themes():
-            self.register_theme(theme)
-        self.theme = DEFAULT_THEME
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return ROLE_DEFAULTS
 
     async def on_mount(self) -> None:
         await self.push_screen(self.chat)

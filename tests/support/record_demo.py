@@ -22,7 +22,7 @@ PROMPTS = (
     "Read src/foldline/compaction/verify.py",
     "Read src/foldline/context/view.py",
     "Read src/foldline/agent/fold.py, then run ls prompts",
-    "Read src/foldline/tui/escape.py",
+    "Read src/foldline/tui/keys/escape.py",
     "Read src/foldline/compaction/derive.py",
     "What did we do, and what must you not do?",
 )

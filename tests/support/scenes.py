@@ -16,12 +16,13 @@ from foldline.context.places import Place
 from foldline.context.tokens import estimate_tokens
 from foldline.history import Session
 from foldline.llm import ModelInfo
-from foldline.protocol import Entry, RequestRecord, Title, Usage, dump_entry
+from foldline.protocol import Approval, Entry, RequestRecord, Rule, Title, Usage, dump_entry
 from foldline.tui.app import FoldlineApp
-from foldline.tui.rewind import RewindScreen
+from foldline.tui.context_screen.screen import ContextScreen
+from foldline.tui.rewind.screen import RewindScreen
 from foldline.tui.rewind.state import Outcome, begin
 from support.agents import PATIENCE, calling
-from support.chat_app import Clock
+from support.chat_app import Clock, screen_text
 from support.history import modified, read
 from support.live import SpeakingLLM, Spoken, session_in
 from support.stories import SUMMARY, Story
@@ -146,7 +147,8 @@ def shop_api() -> DatedStory:
 
 
 def chinese_shop() -> DatedStory:
-    """A session in Chinese: wide characters, emoji and combining marks in every place."""
+    """A session in Chinese: wide characters, emoji and combining marks in every place, a little that is
+    written from right to left, and a word too long for any line."""
     story = DatedStory(9, 12).system("你是一个编程助手。")
     story.user("移动端重试仍然会产生两个订单。先找出原因,不要修改任何东西,也不要碰支付表。")
     path = "源代码/订单/服务模块.py"
@@ -163,6 +165,7 @@ def chinese_shop() -> DatedStory:
     )
     return story.assistant(
         "键在一个事务中查询,订单在另一个事务中插入,所以两次重试都会通过。\n\n"
+        f"מפתח ייחודי לכל לקוח, مفتاح فريد لكل عميل: {'orders.idempotency_key.' * 6}\n\n"
         "- 每个客户一个唯一索引\n- 先插入,再读取\n\n"
         "```python\n订单 = await 仓库.插入或获取(草稿, 键=键)\n```\n\n"
         "| 文件 | 行 |\n|---|---|\n| 服务模块.py | 31 |\n| 测试订单.py | 58 |"
@@ -295,12 +298,9 @@ async def fold_with_a_queue(scene: Scene, pilot: Pilot[None]) -> None:
     scene.app.chat.prompt.editor.insert(
         "Also: a key longer than 64 characters must be a 422, not a 500,\nand say so in the docs"
     )
-    call_key = next(
-        key
-        for key, made in scene.app.presenter.shown.transcript._calls.items()
-        if made.parsed().get("path") == SERVICE and made.name == "edit"  # type: ignore[union-attr]
-    )
-    scene.app.presenter.shown.transcript.toggle(call_key)  # type: ignore[union-attr]
+    transcript = scene.app.presenter.shown.transcript  # type: ignore[union-attr]
+    edits = (call for call in map(transcript.calls.get, transcript.calls.keys) if call.name == "edit")
+    transcript.toggle(next(call.key for call in edits if call.title == SERVICE))
     scene.app.chat.transcript.follow_end()
     scene.app.chat._show_status()
 
@@ -312,6 +312,16 @@ async def fold_and_run(scene: Scene, pilot: Pilot[None]) -> None:
     await scene.until(pilot, lambda: len(scene.agent.session.projection.folds) > count)
 
 
+ANSWER = """\
+Because two apps may choose the same key: unique over all customers, one shop's retry would return another
+shop's order. **Never** `UNIQUE (key)` alone:
+
+```sql
+CREATE UNIQUE INDEX orders_key ON orders (customer_id, idempotency_key);
+```
+
+- `insert_or_get` inserts first, and reads only where the index refuses
+- the 24 h of the contract are kept by"""
 THROTTLED = "https://api.example.com/v1 limits how often kimi-k2 may be asked (429): wait and send again."
 BROKEN_OFF = (
     'https://api.example.com/v1 broke off with an error: it says "The engine is overloaded just now; ask '
@@ -352,6 +362,36 @@ async def scroll_up(scene: Scene, pilot: Pilot[None]) -> None:
     scene.app.chat._show_status()
 
 
+async def find_in_the_palette(scene: Scene, pilot: Pilot[None]) -> None:
+    """What fits a word, once everything that can be chosen is there."""
+    from foldline.tui.choosing.palette import Palette
+
+    await pilot.press("ctrl+p")
+    app, last = scene.app, {"theme:dusk", "setting:theme"}
+    await scene.until(pilot, lambda: isinstance(app.screen, Palette) and last <= {*app.screen.items})
+    await pilot.press(*"fold")
+
+
+async def look_at_the_rules(scene: Scene, pilot: Pilot[None]) -> None:
+    """What runs unasked: two rules of this session."""
+    from foldline.tui.approvals.screen import ApprovalsScreen
+
+    await scene.agent.session.append(
+        Approval(rule=Rule(tool="bash", pattern="git status")), Approval(rule=Rule(tool="edit"))
+    )
+    await scene.enter(pilot, "/approvals")
+    await scene.until(pilot, lambda: isinstance(scene.app.screen, ApprovalsScreen))
+
+
+async def choose_a_theme(scene: Scene, pilot: Pilot[None]) -> None:
+    """The list of themes, one of them tried on."""
+    from foldline.tui.choosing.picker import Picker
+
+    await scene.enter(pilot, "/theme")
+    await scene.until(pilot, lambda: isinstance(scene.app.screen, Picker))
+    await pilot.press("down", "down")
+
+
 async def ask_for_an_edit(scene: Scene, pilot: Pilot[None]) -> None:
     """A call waits for the reader's word."""
     await scene.enter(pilot, "Make cancel idempotent, too")
@@ -360,19 +400,76 @@ async def ask_for_an_edit(scene: Scene, pilot: Pilot[None]) -> None:
 
 async def inspect_after_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
     """Picture (b): the Inspector, its cursor on an entry that the fold has summarised."""
+    await inspect_beside_the_chat(scene, pilot)
+    shown = scene.app.presenter.shown
+    assert shown is not None
+    inspecting = shown.inspecting
+    if inspecting.docked is not None:
+        await pilot.press("m")
+    await scene.until(pilot, lambda: inspecting.screen is not None and inspecting.screen.is_current)
+    await scene.until(pilot, lambda: inspecting.panels and inspecting.panels.priced)
+
+
+async def inspect_beside_the_chat(scene: Scene, pilot: Pilot[None]) -> None:
+    """The Inspector as F2 opens it in a terminal of this width, its cursor on a summarised entry."""
     await fold_and_run(scene, pilot)
     await scene.until(pilot, lambda: not scene.agent.executor.busy)
     await pilot.press("f2")
     shown = scene.app.presenter.shown
     assert shown is not None
-    await scene.until(
-        pilot, lambda: shown.inspecting.screen is not None and shown.inspecting.screen.is_current
-    )
-    assert shown.inspecting.screen is not None
-    panels = shown.inspecting.screen.panels
+    inspecting = shown.inspecting
+    await scene.until(pilot, lambda: getattr(scene.app.focused, "id", "") == "history")
+    panels = inspecting.panels
+    assert panels is not None
     fold = scene.agent.session.projection.folds[-1]
     panels.history.view.cursor_to((fold.first_kept_index - 2, 0))
     await scene.until(pilot, lambda: panels.priced)
+
+
+async def filter_the_history(scene: Scene, pilot: Pilot[None]) -> None:
+    """The Inspector while the reader chooses what it shows: what a summary stands for."""
+    await inspect_after_the_fold(scene, pilot)
+    await pilot.press("f", "S")
+
+
+async def compare_at_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
+    """What the newest fold changed in the view."""
+    from foldline.tui.inspector.diff_screen import DiffScreen
+
+    await inspect_after_the_fold(scene, pilot)
+    await pilot.press("right_curly_bracket", "d")
+    await scene.until(pilot, lambda: isinstance(scene.app.screen, DiffScreen))
+
+
+async def look_at_the_settings(scene: Scene, pilot: Pilot[None]) -> None:
+    """The Settings screen, on what decides how it folds."""
+    from foldline.tui.settings.screen import SettingsScreen
+
+    await scene.enter(pilot, "/settings")
+    await scene.until(pilot, lambda: isinstance(scene.app.screen, SettingsScreen))
+    await pilot.press(*["down"] * 7)
+
+
+async def run_a_turn(scene: Scene, pilot: Pilot[None]) -> None:
+    """The model has thought, and writes its answer."""
+    spoken = scene.llm.script[0]
+    await scene.enter(pilot, "Why is the index per customer? Answer with an example.")
+    await scene.until(pilot, lambda: scene.llm.silent.is_set())
+    spoken.think("Two customers may choose the same key. " * 60)
+    spoken.say(ANSWER)
+    await scene.until(pilot, lambda: "are kept by" in str(screen_text(scene.app)))
+    scene.clock.now += 8.0
+    scene.app.chat._show_status()
+
+
+async def look_at_the_context(scene: Scene, pilot: Pilot[None]) -> None:
+    """The Context screen, with all that takes a moment to work out."""
+    await pilot.press("f4")
+    await scene.until(pilot, lambda: isinstance(scene.app.screen, ContextScreen))
+    shown = scene.app.screen
+    assert isinstance(shown, ContextScreen)
+    await scene.until(pilot, lambda: shown.state.planned)
+    await scene.until(pilot, lambda: shown.item is None or shown.item.advice or shown.priced)
 
 
 def preview_of(summary: Spoken) -> Callable[[Scene, Pilot[None]], Any]:

@@ -70,6 +70,9 @@ class MadeUp:
         self.open = asyncio.Event()
         self.open.set()
         self.too_small: set[str] = set()
+        self.known_offers: Sequence[Offer] = ()
+        """What is known without asking."""
+        self.summariser = ""
 
     async def answers(self, source: Source) -> bool:
         return source.name in self.running
@@ -81,6 +84,15 @@ class MadeUp:
         if isinstance(answer, LLMError):
             raise answer
         return answer
+
+    def known(self, source: Source, names: Sequence[str]) -> Sequence[Offer]:
+        return [*self.known_offers, *(Offer(name) for name in names if name)]
+
+    async def summarise_with(self, choice: Choice | None) -> str:
+        if self.refuses:
+            raise FoldlineError(self.refuses)
+        self.summariser = choice.named if choice is not None else ""
+        return f"{self.summariser or 'The session'} writes the summaries."
 
     def other(self, address: str) -> Source:
         if not address.startswith("http"):

@@ -75,6 +75,14 @@ class Terminal:
                 break
         raise AssertionError(f"{wanted!r} did not come to the screen:\n{self.text}")
 
+    def settle(self) -> None:
+        """Until the program has nothing more to say for a moment."""
+        quiet = 0
+        while quiet < 3:
+            before = len(self.raw)
+            self.read()
+            quiet = quiet + 1 if len(self.raw) == before else 0
+
     def send(self, keys: str) -> None:
         self.child.send(keys)
 
@@ -90,6 +98,10 @@ class Terminal:
     def resize(self, columns: int, rows: int) -> None:
         self._screen.resize(rows, columns)
         self.child.setwinsize(rows, columns)
+
+    def forget_screen(self) -> None:
+        """Only what is drawn from now on is on the screen."""
+        self._screen.reset()
 
     def ended(self) -> int | None:
         """Wait for the end; the exit status, or minus the signal that ended it."""
@@ -118,6 +130,7 @@ class Terminal:
             ("bracketed paste", b"\x1b[?2004h", b"\x1b[?2004l"),
             ("no line wrap", b"\x1b[?7l", b"\x1b[?7h"),
             ("focus reports", b"\x1b[?1004h", b"\x1b[?1004l"),
+            ("window title", b"\x1b[22;2t", b"\x1b[23;2t"),
             ("keyboard protocol", b"\x1b[>", b"\x1b[<u"),
         ):
             if self.raw.rfind(on) > self.raw.rfind(off):

@@ -1,0 +1,114 @@
+"""An app and its terminal: the signs it can show, the title of its window, and frames that come whole."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, Final, TypeVar
+
+from textual import events, on
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+
+from foldline.tui.terminal.ascii_set import AsciiFilter, Charset, charset_for
+from foldline.tui.terminal.faults import PlainApp, raise_fault
+from foldline.tui.terminal.output import Lasting, is_gone, whole
+
+Result = TypeVar("Result")
+_KEEP_TITLE: Final = "\x1b[22;2t"
+_OLD_TITLE: Final = "\x1b[23;2t"
+"""The title before ours is on the terminal's stack meanwhile (xterm's window operations 22 and 23)."""
+_LOOKS: Final = 2.0
+"""Seconds between two looks whether the terminal is still there."""
+
+
+class TerminalApp(PlainApp[Result]):
+    """An app that paints in the signs its terminal can show, and keeps its window as it was."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # As in any program of a terminal; `fg` brings it back.
+        Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True)
+    ]
+    _signs: AsciiFilter | None = None
+    _titled = ""
+    """What gives the window its title."""
+    rings = False
+    """Whether a bell may call the reader back."""
+
+    def use_charset(self, charset: Charset) -> None:
+        """Paint in these signs from now on."""
+        self._signs = None if charset == "unicode" else AsciiFilter(strictly=charset == "ascii")
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = super().get_line_filters()
+        return filters if self._signs is None else [*filters, self._signs]
+
+    @on(events.Mount)
+    def _keep_title(self) -> None:
+        self.app_suspend_signal.subscribe(self, lambda _: self._write(_OLD_TITLE), immediate=True)
+        self.app_resume_signal.subscribe(self, lambda _: self._write(f"{_KEEP_TITLE}{self._titled}"))
+
+    @on(events.Mount)
+    def _watch_terminal(self) -> None:
+        if self._driver is not None and not (self._driver.is_headless or self._driver.is_web):
+            self.set_interval(_LOOKS, self._leave_if_gone)
+
+    def _leave_if_gone(self) -> None:
+        """Without a terminal there is nobody to ask, and reading from it would turn in circles for ever. The
+        system tells only who is in front of it (SIGHUP)."""
+        if is_gone(sys.__stdin__):
+            self.exit(return_code=128 + signal.SIGHUP)
+
+    @on(events.Resize)
+    def _say_too_small(self, event: events.Resize) -> None:
+        from foldline.tui.widgets.toosmall import cover_if_too_small
+
+        cover_if_too_small(self.screen, event.size)
+
+    def write_title(self, title: str) -> None:
+        """Give the terminal's window this title; it must be clean."""
+        self._titled = f"\x1b]2;{title}\x1b\\"
+        self._write(self._titled)
+
+    def _write(self, words: str) -> None:
+        """Words for the terminal's window."""
+        driver = self._driver
+        if driver is not None and not (driver.is_headless or driver.is_web) and _has_window(os.environ):
+            driver.write(words)
+
+
+def run_app(app: TerminalApp[Result]) -> None:
+    """Run an app on the terminal until it ends.
+
+    Raises:
+        Exception: whatever nobody had foreseen, after the terminal is as it was.
+    """
+    from foldline.agent.layers import chosen_by_user
+
+    if sys.__stderr__ is not None:  # where Textual's driver writes
+        sys.__stderr__ = Lasting(whole(sys.__stderr__))  # type: ignore[assignment,misc]
+    app.use_charset(charset_for(os.environ, chosen_by_user("ascii", os.environ)))
+    app.rings = chosen_by_user("bell", os.environ) == "on"
+    with _own_title():
+        app.run()
+    raise_fault(app)
+
+
+def _has_window(environ: Mapping[str, str]) -> bool:
+    return environ.get("TERM") not in ("linux", "dumb")
+
+
+@contextmanager
+def _own_title() -> Iterator[None]:
+    """The title of the window is ours meanwhile. A terminal that keeps none ignores the words."""
+    terminal = sys.__stderr__
+    if terminal is None or not terminal.isatty() or not _has_window(os.environ):
+        yield
+        return
+    terminal.write(_KEEP_TITLE)
+    try:
+        yield
+    finally:
+        terminal.write(_OLD_TITLE)
+        terminal.flush()

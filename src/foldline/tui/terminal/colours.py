@@ -1,0 +1,110 @@
+"""Whether the terminal is dark or light: asked while the screen is set up, and told again when it changes.
+
+The answers come between the keys. Textual 8.2.8 knows neither of them and would type them into the prompt, so
+its parser gets only what they leave. Who does not answer is not waited for.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from textual.color import Color
+from textual.drivers import linux_driver
+from textual.message import Message
+
+from foldline.tui.terminal.paste_guard import GuardedParser
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+ASK: Final = "\x1b]11;?\x1b\\"
+"""What colour is the background? (xterm, "OSC Ps ; Pt ST", Ps = 11; tmux and nearly all others know it.)"""
+REPORT: Final = "\x1b[?2031h"
+"""Tell when it changes between dark and light: Contour's protocol, in Ghostty, kitty, foot, iTerm2, tmux 3.6.
+Others ignore a private mode they do not know."""
+REPORT_NO_MORE: Final = "\x1b[?2031l"
+
+_REPLY: Final = re.compile(
+    r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|\x1b\[\?997;([12])n"
+)
+_BEGUN: Final = re.compile(r"\x1b(?:\]1(?:1(?:;[^\x07\x1b]*\x1b?)?)?|\[\?9(?:97?(?:;[12]?)?)?)\Z")
+"""The start of one at the end of what was read."""
+_LONGEST: Final = 64
+"""Characters of a reply that has begun; more than that is none."""
+_LIGHT_FROM: Final = 0.5
+"""Brightness, of 1, from which a background counts as light."""
+
+
+class BackgroundTold(Message):
+    """The terminal has said whether its background is dark."""
+
+    def __init__(self, dark: bool) -> None:
+        super().__init__()
+        self.dark = dark
+
+
+class _Parser(GuardedParser):
+    """Takes the replies out of what the terminal sends."""
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._held = ""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if not data:
+            yield from super().feed(data)
+            return
+        data, self._held = self._held + data, ""
+        start = 0
+        for reply in _REPLY.finditer(data):
+            if start < reply.start():
+                yield from super().feed(data[start : reply.start()])
+            yield BackgroundTold(_is_dark(reply))
+            start = reply.end()
+        rest = data[start:]
+        begun = _BEGUN.search(rest)
+        if begun is not None and len(begun[0]) <= _LONGEST:
+            rest, self._held = rest[: begun.start()], begun[0]
+        if rest:
+            yield from super().feed(rest)
+
+
+def _is_dark(reply: re.Match[str]) -> bool:
+    if reply[4]:
+        return reply[4] == "1"
+    red, green, blue = (round(int(part, 16) * 255 / (16 ** len(part) - 1)) for part in reply.group(1, 2, 3))
+    return Color(red, green, blue).brightness < _LIGHT_FROM
+
+
+class AskingDriver(linux_driver.LinuxDriver):
+    """Asks for the background where the app wants to know it."""
+
+    _asked = False
+
+    def start_application_mode(self) -> None:
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        if getattr(self._app, "wants_background", False):
+            self.ask()
+
+    def ask(self) -> None:
+        """The answer, if any comes, is a `BackgroundTold`."""
+        self.write(ASK + REPORT)
+        self.flush()
+        self._asked = True
+
+    def stop_application_mode(self) -> None:
+        if self._asked:
+            self.write(REPORT_NO_MORE)
+            self._asked = False
+        super().stop_application_mode()
+
+
+# The driver makes its parser by this name, and there is no other way in.
+linux_driver.XTermParser = _Parser  # type: ignore[attr-defined]
+
+
+def ask_background(app: "App[Any]") -> None:
+    """Ask now, where this terminal can be asked."""
+    if isinstance(app._driver, AskingDriver):
+        app._driver.ask()

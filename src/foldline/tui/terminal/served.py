@@ -1,0 +1,13 @@
+"""Where the terminal is a page in a browser: `foldline serve` stands between it and us."""
+
+from textual import messages
+from textual.drivers.web_driver import WebDriver
+
+
+class ServedDriver(WebDriver):
+    """Ends the program with the server: nobody else could ever end it."""
+
+    def run_input_thread(self) -> None:
+        """As long as the server is there."""
+        super().run_input_thread()
+        self._app.post_message(messages.ExitApp())

@@ -1,0 +1,48 @@
+"""What a program on a terminal takes from the settings before its first frame: signs, and the bell."""
+
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.settings import load_settings
+from foldline.protocol import FoldlineError
+from foldline.tui.terminal.app import TerminalApp, run_app
+from foldline.tui.terminal.ascii_set import AsciiFilter
+
+
+@pytest.mark.parametrize(
+    ("environ", "config", "is_ascii", "rings"),
+    [
+        ({}, "", False, False),
+        ({"FOLDLINE_ASCII": "1", "FOLDLINE_BELL": "yes"}, "", True, True),
+        ({}, 'ascii = true\nbell = "on"', True, True),
+        ({"FOLDLINE_ASCII": "off"}, 'ascii = "on"', False, False),
+        ({"TERM": "linux"}, "", True, False),
+    ],
+)
+def test_what_was_chosen_is_in_force(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str],
+    config: str,
+    is_ascii: bool,
+    rings: bool,
+) -> None:
+    for name in ("FOLDLINE_ASCII", "FOLDLINE_BELL", "LANG", "LC_ALL", "LC_CTYPE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", "FOLDLINE_HOME": str(tmp_path), **environ}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "config.toml").write_text(config)
+    monkeypatch.setattr(TerminalApp, "run", lambda app: None)
+    app = TerminalApp[None]()
+    run_app(app)
+    assert any(isinstance(each, AsciiFilter) for each in app.get_line_filters()) == is_ascii
+    assert app.rings == rings
+    known = load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path), **environ})
+    assert (known.ascii == "on") == (is_ascii and "TERM" not in environ)
+    assert (known.bell == "on") == rings
+
+
+def test_another_word_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FoldlineError, match="ascii"):
+        load_settings(tmp_path, {"FOLDLINE_HOME": str(tmp_path), "FOLDLINE_ASCII": "perhaps"})

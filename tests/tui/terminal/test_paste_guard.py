@@ -1,0 +1,23 @@
+"""A paste is one paste, in whatever pieces the terminal sends it, and nothing in it is a key."""
+
+import pytest
+from textual import events
+
+from foldline.tui.terminal.paste_guard import GuardedParser
+
+SENT = "a\x1b[200~one\x1b[31mtwo\r\n\x1b[20x\x1b\x1b[201~b\x1b[A\x1b[200~\x1b[201~\x1b[200~c\x1b[201~"
+
+
+def heard(pieces: list[str]) -> list[str]:
+    parser = GuardedParser()
+    return [
+        event.text if isinstance(event, events.Paste) else f"key {getattr(event, 'key', event)}"
+        for piece in pieces
+        for event in parser.feed(piece)
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
+def test_an_escape_within_a_paste_is_text(size: int) -> None:
+    pieces = [SENT[at : at + size] for at in range(0, len(SENT), size)]
+    assert heard(pieces) == ["key a", "one␛[31mtwo\r\n␛[20x␛", "key b", "key up", "", "c"]

@@ -1,0 +1,37 @@
+"""The window's title, and when the reader is called back."""
+
+import pytest
+
+from foldline.tui.state import ChatState, Idle, Question, Stepping, Waiting
+from foldline.tui.terminal.window import calls_back, title_words
+
+IDLE = ChatState(workdir="shop-api", title="Idempotent\x1b]2;orders\x07")
+BUSY = ChatState(workdir="shop-api", activity=Stepping(1.0))
+ASKED = ChatState(
+    workdir="shop-api", activity=Stepping(1.0), questions=(Question("c1", "bash", "ls", None, 1.0),)
+)
+
+
+def test_the_title_says_what_is_done_and_nothing_that_acts() -> None:
+    assert title_words(BUSY) == "shop-api · request in flight"
+    assert title_words(ASKED) == "? shop-api · waits for you"
+    assert title_words(ChatState()) == "Foldline"
+    assert title_words(IDLE).isprintable() and title_words(IDLE).startswith("Idempotent")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "calls"),
+    [
+        (IDLE, BUSY, False),
+        (BUSY, BUSY, False),
+        (BUSY, ASKED, True),
+        (ASKED, ASKED, False),
+        (BUSY, ChatState(activity=Idle()), True),
+        (BUSY, ChatState(waiting=Waiting(queued=("next",))), False),
+        (IDLE, IDLE, False),
+    ],
+)
+def test_the_reader_is_called_when_something_waits_for_them(
+    before: ChatState, now: ChatState, calls: bool
+) -> None:
+    assert calls_back(before, now) == calls
