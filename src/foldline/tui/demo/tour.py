@@ -1,0 +1,171 @@
+"""The tour: what a newcomer is asked to try, step by step, and when a step is done. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from foldline.tui.inspector.keys import KEYS as INSPECTOR
+from foldline.tui.inspector.timekeys import TIME
+from foldline.tui.keys.commands import BY_ID
+from foldline.tui.keys.table import name_of, names_of
+from foldline.tui.preview.keys import KEYS as PREVIEW
+from foldline.tui.reading.keys import KEYS as READING
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What tells that a step was done."""
+
+    screens: frozenset[str] = frozenset()
+    """The tables of keys in force where the focus is, by their names in `tui/keys/screens.py`."""
+    previewed: bool = False
+    """Whether the Compact preview was open at any time."""
+    played: bool = False
+    """Whether the recording has been played to its end, or stopped."""
+    folds: int = 0
+    """Those in force."""
+    summary_open: bool = False
+    """Whether a summary stands open in the transcript."""
+    place: int = -1
+    """Index of the entry the Inspector's cursor is on."""
+    is_fold: bool = False
+    """Whether that is a compaction."""
+    past: bool = False
+    """Whether the Inspector shows an earlier moment."""
+    pins: int = 0
+    answered: bool = False
+    """Whether a question was asked, and is no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to try."""
+
+    title: str
+    say: str
+    done: Callable[[Facts, Facts], bool]
+    """Given what was so when the step began, and what is so now."""
+    possible: Callable[[Facts], bool] = lambda _: True
+    """Whether it can be done at all; else it is left out."""
+
+
+def _key(command: str) -> str:
+    return name_of([BY_ID[command]], command)
+
+
+def steps() -> tuple[Step, ...]:
+    """The whole tour, with the keys that are in force."""
+    fold = names_of(READING, "older-fold", "newer-fold")
+    return (
+        Step(
+            "Watch",
+            "A recorded session, played by the real program. Below, the bar fills: ▓ system, █ word for "
+            "word. At ┃ it is full, and the older part is folded into a summary.",
+            lambda begun, now: now.played,
+        ),
+        Step(
+            "Nothing is gone",
+            "Left of each line the rail says what the model still has: ┃ word for word, ┊ only through the "
+            f"summary. {_key('complete')} goes to the transcript, {fold} "
+            f"from fold to fold, {name_of(READING, 'open')} opens one.",
+            lambda begun, now: now.summary_open,
+            lambda now: now.folds > 0,
+        ),
+        Step(
+            "Two sides",
+            f"{_key('inspector')} opens the Inspector: every entry since the first, and beside it what the "
+            "model is sent.",
+            lambda begun, now: "inspector" in now.screens,
+        ),
+        Step(
+            "Two panels, one place",
+            f"Go up to an entry with S┊: {name_of(INSPECTOR, 'move')}, or "
+            f"{name_of(INSPECTOR, 'older-prompt')} from prompt to prompt. {name_of(INSPECTOR, 'fold')} there "
+            f"jumps to the summary that stands for it, {names_of(INSPECTOR, 'next-panel')} to the same place "
+            "in the other panel.",
+            lambda begun, now: now.is_fold and now.place != begun.place,
+            lambda now: now.folds > 0,
+        ),
+        Step(
+            "Back in time",
+            f"Press {name_of(TIME, 'older-request')} to see what the model was sent one request earlier, and "
+            "again for one more.",
+            lambda begun, now: now.past,
+        ),
+        Step(
+            "And back", f"Press {name_of(TIME, 'now')} to come back to now.", lambda begun, now: not now.past
+        ),
+        Step(
+            "Your word counts",
+            "Go to an entry with S┊. The row below the panels says what each key would cost. "
+            f"Press {name_of(INSPECTOR, 'pin')} to pin it: the model has it again, and keeps it in every "
+            "later fold.",
+            lambda begun, now: now.pins > begun.pins,
+        ),
+        Step(
+            "Take it back",
+            f"Press {name_of(INSPECTOR, 'undo')} to take back the newest change: a pin, a fold, a rewind.",
+            lambda begun, now: now.pins < begun.pins,
+        ),
+        Step(
+            "Before it happens",
+            f"{_key('preview')} in the chat shows the next fold before it is made; {_key('inspector')} leads "
+            "back there from the Inspector.",
+            lambda begun, now: now.previewed,
+        ),
+        Step(
+            "Move the cut",
+            f"{names_of(PREVIEW, 'keep-more', 'keep-less')} move the cut, and every figure follows at once. "
+            "Esc closes: nothing has changed.",
+            lambda begun, now: "preview" not in now.screens,
+            lambda now: "preview" in now.screens,
+        ),
+        Step(
+            "Undo a fold",
+            "Esc goes back to the prompt. Type /undo and press Enter: the model has the old part again. "
+            f"Where that passes the threshold it asks first: {_key('complete')} goes to the question.",
+            lambda begun, now: now.folds < begun.folds or now.answered > begun.answered,
+            lambda now: now.folds > 0,
+        ),
+        Step(
+            "Everything",
+            f"{_key('palette')} finds everything by name; {_key('help')} lists the keys of where you are.",
+            lambda begun, now: bool(now.screens & {"palette", "picker", "help"}),
+        ),
+    )
+
+
+LAST: Final = "That is all there is to know. The session stays open: ask it something. Ctrl+C twice quits."
+
+
+@dataclass(frozen=True, slots=True)
+class Tour:
+    """Where in the tour one is."""
+
+    steps: tuple[Step, ...]
+    at: int = 0
+    begun: Facts = Facts()
+    """What was so when this step began."""
+
+    @property
+    def over(self) -> bool:
+        return self.at >= len(self.steps)
+
+    @property
+    def step(self) -> Step | None:
+        """What to try now; None once the tour is over."""
+        return None if self.over else self.steps[self.at]
+
+
+def look(tour: Tour, now: Facts) -> Tour:
+    """The tour, one step further where this one is done; what cannot be done is left out."""
+    if tour.step is None:
+        return tour
+    if not tour.step.possible(now) or tour.step.done(tour.begun, now):
+        return further(tour, now)
+    return tour
+
+
+def further(tour: Tour, now: Facts) -> Tour:
+    """The tour at its next step, whether this one was done or not."""
+    return replace(tour, at=min(tour.at + 1, len(tour.steps)), begun=now)
