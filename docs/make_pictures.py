@@ -1,6 +1,6 @@
-"""Makes docs/chat.svg, inspector.svg and preview.svg: the program on a made-up session, by its own hand.
+"""Makes the pictures of the pages: the program on a made-up session, by its own hand.
 
-.venv/bin/python docs/make_pictures.py
+.venv/bin/python docs/make_pictures.py [chat.svg …]
 """
 
 import asyncio
@@ -8,7 +8,9 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
@@ -17,6 +19,7 @@ os.environ.pop("NO_COLOR", None)
 time.tzset()
 
 from textual._doc import take_svg_screenshot  # noqa: E402
+from textual.pilot import Pilot  # noqa: E402
 
 from support import scenes  # noqa: E402
 from support.live import Spoken  # noqa: E402
@@ -37,33 +40,26 @@ def _same_every_time(svg: str) -> str:
 
 def main() -> None:
     asyncio.set_event_loop(asyncio.new_event_loop())
-    branch = "orders-idempotent ±3"
+    summary = Spoken()
+    written = scenes.written_fold()
+    plays: dict[str, tuple[Callable[[Scene, Pilot[None]], Any], Sequence[Any], tuple[int, int]]] = {
+        "chat.svg": (scenes.fold_with_a_queue, scenes.held_fold(), (120, 36)),
+        "inspector.svg": (scenes.inspect_after_the_fold, written, (160, 44)),
+        "difference.svg": (scenes.compare_at_the_fold, written, (120, 30)),
+        "preview.svg": (scenes.preview_of(summary), (summary,), (120, 36)),
+        "context.svg": (scenes.look_at_the_context, (), (120, 36)),
+        "settings.svg": (scenes.look_at_the_settings, (), (100, 30)),
+    }
     with tempfile.TemporaryDirectory() as folder:
-        made = scene(
-            Path(folder, "chat", "shop-api"),
-            scenes.shop_api(),
-            play=scenes.fold_with_a_queue,
-            summaries=scenes.held_fold(),
-            branch=branch,
-        )
-        picture("chat.svg", made, (120, 36))
-        made = scene(
-            Path(folder, "inspector", "shop-api"),
-            scenes.shop_api(),
-            play=scenes.inspect_after_the_fold,
-            summaries=scenes.written_fold(),
-            branch=branch,
-        )
-        picture("inspector.svg", made, (160, 44))
-        summary = Spoken()
-        made = scene(
-            Path(folder, "preview", "shop-api"),
-            scenes.shop_api(),
-            play=scenes.preview_of(summary),
-            summaries=(summary,),
-            branch=branch,
-        )
-        picture("preview.svg", made, (120, 36))
+        os.environ["FOLDLINE_HOME"] = str(Path(folder, "home"))
+        for name in sys.argv[1:] or plays:
+            play, summaries, size = plays[name]
+            where = Path(folder, name, "shop-api")
+            where.mkdir(parents=True)
+            made = scene(
+                where, scenes.shop_api(), play=play, summaries=summaries, branch="orders-idempotent ±3"
+            )
+            picture(name, made, size)
 
 
 if __name__ == "__main__":
