@@ -130,6 +130,8 @@ async def test_why_a_draft_failed_is_said_until_the_next_one_is_written(tmp_path
         await running.press("f3")
         await running.until(lambda: running.llm.silent.is_set())
         await running.until(lambda: "in chunks" in running.text)
+        await running.press("up")  # nor does the cursor take it away
+        assert "in chunks" in running.text
         draft.say("## Goal")
         await running.until(lambda: "The model writes" in running.text)
         assert "in chunks" not in running.text

@@ -238,9 +238,14 @@ class PreviewBoard(Widget):
     def _cursor_moved(self, event: BlockView.CursorMoved) -> None:
         event.stop()
         if event.view is self.active_view:
-            self._news = self._sure = ""
+            self._forget_news()
             self._relink()
             self._describe()
+
+    def _forget_news(self) -> None:
+        """What was said is read; not so why a draft failed, as long as no other one is written."""
+        self._news = self._state.error if self._state.drafting is not None else ""
+        self._sure = ""
 
     def _relink(self) -> None:
         """Show in the other panel what the cursor is on: the facts of a turn, the turn of a fact."""
@@ -325,7 +330,7 @@ class PreviewBoard(Widget):
 
     def _go(self, number: int) -> None:
         """Focus a panel."""
-        self._news = self._sure = ""
+        self._forget_news()
         if number != self._active:
             self._take_over(number)
         self.active_view.focus()
