@@ -419,6 +419,30 @@ async def test_the_output_of_a_running_command_is_seen_as_a_terminal_shows_it(tm
         assert "100%" not in [row.strip() for row in running.transcript_rows()], "its row is closed"
 
 
+async def test_what_a_running_command_puts_out_changes_no_line_under_a_readers_eyes(tmp_path: Path) -> None:
+    step, end = tmp_path / "step", tmp_path / "end"
+    waits = "until [ -e {} ]; do sleep 0.02; done"
+    command = f"seq 1 60; {waits.format(step)}; seq 61 120; {waits.format(end)}"
+    folder = tmp_path / "work"
+    async with live(folder, FULL, calling(("bash", {"command": command})), "done", size=(80, 24)) as running:
+        await running.ask("a long one")
+        await running.enter("run it")
+        await running.until(lambda: "60" in [row.strip() for row in running.transcript_rows()])
+        running.app.chat.transcript.scroll_lines(-3)
+        await running.drawn()
+        before = running.transcript_rows()
+        heard: list[str] = []
+        running.agent.executor.subscribe(
+            lambda event: heard.append(event.text) if isinstance(event, events.ToolOutput) else None
+        )
+        step.touch()
+        await running.until(lambda: "120" in "".join(heard))
+        await running.drawn()
+        assert running.transcript_rows() == before
+        end.touch()
+        await running.at_rest()
+
+
 async def test_enter_opens_a_tool_row_in_place_and_closes_it(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("alpha\nbeta\n")
     async with live(tmp_path, calling(("read", {"path": "a.txt"})), "done") as running:

@@ -279,6 +279,9 @@ class Transcript:
         """Show what came since the last flush; called at most 30 times a second."""
         if self._writing is not None:
             self._writing.show(self._view)
+        is_new = self._shell is not None and self._shell.key is None
+        if not (self._view.follow or is_new):
+            return  # the newest lines take the place of others: not under the eyes of a reader (rule 1)
         if shell.SHELL_CALL in self._stale_outputs:
             self._draw_shell()
         for call_id in self._stale_outputs:
