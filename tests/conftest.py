@@ -4,7 +4,9 @@ import os
 import time
 
 for name in list(os.environ):
-    if name in ("NO_COLOR", "COLORTERM", "OPENAI_BASE_URL", "OPENAI_MODEL") or name.endswith("_API_KEY"):
+    if name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR", "OPENAI_BASE_URL", "OPENAI_MODEL") or name.endswith(
+        "_API_KEY"
+    ):
         del os.environ[name]
 for name in ("FOLDLINE_HOME", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER"):
     os.environ.pop(name, None)

@@ -1,8 +1,7 @@
 """Every screen as a picture. Look at it before accepting it: `pytest … --snapshot-update`, then svg2png."""
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,6 @@ from support.live import Spoken
 from support.scenes import Scene, scene
 
 Compare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Time zone and colours as they were when the pictures were taken."""
-    monkeypatch.setenv("TZ", "UTC")
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.fixture

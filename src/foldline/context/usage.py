@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from foldline.protocol import UserMessage, text_parts
 
 from .budget import Size
 from .projection import Projection
-from .tally import Kind
+from .tally import FIXED, Kind
 from .tokens import message_tokens
 from .weight import view_size
 
@@ -16,17 +16,7 @@ Category = Kind | Literal["tools", "thinking", "difference"]
 """`tools` are the schemas of one server, or our own. `difference` is what the provider reported beside the
 estimates of the parts."""
 
-_ORDER: Final[tuple[Kind, ...]] = (
-    "summaries",
-    "pins",
-    "user",
-    "assistant",
-    "results",
-    "images",
-    "clipped",
-    "hidden",
-    "notes",
-)
+_ORDER: Final[tuple[Kind, ...]] = tuple(kind for kind in get_args(Kind) if kind not in FIXED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,6 @@ from support.scenes import Scene, chinese_shop, look_at_the_context, scene, shop
 Compare = Callable[..., bool]
 
 
-@pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours as they were when the pictures were taken."""
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-
-
 async def on_the_second(made: Scene, pilot: Pilot[None]) -> None:
     """On an entry, its keys priced."""
     await look_at_the_context(made, pilot)

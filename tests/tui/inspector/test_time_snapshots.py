@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
@@ -12,13 +11,6 @@ from support.asking import Asking, retold
 from support.history import call
 
 Compare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours as they were when the pictures were taken."""
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
 
 
 class Shown(App[None]):

@@ -41,13 +41,6 @@ POST /orders and /orders/{id}/cancel idempotent per customer
 HELD = "Now the same for POST /orders/{id}/cancel (@src/shop/api/cancel.py), with a test of 20 requests"
 
 
-@pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours as they were when the pictures were taken."""
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def shop() -> PreviewState:
     """Picture (c): a threshold fold of the web shop waits, one prompt is held."""
     story = shop_api()

@@ -1,7 +1,6 @@
 """The prompt in use, as pictures. Look at them before accepting: `--snapshot-update`, then svg2png."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,9 @@ Compare = Callable[..., bool]
 
 
 @pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Time zone, colours and data folder as they were when the pictures were taken."""
-    monkeypatch.setenv("TZ", "UTC")
+def own_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody else's prompts are offered."""
     monkeypatch.setenv("FOLDLINE_HOME", str(tmp_path / "home"))
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 async def in_use(made: Scene, pilot: Pilot[None]) -> None:

@@ -1,8 +1,7 @@
 """The transcript as a panel, in pictures. Look at them before you accept them (svg2png)."""
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,6 @@ from support import scenes
 from support.scenes import Scene, scene
 
 Compare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Time zone and colours as they were when the pictures were taken."""
-    monkeypatch.setenv("TZ", "UTC")
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 def found(words: str) -> Callable[[Scene, Pilot[None]], Any]:

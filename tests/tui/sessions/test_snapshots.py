@@ -14,10 +14,8 @@ Compare = Callable[..., bool]
 
 
 @pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Colours and paths as they were when the pictures were taken."""
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
+def at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Paths as they were when the pictures were taken."""
     monkeypatch.setenv("HOME", str(tmp_path))
     assert home_apart(str(tmp_path / "data")) == "~/data"
 

@@ -11,13 +11,6 @@ from support.settings_screen import Kept, Seen, SettingsApp
 Compare = Callable[..., bool]
 
 
-@pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours as they were when the pictures were taken."""
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-
-
 async def overruled(seen: Seen) -> None:
     await seen.mark("context.window")
 

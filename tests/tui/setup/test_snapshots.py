@@ -45,13 +45,6 @@ MODELS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours as they were when the pictures were taken."""
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def taken(
     compare: Compare,
     servers: MadeUp,

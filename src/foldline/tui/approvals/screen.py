@@ -5,10 +5,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from foldline.protocol import operations
 from foldline.tui.approvals.keys import KEYS
@@ -16,50 +14,29 @@ from foldline.tui.approvals.rows import AROUND, screen_lines
 from foldline.tui.approvals.state import ApprovalsState
 from foldline.tui.help import open_help
 from foldline.tui.keys.table import bindings, key_of, works
-from foldline.tui.widgets.box import Box
+from foldline.tui.widgets.box import BoxedScreen
 
 Ask = Callable[[operations.Revoke | operations.SwitchApprovals], object]
 """Passes what the reader wants on to the agent."""
 
 
-class ApprovalsScreen(ModalScreen[None]):
+class ApprovalsScreen(BoxedScreen[None, ApprovalsState]):
     """What is taken back or switched counts at once; the screen shows what the agent says then."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    ApprovalsScreen { align: center middle; background: transparent; }
-    ApprovalsScreen > Vertical { width: 100; max-width: 100%; max-height: 100%; background: ansi_default; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "approvals")
 
     def __init__(self, state: ApprovalsState, ask: Ask) -> None:
-        super().__init__()
+        super().__init__(state, screen_lines)
         self._ask = ask
-        self._box = Box(state, screen_lines)
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._box
 
     def on_mount(self) -> None:
         rows = max(len(self.state.rows), 3) + AROUND + (2 if self.state.fault else 0)
         self.query_one(Vertical).styles.height = min(rows, 30)
         self._box.focus()
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._box.update)
-
-    @property
-    def state(self) -> ApprovalsState:
-        """What is shown."""
-        return self._box.state
-
     def refresh_from(self, now: ApprovalsState) -> None:
         """Show what holds now."""
         self._show(self.state.refreshed(now))
-
-    def tell(self, words: str) -> None:
-        """Say something in the lower edge, for a moment."""
-        self._box.tell(words)
 
     def _show(self, state: ApprovalsState) -> None:
         self._box.show(state)

@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import ClassVar, Final, Protocol
 
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from foldline.protocol import FoldlineError
 from foldline.tui.help import open_help
@@ -18,7 +16,7 @@ from foldline.tui.jobs.output import OutputScreen
 from foldline.tui.jobs.rows import screen_lines
 from foldline.tui.jobs.state import JobRow, JobsState
 from foldline.tui.keys.table import bindings, key_of, works
-from foldline.tui.widgets.box import Box
+from foldline.tui.widgets.box import BoxedScreen
 
 EVERY: Final = 0.25
 """Seconds between two looks at what the jobs do."""
@@ -54,45 +52,25 @@ class Work(Protocol):
         ...
 
 
-class JobsScreen(ModalScreen[None]):
+class JobsScreen(BoxedScreen[None, JobsState]):
     """Closing it ends nothing."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    JobsScreen { align: center middle; background: transparent; }
-    JobsScreen > Vertical { width: 104; max-width: 100%; max-height: 100%; background: ansi_default; }
-    """
+    DEFAULT_CSS: ClassVar[str] = "JobsScreen > Vertical { width: 104; }"
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "jobs")
 
     def __init__(self, work: Work, *, every: float = EVERY) -> None:
-        super().__init__()
+        super().__init__(JobsState().refreshed(work.rows()), screen_lines)
         self._work = work
         self._every = every
         self._reading = False
         self._read_at_end = 0
         """The job whose output was read after it had ended."""
-        self._box = Box(JobsState().refreshed(work.rows()), screen_lines)
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._box
 
     def on_mount(self) -> None:
         self.query_one(Vertical).styles.height = _HEIGHT if self.state.rows else _EMPTY
         self._box.focus()
         self.look()
         self.set_interval(self._every, self.look)
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._box.update)
-
-    @property
-    def state(self) -> JobsState:
-        """What is shown."""
-        return self._box.state
-
-    def tell(self, words: str) -> None:
-        """Say something in the lower edge, for a moment."""
-        self._box.tell(words)
 
     def look(self) -> None:
         """Show the jobs as they are now, and read what the marked one has written since."""

@@ -4,10 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from foldline.protocol import operations
 from foldline.tui.help import open_help
@@ -15,7 +13,7 @@ from foldline.tui.keys.table import bindings, works
 from foldline.tui.rewind.keys import KEYS
 from foldline.tui.rewind.rows import DETAILS, screen_lines
 from foldline.tui.rewind.state import Outcome, RewindState
-from foldline.tui.widgets.box import Box
+from foldline.tui.widgets.box import BoxedScreen
 
 _STEPS = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -1_000_000, "last": 1_000_000}
 """How many rows further a key moves the mark."""
@@ -24,41 +22,20 @@ Look = Callable[[int], Awaitable[Outcome]]
 """Finds out what going back to a checkpoint would do."""
 
 
-class RewindScreen(ModalScreen[operations.Rewind | None]):
+class RewindScreen(BoxedScreen[operations.Rewind | None, RewindState]):
     """Gives back what was chosen, or None. Nothing happens before that."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    RewindScreen { align: center middle; background: transparent; }
-    RewindScreen > Vertical { width: 100; max-width: 100%; max-height: 100%; background: ansi_default; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "rewind")
 
     def __init__(self, state: RewindState, look: Look) -> None:
-        super().__init__()
+        super().__init__(state, screen_lines)
         self._look = look
-        self._box = Box(state, screen_lines)
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._box
 
     def on_mount(self) -> None:
         rows = len(self.state.places) + DETAILS + 3
         self.query_one(Vertical).styles.height = max(min(rows, 30), DETAILS + 6)
         self._box.focus()
         self._look_at_it()
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._box.update)
-
-    @property
-    def state(self) -> RewindState:
-        """What is shown."""
-        return self._box.state
-
-    def tell(self, words: str) -> None:
-        """Say something in the lower edge, for a moment."""
-        self._box.tell(words)
 
     def _show(self, state: RewindState) -> None:
         moved = state.marked != self.state.marked
