@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.sessions import write_large
 from bench.tables import Table, table
 from bench.timing import ms
 from foldline.history import EVENTS
 from foldline.history.paths import INDEX
-from support.large import write_large
 
 Benchmark = Callable[..., object]
 
