@@ -28,7 +28,7 @@ from support.clients import chat_at
 from support.invariants import broken
 from support.llm import overflow
 from support.server import running_server
-from support.worked import SUMMARY, at_work, bytes_of, worked
+from support.worked import NEARLY_FULL, SMALL_WINDOW, SUMMARY, at_work, bytes_of, worked
 
 MOMENTS: list[Moment] = ["as it waits", "once it is ready"]
 ENOUGH = 500
@@ -131,6 +131,7 @@ SCENARIOS = [
         entries=worked(8),
         script=(calling(("read", {"path": "big.txt"})), "done"),
         window=16_384,
+        options={"draft_ahead": False},
     ),
     Scenario(
         "asked between two steps",
@@ -270,6 +271,31 @@ async def test_cancelled_at_any_await_the_view_is_the_old_or_the_new_one(
         outcomes.append((ended.outcome, ended.after == whole.after))
     assert ended.outcome == "done"
     assert outcomes[0][0] == "cancelled"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_cancelled_at_any_await_beside_a_draft_ahead_the_view_is_the_old_one_or_folded_once(
+    tmp_path: Path, moment: Moment
+) -> None:
+    """How far the draft is when the window is full depends on what a thread does: its fold has two sizes."""
+    scenario = Scenario(
+        "drafted ahead",
+        PROMPT,
+        entries=NEARLY_FULL,
+        script=(calling(("read", {"path": "big.txt"})), "done"),
+        window=SMALL_WINDOW,
+    )
+    whole = await run(scenario, tmp_path / "whole", 0, moment)
+    assert (whole.outcome, len(whole.after)) == ("done", 1)
+    for at in range(1, ENOUGH):
+        ended = await run(scenario, tmp_path / str(at), at, moment)
+        if not ended.struck:
+            break
+        assert len(ended.after) <= 1
+        if not ended.after:
+            assert ended.view == ended.old_view
+    assert ended.outcome == "done"
 
 
 @pytest.mark.slow

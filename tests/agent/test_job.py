@@ -164,7 +164,7 @@ def test_between_folds_each_request_is_served_from_the_cache_of_the_one_before(d
 def test_every_later_summary_is_written_from_the_earlier_one(done: Done) -> None:
     asked = summaries(done.requests)
     assert "<previous-summary>" not in contents(asked[0])
-    assert len(asked) == len(done.folds)
+    assert len(asked) - len(done.folds) in (0, 1)  # the last may have been drafted ahead of a fold to come
     for earlier, request in zip(done.folds, asked[1:], strict=False):
         assert notes_of(earlier.summary) in contents(request)
 

@@ -340,7 +340,7 @@ async def test_a_commit_that_is_held_waits_for_the_word_and_then_the_turn_goes_o
     opened = asyncio.Event()
     write_lines(tmp_path / "big.txt", 180)
     llm = PlayedLLM(calling(("read", {"path": "big.txt"})), "done", window=SMALL, summaries=(Gate(opened),))
-    async with at_work(tmp_path, FULL, llm) as (agent, watch):
+    async with at_work(tmp_path, FULL, llm, draft_ahead=False) as (agent, watch):
         task = agent.executor.submit(operations.RunAgent(parts=text_parts("Read big.txt")))
         await llm.silent.wait()
         agent.executor.submit(operations.HoldCommit())

@@ -324,7 +324,7 @@ async def test_another_model_writes_the_summaries_where_one_is_set(tmp_path: Pat
 
 async def test_by_itself_a_full_window_hides_old_results_and_by_hand_it_is_summarised(tmp_path: Path) -> None:
     llm = PlayedLLM("on it", window=16_384, summaries=("notes",))
-    async with at_work(tmp_path, worked(9), llm, compaction=None) as (agent, _):
+    async with at_work(tmp_path, worked(9), llm, compaction=None, draft_ahead=False) as (agent, _):
         assert agent.desk.is_full()
         await agent.prompt("go on")
         [fold] = agent.session.projection.folds
@@ -345,7 +345,7 @@ async def test_a_completed_todo_above_the_soft_mark_folds_between_two_steps(tmp_
     done = [{"content": "read", "status": "completed"}, {"content": "write", "status": "pending"}]
     write_lines(tmp_path / "f.txt", 130)
     llm = PlayedLLM(window=16_384)
-    agent, _ = agent_in(tmp_path, llm)
+    agent, _ = agent_in(tmp_path, llm, draft_ahead=False)
     while agent.desk.budget.soft_mark - agent.desk.size() > 1_600:
         await agent.prompt(long(1, 60))
     llm.script.extend(

@@ -212,7 +212,7 @@ async def test_a_fold_that_fails_inside_a_turn_does_not_end_it(
     for n in range(6):
         write_lines(tmp_path / f"f{n}.txt", 150)
     llm = PlayedLLM(*long_turn(6), window=16_384)
-    agent, watch = agent_in(tmp_path, llm)
+    agent, watch = agent_in(tmp_path, llm, draft_ahead=False)
     tries = 0
 
     async def no_way(*_: object, **__: object) -> None:

@@ -32,7 +32,7 @@ class Gate:
     """Waits until the test opens it, then answers."""
 
     open: asyncio.Event
-    text: str = "done"
+    answer: "str | AssistantMessage" = "done"
 
 
 Play = str | AssistantMessage | LLMError | Hang | Gate | Exception
@@ -87,7 +87,8 @@ class PlayedLLM:
                 case Gate():
                     self.silent.set()
                     await play.open.wait()
-                    yield self._answer(request, said(play.text))
+                    answer = said(play.answer) if isinstance(play.answer, str) else play.answer
+                    yield self._answer(request, answer)
                 case str():
                     yield TextChunk(play)
                     yield self._answer(request, said(play))

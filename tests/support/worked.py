@@ -35,6 +35,16 @@ def worked(turns: int, *, cached_usage: int | None = None) -> tuple[Entry, ...]:
     return tuple(built.entries)
 
 
+SMALL_WINDOW = 16_384
+*_EARLIER, _NEWEST = worked(9)
+NEARLY_FULL = (
+    *_EARLIER,
+    _NEWEST.model_copy(update={"usage": Usage(input=10_600, output=10), "model": "played"}),
+)
+"""In a small window, by what was reported: past the mark of 9.2k from which on a fold is drafted, below the
+threshold of 12.2k."""
+
+
 @asynccontextmanager
 async def at_work(
     folder: Path, entries: tuple[Entry, ...], llm: LLM, **options: Any

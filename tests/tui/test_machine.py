@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from foldline.protocol import ModelChange, Title, Usage, UserMessage, events
 from foldline.protocol.events import Event
 from foldline.tui.machine import reduce
-from foldline.tui.state import ChatState, Idle, Retry, Room, RunningTool, Stepping, Waiting, Working
+from foldline.tui.state import (
+    ChatState,
+    DraftedAhead,
+    Idle,
+    Retry,
+    Room,
+    RunningTool,
+    Stepping,
+    Waiting,
+    Working,
+)
 
 word = st.text(max_size=8)
 call = st.sampled_from(["c1", "c2", "c3"])
@@ -65,6 +75,13 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         error=st.none() | word,
         tokens_after=count,
         index=st.none() | count,
+    ),
+    st.builds(
+        events.DraftAhead,
+        state=st.sampled_from(["drafting", "ready", "gone"]),
+        drafted_tokens=count,
+        tokens_before=count,
+        tokens_after=count,
     ),
     st.builds(
         events.ProposalReady,
@@ -123,7 +140,7 @@ def finished(outcome: str = "done", error: str | None = None) -> events.TaskFini
 
 def test_every_event_is_generated() -> None:
     union = get_args(get_args(Event)[0])
-    assert len(union) == 24, "a new event needs a place in `any_event` and in `reduce`"
+    assert len(union) == 25, "a new event needs a place in `any_event` and in `reduce`"
 
 
 @given(st.lists(any_event, max_size=30))
@@ -148,6 +165,18 @@ def test_a_compaction_gives_back_what_was_below_it(happened: Sequence[Event], ab
         below.tools,
         below.questions,
     )
+
+
+def test_a_draft_ahead_is_shown_from_its_first_word_until_a_fold_takes_it_over() -> None:
+    begun = after(START, events.DraftAhead(state="drafting"))
+    assert begun.drafting_ahead
+    written = reduce(begun, events.DraftAhead(state="drafting", drafted_tokens=300), 9.0)
+    assert written.ahead == DraftedAhead(since=1.0, drafted=300)
+    made = events.DraftAhead(state="ready", drafted_tokens=400, tokens_before=900, tokens_after=300)
+    ready = reduce(reduce(written, finished(), 10.0), made, 11.0)
+    assert (ready.drafting_ahead, ready.busy) == (False, False)
+    assert ready.ahead == DraftedAhead(1.0, ready=True, drafted=400, tokens_before=900, tokens_after=300)
+    assert reduce(ready, events.DraftAhead(state="gone"), 12.0).ahead is None
 
 
 @given(st.lists(any_event, max_size=20))

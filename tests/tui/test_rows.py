@@ -13,6 +13,7 @@ from foldline.tui.state import (
     Answerable,
     ChatState,
     Compacting,
+    DraftedAhead,
     FileRow,
     FoldRow,
     News,
@@ -60,6 +61,7 @@ states = st.builds(
     git=foreign,
     activity=st.builds(RunningTool, st.just(0.0), foreign, foreign, foreign)
     | st.builds(Stepping, st.just(0.0), foreign, again=retries),
+    ahead=st.none() | st.builds(DraftedAhead, st.just(0.0), st.booleans(), st.integers(0, 99_999)),
     compacting=st.none()
     | st.builds(
         Compacting,
@@ -220,6 +222,29 @@ def test_the_rungs_named_are_those_of_the_ladder() -> None:
     from foldline.compaction import WORDS
 
     assert {"strategy", *RUNGS} == set(WORDS)
+
+
+def test_the_next_fold_stands_beside_what_runs_as_long_as_there_is_room() -> None:
+    drafting = replace(running_state(), ahead=DraftedAhead(90.0, drafted=2_100))
+    beside = Beside(escape="Esc cancels")
+    assert "0:04   next fold: draft 2.1k " in text(status_row(drafting, beside, 100.4, 80))
+    assert "next fold" not in text(status_row(drafting, beside, 100.4, 60))
+    ready = replace(drafting, ahead=DraftedAhead(90.0, True, 2_400, 97_100, 24_000))
+    assert "0:04   next fold: drafted " in text(status_row(ready, beside, 100.4, 80))
+    assert "next fold" not in text(
+        status_row(replace(folding_state(), ahead=ready.ahead), beside, 100.4, 160)
+    )
+
+
+def test_the_next_fold_is_told_where_nothing_runs_and_only_its_draft_moves_the_row() -> None:
+    drafting = ChatState(ahead=DraftedAhead(90.0, drafted=2_100))
+    row = text(status_row(drafting, Beside(escape="Esc cancels the draft"), 104.0, 80))
+    assert row[3:].startswith("Drafting the next fold · 2.1k tokens · 0:14 ")
+    assert next_change(drafting, 104.0) is not None
+    ready = ChatState(ahead=DraftedAhead(90.0, True, 2_400, 97_100, 24_000))
+    row = text(status_row(ready, Beside(), 104.0, 80))
+    assert row.startswith(" Next fold drafted · 97.1k → 24.0k · F3 looks at it ")
+    assert next_change(ready, 104.0) is None
 
 
 def test_a_proposal_that_something_waits_for_goes_before_what_runs() -> None:

@@ -214,7 +214,8 @@ async def near_the_soft_mark(made: Desk) -> None:
 
 async def test_what_is_typed_during_a_fold_at_the_end_of_a_turn_waits_for_it(tmp_path: Path) -> None:
     opened = asyncio.Event()
-    async with desk(tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),)) as made:
+    summaries = (Gate(opened, DRAFT),)
+    async with desk(tmp_path, budget=EARLY, summaries=summaries, draft_ahead=False) as made:
         await near_the_soft_mark(made)
         already = len(made.prompts)
         while not made.llm.silent.is_set():
@@ -232,6 +233,29 @@ async def test_what_is_typed_during_a_fold_at_the_end_of_a_turn_waits_for_it(tmp
         holds(made)
 
 
+async def test_what_is_typed_while_the_next_fold_is_drafted_goes_at_once_and_the_fold_comes_with_the_draft(
+    tmp_path: Path,
+) -> None:
+    opened = asyncio.Event()
+    async with desk(tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),)) as made:
+        await near_the_soft_mark(made)
+        while not made.llm.silent.is_set():
+            made.runner.send(FULL)
+            await either(made.llm.silent.wait, lambda: quiet(made))
+        await quiet(made)
+        known = len(made.prompts)
+        made.runner.send("and now?")
+        await sent(made, known + 1)
+        await quiet(made)
+        assert folds(made) == 0
+        opened.set()  # nothing runs: the fold is made as soon as the draft is there
+        await made.watch.until(lambda: folds(made) == 1)
+        assert [fold.reason for fold in made.agent.session.projection.folds] == ["phase"]
+        assert len(made.llm.summary_requests) == 1
+        await quiet(made)
+        holds(made)
+
+
 async def either(*waits: Callable[[], object]) -> None:
     """Until one of these has come."""
     tasks = [asyncio.ensure_future(wait()) for wait in waits]  # type: ignore[arg-type]
@@ -245,7 +269,7 @@ async def either(*waits: Callable[[], object]) -> None:
 async def test_a_cancelled_fold_at_the_end_of_a_turn_loses_nothing_and_is_not_begun_again(
     tmp_path: Path,
 ) -> None:
-    async with desk(tmp_path, budget=EARLY, summaries=(Hang(DRAFT),)) as made:
+    async with desk(tmp_path, budget=EARLY, summaries=(Hang(DRAFT),), draft_ahead=False) as made:
         await near_the_soft_mark(made)
         while not made.llm.silent.is_set():
             made.runner.send(FULL)

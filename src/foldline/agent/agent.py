@@ -15,7 +15,6 @@ from foldline.compaction import (
 )
 from foldline.context.budget import BudgetSettings
 from foldline.context.tokens import message_tokens
-from foldline.context.view import is_preamble
 from foldline.history import Session
 from foldline.llm import LLM, Embedder
 from foldline.protocol import (
@@ -29,6 +28,7 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import TaskFinished
 
+from .ahead import Ahead
 from .approvals import Mode as ApprovalMode
 from .approvals import policy_of
 from .choices import Choices
@@ -54,6 +54,7 @@ class Agent:
         llm: LLM,
         compaction: CompactionStrategy | str | None = None,
         mode: Mode = "auto",
+        draft_ahead: bool = True,
         summariser: LLM | None = None,
         embedder: Embedder | None = None,
         interactive: bool = False,
@@ -67,6 +68,7 @@ class Agent:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
         model; `connect` is the way to other models.
 
+        `draft_ahead` has the next fold drafted in the background, once the window is nearly full.
         `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
         one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
         folds like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
@@ -83,6 +85,7 @@ class Agent:
             summary_llm=summariser,
             embedder=embedder,
             mode="auto" if mode == "ask" and not interactive else mode,
+            ahead=Ahead(on=draft_ahead),
             choices=Choices(interactive=interactive),
             budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
             policy=policy_of(session, approvals),
@@ -136,8 +139,7 @@ class Agent:
         folded. Only what is too long by the bare estimate is refused: that errs high once it is calibrated.
         """
         desk = self.desk
-        stays = sum(i.tokens for i in desk.projection.view if is_preamble(i.message) or i.pinned)
-        size = stays + desk.overhead + message_tokens(UserMessage(parts=tuple(parts)))
+        size = desk.projection.fixed + desk.overhead + message_tokens(UserMessage(parts=tuple(parts)))
         with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
             window = desk.budget.window
             if size >= window:

@@ -3,20 +3,23 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, Dependencies, dependencies
 from foldline.context.budget import Budget, BudgetSettings, budget_for
 from foldline.context.projection import Projection
+from foldline.context.proof import RunningDigest
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
-from foldline.protocol import Approval, AssistantMessage, BaseMessage, Entry, FoldlineError, UserMessage
+from foldline.protocol import Approval, BaseMessage, Entry, FoldlineError
 from foldline.protocol.events import Event
 
+from .ahead import Ahead, Basis
 from .approvals import Policy
 from .choices import Choices
 from .mcp import ToolServers
@@ -44,6 +47,7 @@ class Desk:
     mode: Mode = "auto"
     """Whether a full window is folded by itself, after the reader has seen the proposal, or never unasked."""
     review: Review = field(default_factory=Review)
+    ahead: Ahead = field(default_factory=Ahead)
     choices: Choices = field(default_factory=Choices)
     budget_settings: Callable[[int, str], BudgetSettings] = lambda *_: BudgetSettings()
     """What was set for a window in tokens and a model: the one may be learnt, the other switched."""
@@ -60,6 +64,8 @@ class Desk:
     """What lends tools beside our own."""
     offered: str | None = None
     """Digest of the tools the model was offered in the newest turn; None before the first one."""
+    digests: RunningDigest = field(default_factory=RunningDigest)
+    """Of the requests that were sent."""
     doubted: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
 
@@ -71,6 +77,7 @@ class Desk:
         """What the user allows counts once it is on disk, as it will when the session is resumed."""
         if isinstance(entry, Approval):
             self.policy = self.policy.after(entry)
+        self.ahead.heed(self.projection.newest_change)
 
     @property
     def projection(self) -> Projection:
@@ -131,6 +138,11 @@ class Desk:
             await self.summary_llm.prepare()
         return self.summary_llm
 
+    @property
+    def basis(self) -> Basis:
+        """What the next fold would be drafted from."""
+        return Basis(self.projection.newest_change, self.strategy, self.summary_llm or self.llm)
+
     def learn_refusal(self, tokens: int) -> None:
         """The server refused a request of this size as too long, whatever window was believed."""
         model = self.llm.info.id
@@ -176,17 +188,15 @@ class Desk:
         scale = self.projection.calibration.scale(self.projection.model)
         budget = self.budget
         free = budget.threshold - budget.max_summary_tokens - budget.keep_recent_tokens // 2
-        stays = sum(item.tokens for item in self._unfoldable())
+        stays = self.projection.fixed + sum(item.tokens for item in self._newest() if item.foldable)
         return max(_LEAST_ROOM, int(free / scale) - stays - self.overhead)
 
-    def _unfoldable(self) -> Iterator[ViewItem]:
-        """What a fold before the next request leaves: preamble, pins, the request, the newest answer."""
-        view = self.projection.view
-        newest = {
-            next((item.key for item in reversed(view) if isinstance(item.message, kind)), None)
-            for kind in (UserMessage, AssistantMessage)
-        }
-        return (item for item in view if not item.foldable or item.key in newest)
+    def _newest(self) -> Iterator[ViewItem]:
+        """The request and the newest answer: what a fold before the next request leaves, beside preamble and
+        pins."""
+        for kind in ("user", "assistant"):
+            newest = (item for item in reversed(self.projection.view) if item.outline.type == kind)
+            yield from islice(newest, 1)
 
     def check_window(self, preamble: Sequence[BaseMessage]) -> None:
         """Raises FoldlineError where system prompt, instruction files and tools alone fill the window."""

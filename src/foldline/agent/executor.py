@@ -35,7 +35,7 @@ from .on_record import put_on_record
 from .permitting import permit
 from .review import Apply, Redraft
 from .rewind import put_files_back, rewind
-from .room import confirmed_undo, make_fit, make_room, why_not_by_itself
+from .room import confirmed_undo, fold_at_rest, make_fit, make_room
 from .shell import run_shell
 from .turn import Turn
 
@@ -70,7 +70,8 @@ class Executor:
         self._ends: dict[str, asyncio.Future[TaskFinished]] = {}
         self._ids = count(1)
         self._quick: set[asyncio.Task[None]] = set()
-        desk.emit = desk.review.emit = desk.choices.emit = self.emit
+        desk.emit = desk.review.emit = desk.choices.emit = desk.ahead.emit = self.emit
+        desk.ahead.on_ready = self._fold_at_rest
         desk.jobs.on_end = lambda job: self.emit(events.Notice(text=ended_sentence(job)))
         desk.session.on_append.append(self._announce)
 
@@ -81,6 +82,8 @@ class Executor:
         task_id = f"t{next(self._ids)}"
         match operation:
             case operations.Interrupt():
+                if self.desk.ahead.drafting or self.desk.review.drafting:
+                    self.desk.ahead.refuse(self.desk.projection.newest_change)
                 self._cancel(lambda _: True)
             case operations.Approve():
                 self._calls.answer(operation)
@@ -148,6 +151,7 @@ class Executor:
         """Cancel what runs and what waits, close the model's connections and the session."""
         self._cancel(lambda _: True)
         await self.settle()
+        await self.desk.ahead.aclose()
         await self.desk.jobs.aclose()
         await asyncio.gather(*self._quick)
         await self.desk.llm.aclose()
@@ -188,6 +192,11 @@ class Executor:
                     pass
         except FoldlineError as refusal:
             self.emit(events.Notice(level="warning", text=str(refusal)))
+
+    def _fold_at_rest(self) -> None:
+        """The draft of a fold that is overdue is there. A turn that runs commits it between two steps."""
+        if self._running is None:
+            self.submit(operations.CompactSession(reason="phase"))
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -292,11 +301,10 @@ class Executor:
         if asked.reason == "manual":
             preview = asked.preview or desk.mode == "ask"
             await fold(desk, Wanted("manual", focus=asked.focus, preview=preview))
-        elif asked.reason != "phase":
+        elif asked.reason == "phase":
+            await fold_at_rest(desk)
+        else:
             await make_room(desk, asked.reason, pending=asked.pending)
-        elif why_not_by_itself(desk) is None:
-            # Nothing depends on it yet: where the reader wants to be asked, it waits and holds nothing up.
-            await fold(desk, Wanted("phase", preview=desk.mode == "ask"))
 
     async def _redraft(self, asked: operations.RedraftProposal) -> None:
         review = self.desk.review
@@ -338,6 +346,7 @@ class Executor:
             await make_fit(desk, llm)
             change = ModelChange(model=llm.info.id, provider=llm.info.provider)
             await desk.session.append(change, durable=True)
+            desk.ahead.drop()  # the old model would have written it
             desk.llm, unused = llm, desk.llm
         finally:
             await unused.aclose()

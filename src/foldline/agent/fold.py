@@ -3,12 +3,15 @@
 Cancelled or failed, it leaves the old view.
 """
 
+import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from foldline.compaction import (
     WORDS,
     CompactionFailed,
     CompactionStrategy,
+    Progress,
     Proposal,
     Wishes,
     for_fold,
@@ -142,7 +145,16 @@ def _that_waits_already(desk: Desk, wanted: Wanted) -> Proposal | None:
 
 async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
     """A proposal; None where there is nothing to fold, or nothing worth breaking the cached prefix for."""
-    proposal = await propose(
+    proposal = await _drafted_ahead(desk, wanted) or await _drafted_now(desk, wanted, desk.emit)
+    if proposal is None or wanted.reason != "phase" or proposal.model_calls:
+        return proposal
+    return proposal if proposal.left <= WORTH_WHILE else None
+
+
+async def _drafted_now(
+    desk: Desk, wanted: Wanted, progress: Progress, *, alone: bool = False
+) -> Proposal | None:
+    return await propose(
         desk.projection,
         strategy=_strategy(desk, wanted),
         llm=await desk.summariser(),
@@ -153,12 +165,35 @@ async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
         tools=desk.specs,
         overhead=desk.overhead,
         wishes=wanted.wishes,
-        alone=wanted.strategy is not None,
-        progress=desk.emit,
+        alone=alone or wanted.strategy is not None,
+        progress=progress,
     )
-    if proposal is None or wanted.reason != "phase" or proposal.model_calls:
-        return proposal
-    return proposal if proposal.left <= WORTH_WHILE else None
+
+
+def draft_ahead(desk: Desk) -> None:
+    """Begin the draft of the next fold in the background, in place of one that was begun before.
+
+    It keeps as much as a fold at a natural boundary: the view grows until it is committed. Where its strategy
+    fails, the fold itself will climb the ladder.
+    """
+    desk.ahead.begin(desk.basis, lambda progress: _drafted_now(desk, Wanted("phase"), progress, alone=True))
+
+
+async def _drafted_ahead(desk: Desk, wanted: Wanted) -> Proposal | None:
+    """What was drafted in the background, where it makes the room that is wanted now.
+
+    What asked no model is made anew, from all that can be hidden by now.
+    """
+    if wanted.wishes or wanted.focus or wanted.strategy or wanted.budget:
+        desk.ahead.drop()
+        return None
+    made = await desk.ahead.take(desk.basis, desk.emit)
+    with suppress(CompactionFailed):
+        if made is not None and made.model_calls:
+            made = await asyncio.to_thread(made.grown, desk.projection, wanted.reason, desk.size())
+            size = made.outline.tokens_after + round(wanted.pending * made.scale)
+            return made if size < desk.budget.threshold else None
+    return None
 
 
 def _strategy(desk: Desk, wanted: Wanted) -> CompactionStrategy:

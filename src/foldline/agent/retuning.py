@@ -45,6 +45,9 @@ def retune(desk: "Desk", now: Settings, environ: Mapping[str, str]) -> Callable[
         desk.mode = "auto" if mode == "ask" and not desk.choices.interactive else mode
         desk.budget_settings = now.budget_settings
         desk.strategy = strategy
+        desk.ahead.on = now.compaction.draft_ahead == "on"
+        if not desk.ahead.on:
+            desk.ahead.drop()
         unused, desk.summary_llm = desk.summary_llm, summariser
         return unused
 

@@ -27,7 +27,7 @@ from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason
 from foldline.protocol.events import Option
 
 from .desk import Desk
-from .fold import WORTH_WHILE, Wanted, fold
+from .fold import WORTH_WHILE, Wanted, draft_ahead, fold
 
 
 def why_not_by_itself(desk: Desk) -> str | None:
@@ -49,6 +49,39 @@ def phase_is_due(desk: Desk) -> bool:
         return False
     planned = plan(desk.projection, desk.budget, "phase", overhead=desk.overhead)
     return planned is not None and planned.tokens_expected <= WORTH_WHILE * planned.tokens_before
+
+
+def draft_early(desk: Desk) -> None:
+    """Have the next fold drafted in the background, where it is near and no draft for it is under way."""
+    ahead = desk.ahead
+    if not ahead.on or desk.size() < desk.budget.draft_mark or ahead.serves(desk.basis):
+        return
+    if why_not_by_itself(desk) is None and phase_is_due(desk):
+        _begin_draft(desk)
+
+
+def _begin_draft(desk: Desk) -> None:
+    """Unless the user stopped one, and the view has not changed since."""
+    if desk.ahead.declined is not desk.projection.newest_change:
+        draft_ahead(desk)
+
+
+async def fold_at_rest(desk: Desk) -> None:
+    """Between two turns, nothing depends on a fold yet, and nothing waits for it: have it drafted, and fold
+    once the draft is there. Where the reader wants to be asked, it waits for them.
+
+    Raises:
+        FoldlineError: the fold failed.
+    """
+    if why_not_by_itself(desk) is not None:
+        return
+    ahead, basis = desk.ahead, desk.basis
+    if not ahead.on or (ahead.ready and ahead.serves(basis)):
+        await fold(desk, Wanted("phase", preview=desk.mode == "ask"))
+        return
+    if not ahead.serves(basis):
+        _begin_draft(desk)
+    ahead.overdue = ahead.drafting
 
 
 def was_declined(desk: Desk) -> bool:

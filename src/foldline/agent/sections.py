@@ -73,6 +73,9 @@ class CompactionSettings(Section):
     """The longest a summary may get."""
     soft_ratio: SoftRatio = 0.75
     """Share of the threshold from which on the meter shows the cut, and a task done is a moment to fold."""
+    draft_ahead: OnOff = "on"
+    """Whether the next fold is drafted in the background from there on: a full window then waits for nothing.
+    off: no model is asked before a fold is due."""
 
 
 class ModelSettings(Section):

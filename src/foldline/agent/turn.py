@@ -7,7 +7,6 @@ from contextlib import aclosing, suppress
 from foldline.compaction import CompactionFailed, automation_paused, largest_items
 from foldline.context.numbers import many
 from foldline.context.pairing import paired
-from foldline.context.proof import digest_of
 from foldline.context.todos import newly_completed
 from foldline.context.unanswered import broke_off, unanswered
 from foldline.context.view import is_preamble
@@ -43,7 +42,7 @@ from .job_news import ended_notice
 from .on_record import put_on_record
 from .pictures import hid_a_picture, picture_advice
 from .rewind import deliver
-from .room import make_room, must_choose, phase_is_due, was_declined, why_not_by_itself
+from .room import draft_early, make_room, must_choose, phase_is_due, was_declined, why_not_by_itself
 from .toolset import take_tools, tools_digest
 
 _BYTES = 413
@@ -69,6 +68,8 @@ class Turn:
         await self.begin(parts)
         if grew or not self._desk.fits():
             await self.make_room()
+        else:
+            draft_early(self._desk)
         if self._desk.is_full() and not must_choose(self._desk):
             self._say_stopped()
         return await self._steps(max_steps)
@@ -120,7 +121,7 @@ class Turn:
         await self._settle()
         opened = bool(desk.projection.view)
         first = moved_notice(desk.session) if opened else await opening_of(desk)
-        opens = [item.message for item in desk.projection.view if is_preamble(item.message)]
+        opens = [item.message for item in desk.projection.view if is_preamble(item)]
         desk.check_window(opens if opened else first)
         turn = Checkpoint(id=desk.projection.next_checkpoint_id)
         told = ended_notice(desk.jobs)
@@ -136,13 +137,18 @@ class Turn:
     async def make_room(self) -> None:
         """Between two steps: fold where the window is full, or a task is done and it soon will be.
 
-        Where that fails, the turn goes on.
+        Only a full window waits for a draft that is still being written. Where it fails, the turn goes on.
         """
         desk = self._desk
+        ahead = desk.ahead
         if desk.is_full():
             if not was_declined(desk):
                 await self._fold("threshold")
-        elif newly_completed(desk.session.entries) and phase_is_due(desk):
+        elif not (ahead.overdue or newly_completed(desk.projection)) or not phase_is_due(desk):
+            draft_early(desk)
+        elif ahead.drafting:
+            ahead.overdue = True
+        else:
             await self._fold("phase")
 
     async def _fold(self, reason: Reason) -> None:
@@ -216,7 +222,7 @@ class Turn:
         estimated = desk.projection.sent + desk.overhead
         desk.emit(events.StepStarted(model=desk.llm.info.id, tokens=desk.size()))
         record = RequestRecord(
-            digest=digest_of(messages),
+            digest=desk.digests.of(messages),
             model=desk.llm.info.id,
             dialect=desk.llm.dialect,
             after=desk.projection.last_index,

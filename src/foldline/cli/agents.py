@@ -75,6 +75,7 @@ def agent_for(
         llm=llm,
         compaction=settings.compaction.strategy,
         mode=settings.compaction.mode,
+        draft_ahead=settings.compaction.draft_ahead == "on",
         summariser=connect_summariser(settings, os.environ),
         # Whoever switches to a server of their own does not want their texts compared elsewhere.
         embedder=embedder and EmbedderWhile(embedder, lambda: agent.desk.llm.info.provider == asked_first),

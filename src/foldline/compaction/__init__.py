@@ -12,6 +12,7 @@ from .importance import ImportanceCompaction
 from .ladder import LadderCompaction
 from .lighter import TruncateTurns
 from .loading import BUILT_IN, DEFAULT, Dependencies, dependencies, for_fold, load_strategy, plans_by_cut
+from .metering import Progress
 from .prompts import load_prompt
 from .proposal import Outline, Proposal
 from .semantic import SemanticCompaction
@@ -36,6 +37,7 @@ __all__ = [
     "LadderCompaction",
     "Outline",
     "Plan",
+    "Progress",
     "Proposal",
     "SemanticCompaction",
     "SimpleCompaction",

@@ -11,7 +11,7 @@ from foldline.context.cut import Cut, cut_at, legal_positions
 from foldline.context.projection import Projection
 from foldline.context.tokens import sent_tokens
 from foldline.context.view import ViewItem, is_preamble, is_summary
-from foldline.protocol import NEW, BaseMessage, Compaction
+from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 
 from .derive import derive
 from .strategy import CompactionFailed, DraftRejected
@@ -64,7 +64,7 @@ class Proposal:
     """Whether reasoning is sent back, and counts."""
     left_out: frozenset[tuple[int, int]] = frozenset()
     """Keys of what was truncated after a summary had been written: it covers none of them."""
-    cut: Cut | None = None
+    cut: Cut[ViewItem] | None = None
     """Where the reader may move it from; None where the strategy knows no cut."""
     drafted_for: int | None = None
     """The first kept index of the cut it was drafted for."""
@@ -95,7 +95,7 @@ class Proposal:
     @property
     def left(self) -> float:
         """The share of the view that it leaves, by estimate."""
-        return self._tokens(self.after) / max(1, self._tokens(item.message for item in self.view))
+        return self._tokens(self.after) / max(1, self._weight(self.view))
 
     @property
     def notes(self) -> str:
@@ -113,10 +113,10 @@ class Proposal:
         stays = self._stays()
         written = self._tokens(message for message in self.after if message.index == NEW)
         if self.state == "stale":
-            kept = self._tokens(item.message for item in self.view if item.key in stays)
+            kept = self._weight(item for item in self.view if item.key in stays)
         else:
             kept = self._tokens(message for message in self.after if message.index != NEW)
-        folded = self._tokens(item.message for item in self.view if item.key not in stays)
+        folded = self._weight(item for item in self.view if item.key not in stays)
         return Outline(
             folded=len(self.view) - len(stays),
             folded_tokens=round(folded * self.scale),
@@ -128,6 +128,10 @@ class Proposal:
         """Estimate before calibration."""
         return sum(sent_tokens(message, with_thinking=self.replays_reasoning) for message in messages)
 
+    def _weight(self, items: Iterable[ViewItem]) -> int:
+        """As `_tokens`, of what was weighed already."""
+        return sum(item.tokens + (item.thinking if self.replays_reasoning else 0) for item in items)
+
     def _stays(self) -> set[tuple[int, int]]:
         """Keys of the items that stay in the view, as the cut is now."""
         if self.state == "stale" and self.cut is not None:
@@ -138,6 +142,25 @@ class Proposal:
     def fits(self, projection: Projection) -> bool:
         """Whether the view is still the one it was made for, pins included, or has only grown since."""
         return tuple(projection.view[: len(self.view)]) == self.view
+
+    def grown(self, projection: Projection, reason: Reason, tokens_before: int) -> "Proposal":
+        """The same fold of the view as it is now, which has only grown since: for this reason, of this size.
+
+        Raises:
+            CompactionFailed: it may not replace the view as it is now; the sentence says why.
+        """
+        more = tuple(projection.view[len(self.view) :])
+        messages = tuple(item.message for item in more)
+        entry = self.entry.model_copy(update={"reason": reason, "tokens_before": tokens_before})
+        made = replace(
+            self,
+            entry=entry,
+            view=self.view + more,
+            drafted=self.drafted + messages,
+            after=self.after + messages,
+            groups=tuple(dict.fromkeys([*self.groups, *(projection.group(item.index) for item in more)])),
+        )
+        return made.revised()
 
     def revised(self, *, notes: str | None = None, pins: frozenset[int] | None = None) -> "Proposal":
         """Another proposal with this text or these pins, checked like a draft. No model call.
@@ -164,16 +187,16 @@ class Proposal:
         return self._cut_at(first_kept_index)
 
     def _cut_at(self, first_kept_index: int) -> "Proposal":
-        messages = [item.message for item in self.view]
         pins = self.pinned_before | self.pins
         # Also at what is pinned with it: that stays in either case.
-        places = legal_positions(messages, self.pinned_before)
-        legal = (at for at in places if messages[at].index == first_kept_index)
+        places = legal_positions(self.view, self.pinned_before)
+        legal = (at for at in places if self.view[at].index == first_kept_index)
         place = next(legal, None)
-        cut = None if place is None else cut_at(messages, place, pins=pins)
+        cut = None if place is None else cut_at(self.view, place, pins=pins)
         if cut is None:
             raise CompactionFailed(f"Nothing can be cut at entry {first_kept_index}.")
         moved = replace(self, cut=cut, id=f"p{next(_ids)}")
+        messages = [item.message for item in self.view]
         after: Sequence[BaseMessage] = self.after
         if moved.state == "stale":
             stays = moved._stays()
@@ -197,8 +220,7 @@ class Proposal:
 
     def _refuse_what_cannot_be_pinned(self, indices: frozenset[int]) -> None:
         """Raises CompactionFailed where one of these is no message of the conversation in this view."""
-        messages = (item.message for item in self.view if not item.written)
-        known = {message.index for message in messages if not is_preamble(message)}
+        known = {item.index for item in self.view if not (item.written or item.is_preamble)}
         if unknown := sorted(indices - known):
             raise CompactionFailed(
                 f"Entry {unknown[0]} is no message of the conversation in this view: it cannot be pinned."
@@ -218,7 +240,7 @@ class Proposal:
         after = with_kept(before, self.drafted, pins)
         refused = self.entry.reason == "overflow"
         wrong = faults(before, after, self.pinned_before | pins, unseen_may_be_clipped=refused)
-        if not wrong and self._tokens(after) >= self._tokens(item.message for item in self.view):
+        if not wrong and self._tokens(after) >= self._weight(self.view):
             wrong = ["with these pins it is not smaller"]
         if wrong:
             raise CompactionFailed(f"The fold was rejected: {'; '.join(wrong)}.")

@@ -40,6 +40,14 @@ class Budget:
         left_by_a_fold = self.keep_recent_tokens + self.max_summary_tokens
         return min(max(int(self.threshold * self.soft_ratio), left_by_a_fold + 1), self.threshold - 1)
 
+    @property
+    def draft_mark(self) -> int:
+        """From here on the next fold is drafted ahead, in tokens: past the soft mark, and so near the threshold
+        that no more comes until then than is kept verbatim anyway. So the cut it is drafted for stands
+        (docs/decisions/0035-draft-ahead.md).
+        """
+        return max(self.soft_mark, self.threshold - self.keep_recent_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetSettings:

@@ -162,6 +162,19 @@ class CompactionEnd(Record):
     """It was drafted, and waits as a proposal: nothing has changed yet."""
 
 
+class DraftAhead(Record):
+    """The draft of the next fold, begun in the background before the window is full. It changes nothing."""
+
+    type: Literal["draft_ahead"] = "draft_ahead"
+    state: Literal["drafting", "ready", "gone"]
+    """gone: a fold has taken it over, the view has changed, or nothing came of it."""
+    drafted_tokens: int = 0
+    tokens_before: int = 0
+    """Of a draft that is ready: size of the view when it was begun."""
+    tokens_after: int = 0
+    """And with it, as far as the view went then."""
+
+
 class ProposalReady(Record):
     """A fold is drafted and waits, or the one that waits was revised. Nothing has changed yet."""
 
@@ -260,6 +273,7 @@ Event = Annotated[
     | CompactionStart
     | CompactionProgress
     | CompactionEnd
+    | DraftAhead
     | ProposalReady
     | ProposalClosed
     | ChoiceRequested

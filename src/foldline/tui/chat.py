@@ -199,6 +199,7 @@ class ChatScreen(Screen[None]):
     # --- Showing --------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
+        self.fit()
         self._show()
 
     def watch_state(self) -> None:
@@ -239,7 +240,8 @@ class ChatScreen(Screen[None]):
 
     def fit(self) -> None:
         """Show what there is room for."""
-        width, height = self.docked.chat_columns(self.size.width), self.size.height
+        size = self.size or self.app.size  # A screen has none of its own before its first layout.
+        width, height = self.docked.chat_columns(size.width), size.height
         fits = width >= LEAST[0] and height >= LEAST[1]
         if not fits and self.focused is not None:
             self._focused_before = self.focused
@@ -362,6 +364,7 @@ class ChatScreen(Screen[None]):
                 compacting=state.compacting is not None,
                 running=state.busy,
                 cancelling=state.cancelling,
+                drafting_ahead=state.drafting_ahead,
                 queue_waits=state.waiting.count > 0 and not state.waiting.paused,
                 selection=self.prompt.has_selection,
                 text=bool(self.prompt.editor.text.strip()),

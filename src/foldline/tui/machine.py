@@ -13,6 +13,7 @@ from foldline.tui.state import (
     Answerable,
     ChatState,
     Compacting,
+    DraftedAhead,
     Idle,
     Level,
     News,
@@ -83,6 +84,8 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
             return state if layer is None else replace(state, compacting=_further(layer, event))
         case events.CompactionEnd():
             return _folded(state, event, now)
+        case events.DraftAhead():
+            return replace(state, ahead=_ahead(state.ahead, event, now))
         case events.ProposalReady():
             return replace(state, proposal=_proposed(event))
         case events.ProposalClosed():
@@ -149,6 +152,18 @@ def _further(layer: Compacting, event: events.CompactionProgress) -> Compacting:
     drafted = max(event.drafted_tokens, layer.drafted if event.stage == "draft" else 0)
     detail = event.detail or (layer.detail if event.rung == layer.rung else "")
     return replace(layer, stage=event.stage, rung=event.rung, detail=detail, drafted=drafted, again=None)
+
+
+def _ahead(known: DraftedAhead | None, event: events.DraftAhead, now: float) -> DraftedAhead | None:
+    if event.state == "gone":
+        return None
+    return DraftedAhead(
+        since=known.since if known else now,
+        ready=event.state == "ready",
+        drafted=event.drafted_tokens,
+        tokens_before=event.tokens_before,
+        tokens_after=event.tokens_after,
+    )
 
 
 def _retrying(state: ChatState, event: events.Retrying, now: float) -> ChatState:

@@ -82,6 +82,19 @@ class Compacting:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftedAhead:
+    """The draft of the next fold, made beside what runs. Sizes in tokens."""
+
+    since: float
+    ready: bool = False
+    drafted: int = 0
+    """Of the draft so far."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    """Of the view it was begun for, without it and with it; known once it is ready."""
+
+
+@dataclass(frozen=True, slots=True)
 class Proposed:
     """A fold that is drafted and waits for the user. Sizes in tokens."""
 
@@ -217,6 +230,7 @@ class ChatState:
     tools: tuple[RunningTool, ...] = ()
     """Tool calls that run, oldest first."""
     compacting: Compacting | None = None
+    ahead: DraftedAhead | None = None
     cancelling: bool = False
     proposal: Proposed | None = None
     questions: tuple[Question, ...] = ()
@@ -237,6 +251,10 @@ class ChatState:
     def busy(self) -> bool:
         """Whether anything runs that Esc would cancel."""
         return self.compacting is not None or not isinstance(self.activity, Idle)
+
+    @property
+    def drafting_ahead(self) -> bool:
+        return self.ahead is not None and not self.ahead.ready
 
     def retry_at(self, now: float) -> Retry | None:
         """The retry that is waited for at this moment."""
@@ -306,3 +324,6 @@ class SidebarData:
     read: tuple[FileRow, ...] = ()
     pinned: tuple[PinRow, ...] = ()
     folds: tuple[FoldRow, ...] = ()
+    older_modified: int = 0
+    """Files beside the newest ones, which are listed."""
+    older_read: int = 0

@@ -17,6 +17,7 @@ STEPS = [
     ("retrying", "cancel"),
     ("compacting", "cancel"),
     ("running", "cancel"),
+    ("drafting_ahead", "cancel"),
     ("queue_waits", "pause"),
     ("selection", "unselect"),
     ("text", "stash"),

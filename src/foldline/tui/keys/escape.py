@@ -40,6 +40,8 @@ class EscFacts:
     running: bool = False
     cancelling: bool = False
     """A cancel is on its way; another one would change nothing."""
+    drafting_ahead: bool = False
+    """The next fold is drafted in the background."""
     queue_waits: bool = False
     """Prompts wait and are not paused."""
     selection: bool = False
@@ -66,6 +68,7 @@ _TABLE: tuple[tuple[Callable[[EscFacts], bool], EscStep], ...] = (
     (lambda f: f.retrying and not f.cancelling, EscStep("cancel", "Esc gives up")),
     (lambda f: f.compacting and not f.cancelling, EscStep("cancel", "Esc cancels, prompts stay")),
     (lambda f: f.running and not f.cancelling, EscStep("cancel", "Esc cancels")),
+    (lambda f: f.drafting_ahead and not f.running, EscStep("cancel", "Esc cancels the draft")),
     (lambda f: f.queue_waits, EscStep("pause", "Esc pauses the queue")),
     (lambda f: f.selection, EscStep("unselect", "Esc unselects")),
     (lambda f: f.text, EscStep("stash", "Esc puts it aside, ↑ returns it")),

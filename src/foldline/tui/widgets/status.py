@@ -13,6 +13,7 @@ from foldline.tui.rungs import rung_words
 from foldline.tui.state import (
     ChatState,
     Compacting,
+    DraftedAhead,
     Idle,
     News,
     Proposed,
@@ -56,7 +57,7 @@ def status_row(state: ChatState, beside: Beside, now: float, width: int) -> list
 
 def next_change(state: ChatState, now: float) -> float | None:
     """Seconds until the row looks different by time alone; None where time changes nothing."""
-    if state.busy:
+    if state.busy or state.drafting_ahead:
         return 1 / TICKS
     if state.news is not None and state.news.level != "error":
         left = state.news.since + NEWS_SECONDS - now
@@ -80,10 +81,12 @@ def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
     if state.proposal is not None and state.proposal.waits and not state.cancelling:
         return _proposal(state.proposal)
     if state.busy:
-        return _running(state, now)
+        return [*_running(state, now), *_ahead_beside(state)]
     if news is not None and fresh:
         return [_news(news)]
-    return [] if state.proposal is None else _proposal(state.proposal)
+    if state.proposal is not None:
+        return _proposal(state.proposal)
+    return [] if state.ahead is None else _ahead(state.ahead, now)
 
 
 def _news(news: News) -> Piece:
@@ -119,6 +122,27 @@ def _proposal(proposal: Proposed) -> list[Piece]:
         lost = f"{proposal.lost} of {proposal.facts} facts lost"
         parts.append(_then(lost, 4, "alert" if proposal.lost else "muted"))
     return [*parts, _then(f"{key_of('preview')} looks at it", 3)]
+
+
+def _ahead_beside(state: ChatState) -> list[Piece]:
+    """The next fold, beside what runs: the first to go where there is no room."""
+    ahead = state.ahead
+    if ahead is None or state.compacting is not None or state.cancelling:
+        return []
+    drafted = f"draft {numbers.tokens(ahead.drafted)}" if ahead.drafted else "drafting"
+    return [piece(f"next fold: {'drafted' if ahead.ready else drafted}", "muted", rank=6)]
+
+
+def _ahead(ahead: DraftedAhead, now: float) -> list[Piece]:
+    """The next fold, where nothing else is said."""
+    if ahead.ready:
+        sizes = f"{numbers.tokens(ahead.tokens_before)} → {numbers.tokens(ahead.tokens_after)}"
+        parts = [piece(f"Next fold drafted · {sizes}", "muted")]
+        return [*parts, piece(f" · {key_of('preview')} looks at it", "muted", rank=3, gap=0)]
+    parts = [Piece(((f"{_spin(now)} ", "accent"), ("Drafting the next fold", "text")))]
+    if ahead.drafted:
+        parts.append(piece(f" · {numbers.tokens(ahead.drafted)} tokens", "muted", rank=3, gap=0))
+    return [*parts, piece(f" · {numbers.elapsed(now - ahead.since)}", "muted", gap=0)]
 
 
 def _then(text: str, rank: int, style: str = "text") -> Piece:

@@ -1,0 +1,239 @@
+"""The draft of the next fold, made beside the turn: ready when the window is full, never in the way."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.llm import LLMError
+from foldline.protocol import AssistantMessage, RequestRecord, events, operations, text_parts
+from foldline.protocol.operations import Operation
+from support.agents import Gate, Hang, Play, PlayedLLM, Watch, calling, others_done, reloaded, write_lines
+from support.invariants import broken
+from support.worked import NEARLY_FULL, SMALL_WINDOW, SUMMARY, at_work, bytes_of
+
+GO_ON = operations.RunAgent(parts=text_parts("Read the rest."))
+
+
+def reading(name: str) -> AssistantMessage:
+    """`big.txt` fills the window, `small.txt` does not."""
+    return calling(("read", {"path": name}), stem=name)
+
+
+@asynccontextmanager
+async def nearly_full(
+    folder: Path, *script: Play, summaries: tuple[Play, ...] = (SUMMARY,), **options: Any
+) -> AsyncIterator[tuple[Agent, Watch, PlayedLLM]]:
+    """A session whose next fold is near, and an agent that plays this script."""
+    write_lines(folder / "big.txt", 180)
+    write_lines(folder / "small.txt", 5)
+    llm = PlayedLLM(*script, window=SMALL_WINDOW, summaries=summaries)
+    async with at_work(folder, NEARLY_FULL, llm, **options) as (agent, watch):
+        assert agent.desk.budget.draft_mark < agent.desk.size() < agent.desk.budget.threshold
+        yield agent, watch, llm
+
+
+def states(watch: Watch) -> list[str]:
+    """What was told of drafts, each state once."""
+    told = [event.state for event in watch.of(events.DraftAhead)]
+    return [state for at, state in enumerate(told) if at == 0 or told[at - 1] != state]
+
+
+async def until(watch: Watch, state: str) -> None:
+    await watch.until(lambda: states(watch)[-1:] == [state])
+
+
+async def done(agent: Agent, operation: Operation = GO_ON) -> None:
+    assert (await agent.executor.wait_for(agent.executor.submit(operation))).outcome == "done"
+
+
+def edit(agent: Agent, target: int, action: str) -> Operation:
+    return operations.EditView.model_validate({"target": target, "action": action})
+
+
+async def test_at_the_threshold_only_the_commit_of_it_is_left(tmp_path: Path) -> None:
+    step = Gate(asyncio.Event(), reading("big.txt"))
+    async with nearly_full(tmp_path, step, "all read") as (agent, watch, llm):
+        task = agent.executor.submit(GO_ON)
+        await until(watch, "ready")  # while the step is still with the model
+        assert agent.session.projection.folds == []
+        step.open.set()
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        [fold] = agent.session.projection.folds
+        assert (fold.reason, fold.rung, len(llm.summary_requests)) == ("threshold", "strategy", 1)
+        assert agent.desk.budget.threshold <= fold.tokens_before
+        assert fold.tokens_after < 0.75 * fold.tokens_before
+        assert states(watch) == ["drafting", "ready", "gone"]
+        assert broken(agent.session.projection) == []
+        assert bytes_of(reloaded(agent).projection) == bytes_of(agent.session.projection)
+
+
+async def test_the_turn_does_not_wait_for_it_and_nothing_is_folded_before_the_window_is_full(
+    tmp_path: Path,
+) -> None:
+    draft = Gate(asyncio.Event(), SUMMARY)
+    async with nearly_full(tmp_path, reading("small.txt"), "read", summaries=(draft,)) as (agent, watch, llm):
+        await done(agent)
+        assert (len(llm.requests), len(llm.summary_requests)) == (2, 1)
+        draft.open.set()
+        await until(watch, "ready")
+        assert agent.session.projection.folds == []
+        await done(agent)  # small enough: the draft stays
+        assert agent.session.projection.folds == []
+        assert len(llm.summary_requests) == 1
+
+
+async def test_one_that_is_still_being_written_at_the_threshold_is_waited_for_and_heard(
+    tmp_path: Path,
+) -> None:
+    draft = Gate(asyncio.Event(), SUMMARY)
+    script = (reading("big.txt"), "all read")
+    async with nearly_full(tmp_path, *script, summaries=(draft,)) as (agent, watch, llm):
+        task = agent.executor.submit(GO_ON)
+        await watch.first(events.CompactionStart)
+        assert agent.desk.ahead.drafting
+        draft.open.set()
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert len(agent.session.projection.folds) == len(llm.summary_requests) == 1
+        heard = watch.events[watch.events.index(watch.of(events.CompactionStart)[0]) :]
+        stages = [event.stage for event in heard if isinstance(event, events.CompactionProgress)]
+        assert (stages[0], stages[-1]) == ("draft", "commit")
+
+
+async def test_esc_while_a_fold_waits_for_it_leaves_the_old_view(tmp_path: Path) -> None:
+    half = (Hang("half of it"),)
+    async with nearly_full(tmp_path, reading("big.txt"), summaries=half) as (agent, watch, llm):
+        task = agent.executor.submit(GO_ON)
+        await watch.first(events.CompactionStart)
+        told = watch.of(events.CompactionProgress)
+        assert [event.delta for event in told] == ["half of it"]  # all there is, at once
+        agent.executor.submit(operations.Interrupt())
+        assert (await agent.executor.wait_for(task)).outcome == "cancelled"
+        assert watch.of(events.CompactionEnd)[-1].aborted
+        assert agent.session.projection.folds == []
+        assert not agent.desk.ahead.drafting
+        assert llm.closed_streams == 2
+
+
+async def test_a_task_completed_while_it_is_written_folds_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    todos = [[{"content": "read", "status": status}] for status in ("pending", "completed")]
+    draft, step = Gate(asyncio.Event(), SUMMARY), Gate(asyncio.Event(), reading("small.txt"))
+    listed, ticked = (calling(("todo", {"todos": each}), stem=f"t{n}") for n, each in enumerate(todos))
+    script = (listed, ticked, step, "all read")
+    async with nearly_full(tmp_path, *script, summaries=(draft,)) as (agent, watch, llm):
+        task = agent.executor.submit(GO_ON)
+        await watch.first(events.StepStarted, 3)  # the item is done, and nothing waited
+        assert agent.session.projection.folds == []
+        draft.open.set()
+        await until(watch, "ready")
+        step.open.set()
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert [fold.reason for fold in agent.session.projection.folds] == ["phase"]
+        assert len(llm.summary_requests) == 1
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["ready", "being written"])
+async def test_a_change_of_the_view_ends_it_and_another_one_is_begun_when_it_is_due(
+    tmp_path: Path, ready: bool
+) -> None:
+    first: Play = SUMMARY if ready else Hang("half of it")
+    async with nearly_full(tmp_path, "one", "two", summaries=(first, SUMMARY)) as (agent, watch, llm):
+        await done(agent)
+        await (until(watch, "ready") if ready else llm.silent.wait())
+        await done(agent, edit(agent, 3, "pin"))
+        assert states(watch)[-1] == "gone"
+        assert not agent.desk.ahead.drafting
+        assert llm.closed_streams == len(llm.requests) + len(llm.summary_requests), "two at once"
+        await done(agent)
+        await until(watch, "ready")
+        assert len(llm.summary_requests) == 2
+
+
+async def test_esc_stops_it_and_it_does_not_begin_again_by_itself(tmp_path: Path) -> None:
+    async with nearly_full(tmp_path, "one", "two", summaries=(Hang("half"),)) as (agent, watch, llm):
+        await done(agent)
+        await llm.silent.wait()
+        agent.executor.submit(operations.Interrupt())
+        assert not agent.desk.ahead.drafting
+        await others_done()
+        await done(agent)
+        assert len(llm.summary_requests) == 1
+        assert states(watch) == ["drafting", "gone"]
+
+
+async def test_who_wants_no_extra_calls_gets_none(tmp_path: Path) -> None:
+    async with nearly_full(tmp_path, reading("small.txt"), "read", draft_ahead=False) as (agent, watch, llm):
+        await done(agent)
+        assert llm.summary_requests == []
+        assert watch.of(events.DraftAhead) == []
+
+
+@pytest.mark.parametrize("options", [{"mode": "off"}, {"compaction": "digest"}], ids=["off", "digest"])
+async def test_where_folds_are_off_or_ask_no_model_no_call_is_made(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    async with nearly_full(tmp_path, reading("small.txt"), "read", **options) as (agent, _, llm):
+        await done(agent)
+        await others_done()
+        assert llm.summary_requests == []
+        assert agent.session.projection.folds == []
+
+
+async def test_one_that_fails_is_told_and_the_fold_itself_tries_again(tmp_path: Path) -> None:
+    script = (reading("small.txt"), reading("small.txt"), reading("big.txt"), "all read")
+    failure = LLMError("The summariser is away.")
+    async with nearly_full(tmp_path, *script, summaries=(failure, SUMMARY)) as (agent, watch, llm):
+        await done(agent)
+        [told] = [text for text in watch.notices if "could not be drafted ahead" in text]
+        assert "The summariser is away." in told
+        [fold] = agent.session.projection.folds
+        assert (fold.rung, len(llm.summary_requests)) == ("strategy", 2)
+
+
+@pytest.mark.parametrize(("focus", "calls"), [(None, 1), ("the files", 2)])
+async def test_a_fold_by_hand_takes_it_over_unless_it_has_another_focus(
+    tmp_path: Path, focus: str | None, calls: int
+) -> None:
+    async with nearly_full(tmp_path, "one", summaries=(SUMMARY, "other notes")) as (agent, watch, llm):
+        await done(agent)
+        await until(watch, "ready")
+        await agent.compact(focus=focus)
+        assert len(llm.summary_requests) == calls
+        [fold] = agent.session.projection.folds
+        assert (fold.reason, fold.focus) == ("manual", focus)
+
+
+async def test_where_folds_are_asked_about_it_is_the_proposal_and_is_not_committed_unasked(
+    tmp_path: Path,
+) -> None:
+    script = (reading("big.txt"), "all read")
+    async with nearly_full(tmp_path, *script, mode="ask", interactive=True) as (agent, watch, llm):
+        task = agent.executor.submit(GO_ON)
+        proposal = await watch.first(events.ProposalReady)
+        assert proposal.waits
+        assert agent.session.projection.folds == []
+        agent.executor.submit(operations.ApplyProposal(proposal=proposal.proposal))
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert len(agent.session.projection.folds) == len(llm.summary_requests) == 1
+
+
+async def test_the_requests_beside_it_extend_each_other(tmp_path: Path) -> None:
+    script = (reading("small.txt"), reading("small.txt"), "read")
+    async with nearly_full(tmp_path, *script) as (agent, watch, llm):
+        await done(agent)
+        await until(watch, "ready")
+        for earlier, later in zip(llm.requests, llm.requests[1:], strict=False):
+            assert later.messages[: len(earlier.messages)] == earlier.messages
+        records = [entry for entry in agent.session.entries if isinstance(entry, RequestRecord)]
+        assert len(records) == len(llm.requests)
+
+
+async def test_closing_ends_it(tmp_path: Path) -> None:
+    async with nearly_full(tmp_path, "one", summaries=(Hang("half"),)) as (agent, _, llm):
+        await done(agent)
+        await llm.silent.wait()
+    assert llm.closed_streams == 2
