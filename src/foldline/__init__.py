@@ -7,10 +7,9 @@
 Importing this imports nothing else; each function brings what it needs.
 """
 
-from typing import TYPE_CHECKING
-
 from .version import __version__
 
+TYPE_CHECKING = False  # That of `typing`, which takes as long as all else of `foldline --version`.
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable

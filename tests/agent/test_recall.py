@@ -14,7 +14,7 @@ from foldline.agent import Agent
 from foldline.agent.tools import ToolContext, ToolOutcome
 from foldline.agent.tools.recall import recall_tools
 from foldline.context.tokens import estimate_tokens
-from foldline.history import Found, SearchIndex, Session
+from foldline.history import EntrySearch, Found, Session
 from foldline.protocol import Compaction, SessionHeader, ToolCallPart, ToolResultMessage, UserMessage
 from support.agents import PlayedLLM, agent_in, calling, write_lines
 from support.history import IMAGE, History, call, history
@@ -168,7 +168,7 @@ async def test_a_search_runs_in_a_thread_that_learns_of_a_cancel(
         loop.call_soon_threadsafe(given_up.set)
         return Found((), 0)
 
-    monkeypatch.setattr(SearchIndex, "find", find)
+    monkeypatch.setattr(EntrySearch, "find", find)
     session = session_of(history().user("needle"))
     searching = asyncio.ensure_future(recall(session, "history_search", tmp_path, query="needle"))
     await begun.wait()

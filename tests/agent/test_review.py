@@ -163,9 +163,10 @@ async def test_a_proposal_nobody_had_asked_for_is_not_drafted_again_once_it_was_
     tmp_path: Path,
 ) -> None:
     llm = PlayedLLM(window=SMALL, summaries=(SUMMARY,))
-    async with at_work(tmp_path, worked(7), llm, **ASK) as (agent, _):
+    async with at_work(tmp_path, worked(7), llm, **ASK) as (agent, watch):
         assert agent.at_good_moment()
         await done(agent, operations.CompactSession(reason="phase"))
+        await watch.first(events.ProposalReady)  # once its draft is there
         agent.executor.submit(operations.DiscardProposal(proposal=kept(agent).id))
         await others_done()
         assert not agent.at_good_moment()
@@ -184,6 +185,8 @@ async def test_a_kept_proposal_that_no_longer_makes_the_room_needed_is_drafted_a
     llm = PlayedLLM(window=SMALL)
     async with at_work(tmp_path, worked(7), llm, **ASK) as (agent, watch):
         await done(agent, operations.CompactSession(reason="phase"))
+        await watch.first(events.ProposalReady)
+        await agent.executor.settle()
         first = kept(agent)
         room = agent.desk.budget.threshold - first.outline.tokens_after
         pending = round(room / agent.desk.projection.calibration.scale(None)) + 10

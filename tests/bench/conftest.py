@@ -1,11 +1,13 @@
-"""Prints the tables of the benchmarks at the end of the run, and runs each reading job once."""
+"""Prints the tables of the benchmarks at the end of the run, and makes once what several of them need."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+from bench.sessions import events_of, placed, prepare
 from bench.tables import TABLES
 from support.job import Job, Report
 
@@ -21,6 +23,15 @@ def report_of(tmp_path_factory: pytest.TempPathFactory) -> Reports:
         return asyncio.run(job.run(tmp_path_factory.mktemp("job")))
 
     return run
+
+
+@pytest.fixture(scope="session")
+def large() -> Iterator[Path]:
+    """A working folder whose last session has 100,000 entries and 1 GB, as the process that wrote it left
+    it. Who changes it makes a copy first."""
+    with placed() as folder:
+        prepare(events_of(folder))
+        yield folder
 
 
 @pytest.hookimpl(trylast=True)

@@ -48,3 +48,8 @@ TABLES: dict[str, Table] = {}
 def table(title: str, *columns: str) -> Table:
     """The table of this title, begun where there is none yet."""
     return TABLES.setdefault(title, Table(title, columns))
+
+
+def add(finished: Table) -> Table:
+    """A table that was filled elsewhere, to be printed with the others."""
+    return TABLES.setdefault(finished.title, finished)

@@ -1,14 +1,24 @@
 """The instruments of the benchmarks measure what they say: part of `make test`."""
 
+import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.tables import Table
+from foldline.context.stubs import INTERRUPTED
+from foldline.protocol import ToolCallPart
+from support.evaluation import messages_of
+from support.history import call, history
 from support.job_files import Coverage, make_files
 from support.job_reader import ONE_BY_ONE, TOGETHER, Reader, notes
+from support.recorded_job import job_of, worked
 from support.server_checks import count
+from support.server_notes import LONGEST
+from support.server_notes import notes as summary_notes
+from support.server_rules import Script
 
 
 @pytest.fixture
@@ -98,3 +108,60 @@ def test_a_table_lines_up_wide_characters() -> None:
         "  emoji      1000",
         "  a note",
     ]
+
+
+def test_notes_take_the_form_and_the_length_that_were_asked_for() -> None:
+    whole = summary_notes("## Goal", {"max_tokens": 100_000})
+    assert LONGEST * 0.9 <= count(whole) <= LONGEST * 1.1
+    assert count(summary_notes("## Goal", {"max_completion_tokens": 600})) <= 345
+    assert "<code_state>" in summary_notes("<current_focus>…</current_focus>", {})
+    pieces = '<turn number="1" tokens="200">a</turn><turn number="2" tokens="50">b</turn>'
+    first, second = summary_notes(pieces, {}).split("### Turn 2\n")
+    assert first.startswith("### Turn 1\n")
+    assert count(second) <= 50 < count(first) <= 200
+
+
+def test_recorded_answers_come_in_their_order_and_as_they_stand() -> None:
+    answers = [{"text": "costs ${nth} $$", "chunk": 9}, {"text": "second"}]
+    script = Script(
+        [{"when": {"content": "sum"}, "answer": {"text": "s"}}, {"answer": {"recorded": answers}}]
+    )
+    given = [
+        script.answer({"messages": [{"role": "user", "content": asked}]}, 7) for asked in ("a", "sum", "b")
+    ]
+    assert given == [answers[0], {"text": "s"}, answers[1]]
+
+
+def asks(command: str, call_id: str) -> ToolCallPart:
+    return call("sh", call_id, cmd=command)
+
+
+def test_a_recorded_job_is_worked_through_to_its_end_and_billed_by_the_server(tmp_path: Path) -> None:
+    said = history().user("one").user("go").assistant("wait").assistant(calls=[asks("ls", "a")])
+    said.result("files " * 400).assistant(calls=[asks("ls", "b"), asks("x", "c")]).result("more")
+    said.user("and now?").assistant("done")
+    job = job_of("made", messages_of(said))
+    assert [(turn.prompt, len(turn.steps)) for turn in job.turns] == [("one\n\ngo", 2), ("and now?", 1)]
+    assert job.turns[0].steps[0].answer.text == "wait"
+    run = asyncio.run(worked(job, tmp_path / "p"))
+    assert run.failures == []
+    last = run.requests[-1].messages
+    results = [message["content"] for message in last if message["role"] == "tool"]
+    assert results == ["files " * 400, "more", INTERRUPTED]
+    bill = run.bill
+    assert (bill.requests, bill.summaries, bill.folds, bill.broken) == (3, 0, 0, ())
+    assert bill.input == sum(seen.prompt_tokens for seen in run.requests)
+    assert bill.uncached == bill.input - sum(seen.cached_tokens for seen in run.requests) < bill.input
+    assert bill.output == sum(seen.completion_tokens for seen in run.requests) > 3
+
+
+def test_a_prefix_that_is_lost_without_a_change_of_the_view_is_found(tmp_path: Path) -> None:
+    said = history().user("go").step("sh", "files " * 400).assistant("done")
+    run = asyncio.run(worked(job_of("made", messages_of(said)), tmp_path / "p"))
+    assert run.bill.broken == ()
+    first, second = run.requests
+    for spoilt in (
+        replace(second, raw=second.raw.replace(b'"go"', b'"gone"')),
+        replace(second, cached_tokens=0),
+    ):
+        assert len(replace(run, requests=[first, spoilt]).bill.broken) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from bench.tables import Table, table
 from bench.test_reading_job import JOBS
-from support.job import Job, Report, extends, served, uncached
+from support.job import Job, Report, broken_prefixes, extends, uncached
 from support.job_reader import is_summary_request
 from support.server_process import Seen
 
@@ -23,7 +23,7 @@ def test_a_request_loses_its_prefix_only_right_after_a_change_of_the_view(
 ) -> None:
     report = report_of(job)
     lost: list[str] = benchmark.pedantic(  # type: ignore[attr-defined]
-        lambda: list(_lost(report)), rounds=1
+        lambda: list(broken_prefixes(report.ordinary, report.session)), rounds=1
     )
     pairs = list(pairwise(report.ordinary))
     changes = sum(not extends(*pair) for pair in pairs)
@@ -33,7 +33,7 @@ def test_a_request_loses_its_prefix_only_right_after_a_change_of_the_view(
     assert len(pairs) - changes >= job.prompts, "hardly a request went on from the one before"
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+@pytest.mark.parametrize("job", [job for job in JOBS if job.strategy == "summary"], ids=lambda job: job.name)
 def test_a_summary_of_a_large_view_is_asked_for_with_the_prefix_the_cache_holds(
     benchmark: Callable[..., object], report_of: Callable[[Job], Report], job: Job
 ) -> None:
@@ -59,22 +59,6 @@ def _large_summaries(report: Report) -> Iterator[tuple[Seen, Seen]]:
             view = seen
         elif view is not None and view.prompt_tokens >= LARGE and "tools" in seen.body:
             yield view, seen
-
-
-def _lost(report: Report) -> Iterator[str]:
-    """Requests that paid for a prefix an earlier one had paid for, where the view had not changed."""
-    before: Seen | None = None
-    summary_since = False
-    for seen in report.requests:
-        if is_summary_request(seen.body):
-            summary_since = True
-            continue
-        if before is not None:
-            if extends(before, seen) and not served(before, seen):
-                yield f"request {seen.nth}: {seen.cached_tokens:,} cached of {before.prompt_tokens:,} before"
-            elif not extends(before, seen) and not summary_since:
-                yield f"request {seen.nth} does not go on from request {before.nth}, and nothing was folded"
-        before, summary_since = seen, False
 
 
 def _table() -> Table:

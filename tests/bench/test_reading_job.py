@@ -9,16 +9,20 @@ from collections.abc import Callable
 import pytest
 
 from bench.tables import table
+from foldline.compaction import DEFAULT
 from support.job import Job, Report
 
-MOST_UNCACHED = 1.25
-"""Input that no cache served, summaries included, for each token of the files."""
+MOST_UNCACHED, MOST_SENT_AGAIN = 1.25, 2.0
+"""Input that no cache served, summaries included, for each token of the files. The second where more of the
+view is kept and sent again: behind the first hidden result, or since a draft was begun."""
 
 JOBS = [
     Job(window=32_768, prompts=6, reads=4, together=False),
     Job(window=32_768, prompts=6, reads=4, together=True),
     Job(window=131_072, prompts=10, reads=6, together=False),
     Job(window=131_072, prompts=10, reads=6, together=True),
+    Job(window=131_072, prompts=10, reads=6, together=False, strategy=DEFAULT),
+    Job(window=32_768, prompts=6, reads=4, together=False, ahead=True),
 ]
 
 
@@ -35,7 +39,8 @@ def test_a_job_many_times_the_window_is_read_whole_at_little_more_than_its_own_p
     assert len(report.session.projection.folds) >= job.prompts // 2
     assert {fold.rung for fold in report.session.projection.folds} == {"strategy"}
     assert report.rule_survives, "the rule of the first prompt is not in the last request"
-    assert report.ratio <= MOST_UNCACHED, f"{report.ratio:.3f} for each token read: {report.bill}"
+    most = MOST_UNCACHED if job.strategy == "summary" and not job.ahead else MOST_SENT_AGAIN
+    assert report.ratio <= most, f"{report.ratio:.3f} for each token read: {report.bill}"
 
 
 def _note(report: Report) -> None:
@@ -56,7 +61,7 @@ def _note(report: Report) -> None:
         overflows,
         "kept" if report.rule_survives else "LOST",
     )
-    shown.note(f"ratio: uncached input for each token read, summaries included; at most {MOST_UNCACHED}")
+    shown.note("ratio: uncached input for each token read, summaries included")
     bill = report.bill
     paid = table(
         "Who pays for the uncached input of the reading job",

@@ -20,6 +20,8 @@ from foldline.compaction import (
 )
 from foldline.compaction.summary_text import lists_of, unframed
 from foldline.context.budget import Budget, budget_for
+from foldline.context.history_entries import HeldEntries
+from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.protocol import BaseMessage, Compaction, Reason, RequestRecord, Usage, events
@@ -488,6 +490,20 @@ def test_a_plan_makes_no_model_call_and_says_what_would_go() -> None:
     assert (planned.folded, planned.kept) == (6, 3)
     assert planned.tokens_expected < planned.tokens_before
     assert plan(Projection(), BUDGET, "manual") is None
+
+
+@pytest.mark.parametrize("reason", ["threshold", "manual", "phase"])
+def test_a_plan_reads_no_text_which_may_be_on_the_disk(reason: Reason) -> None:
+    projection = Projection(Unread(session(6).step("read", LONG * 4).user("and now?").entries))
+    planned = plan(projection, BUDGET, reason)
+    assert planned is not None and planned.cut is not None and planned.folded
+
+
+class Unread(HeldEntries):
+    """Entries of which only the outlines may be looked at."""
+
+    def message(self, outline: MessageOutline) -> BaseMessage:
+        raise AssertionError(f"entry {outline.index} was read")
 
 
 async def test_a_plan_foresees_what_will_be_clipped_of_what_stays() -> None:

@@ -14,7 +14,7 @@ from foldline.context.calibration import Calibration
 from foldline.context.cut import Cut
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
-from foldline.context.view import is_preamble
+from foldline.context.view import ViewItem, is_preamble
 from foldline.context.weight import view_size
 from foldline.protocol import BaseMessage, Entry
 from support.history import History, history
@@ -82,7 +82,7 @@ class Growing:
             self.built.step("read", filler(tokens, beside=45), path="a")
         self.catch_up()
 
-    def fold(self) -> Cut | None:
+    def fold(self) -> Cut[ViewItem] | None:
         """Fold into a summary of the greatest length, as the plan has it; None where there is no cut."""
         planned = plan(self.live, self.budget, "threshold")
         if planned is None or planned.cut is None:
@@ -94,11 +94,11 @@ class Growing:
         self.folds += 1
         return planned.cut
 
-    def _after(self, before: list[BaseMessage], cut: Cut) -> list[BaseMessage]:
+    def _after(self, before: list[BaseMessage], cut: Cut[ViewItem]) -> list[BaseMessage]:
         frame = message_tokens(framed("0"))
         summary = framed(filler(self.budget.max_summary_tokens, beside=frame))
-        request = [cut.request] if cut.request else []
-        return [*filter(is_preamble, before), summary, *request, *cut.tail]
+        kept = [cut.request, *cut.tail] if cut.request else cut.tail
+        return [*filter(is_preamble, before), summary, *(item.message for item in kept)]
 
 
 @settings(max_examples=60, deadline=None)

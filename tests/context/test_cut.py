@@ -28,7 +28,7 @@ def indices(part: tuple[BaseMessage, ...]) -> list[int]:
     return [message.index for message in part]
 
 
-def cut_of(built: History, keep: int, pins: frozenset[int] = frozenset()) -> Cut:
+def cut_of(built: History, keep: int, pins: frozenset[int] = frozenset()) -> Cut[BaseMessage]:
     cut = find_cut(messages(built), keep, pins=pins)
     assert cut is not None
     return cut

@@ -1,5 +1,8 @@
 """Folding keeps every piece of a text findable; a query is words and phrases, and never an error."""
 
+import sys
+from unicodedata import decomposition
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +87,16 @@ def test_marks_are_apart_and_in_order(text: str, query: str) -> None:
     places = [place for span in marks(text, parse_query(query)) for place in span]
     assert places == sorted(set(places))
     assert all(0 <= place <= len(text) for place in places)
+
+
+def test_what_a_character_is_folded_to_stays_as_it_is() -> None:
+    """`fold` replaces the characters of a text one after the other, in any order."""
+    every = map(chr, range(sys.maxunicode + 1))
+    changed = [char for char in every if char.casefold() != char or decomposition(char)]
+    folded = fold("".join([*changed, "한글"]))
+    assert fold(folded) == folded
+
+
+def test_a_text_of_many_different_characters_is_folded_like_one_of_few() -> None:
+    many = "ÀÉÎÕÜßﬁÇÑØÅŁŽŠČŘĎŤŇĚŮÝŐŰŹŻĆŚĄĘ，ＡｂＣ文件 İ Kelvin"
+    assert fold(many) == "".join(map(fold, many))

@@ -30,15 +30,15 @@ def test_the_newest_call_says_what_is_open_and_what_is_done() -> None:
 def test_without_a_todo_call_nothing_is_open_done_or_new() -> None:
     built = history().turn("go", "- [x] not a tool call")
     assert (open_todos(built.entries), completed(built.entries)) == ((), frozenset())
-    assert not newly_completed(built.entries)
-    assert not newly_completed([])
+    assert not newly_completed(built.projection())
+    assert not newly_completed(history().projection())
 
 
 def test_an_item_that_was_open_and_is_done_now_is_newly_completed() -> None:
     built = planned(history().user("go"), a="in_progress", b="pending")
-    assert not newly_completed(built.entries)
+    assert not newly_completed(built.projection())
     planned(built, a="completed", b="in_progress")
-    assert newly_completed(built.entries)
+    assert newly_completed(built.projection())
 
 
 @pytest.mark.parametrize(
@@ -48,23 +48,23 @@ def test_an_item_that_was_open_and_is_done_now_is_newly_completed() -> None:
 )
 def test_other_changes_of_the_list_complete_nothing(after: dict[str, str]) -> None:
     built = planned(history().user("go"), a="pending")
-    assert not newly_completed(planned(built, **after).entries)
+    assert not newly_completed(planned(built, **after).projection())
 
 
 def test_what_was_done_before_is_not_newly_completed() -> None:
     built = planned(planned(history().user("go"), a="pending"), a="completed")
-    assert not newly_completed(planned(built, a="completed", b="pending").entries)
+    assert not newly_completed(planned(built, a="completed", b="pending").projection())
 
 
 def test_a_completion_is_new_only_in_the_step_that_reports_it() -> None:
     built = planned(planned(history().user("go"), a="pending"), a="completed")
-    assert not newly_completed(built.step("read", "text", path="x").entries)
-    assert not newly_completed(built.assistant("Done.").entries)
+    assert not newly_completed(built.step("read", "text", path="x").projection())
+    assert not newly_completed(built.assistant("Done.").projection())
 
 
 def test_two_calls_in_one_step_are_two_lists() -> None:
     calls = [call("todo", todos=todos(a="pending")), call("todo", todos=todos(a="completed"))]
-    assert newly_completed(history().user("go").assistant(calls=calls).result("1").result("2").entries)
+    assert newly_completed(history().user("go").assistant(calls=calls).result("1").result("2").projection())
 
 
 def test_a_call_that_was_refused_changes_no_list() -> None:
@@ -72,20 +72,22 @@ def test_a_call_that_was_refused_changes_no_list() -> None:
     planned(built, a="completed", b="pending")
     built.assistant(calls=[call("todo", todos=todos(a="done", b="done"))]).result("wrong", error=True)
     assert open_todos(built.entries) == ("b",)
-    assert not newly_completed(built.entries)
+    assert not newly_completed(built.projection())
 
 
 def test_other_entries_between_the_calls_are_passed_over() -> None:
     built = planned(history().user("go"), a="pending").step("read", "text", path="x")
     built.turn("more", "yes").clear().user("on")
-    assert newly_completed(planned(built, a="completed").entries)
+    assert newly_completed(planned(built, a="completed").projection())
 
 
 def test_lists_of_other_tools_are_understood() -> None:
     built = planned(history().user("go"), "TodoWrite", a="in_progress")
-    assert newly_completed(planned(built, "todowrite", a="completed").entries)
+    assert newly_completed(planned(built, "todowrite", a="completed").projection())
     built.step("SetTodoList", "ok", todos=[{"title": "b", "status": "In Progress"}])
-    assert newly_completed(built.step("SetTodoList", "ok", todos=[{"title": "b", "status": "Done"}]).entries)
+    assert newly_completed(
+        built.step("SetTodoList", "ok", todos=[{"title": "b", "status": "Done"}]).projection()
+    )
 
 
 @pytest.mark.parametrize("value", [None, "a", 5, {"content": "a"}])

@@ -1,19 +1,22 @@
-"""The search index: what one can see in a message can be found, whatever script and signs it is made of."""
+"""The search in a session: what one can see in a message can be found, whatever script it is written in."""
 
-import sqlite3
 import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foldline.history import Found, SearchIndex
+from foldline.history import EVENTS, EntrySearch, Found
+from foldline.history.reading.opening import open_file
 from foldline.protocol import Compaction, Entry, UserMessage, text_parts
 from support.history import History, call, history
+from support.reopening import write_events
 
 
 def find(built: History, query: str, **options: object) -> list[int]:
-    return indices(SearchIndex(built.entries).find(query, **{"limit": 100, **options}))  # type: ignore[arg-type]
+    return indices(EntrySearch(built.entries).find(query, **{"limit": 100, **options}))  # type: ignore[arg-type]
 
 
 def indices(found: Found) -> list[int]:
@@ -27,29 +30,6 @@ def said(*texts: str) -> History:
     return built
 
 
-@pytest.fixture(params=["trigrams", "scan"])
-def sqlite(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once with what this SQLite can do, once as with one that is older than the trigrams."""
-    if request.param == "trigrams":
-        return
-
-    class Old:
-        def execute(self, statement: str) -> None:
-            raise sqlite3.OperationalError("no such tokenizer: trigram")
-
-        def close(self) -> None:
-            """Nothing is open."""
-
-    monkeypatch.setattr(sqlite3, "connect", lambda *_, **__: Old())
-
-
-def test_this_sqlite_has_fts5_and_trigrams() -> None:
-    index = SearchIndex(said("x").entries)
-    index.find("x", limit=1)
-    assert index._trigrams is not None
-
-
-@pytest.mark.usefixtures("sqlite")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -92,7 +72,6 @@ def test_what_is_found(query: str, expected: list[int]) -> None:
     assert find(built, query) == expected
 
 
-@pytest.mark.usefixtures("sqlite")
 @pytest.mark.parametrize(
     "query",
     [
@@ -117,7 +96,7 @@ def test_what_is_found(query: str, expected: list[int]) -> None:
         "?",
     ],
 )
-def test_operators_of_fts5_are_text(query: str) -> None:
+def test_no_sign_is_an_operator(query: str) -> None:
     assert find(said("a b c", f"here: {query} and on"), query) == [1]
 
 
@@ -136,7 +115,37 @@ def test_a_query_of_thousands_of_words_is_no_error() -> None:
 @example('"" ""')
 @example("\u3000")
 def test_no_query_is_an_error(query: str) -> None:
-    SearchIndex(said("a text", "文本").entries).find(query, limit=10)
+    EntrySearch(said("a text", "文本").entries).find(query, limit=10)
+
+
+ODD = 'aAeE1 "\\/\n数据，ñÉßﬁ한Ａ\u0301\u0345\x1b'
+TEXTS = st.text(st.one_of(st.sampled_from(ODD), st.characters(exclude_categories=["Cs"])))
+
+
+@given(st.lists(TEXTS, min_size=1), st.data())
+def test_what_is_on_disk_is_searched_like_what_is_in_memory(said: list[str], data: st.DataObject) -> None:
+    """Records are held back by their bytes: none that matches."""
+    built = history()
+    for nth, text in enumerate(said):
+        calls = [call("write", content=text, number=nth, nested={text: [text]})] if nth % 3 == 1 else []
+        built.assistant(text, calls=calls, thinking=text) if nth % 3 else built.user(text)
+        for _ in calls:
+            built.result(text)
+    start = data.draw(st.integers(0, max(0, len(said[0]) - 1)))
+    pieces = [said[0][start : start + 4], "answer", "thinking", "[call write]"]
+    query = data.draw(st.sampled_from(pieces))
+    with TemporaryDirectory() as folder:
+        write_events(Path(folder) / EVENTS, built.entries)
+        stored = open_file(Path(folder) / EVENTS).entries
+        assert EntrySearch(stored).find(query, limit=99) == EntrySearch(built.entries).find(query, limit=99)
+
+
+def test_a_search_on_disk_gives_up_although_nothing_may_match(tmp_path: Path) -> None:
+    write_events(tmp_path / EVENTS, said(*["hay " * 400_000] * 9).entries)
+    looks = iter(range(100))
+    search = EntrySearch(open_file(tmp_path / EVENTS).entries)
+    assert search.find("needle", limit=1, stopped=lambda: next(looks) >= 2).total == 0
+    assert next(looks) == 3
 
 
 SEEN = st.characters(exclude_categories=["Cc"])
@@ -151,50 +160,33 @@ def test_every_piece_of_a_message_is_found(data: st.DataObject) -> None:
 
 
 @given(st.lists(st.text(st.sampled_from("ab 数据\n"), min_size=1), min_size=1), st.data())
-def test_an_index_that_grew_answers_like_one_that_is_new(texts: list[str], data: st.DataObject) -> None:
+def test_a_list_that_grew_is_searched_like_one_that_is_new(texts: list[str], data: st.DataObject) -> None:
     grown: list[Entry] = []
-    index = SearchIndex(grown)
+    search = EntrySearch(grown)
     query = data.draw(st.text(st.sampled_from("ab 数据"), min_size=1))
     for number, text in enumerate(texts):
         grown.append(UserMessage(index=number, parts=text_parts(text)))
-        found = index.find(query, limit=10)
-        assert found == SearchIndex(tuple(grown)).find(query, limit=10)
-
-
-def test_only_what_was_appended_is_taken_in() -> None:
-    class Counting(list[Entry]):
-        def __getitem__(self, place):  # type: ignore[no-untyped-def]
-            taken = super().__getitem__(place)
-            read.extend(taken if isinstance(place, slice) else ())
-            return taken
-
-    read: list[Entry] = []
-    entries = Counting(said("one", "two").entries)
-    index = SearchIndex(entries)
-    index.find("one", limit=1)
-    assert len(read) == 2
-    entries.append(UserMessage(index=7, parts=text_parts("three")))
-    assert indices(index.find("three", limit=1)) == [7]
-    assert [entry.index for entry in read] == [0, 1, 7]
+        found = search.find(query, limit=10)
+        assert found == EntrySearch(tuple(grown)).find(query, limit=10)
 
 
 def test_a_search_that_is_stopped_can_be_taken_up_again() -> None:
     built = said(*(f"needle {n}" for n in range(10)))
-    index = SearchIndex(built.entries)
+    search = EntrySearch(built.entries)
     looks = iter(range(100))
-    index.find("needle", limit=10, stopped=lambda: next(looks) >= 4)
-    assert index.find("needle", limit=10).total == 10
+    search.find("needle", limit=10, stopped=lambda: next(looks) >= 4)
+    assert search.find("needle", limit=10).total == 10
 
 
 def test_threads_may_search_at_once() -> None:
     built = said(*(f"needle {n} " + "hay " * 50 for n in range(300)))
-    index = SearchIndex(built.entries)
+    search = EntrySearch(built.entries)
     totals: list[int] = []
 
-    def search() -> None:
-        totals.append(index.find("needle", limit=1).total)
+    def count() -> None:
+        totals.append(search.find("needle", limit=1).total)
 
-    threads = [threading.Thread(target=search) for _ in range(8)]
+    threads = [threading.Thread(target=count) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -212,13 +204,13 @@ def test_tools_that_are_left_out_are_left_out() -> None:
     built = history().user("the needle")
     built.assistant("I look for it.", calls=[call("history_search", query="needle"), call("ls", path="hay")])
     built.result("0: the needle").result("needle.py")
-    index = SearchIndex(built.entries, without_tools=("history_search",))
-    assert sorted(indices(index.find("needle", limit=9))) == [0, 3]
-    assert indices(index.find("look for", limit=9)) == indices(index.find("hay", limit=9)) == [1]
+    search = EntrySearch(built.entries, without_tools=("history_search",))
+    assert sorted(indices(search.find("needle", limit=9))) == [0, 3]
+    assert indices(search.find("look for", limit=9)) == indices(search.find("hay", limit=9)) == [1]
 
 
 def test_the_newest_of_equals_comes_first_and_no_more_than_asked_for() -> None:
-    found = SearchIndex(said(*["deploy it"] * 10).entries).find("deploy", limit=3)
+    found = EntrySearch(said(*["deploy it"] * 10).entries).find("deploy", limit=3)
     assert (indices(found), found.total) == ([9, 8, 7], 10)
 
 
@@ -248,23 +240,23 @@ def test_a_kind_leaves_the_others_out() -> None:
 
 
 def test_words_are_counted_by_themselves_where_none_holds_them_all() -> None:
-    index = SearchIndex(said("Staging", "port", "port").entries)
-    found = index.find("staging port tunnel", limit=9)
+    search = EntrySearch(said("Staging", "port", "port").entries)
+    found = search.find("staging port tunnel", limit=9)
     assert (found.total, found.apart) == (0, [("staging", 1), ("port", 2), ("tunnel", 0)])
-    assert index.find("tunnel", limit=9).apart == ()
-    assert index.find("port", limit=9).apart == ()
+    assert search.find("tunnel", limit=9).apart == ()
+    assert search.find("port", limit=9).apart == ()
 
 
 def test_the_snippet_is_the_text_around_the_rarest_word_on_one_line() -> None:
     lines = "".join(f"row {n} of the table\n" for n in range(300))
-    [hit] = SearchIndex(said(lines).entries).find("table 150", limit=1).hits
+    [hit] = EntrySearch(said(lines).entries).find("table 150", limit=1).hits
     assert "row 150 of the table row 151" in hit.snippet
     assert (hit.snippet[0], hit.snippet[-1], hit.line) == ("…", "…", 151)
     assert len(hit.snippet) < 200
 
 
 def test_the_snippet_is_in_the_words_of_the_text_where_folding_made_it_longer() -> None:
-    [hit] = SearchIndex(said("ﬃ" * 500 + "\nDer Schlüssel: ＡＢＣ").entries).find("abc", limit=1).hits
+    [hit] = EntrySearch(said("ﬃ" * 500 + "\nDer Schlüssel: ＡＢＣ").entries).find("abc", limit=1).hits
     assert hit.snippet.endswith("Der Schlüssel: ＡＢＣ")
     assert hit.line == 2
 
@@ -274,6 +266,5 @@ def test_a_summary_is_not_found_but_what_it_stands_for_is() -> None:
     assert find(built, "needle") == [0]
 
 
-@pytest.mark.usefixtures("sqlite")
-def test_an_index_that_no_database_holds_keeps_nothing_else_from_being_found() -> None:
-    assert find(history().user("needle").gap(10**30).user("needle"), "needle") == [0]
+def test_an_index_beyond_all_bounds_is_one_like_others() -> None:
+    assert find(history().user("needle").gap(10**30).user("needle"), "needle") == [10**30 + 1, 0]

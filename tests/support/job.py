@@ -5,6 +5,7 @@ came to is read off the server's log alone.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline.history import Session
+from foldline.protocol import RequestRecord
 from support.agents import agent_in
 from support.clients import chat_at
 from support.job_files import Coverage, make_files
@@ -35,10 +37,14 @@ class Job:
     """Files that each prompt asks for."""
     together: bool
     """All reads of a prompt in one step, or one a step."""
+    strategy: str = "summary"
+    ahead: bool = False
+    """Whether the next fold is drafted in the background."""
 
     @property
     def name(self) -> str:
-        return f"{self.window // 1024}k, {self.prompts} x {self.reads} reads, {self._order}"
+        how = f"{self.strategy}{' ahead' if self.ahead else ''}"
+        return f"{self.window // 1024}k, {self.prompts} x {self.reads} reads, {self._order}, {how}"
 
     @property
     def _order(self) -> str:
@@ -49,7 +55,8 @@ class Job:
         files = make_files(folder / "project", self.prompts * self.reads)
         with running_server(window=self.window, script=SCRIPT, strict=True) as server:
             llm = chat_at(server.base_url, model=server.model, window=self.window)
-            agent, _ = agent_in(folder / "project", llm)
+            options = {"compaction": self.strategy, "draft_ahead": self.ahead}
+            agent, _ = agent_in(folder / "project", llm, **options)
             try:
                 answers = [(await agent.prompt(prompt)).text for prompt in self._asked(files)]
             finally:
@@ -190,6 +197,25 @@ def extends(earlier: Seen, later: Seen) -> bool:
     """Whether a request is an earlier one with messages added at its end, tools unchanged."""
     before = earlier.messages
     return later.messages[: len(before)] == before and later.body.get("tools") == earlier.body.get("tools")
+
+
+def broken_prefixes(requests: Sequence[Seen], session: Session) -> Iterator[str]:
+    """Ordinary requests, of those that were answered, that do not go on from the one before, or found less of
+    it in the cache than there was, although no entry between the two changed the view."""
+    records = [entry for entry in session.entries if isinstance(entry, RequestRecord) and not entry.error]
+    assert len(requests) == len(records), "each ordinary request has its record"
+    changes = [marker.index for marker in session.projection.markers]
+    before: Any = None
+    for seen, record in zip(requests, records, strict=True):
+        body = seen.body
+        if before is not None:
+            then, told, until = before
+            changed = bisect_left(changes, until) < bisect_left(changes, record.index)
+            goes_on = body["messages"][: len(told["messages"])] == told["messages"]
+            whole = goes_on and body.get("tools") == told.get("tools") and served(then, seen)
+            if not whole and not changed:
+                yield f"request {seen.nth}, after request {then.nth}: {seen.cached_tokens:,} cached"
+        before = seen, body, record.index
 
 
 def served(earlier: Seen, later: Seen) -> bool:

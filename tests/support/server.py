@@ -82,6 +82,7 @@ class ScriptedServer(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer in pieces waits 40 ms for an acknowledgement
     server: ScriptedServer
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -166,8 +167,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.fault(fault)
                 return
             self.server.cache.remember(tokens)
-            self.note(raw, body, len(tokens), cached, violations, "")
             completion = Completion(answer, self.nth, settings, len(tokens), cached, room)
+            self.note(raw, body, len(tokens), cached, violations, "", completion.usage["completion_tokens"])
+            if answer.get("seconds"):
+                time.sleep(answer["seconds"])
             if responds:
                 told = server_responses.events(completion)
             else:
@@ -277,6 +280,7 @@ class Handler(BaseHTTPRequestHandler):
         cached_tokens: int,
         violations: Sequence[Violation],
         rejected: str,
+        completion_tokens: int = 0,
     ) -> None:
         self.server.write_log(
             {
@@ -286,6 +290,7 @@ class Handler(BaseHTTPRequestHandler):
                 "raw": base64.b64encode(raw).decode(),
                 "prompt_tokens": prompt_tokens,
                 "cached_tokens": cached_tokens,
+                "completion_tokens": completion_tokens,
                 "violations": [list(violation) for violation in violations],
                 "rejected": rejected,
                 "max_tokens": _room(body or {}) or None,

@@ -24,6 +24,8 @@ class Seen:
     raw: bytes
     prompt_tokens: int
     cached_tokens: int
+    completion_tokens: int
+    """Of the answer; 0 where it was refused, or a fault stood in for it."""
     violations: tuple[tuple[str, str], ...]
     rejected: str
     """Why it was refused; empty where it was answered."""
@@ -63,6 +65,7 @@ class RunningServer:
                 raw=base64.b64decode(record["raw"]),
                 prompt_tokens=record["prompt_tokens"],
                 cached_tokens=record["cached_tokens"],
+                completion_tokens=record["completion_tokens"],
                 violations=tuple((rule, message) for rule, message in record["violations"]),
                 rejected=record["rejected"],
                 max_tokens=record["max_tokens"],

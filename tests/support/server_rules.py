@@ -6,8 +6,9 @@ A script is JSON: a list of rules, or `{"rules": [...]}`. The first rule that ma
      "times":  2,                                     matches at most so often, then the next rules are tried
      "answer": {"text": "…", "thinking": "…",
                 "tool_calls": [{"name": "read", "arguments": {"path": "${path}"}, "id": "call_1"}],
-                "builtin": "calls" | "next_call" | "summary" | "last_line" | "reader",
-                "finish_reason": "length", "usage": {"prompt_tokens": 9}, "chunk": 12,
+                "builtin": "calls" | "next_call" | "summary" | "last_line" | "reader" | "notes",
+                "recorded": [{"text": "…", "tool_calls": […]}, …],   one after the other, as they stand
+                "finish_reason": "length", "usage": {"prompt_tokens": 9}, "chunk": 12, "seconds": 0.5,
                 "fault": {"status": 429, "body": {…} or "…", "headers": {"retry-after": "2"}}
                       or {"cut_after": 2} or {"stall_after": 0} or {"malformed_after": 1}
                       or {"error_after": 1, "body": {…}} or {"raw": [{…}, "text", …]}
@@ -19,7 +20,7 @@ request, counted from 1; faults `*_after` count streamed pieces; `raw` sends the
 instead of an answer. Texts and arguments may hold `${name}` of the named groups of `content`, `${content}`,
 `${first_line}`, `${last_line}`, `${prompt}` (the last user text), `${summary}`, `${nth}`.
 
-The default script is a small usable model: see `DEFAULT`.
+An answer begins after its `seconds`. The default script is a small usable model: see `DEFAULT`.
 """
 
 import re
@@ -30,6 +31,7 @@ from typing import Any
 
 from support.job_reader import Reader
 from support.server_checks import text_of
+from support.server_notes import notes
 
 _PATH = r"[\w./~-]*\w\.\w+|[\w.~-]*/[\w./-]*\w"
 
@@ -68,6 +70,10 @@ class Script:
                 continue
             self.used[number] = self.used.get(number, 0) + 1
             answer = dict(rule["answer"])
+            if "recorded" in answer:
+                return dict(answer["recorded"][self.used[number] - 1])
+            if answer.get("builtin") == "notes":
+                return {"text": notes(content, body), **answer}
             builtin = answer.pop("builtin", None)
             if builtin is not None:
                 answer = {**self._builtin(builtin, body, content), **answer}

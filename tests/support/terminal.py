@@ -5,7 +5,7 @@ import re
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,13 +49,17 @@ class Terminal:
             return True
         except pexpect.EOF:
             return False
+        self.feed(chunk)
+        return True
+
+    def feed(self, chunk: bytes) -> None:
+        """Draw this, which the program has written."""
         self.raw += chunk
         # A sequence may be cut in two by the read: the rest of it comes with the next one.
         chunk = self._held + chunk
         cut = chunk.rfind(b"\x1b", max(0, len(chunk) - 24))
         self._held = b"" if cut < 0 else chunk[cut:]
         self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", chunk if cut < 0 else chunk[:cut]))
-        return True
 
     def _flush(self) -> None:
         self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", self._held))
@@ -140,10 +144,16 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    folder: Path, *arguments: str, columns: int = 80, rows: int = 24, **env: str
+    folder: Path,
+    *arguments: str,
+    columns: int = 80,
+    rows: int = 24,
+    program: Sequence[str] = (),
+    **env: str,
 ) -> Iterator[Terminal]:
     """`foldline ARGUMENTS` in this folder, with a data home of its own and no key. The model is the built-in
-    one where `env` names no server; FOLDLINE_MODEL="" is a first start."""
+    one where `env` names no server; FOLDLINE_MODEL="" is a first start. `program` runs in place of
+    `foldline`."""
     folder.mkdir(exist_ok=True, parents=True)
     home = folder.parent / f"{folder.name}-home"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOLDLINE", "OPENAI"))}
@@ -152,9 +162,11 @@ def terminal(
         kept.pop(name, None)
     if not any(name.startswith(("FOLDLINE_MODEL", "FOLDLINE_PROVIDER", "OPENAI_")) for name in env):
         kept["FOLDLINE_MODEL"] = "offline"
+    # `python -m` would import modules of the folder.
+    command, *first = program or (str(Path(sys.executable).with_name("foldline")),)
     child = pexpect.spawn(
-        str(Path(sys.executable).with_name("foldline")),  # `python -m` would import modules of the folder
-        list(arguments),
+        command,
+        [*first, *arguments],
         env={**kept, **env},  # type: ignore[arg-type]  # os._Environ in the stubs
         cwd=str(folder),
         dimensions=(rows, columns),

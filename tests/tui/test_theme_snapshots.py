@@ -16,5 +16,6 @@ def test_chat(snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     made = scenes.scene(tmp_path / "shop-api", scenes.shop_api(), branch="orders-idempotent ±3")
+    made.app.load_themes()
     made.app.theme = theme
     assert snap_compare(made.app, terminal_size=(100, 30), run_before=made)

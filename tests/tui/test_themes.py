@@ -7,6 +7,7 @@ from rich.color import ColorSystem
 from textual.color import Color
 
 from foldline.protocol import FoldlineError
+from foldline.tui import themes as themes_module
 from foldline.tui.blocks import ROLES
 from foldline.tui.dressed import DressedApp
 from foldline.tui.themes import (
@@ -16,6 +17,7 @@ from foldline.tui.themes import (
     RoleTheme,
     automatic,
     is_dark,
+    load_theme,
     load_themes,
     own_themes,
     read_theme,
@@ -161,3 +163,29 @@ def test_a_bad_theme_file_gets_one_sentence_that_names_it(tmp_path: Path, text: 
         read_theme(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value).strip()
+
+
+@pytest.mark.parametrize(("worn", "reads"), [("mine", {"mine"}), (DEFAULT_THEME, {DEFAULT_THEME})])
+def test_a_start_reads_the_theme_it_wears_and_a_list_of_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worn: str, reads: set[str]
+) -> None:
+    for name in ("mine", "other", "third"):
+        (tmp_path / f"{name}.toml").write_text(GOOD)
+    opened: list[str] = []
+    once = themes_module._read_once.__wrapped__
+
+    def read(path: Path, changed: int, size: int) -> object:
+        opened.append(path.stem)
+        return once(path, changed, size)
+
+    monkeypatch.setattr(themes_module, "_read_once", read)
+    app = DressedApp[None](worn, themes_dir=tmp_path)
+    assert app.theme == worn and {*opened} == reads
+    assert {"mine", "other", "third", DEFAULT_THEME, AUTO} <= {theme.name for theme in app.themes}
+
+
+@pytest.mark.parametrize("name", ["../mine", "none", "a/b"])
+def test_only_what_lies_in_the_folders_is_a_theme(tmp_path: Path, name: str) -> None:
+    (tmp_path / "mine.toml").write_text(GOOD)
+    (tmp_path / "own").mkdir()
+    assert load_theme(name, tmp_path / "own") is None

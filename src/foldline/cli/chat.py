@@ -1,5 +1,6 @@
 """`foldline`: the chat. What is slow is imported after the first paint, in `_load`."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -36,6 +37,22 @@ def run(
             "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
             "reads prompts line by line."
         )
+    gc.disable()  # Imports make nothing but what stays; looking for garbage in it costs a tenth of the start.
+    try:
+        return _on_screen(prompt, continues, resume, model, window, strategy, theme)
+    finally:
+        gc.enable()  # At the latest: the app does once its session is open.
+
+
+def _on_screen(
+    prompt: str | None,
+    continues: bool,
+    resume: str | None,
+    model: str | None,
+    window: int | None,
+    strategy: str | None,
+    theme: str | None,
+) -> int:
     from foldline.tui.app import FoldlineApp
     from foldline.tui.terminal.app import run_app
 

@@ -1,15 +1,18 @@
 """From a command line to an exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
 
 import sys
-from collections.abc import Sequence
-from types import TracebackType
 
 from foldline.version import __version__
 
 from .streams import flush_out, forget, open_closed_streams, write_out, write_utf8
 
+TYPE_CHECKING = False  # That of `typing`, as in `foldline`.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
 
-def main(argv: Sequence[str] | None = None) -> int:
+
+def main(argv: "Sequence[str] | None" = None) -> int:
     """Run one command. Failures are one sentence on stderr; `--debug` shows the traceback instead."""
     try:
         return _run(argv)
@@ -17,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: "Sequence[str] | None") -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     open_closed_streams()
     write_utf8()
@@ -70,7 +73,7 @@ def _fail(sentence: str, code: int) -> int:
     return code
 
 
-def _one_sentence(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _one_sentence(kind: type[BaseException], error: BaseException, trace: "TracebackType | None") -> None:
     """For errors nobody foresaw: they end the program as errors do, with one sentence."""
     from .output import note
 

@@ -5,7 +5,10 @@ Imports next to nothing: the front door needs it before anything else.
 
 import os
 import sys
-from typing import TextIO
+
+TYPE_CHECKING = False  # That of `typing`, as in `foldline`.
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def open_closed_streams() -> None:
@@ -70,7 +73,7 @@ def write_beside(text: str) -> None:
         forget(sys.stderr)
 
 
-def forget(stream: TextIO) -> None:
+def forget(stream: "TextIO") -> None:
     """What the stream could not write goes nowhere, so that the interpreter does not fail on it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())

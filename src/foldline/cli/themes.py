@@ -23,15 +23,14 @@ def chosen_theme(option: str | None, cwd: Path) -> str:
     Raises:
         FoldlineError: there is no such theme, or its file is broken.
     """
-    from foldline.tui.themes import AUTO, load_themes, theme_faults
+    from foldline.tui.themes import AUTO, load_theme, load_themes
 
     named = option or theme_name(cwd, os.environ) or AUTO
-    known = [theme.name for theme in load_themes(own_themes())]
-    fault = theme_faults(own_themes()).get(named, "")
-    if fault or named not in known:
+    if load_theme(named, own_themes()) is None:
         from foldline.protocol import FoldlineError
 
-        raise FoldlineError(fault or f"There is no theme {named!r}: there are {', '.join(sorted(known))}.")
+        known = sorted(theme.name for theme in load_themes(own_themes()))
+        raise FoldlineError(f"There is no theme {named!r}: there are {', '.join(known)}.")
     return named
 
 

@@ -12,7 +12,7 @@ from foldline.context.budget import SMALLEST_WINDOW, Budget
 from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
-from foldline.context.tokens import message_tokens
+from foldline.context.view import ViewItem, total_tokens
 from foldline.context.weight import view_size
 from foldline.llm import LLM, ToolSpec
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
@@ -33,7 +33,7 @@ _LEAST_SUMMARISER = 4
 class Plan:
     """What a fold would do, without a model call."""
 
-    cut: Cut | None
+    cut: Cut[ViewItem] | None
     """None where only giant results would be clipped, or a strategy of its own mind decides."""
     keep_recent_tokens: int
     """Estimated tokens to keep verbatim, before calibration."""
@@ -65,31 +65,30 @@ def plan(
     first_kept_index: int | None = None,
     pins: frozenset[int] = frozenset(),
 ) -> Plan | None:
-    """What a fold would do now; None where there is nothing to fold. Linear in the view."""
-    messages = [item.message for item in projection.view]
+    """What a fold would do now; None where there is nothing to fold. Linear in the view, and reads no text: a
+    session that was opened again would have to fetch all of it."""
+    view = tuple(projection.view)
     pins = projection.pins | pins
     scale = projection.calibration.scale(projection.model)
     keep = _keep(projection, budget)
-    foldable = sum(item.tokens for item in projection.view if item.foldable and not item.written)
     if reason == "manual":
-        keep = min(keep, foldable // _MANUAL_SHARE)
+        keep = min(keep, _foldable(view, enough=keep * _MANUAL_SHARE) // _MANUAL_SHARE)
     elif reason == "phase":
         keep //= 2  # a piece of work is done: less of it is needed word for word
     if first_kept_index is not None:
-        cut = cut_before(messages, first_kept_index, pins=pins)
+        cut = cut_before(view, first_kept_index, pins=pins)
     else:
-        cut = find_cut(messages, keep, pins=pins)
-    if cut is None and not giant_results(messages, giant_limit(keep, budget.window), pins=pins):
+        cut = find_cut(view, keep, pins=pins)
+    if cut is None and not giant_results(view, giant_limit(keep, budget.window), pins=pins):
         keep = 1  # one long message holds all that was to be kept: what came before it may still go
-        cut = find_cut(messages, keep, pins=pins)
+        cut = find_cut(view, keep, pins=pins)
         if cut is None:
             return None
     before = view_size(projection, overhead=overhead).tokens
-    gone = {message.key for message in cut.folded + cut.previous} if cut else set()
-    shrink = sum(item.tokens for item in projection.view if item.key in gone)
+    gone = cut.folded + cut.previous if cut else ()
     limit = giant_limit(keep, budget.window)
-    stay = [giant for giant in giant_results(messages, limit, pins=pins) if giant.key not in gone]
-    shrink += sum(message_tokens(giant) - clip_limit(limit) for giant in stay)
+    stay = giant_results(view[cut.position :] if cut else view, limit, pins=pins)
+    shrink = total_tokens(gone) + sum(giant.tokens - clip_limit(limit) for giant in stay)
     written = budget.max_summary_tokens // 2 if cut else 0
     expected = (projection.sent + overhead - shrink / _counted(projection)) * scale + written
     return Plan(
@@ -98,9 +97,19 @@ def plan(
         tokens_before=before,
         tokens_expected=min(before, round(expected)),
         folded=len(cut.folded) if cut else 0,
-        kept=len(messages) - len(gone),
+        kept=len(view) - len(gone),
         clipped={giant.index: clip_limit(limit) for giant in stay},
     )
+
+
+def _foldable(view: Sequence[ViewItem], enough: int) -> int:
+    """Estimated tokens of what could be folded; no more of it is added up than is `enough`."""
+    tokens = 0
+    for item in reversed(view):
+        if tokens >= enough:
+            break
+        tokens += item.tokens if item.foldable and not item.written else 0
+    return tokens
 
 
 def _keep(projection: Projection, budget: Budget) -> int:
@@ -153,7 +162,7 @@ async def propose(
     metered = Metered(llm, progress)
     view = tuple(projection.view)
     ctx = CompactionContext(
-        history=tuple(shown(view, originals_of(projection), wished.pins)),
+        history=(),
         token_count=view_size(projection, overhead=overhead).tokens,
         max_context_size=budget.window,
         reserved_context_size=budget.reserve_tokens,
@@ -172,6 +181,9 @@ async def propose(
     )
     if llm.info.id != projection.model:
         ctx = replace(ctx, draft_window=llm.info.window)
+    # Last, for the history may grow meanwhile. In a thread: what was opened again is read from the disk.
+    originals = originals_of(projection)
+    ctx = replace(ctx, history=tuple(await asyncio.to_thread(shown, view, originals, wished.pins)))
     climb = Climb(ctx, need, metered, alone=alone)
     after = await climb.run(strategy, refused=_too_small(llm))
     if after is None:
@@ -223,7 +235,7 @@ def _proposed(
     ).with_pins(wished.pins)
 
 
-def _keeps_to(cut: Cut | None, drafted: Sequence[BaseMessage]) -> bool:
+def _keeps_to(cut: Cut[ViewItem] | None, drafted: Sequence[BaseMessage]) -> bool:
     """Whether a strategy folded what lies before this cut, and nothing behind it."""
     if cut is None or all(message.index != NEW for message in drafted):
         return False

@@ -47,7 +47,7 @@ class HierarchicalCompaction:
         record = await self._record(ctx, cut)
         return await with_summary(ctx, cut, record.rendered())
 
-    async def _record(self, ctx: CompactionContext, cut: Cut) -> Record:
+    async def _record(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> Record:
         limit = int(ctx.max_summary_tokens / ERRS_HIGH)
         for_overview = int(limit * _OVERVIEW_SHARE)
         language = language_of(ctx.history)

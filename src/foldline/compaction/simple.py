@@ -2,23 +2,26 @@
 
 from collections.abc import Sequence
 
-from foldline.context.cut import Cut, can_pay, cut_before
+from foldline.context.cut import Cut, cut_before
 from foldline.context.language import language_of
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, UserMessage
 
 from .strategy import CompactionContext
-from .summary import Writer, earlier_summary, with_summary
+from .summary import Writer, cached_notes, earlier_summary, with_summary
 from .summary_text import notes_of
 
 KEPT_MESSAGES = 2
 """As in kimi-cli: so many of the newest user and assistant messages stay."""
+_FIRST, _UPDATE = "simple", "simple-update"
+"""The prompts: without earlier notes, and to bring them up to date."""
 
 
 class SimpleCompaction:
     """Keeps the newest `keep` user and assistant messages, with the results of their calls.
 
     The model is asked for current focus, environment, completed tasks, active issues, code state and
-    important context, each in a tag. It does not get to see thinking; names and paths of calls it does.
+    important context, each in a tag. Of a transcript, it does not get to see thinking; names and paths of
+    calls it does.
     """
 
     def __init__(self, *, keep: int = KEPT_MESSAGES) -> None:
@@ -28,13 +31,17 @@ class SimpleCompaction:
         cut = self._cut(ctx)
         if cut is None:
             return None
-        request = (cut.request,) if cut.request else ()
-        writer = Writer(ctx, language_of(ctx.history), first="simple", update="simple-update")
-        told = [_without_thinking(message) for message in (*cut.history, *request, *cut.prefix)]
-        notes = await writer.update(notes_of(earlier_summary(cut)), told)
+        form = _UPDATE if cut.previous else _FIRST
+        notes = await cached_notes(ctx, cut.position, form) or await self._summarised(ctx, cut)
         return await with_summary(ctx, cut, notes)
 
-    def _cut(self, ctx: CompactionContext) -> Cut | None:
+    async def _summarised(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
+        request = (cut.request,) if cut.request else ()
+        writer = Writer(ctx, language_of(ctx.history), first=_FIRST, update=_UPDATE)
+        told = [_without_thinking(message) for message in (*cut.history, *request, *cut.prefix)]
+        return await writer.update(notes_of(earlier_summary(cut)), told)
+
+    def _cut(self, ctx: CompactionContext) -> Cut[BaseMessage] | None:
         """Where the kept messages begin: each is a legal place, and takes its tool group along."""
         first_kept = ctx.first_kept_index
         if first_kept is None:
@@ -47,7 +54,7 @@ class SimpleCompaction:
                 return None
             first_kept = said[-self._keep]
         cut = cut_before(ctx.history, first_kept, pins=ctx.pins)
-        return cut if cut is not None and can_pay(cut.folded) else None
+        return cut if cut is not None and cut.pays else None
 
 
 def _without_thinking(message: BaseMessage) -> BaseMessage:

@@ -48,10 +48,10 @@ class SummaryCompaction:
         cut = cut_for(ctx)
         if cut is None:
             return clipped_only(ctx)
-        notes = await _cached_notes(ctx, cut) or await self.summarise(ctx, cut)
+        notes = await cached_notes(ctx, cut.position, _form(cut)) or await self.summarise(ctx, cut)
         return await with_summary(ctx, cut, notes)
 
-    async def summarise(self, ctx: CompactionContext, cut: Cut) -> str:
+    async def summarise(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
         """The notes for the folded part: of its whole turns, and of the folded part of a split turn.
 
         The earlier summary is always an input (invariant 2): where no whole turn is folded, it is brought
@@ -71,15 +71,23 @@ class SummaryCompaction:
         return notes
 
 
-def cut_for(ctx: CompactionContext) -> Cut | None:
+def cut_for(ctx: CompactionContext) -> Cut[BaseMessage] | None:
     """The cut the reader chose, or the one that keeps the newest work."""
     if ctx.first_kept_index is None:
         return find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
     return cut_before(ctx.history, ctx.first_kept_index, pins=ctx.pins)
 
 
-async def _cached_notes(ctx: CompactionContext, cut: Cut) -> str | None:
-    """The notes by the cache-preserving form: the ordinary request up to the cut, and one instruction more.
+def _form(cut: Cut[BaseMessage]) -> str:
+    """The prompt for the notes on what this cut folds, asked for in one request."""
+    if cut.previous:
+        return "summary-update"
+    return "summary-first" if cut.history else "summary-prefix"
+
+
+async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str | None:
+    """The notes by the cache-preserving form: the ordinary request up to this position, and one instruction
+    more, the prompt of this name.
 
     The provider has that prefix in its cache, so that it costs a fraction of the text form. None where it
     cannot be used or the model does not play along: the text form then does it.
@@ -87,11 +95,9 @@ async def _cached_notes(ctx: CompactionContext, cut: Cut) -> str | None:
     if not ctx.prefix_cached:
         return None
     language = language_of(ctx.history)
-    form = "summary-first" if cut.history or cut.previous else "summary-prefix"
-    form = "summary-update" if cut.previous else form
     instructions = "\n\n".join([load_prompt(form, language), *asides(ctx, language)])
     text = load_prompt("summary-cached", language).replace("{instructions}", instructions)
-    before = paired(ctx.history[: cut.position])
+    before = paired(ctx.history[:position])
     messages = (*before, UserMessage(origin="machine", parts=text_parts(text)))
     schemas = sum(map(spec_tokens, ctx.tools))
     scale = ctx.token_count / max(1, schemas + sum(map(message_tokens, ctx.history)))  # by reported usage
@@ -120,12 +126,12 @@ def asides(ctx: CompactionContext, language: Language) -> list[str]:
     return parts
 
 
-def earlier_summary(cut: Cut) -> str:
+def earlier_summary(cut: Cut[BaseMessage]) -> str:
     """The earlier summaries that a new one absorbs, with the lists at their ends."""
     return "\n\n".join(unframed(message) for message in cut.previous)
 
 
-async def with_summary(ctx: CompactionContext, cut: Cut, notes: str) -> list[BaseMessage]:
+async def with_summary(ctx: CompactionContext, cut: Cut[BaseMessage], notes: str) -> list[BaseMessage]:
     """The new view with these notes as its summary, and behind them what is quoted from the history."""
     summary = await asyncio.to_thread(
         with_appendix, notes, cut.folded, earlier_summary(cut), ctx.details, ctx.max_summary_tokens
@@ -133,7 +139,7 @@ async def with_summary(ctx: CompactionContext, cut: Cut, notes: str) -> list[Bas
     return assemble(ctx, cut, summary)
 
 
-def assemble(ctx: CompactionContext, cut: Cut, summary: str) -> list[BaseMessage]:
+def assemble(ctx: CompactionContext, cut: Cut[BaseMessage], summary: str) -> list[BaseMessage]:
     """The new view: preamble, summary, what stays of the folded part, the tail with its giants clipped."""
     preamble = [message for message in ctx.history if is_preamble(message)]
     before, tail = _movable(ctx.history[: cut.position]), _movable(ctx.history[cut.position :])

@@ -42,9 +42,8 @@ class Budget:
 
     @property
     def draft_mark(self) -> int:
-        """From here on the next fold is drafted ahead, in tokens: past the soft mark, and so near the threshold
-        that no more comes until then than is kept verbatim anyway. So the cut it is drafted for stands
-        (docs/decisions/0035-draft-ahead.md).
+        """From here on the next fold is drafted ahead, in tokens. Past the soft mark, so near the threshold
+        that no more comes until then than is kept verbatim anyway: its cut stands (decision 35).
         """
         return max(self.soft_mark, self.threshold - self.keep_recent_tokens)
 

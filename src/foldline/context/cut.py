@@ -1,160 +1,167 @@
-"""Where a fold cuts the view: what is folded, what is kept. Pure, and legal for the API (invariant 6)."""
+"""Where a fold cuts the view: what is folded, what is kept. Pure, and legal for the API (invariant 6).
 
-from collections.abc import Sequence
+A view is cut as its items, none of whose text is read, or as its messages, which is what strategies have.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, chain, islice
+from typing import Generic, TypeVar
 
-from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
+from foldline.protocol import BaseMessage
 
 from .tokens import message_tokens
-from .view import is_preamble, is_summary
+from .view import ViewItem, is_preamble, is_summary
 
 LEAST_FOLD = 200
 """Estimated tokens below which a fold cannot pay: its frame alone takes about 150."""
 _LEAST_GIANT = 512
 
+Piece = TypeVar("Piece", BaseMessage, ViewItem)
+"""What a view is made of."""
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A division of the messages of a view. The positions are those of the list it was made for."""
 
+@dataclass(frozen=True)
+class Cut(Generic[Piece]):
+    """A division of a view. Its parts are gathered when they are looked at."""
+
+    view: Sequence[Piece]
+    """What is divided; nobody changes it."""
     position: int
     """Where the verbatim tail begins."""
-    first_kept_index: int
-    previous: tuple[BaseMessage, ...]
-    """Earlier summaries: inputs of the new one. Pinned ones stay and are none of them."""
-    history: tuple[BaseMessage, ...]
-    """Folded whole turns."""
-    request: UserMessage | None
-    """The request of a split turn: kept verbatim."""
-    prefix: tuple[BaseMessage, ...]
-    """The folded part of the split turn, its request left out."""
-    tail: tuple[BaseMessage, ...]
+    turn: int
+    """Where the turn begins that is split; `position` where none is."""
+    pins: frozenset[int]
 
     @property
-    def folded(self) -> tuple[BaseMessage, ...]:
+    def first_kept_index(self) -> int:
+        return self.view[self.position].index
+
+    @cached_property
+    def previous(self) -> tuple[Piece, ...]:
+        """Earlier summaries: inputs of the new one. Pinned ones stay and are none of them."""
+        before = islice(self.view, self.position)
+        return tuple(piece for piece in before if is_summary(piece) and piece.index not in self.pins)
+
+    @cached_property
+    def history(self) -> tuple[Piece, ...]:
+        """Folded whole turns."""
+        return tuple(self._movable(0, self.turn))
+
+    @cached_property
+    def request(self) -> Piece | None:
+        """The request of a split turn: kept verbatim."""
+        first = next(self._movable(self.turn, self.position), None)
+        return first if first is not None and _type(first) == "user" else None
+
+    @cached_property
+    def prefix(self) -> tuple[Piece, ...]:
+        """The folded part of the split turn, its request left out."""
+        return tuple(self._prefix())
+
+    @cached_property
+    def tail(self) -> tuple[Piece, ...]:
+        """What is kept behind the cut, pins left out."""
+        kept = islice(self.view, self.position, None)
+        return tuple(piece for piece in kept if piece.index not in self.pins)
+
+    @cached_property
+    def folded(self) -> tuple[Piece, ...]:
         return self.history + self.prefix
 
+    @property
+    def folds_something(self) -> bool:
+        """Whether more goes than a request, which is kept."""
+        return next(self._folded(), None) is not None
 
-def legal_positions(messages: Sequence[BaseMessage], pins: frozenset[int] = frozenset()) -> list[int]:
+    @property
+    def pays(self) -> bool:
+        """Whether what is folded is worth the frame of a fold."""
+        return can_pay(self._folded())
+
+    def _folded(self) -> Iterator[Piece]:
+        return chain(self._movable(0, self.turn), self._prefix())
+
+    def _prefix(self) -> Iterator[Piece]:
+        return islice(self._movable(self.turn, self.position), self.request is not None, None)
+
+    def _movable(self, start: int, stop: int) -> Iterator[Piece]:
+        return (piece for piece in islice(self.view, start, stop) if _is_movable(piece, self.pins))
+
+
+def legal_positions(view: Sequence[Piece], pins: frozenset[int] = frozenset()) -> list[int]:
     """Where the tail may begin: at a user or assistant message, with something foldable before it.
 
     So never at a tool result or a developer message, and never inside a tool group.
     """
-    start = _first_foldable(messages, pins)
-    return [
-        position
-        for position, message in enumerate(messages)
-        if position > start
-        and message.index not in pins
-        and isinstance(message, UserMessage | AssistantMessage)
-    ]
+    start = _first_movable(view, pins)
+    return [place for place in range(start + 1, len(view)) if _may_begin(view[place], pins)]
 
 
 def find_cut(
-    messages: Sequence[BaseMessage], keep_tokens: int, *, pins: frozenset[int] = frozenset()
-) -> Cut | None:
+    view: Sequence[Piece], keep_tokens: int, *, pins: frozenset[int] = frozenset()
+) -> Cut[Piece] | None:
     """The cut that keeps at least `keep_tokens` (an estimate before calibration), or None.
 
     Walks back from the newest message; the cut is the nearest legal place at or before where the sum is
     reached. None where that leaves nothing worth folding. A result that no request has carried yet is
-    never folded (invariant 7).
+    never folded (invariant 7). Costs what is kept, and what stands above all that may go.
     """
-    position = min(_reach(messages, keep_tokens), unseen_from(messages))
-    legal = [place for place in legal_positions(messages, pins) if place <= position]
-    cut = cut_at(messages, legal[-1], pins=pins) if legal else None
-    return cut if cut is not None and can_pay(cut.folded) else None
+    position = min(_reach(view, keep_tokens), unseen_from(view), len(view) - 1)
+    start = _first_movable(view, pins)
+    legal = (place for place in range(position, start, -1) if _may_begin(view[place], pins))
+    place = next(legal, None)
+    cut = None if place is None else cut_at(view, place, pins=pins)
+    return cut if cut is not None and cut.pays else None
 
 
-def can_pay(folded: Sequence[BaseMessage]) -> bool:
-    """Whether a fold of these messages is worth its frame. Looks no further than it has to: what is folded
-    may be nearly all of a large window.
+def can_pay(folded: Iterable[Piece]) -> bool:
+    """Whether a fold of these is worth its frame. Looks no further than it has to: what is folded may be
+    nearly all of a large window.
     """
-    return any(size >= LEAST_FOLD for size in accumulate(map(message_tokens, folded)))
+    return any(size >= LEAST_FOLD for size in accumulate(map(_tokens, folded)))
 
 
-def cut_at(
-    messages: Sequence[BaseMessage], position: int, *, pins: frozenset[int] = frozenset()
-) -> Cut | None:
+def cut_at(view: Sequence[Piece], position: int, *, pins: frozenset[int] = frozenset()) -> Cut[Piece] | None:
     """The division at a legal position; None where it would fold nothing but a request that is kept."""
-    turn = _turn_start(messages, position)
-    history = _foldable(messages[:turn], pins)
-    prefix = _foldable(messages[turn:position], pins)
-    request = None
-    if prefix and isinstance(prefix[0], UserMessage):
-        request, prefix = prefix[0], prefix[1:]
-    if not history and not prefix:
-        return None
-    return Cut(
-        position=position,
-        first_kept_index=messages[position].index,
-        previous=tuple(
-            message for message in messages[:position] if is_summary(message) and message.index not in pins
-        ),
-        history=history,
-        request=request,
-        prefix=prefix,
-        tail=tuple(message for message in messages[position:] if message.index not in pins),
-    )
+    cut = Cut(view, position, _turn_start(view, position), pins)
+    return cut if cut.folds_something else None
 
 
 def cut_before(
-    messages: Sequence[BaseMessage], first_kept: int, *, pins: frozenset[int] = frozenset()
-) -> Cut | None:
+    view: Sequence[Piece], first_kept: int, *, pins: frozenset[int] = frozenset()
+) -> Cut[Piece] | None:
     """The division with this entry as the first one kept; None where it is not here, or nothing is folded."""
-    place = next((at for at, message in enumerate(messages) if message.index == first_kept), None)
-    return None if place is None else cut_at(messages, place, pins=pins)
+    place = next((at for at, piece in enumerate(view) if piece.index == first_kept), None)
+    return None if place is None else cut_at(view, place, pins=pins)
 
 
-def _reach(messages: Sequence[BaseMessage], keep_tokens: int) -> int:
+def _reach(view: Sequence[Piece], keep_tokens: int) -> int:
     kept = 0
-    for position in range(len(messages) - 1, -1, -1):
-        kept += message_tokens(messages[position])
+    for position in range(len(view) - 1, -1, -1):
+        kept += _tokens(view[position])
         if kept >= keep_tokens:
             return position
     return 0
 
 
-def unseen_from(messages: Sequence[BaseMessage]) -> int:
+def unseen_from(view: Sequence[Piece]) -> int:
     """Where the newest answer stands if results came after it, and no request has carried them yet; else the
     end."""
-    for position in range(len(messages) - 1, -1, -1):
-        if isinstance(messages[position], AssistantMessage):
-            unseen = any(isinstance(message, ToolResultMessage) for message in messages[position:])
-            return position if unseen else len(messages)
-    return len(messages)
+    unseen = False
+    for position in range(len(view) - 1, -1, -1):
+        kind = _type(view[position])
+        if kind == "assistant":
+            return position if unseen else len(view)
+        unseen = unseen or kind == "tool_result"
+    return len(view)
 
 
-def _first_foldable(messages: Sequence[BaseMessage], pins: frozenset[int]) -> int:
-    """Folding starts at the first item that is no preamble, summary or pin (DESIGN §4)."""
-    for position, message in enumerate(messages):
-        if not (is_preamble(message) or is_summary(message) or message.index in pins):
-            return position
-    return len(messages)
-
-
-def _turn_start(messages: Sequence[BaseMessage], position: int) -> int:
-    """Where the turn begins that a cut at `position` divides; `position` where it divides none."""
-    if isinstance(messages[position], UserMessage):
-        return position
-    for start in range(position - 1, -1, -1):
-        if isinstance(messages[start], UserMessage):
-            return start
-    return position
-
-
-def _foldable(messages: Sequence[BaseMessage], pins: frozenset[int]) -> tuple[BaseMessage, ...]:
-    return tuple(
-        message
-        for message in messages
-        if not (is_preamble(message) or is_summary(message) or message.index in pins)
-    )
-
-
-def seen_up_to(messages: Sequence[BaseMessage]) -> int:
+def seen_up_to(view: Sequence[Piece]) -> int:
     """The position before which a request has carried every message: that of the newest answer, or 0."""
-    for position in range(len(messages) - 1, -1, -1):
-        if isinstance(messages[position], AssistantMessage):
+    for position in range(len(view) - 1, -1, -1):
+        if _type(view[position]) == "assistant":
             return position
     return 0
 
@@ -169,14 +176,38 @@ def clip_limit(giant: int) -> int:
     return giant // 2
 
 
-def giant_results(
-    messages: Sequence[BaseMessage], limit: int, *, pins: frozenset[int] = frozenset()
-) -> list[ToolResultMessage]:
+def giant_results(view: Sequence[Piece], limit: int, *, pins: frozenset[int] = frozenset()) -> list[Piece]:
     """Results of more than `limit` estimated tokens that a request has carried: they may be clipped."""
     return [
-        message
-        for message in messages[: seen_up_to(messages)]
-        if isinstance(message, ToolResultMessage)
-        and message.index not in pins
-        and message_tokens(message) > limit
+        piece
+        for piece in islice(view, seen_up_to(view))
+        if _type(piece) == "tool_result" and piece.index not in pins and _tokens(piece) > limit
     ]
+
+
+def _first_movable(view: Sequence[Piece], pins: frozenset[int]) -> int:
+    """Folding starts at the first item that is no preamble, summary or pin (DESIGN §4)."""
+    return next((at for at, piece in enumerate(view) if _is_movable(piece, pins)), len(view))
+
+
+def _turn_start(view: Sequence[Piece], position: int) -> int:
+    """Where the turn begins that a cut at `position` divides; `position` where it divides none."""
+    backwards = range(position, -1, -1)
+    return next((start for start in backwards if _type(view[start]) == "user"), position)
+
+
+def _may_begin(piece: Piece, pins: frozenset[int]) -> bool:
+    return _type(piece) in ("user", "assistant") and piece.index not in pins
+
+
+def _is_movable(piece: Piece, pins: frozenset[int]) -> bool:
+    return not (is_preamble(piece) or is_summary(piece) or piece.index in pins)
+
+
+def _type(piece: Piece) -> str:
+    return piece.outline.type if isinstance(piece, ViewItem) else piece.type
+
+
+def _tokens(piece: Piece) -> int:
+    """Estimate before calibration: an item knows it, a message is weighed."""
+    return piece.tokens if isinstance(piece, ViewItem) else message_tokens(piece)

@@ -6,8 +6,8 @@ change colours, reorder or hide text becomes a visible sign; ordinary Unicode st
 included.
 """
 
-import json
 import re
+from functools import cache
 from typing import Final
 
 TAB: Final = 8
@@ -29,12 +29,20 @@ _SEQUENCE: Final = (
     r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC with their payload
     r"|\x1b[ -/]{0,8}[0-~]"  # two- and three-character escapes
 )
-_CHARACTERS: Final = re.compile(_ACTING)
-_SEQUENCES: Final = re.compile(rf"{_SEQUENCE}|\r\n?|{_ACTING}")
 _QUICK: Final = re.compile(
     "[^ -~\n\u00a1-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u3163\u3165-\ud7ff]"
 )
 """Finds nothing in texts that need no second look: most of them."""
+
+
+@cache  # Made for the first text that needs it: that takes 5 ms, and no first screen has such a text.
+def _characters() -> re.Pattern[str]:
+    return re.compile(_ACTING)
+
+
+@cache
+def _sequences() -> re.Pattern[str]:
+    return re.compile(rf"{_SEQUENCE}|\r\n?|{_ACTING}")
 
 
 def clean(text: str) -> str:
@@ -45,7 +53,7 @@ def clean(text: str) -> str:
     """
     if _QUICK.search(text) is None:
         return text
-    text = _SEQUENCES.sub(_sign, text)
+    text = _sequences().sub(_sign, text)
     return text.expandtabs(TAB) if "\t" in text else text
 
 
@@ -59,19 +67,21 @@ def with_signs(text: str) -> str:
     which becomes LF. Tabs stay."""
     if _QUICK.search(text) is None:
         return text
-    return _CHARACTERS.sub(_sign, text.replace("\r\n", "\n"))
+    return _characters().sub(_sign, text.replace("\r\n", "\n"))
 
 
 def json_with_escapes(text: str) -> str:
     """JSON text with escapes in place of the same characters: it says the same, and shows what it holds."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return _CHARACTERS.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    import json
+
+    return _characters().sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _sign(found: re.Match[str]) -> str:
     acting = found[0]
-    if acting in ("\r\n", "\r") and found.re is _SEQUENCES:
+    if acting in ("\r\n", "\r") and found.re is _sequences():
         return "\n"
     if acting[0] == "\x1b":
         return "␛"

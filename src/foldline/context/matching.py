@@ -14,6 +14,10 @@ _BEFORE, _AFTER = 60, 120
 """Characters shown before a hit, and from its beginning on: two lines of a terminal, under 200 tokens."""
 
 
+_TYPICAL = 1000
+"""Characters of a typical entry: what is said in a longer one says less about it."""
+
+
 class _Folded(dict[int, str]):
     """The folded form of each character met so far, for `str.translate`. Never empty."""
 
@@ -28,15 +32,25 @@ class _Folded(dict[int, str]):
 _FOLDED = _Folded()
 
 
-_BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
+_ASCII = bytes(range(128))
+_FEW = 24
+"""Different signs of a text that are replaced one after the other; more are looked up sign by sign."""
 
 
 def fold(text: str) -> str:
-    # Most of most texts is ASCII, which need not be looked up sign by sign.
-    runs = [text] if text.isascii() else _BEYOND_ASCII.split(text)
-    runs[::2] = [run.lower() for run in runs[::2]]
-    runs[1::2] = [run.translate(_FOLDED) for run in runs[1::2]]
-    return "".join(runs).replace("\0", "\ufffd")
+    """The text as it is compared."""
+    # Most of most texts is ASCII, or stays as it is: nothing of that is looked at sign by sign.
+    encoded = text.encode("utf-8", "surrogatepass")
+    folded = encoded.lower().decode("utf-8", "surrogatepass")
+    if len(encoded) != len(text):
+        beyond = encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+        changed = [sign for sign in set(beyond) if _FOLDED[ord(sign)] != sign]
+        if len(changed) > _FEW:
+            folded = text.translate(_FOLDED)
+        else:
+            for sign in changed:
+                folded = folded.replace(sign, _FOLDED[ord(sign)])
+    return folded.replace("\0", "\ufffd")
 
 
 _TERM = re.compile(r'(?<!\S)"([^"]+)"(?!\S)|\S+')
@@ -50,6 +64,12 @@ class Query(NamedTuple):
 
     def matches(self, folded: str) -> bool:
         return bool(self.terms) and all(term in folded for term in self.terms)
+
+    def relevance(self, folded: str) -> float:
+        """How much a text is about the terms: BM25 without the rarity of each, for all of them are in it."""
+        length = 0.25 + 0.75 * len(folded) / _TYPICAL
+        counts = map(folded.count, self.terms)
+        return sum(count / (count + 1.2 * length) for count in counts)
 
     def place_in(self, folded: str) -> int:
         """Where a text that matches is best looked at: at the whole query, else at its rarest term there."""

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import chain, takewhile
 
 from foldline.protocol import (
     NEW,
@@ -30,7 +31,7 @@ from .asked import Asked
 from .calibration import Calibration
 from .history_entries import Entries, HeldEntries
 from .outline import Aside, MessageOutline, Outline, Reported, RequestOutline
-from .tally import Tally
+from .tally import FIXED, Tally
 from .undoing import ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, LIVE, Fate, ViewItem, item_of
 from .view_state import Key, ViewState, dmail_of, unmarked
@@ -114,6 +115,27 @@ class Projection(ViewState):
         """The markers in force that change the view, oldest first: those neither undone nor reverted."""
         return self._in_force
 
+    def edited_since(self, index: int) -> frozenset[int] | None:
+        """Where only edits changed the view after this entry, made or taken back: the entries they were of.
+        None where anything else did. Costs what came."""
+        newest_first = (reversed(self._markers), reversed(self._undos))
+        since = (takewhile(lambda marker: marker.index > index, markers) for markers in newest_first)
+        targets: set[int] = set()
+        for marker in chain.from_iterable(since):
+            meant = self._meant(marker)
+            if not isinstance(meant, Edit):
+                return None
+            targets.add(meant.target)
+        return frozenset(targets)
+
+    def _meant(self, marker: ViewMarker | Undo) -> Outline | None:
+        """The marker itself; of an undo what it takes back, or brings back."""
+        meant: Outline | None = marker
+        while isinstance(meant, Undo):
+            by_hand = meant.target >= meant.index  # in the file: such an undo means nothing
+            meant = None if by_hand else self.outline(meant.target)
+        return meant
+
     @property
     def sent(self) -> int:
         """Estimate of the messages of the next request, before calibration, in tokens.
@@ -126,6 +148,11 @@ class Projection(ViewState):
     def replays_reasoning(self) -> bool:
         """Whether the newest request was rendered in a dialect that sends reasoning back."""
         return self._replays_reasoning
+
+    @property
+    def fixed(self) -> int:
+        """Estimate of what no fold may take, preamble and pins, before calibration."""
+        return self.tally.estimate(FIXED | {"pins"})
 
     @property
     def requests(self) -> Sequence[Asked]:
@@ -205,16 +232,18 @@ class Projection(ViewState):
 
     def _add_message(self, message: MessageOutline, position: int) -> None:
         self._note_group(message)
+        if message.type != "assistant":
+            self._place(message)
+            return
         sent = self.sent
-        if message.type == "assistant" and not self._records:
-            estimated = round(sent * self.calibration.scale(message.model or self.model))
+        self.model = message.model or self.model
+        if not self._records:
+            estimated = round(sent * self.calibration.scale(self.model))
             reported = 0 if message.usage is None else message.usage.input
             self._answers.append(Asked(message.index, position, estimated, reported))
         self._place(message)
-        if message.type == "assistant":
-            self.model = message.model or self.model
-            if message.usage is not None:
-                self._anchor_at(message.usage, message.model or "", sent)
+        if message.usage is not None:
+            self._anchor_at(message.usage, message.model or "", sent)
 
     def _anchor_at(self, usage: Reported, model: str, sent: int) -> None:
         """`sent` is the estimate of the view before the answer, which counts where the view holds it."""
@@ -291,8 +320,9 @@ class Projection(ViewState):
             return
         reverted = self._reverted_since(back_to)
         view = self._go_back_to(back_to)
+        fate = Fate("reverted", revert.index)
         for key in reverted:
-            self._set_fate(key, Fate("reverted", revert.index))
+            self._set_fate(key, fate)
         self._set_view(view)
         kept = None if revert.kept is None else self._verbatim(revert.kept)
         if (

@@ -24,7 +24,7 @@ from .projection import Projection, project
 
 def digest_of(messages: Sequence[BaseMessage]) -> str:
     """SHA-256 of messages as they are sent, one canonical JSON line each."""
-    return _RunningDigest().of(messages)
+    return RunningDigest().of(messages)
 
 
 # --- which requests there were ----------------------------------------------------------------------
@@ -131,7 +131,7 @@ def prove(entries: Sequence[Entry]) -> Iterator[Proof]:
     One incremental fold. What a request adds to the one before is hashed, and all of it again where the
     view was rewritten between the two.
     """
-    projection, running, folded = Projection(), _RunningDigest(), 0
+    projection, running, folded = Projection(), RunningDigest(), 0
     for sent in requests(entries):
         for entry in entries[folded : sent.length]:
             projection.append(entry)
@@ -152,14 +152,15 @@ def proof_by(sent: Sent, projection: Projection) -> Proof:
     return Proof(sent, messages, digest_of(messages))
 
 
-class _RunningDigest:
-    """Digests of lists of which most extend the one before: what was hashed is not hashed again."""
+class RunningDigest:
+    """Digests of requests of which most extend the one before: what was hashed is not hashed again."""
 
     def __init__(self) -> None:
         self._messages: Sequence[BaseMessage] = ()
         self._hash = hashlib.sha256()
 
     def of(self, messages: Sequence[BaseMessage]) -> str:
+        """See `digest_of`."""
         known = len(self._messages)
         if known > len(messages) or not all(map(is_, self._messages, messages)):
             known, self._hash = 0, hashlib.sha256()

@@ -49,10 +49,10 @@ def kind_of(item: ViewItem) -> Kind:
     """What an item of the view counts as, its images apart."""
     if item.is_preamble:
         return "system" if item.outline.type == "system" else "instructions"
-    if item.written:
-        return "summaries"
     if item.pinned:
         return "pins"
+    if item.written:
+        return "summaries"
     if item.fate != "live":
         return item.fate
     return _BY_TYPE.get(item.outline.type, "notes")
@@ -74,6 +74,7 @@ class Tally:
         """Count what has changed behind the first `same` items."""
         if same == len(self._counted) == len(view):
             return
+        same = _common_head(self._counted, view, same)
         gone, came = self._counted[same:], view[same:]
         tail = _common_tail(gone, came)
         gone, came = gone[: len(gone) - tail], came[: len(came) - tail]
@@ -163,8 +164,16 @@ def _lightness(item: ViewItem) -> int:
     return -(item.reported or item.tokens)
 
 
+def _common_head(one: Sequence[ViewItem], other: Sequence[ViewItem], known: int) -> int:
+    """How many items both begin with, of which so many are known. Items are never changed, only replaced."""
+    most = min(len(one), len(other))
+    while known < most and one[known] is other[known]:
+        known += 1
+    return known
+
+
 def _common_tail(one: Sequence[ViewItem], other: Sequence[ViewItem]) -> int:
-    """How many items both end with. Items are never changed, only replaced."""
+    """How many items both end with."""
     count, most = 0, min(len(one), len(other))
     while count < most and one[-1 - count] is other[-1 - count]:
         count += 1

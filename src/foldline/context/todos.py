@@ -4,10 +4,13 @@ A call with an argument `todos` keeps one, whatever its tool is called: ours, To
 Each call replaces the whole list. Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from foldline.protocol import AssistantMessage, BaseMessage, Entry, ToolCallPart, ToolResultMessage
+
+from .outline import MessageOutline
+from .projection import Projection
 
 History = Sequence[Entry | BaseMessage]
 """Entries or messages, oldest first."""
@@ -59,21 +62,41 @@ def open_todos(history: History) -> tuple[str, ...]:
     return tuple(todo.text for todo in _newest(history) if todo.is_open)
 
 
-def newly_completed(history: History) -> bool:
-    """Whether the newest step ticked off an item that the todo call before had open.
+def newly_completed(projection: Projection) -> bool:
+    """Whether the newest step ticked off an item that the todo call before had open, folded or not.
 
-    Give it the entries of the session: they hold what was folded, too. Stops at once where the newest step
-    has no todo call.
+    Reads that step, and where it keeps a list, the steps that may have kept one before.
     """
-    step = next((entry for entry in reversed(history) if isinstance(entry, AssistantMessage)), None)
-    if step is None or all(_listed(call) is None for call in step.calls):
+    outlines = projection.entries.outlines
+    answers = (o for o in reversed(outlines) if isinstance(o, MessageOutline) and o.type == "assistant")
+    newest = next(answers, None)
+    step = projection.entry(newest.index) if newest is not None and newest.calls else None
+    if not isinstance(step, AssistantMessage):
         return False
-    lists = _newest_first(history)
-    newest, before = next(lists, None), next(lists, None)
-    if newest is None or newest.entry is not step or before is None:
+    names = {call.name for call in step.calls if _listed(call) is not None}
+    lists = _newest_first(_may_have_kept_one(projection, names)) if names else iter(())
+    now, before = next(lists, None), next(lists, None)
+    if now is None or now.entry.index != step.index or before is None:
         return False
     was_open = {todo.text for todo in before.todos if todo.is_open}
-    return any(todo.is_done and todo.text in was_open for todo in newest.todos)
+    return any(todo.is_done and todo.text in was_open for todo in now.todos)
+
+
+def _may_have_kept_one(projection: Projection, names: Set[str]) -> Iterator[Entry]:
+    """The steps whose tools have such a name, and their failed results, newest first. Whatever has another
+    name need not be read, which may be all of a long session."""
+    calls: set[str] = set()
+    for outline in reversed(projection.entries.outlines):
+        if not isinstance(outline, MessageOutline):
+            continue
+        of_list = outline.name in names or "todo" in outline.name.lower()
+        if of_list:
+            calls.add(outline.call_id)
+        if (of_list and outline.failed) or not calls.isdisjoint(outline.calls):
+            entry = projection.entry(outline.index)
+            if entry is not None:
+                yield entry
+            calls.difference_update(outline.calls)
 
 
 class _Call(NamedTuple):
@@ -82,14 +105,14 @@ class _Call(NamedTuple):
 
 
 def _newest(history: History) -> tuple[Todo, ...]:
-    call = next(_newest_first(history), None)
+    call = next(_newest_first(reversed(history)), None)
     return call.todos if call else ()
 
 
-def _newest_first(history: History) -> Iterator[_Call]:
+def _newest_first(backwards: Iterable[Entry]) -> Iterator[_Call]:
     """All todo calls that were not refused, the newest first."""
     refused: set[str] = set()
-    for entry in reversed(history):
+    for entry in backwards:
         match entry:
             case ToolResultMessage(is_error=True):
                 refused.add(entry.call_id)

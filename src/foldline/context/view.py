@@ -147,18 +147,22 @@ def item_from(outline: MessageOutline, source: Messages) -> ViewItem:
     return ViewItem(outline, source, outline.tokens, outline.thinking)
 
 
-def is_summary(message: BaseMessage) -> bool:
-    """Whether a compaction wrote this message."""
-    return isinstance(message, SystemMessage) and message.origin == "summary"
+def is_summary(piece: BaseMessage | ViewItem) -> bool:
+    """Whether a compaction wrote this message, or that of this item."""
+    if isinstance(piece, ViewItem):
+        return piece.outline.type == "system" and piece.outline.origin == "summary"
+    return isinstance(piece, SystemMessage) and piece.origin == "summary"
 
 
-def is_preamble(message: BaseMessage) -> bool:
-    """Whether a message opens every view and is never folded: system prompts and instruction files."""
-    match message:
+def is_preamble(piece: BaseMessage | ViewItem) -> bool:
+    """Whether it opens every view and is never folded: system prompts and instruction files."""
+    match piece:
+        case ViewItem():
+            return piece.outline.is_preamble
         case SystemMessage():
-            return message.origin == "prompt"
+            return piece.origin == "prompt"
         case DeveloperMessage():
-            return message.origin == "instructions"
+            return piece.origin == "instructions"
         case _:
             return False
 

@@ -175,7 +175,9 @@ class ViewState:
     def _note_group(self, message: MessageOutline) -> None:
         """Which call a result answers. A result without an open call belongs to nothing and stays aside."""
         if message.calls:
-            for call_id, times in Counter(message.calls).items():  # some servers repeat an id
+            # Some servers repeat an id. Counting where there is one takes as long as all the rest.
+            calls = Counter(message.calls) if len(message.calls) > 1 else {message.calls[0]: 1}
+            for call_id, times in calls.items():
                 self._open_calls[call_id] = (message.index,) * times
         elif message.type == "tool_result":
             waiting = self._open_calls.get(message.call_id)
@@ -184,7 +186,8 @@ class ViewState:
                 self._open_calls[message.call_id] = tuple(others)
                 self._caller[message.index] = caller
                 self._results[caller] = (*self._results.get(caller, ()), message.index)
-            self.touches.extend((message.index, touch) for touch in message.touches)
+            for touch in message.touches:
+                self.touches.append((message.index, touch))
 
     def _end_of_group(self, caller: int) -> int | None:
         """Where in the view the next result of this call goes; None where the call is not in it."""
@@ -208,9 +211,8 @@ class ViewState:
         own_words = item.outline.type == "assistant"
         if item.written or item.is_preamble or own_words or item.checkpoint is not None:
             return
-        self.view[-1] = replace(item, checkpoint=checkpoint.id, tokens=item.tokens + CHECKPOINT_TOKENS)
-        self.tokens += CHECKPOINT_TOKENS
-        self._tallied = min(self._tallied, len(self.view) - 1)
+        marked = replace(item, checkpoint=checkpoint.id, tokens=item.tokens + CHECKPOINT_TOKENS)
+        self._replace(len(self.view) - 1, marked)
 
     # --- the only places that write the view and the fates ---------------------------------------
 
@@ -218,6 +220,19 @@ class ViewState:
         self.view.insert(position, item)
         self.tokens += item.tokens
         self.thinking += item.thinking
+        self._tallied = min(self._tallied, position)
+
+    def _replace(self, position: int, item: ViewItem) -> None:
+        before = self.view[position]
+        self.view[position] = item
+        self.tokens += item.tokens - before.tokens
+        self.thinking += item.thinking - before.thinking
+        self._tallied = min(self._tallied, position)
+
+    def _remove(self, position: int) -> None:
+        item = self.view.pop(position)
+        self.tokens -= item.tokens
+        self.thinking -= item.thinking
         self._tallied = min(self._tallied, position)
 
     def _set_view(self, view: list[ViewItem]) -> None:
@@ -239,13 +254,6 @@ class ViewState:
                 self._fates.pop(key, None)
             else:
                 self._fates[key] = fate
-
-    def _flag_pins(self) -> None:
-        self.view = [
-            item if item.pinned == (item.index in self._pins) else replace(item, pinned=not item.pinned)
-            for item in self.view
-        ]
-        self._tallied = 0
 
     def _altered(self, item: ViewItem, piece: Kept, by: int) -> ViewItem:
         fate = piece.fate or "clipped"
@@ -280,12 +288,15 @@ class ViewState:
         for item in self._from(fold.first_kept_index):
             if item.key in placed or item.is_preamble or item.written:
                 continue
-            piece = replaced.get(item.key)
-            view.append(self._altered(item, piece, fold.index) if piece else item)
+            other = replaced.get(item.key)
+            view.append(self._altered(item, other, fold.index) if other else item)
         kept = {item.key for item in view}
+        fates = [Fate("summarised", fold.index, nth) for nth in range(len(written))]
+        truncated = Fate("truncated", fold.index)
         for item in self.view:
             if item.key not in kept:
-                self._set_fate(item.key, _fold_fate(item, fold.index, written))
+                piece = _covering(item, written)
+                self._set_fate(item.key, truncated if piece is None else fates[piece])
         self._set_view(view)
 
     def _from(self, first_kept: int) -> list[ViewItem]:
@@ -317,9 +328,10 @@ class ViewState:
     def _clear(self, marker: Clear) -> None:
         stays = [item for item in self.view if item.is_preamble or item.pinned]
         kept = {item.key for item in stays}
+        cleared = Fate("cleared", marker.index)
         for item in self.view:
             if item.key not in kept:
-                self._set_fate(item.key, Fate("cleared", marker.index))
+                self._set_fate(item.key, cleared)
         self._set_view(stays)
 
     def _edit(self, edit: Edit) -> None:
@@ -331,7 +343,7 @@ class ViewState:
                 self._pin(group)
             case "unpin":
                 self._pins.difference_update(group)
-                self._flag_pins()
+                self._flag(group)
             case "restore":
                 self._show(group)
             case "show":
@@ -342,55 +354,70 @@ class ViewState:
             case "drop":
                 self._pins.difference_update(group)
                 self._drop(group, edit.index)
-                self._flag_pins()
+                self._flag(group)
+
+    def _places(self, indices: Iterable[int]) -> list[int]:
+        """Where in the view the items of these entries stand, the newest first. Looked for from the end,
+        where most edits are made."""
+        wanted = {index for index in indices if self._fates.get((index, 0), ASIDE).kind in IN_VIEW}
+        places: list[int] = []
+        for position in range(len(self.view) - 1, -1, -1):
+            if not wanted:
+                break
+            item = self.view[position]
+            if item.outline.index in wanted:
+                places.append(position)
+                if not item.written:  # a fold may have written several
+                    wanted.remove(item.index)
+        return places
 
     def _pin(self, group: Sequence[int]) -> None:
         self._pins.update(group)
         self._show(group)
-        self._flag_pins()
+        self._flag(group)
+
+    def _flag(self, group: Sequence[int]) -> None:
+        """Say of each item whether it is pinned."""
+        for position in self._places(group):
+            item = self.view[position]
+            if item.pinned != (item.index in self._pins):
+                self._replace(position, replace(item, pinned=not item.pinned))
 
     def _show(self, indices: Iterable[int]) -> None:
         """Put entries back verbatim: in their place where they are in the view, else behind the summaries."""
-        places = {item.key: position for position, item in enumerate(self.view)}
         for index in indices:
             fate, item = self.fate(index), self._verbatim(index)
             if item is None or fate.kind in ("live", "aside", "reverted", "cleared"):
                 continue
+            places = self._places((index,))
             self._set_fate(item.key, LIVE)
-            if item.key in places:
-                self.view[places[item.key]] = item
+            if places:
+                self._replace(places[0], item)
             else:
-                self.view.insert(self._place_of(index), item)
-                places = {item.key: position for position, item in enumerate(self.view)}
-        self._set_view(self.view)
+                self._insert(self._place_of(index), item)
 
     def _place_of(self, index: int) -> int:
+        rank = self._rank(index)
         for position, item in enumerate(self.view):
-            if item.written or item.is_preamble:
-                continue
-            if self._rank(item.index) > self._rank(index):
+            if item.outline.index <= rank or item.written or item.is_preamble:
+                continue  # no entry ranks above its own index
+            if self._rank(item.index) > rank:
                 return position
         return len(self.view)
 
     def _hide(self, indices: Sequence[int], by: int) -> None:
-        wanted = set(indices)
-        for position, item in enumerate(self.view):
-            if item.index not in wanted or item.fate == "hidden":
-                continue
-            if item.outline.type == "tool_result" and isinstance(item.message, ToolResultMessage):
+        for position in self._places(indices):
+            item = self.view[position]
+            if item.fate != "hidden" and isinstance(item.message, ToolResultMessage):
                 piece = Kept(ref=item.index, content=hidden_stub(item.message), fate="hidden")
-                self.view[position] = self._altered(item, piece, by)
-        self._set_view(self.view)
+                self._replace(position, self._altered(item, piece, by))
 
     def _drop(self, indices: Sequence[int], by: int) -> None:
-        wanted = set(indices)
-        stays = []
-        for item in self.view:
-            if item.index in wanted and not item.written and not item.is_preamble:
+        for position in self._places(indices):
+            item = self.view[position]
+            if not (item.written or item.is_preamble):
                 self._set_fate(item.key, Fate("dropped", by))
-            else:
-                stays.append(item)
-        self._set_view(stays)
+                self._remove(position)
 
 
 def unmarked(item: ViewItem) -> ViewItem:
@@ -407,12 +434,13 @@ def dmail_of(revert: Revert) -> DeveloperMessage | None:
     )
 
 
-def _fold_fate(item: ViewItem, fold: int, written: Sequence[Written]) -> Fate:
+def _covering(item: ViewItem, written: Sequence[Written]) -> int | None:
+    """Which of these new texts stands for an item; None where none does."""
     for nth, piece in enumerate(written):
         covered = item.index in piece.inputs if item.written else _within(item.index, piece.covers)
         if covered:
-            return Fate("summarised", fold, nth)
-    return Fate("truncated", fold)
+            return nth
+    return None
 
 
 def _within(index: int, spans: Sequence[Span]) -> bool:

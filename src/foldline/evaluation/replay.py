@@ -226,7 +226,7 @@ class _Player:
         if isinstance(self.newest, ToolResultMessage):
             if desk.is_full():
                 await self._fold("threshold")
-            elif newly_completed(self.tape.entries) and phase_is_due(desk):
+            elif newly_completed(self.tape.projection) and phase_is_due(desk):
                 await self._fold("phase")
         messages = await self._sent()
         length = sum(map(self._length, messages))

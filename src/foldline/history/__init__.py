@@ -23,7 +23,7 @@ from .paths import (
     typed_path,
     workdir_key,
 )
-from .search import Found, Hit, MessageKind, SearchIndex
+from .search import EntrySearch, Found, Hit, MessageKind
 from .session import Clock, Session, utc_now
 from .unsent import Unsent, keep_unsent, take_unsent
 
@@ -34,6 +34,7 @@ __all__ = [
     "Contents",
     "Damage",
     "Deleted",
+    "EntrySearch",
     "Folder",
     "Found",
     "Hit",
@@ -43,7 +44,6 @@ __all__ = [
     "Meta",
     "Parent",
     "Place",
-    "SearchIndex",
     "Session",
     "SessionHeld",
     "SessionInfo",

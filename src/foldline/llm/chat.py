@@ -4,7 +4,7 @@ from typing import Any
 
 from .assembly import Assembly
 from .base import ModelInfo, Request
-from .dialect import Dialect, to_openai, tools_to_openai
+from .dialect import Dialect, Renderings, tools_to_openai
 from .failures import Failure
 from .wire import expected
 
@@ -17,6 +17,7 @@ class ChatWire:
     def __init__(self, dialect: Dialect, *, asks_usage: bool = True) -> None:
         """`asks_usage`: whether the server takes `stream_options`, without which most report no usage."""
         self._dialect = dialect
+        self._renderings = Renderings(dialect)
         self._asks_usage = asks_usage
 
     @property
@@ -26,7 +27,7 @@ class ChatWire:
     def body(self, request: Request, model: str) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": model,
-            "messages": to_openai(request.messages, self._dialect),
+            "messages": self._renderings.of(request.messages),
             "stream": True,
         }
         if self._asks_usage:

@@ -9,6 +9,7 @@ import re
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any, Literal
 
 from foldline.protocol import (
@@ -143,21 +144,27 @@ def to_openai(messages: Sequence[BaseMessage], dialect: Dialect) -> list[ChatMes
 
     Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
     """
-    rendering = _Rendering(dialect)
-    for message in messages:
-        match message:
-            case SystemMessage() | DeveloperMessage():
-                rendering.instruct(message)
-            case UserMessage():
-                rendering.ask(message)
-            case AssistantMessage():
-                rendering.answer(message)
-            case ToolResultMessage():
-                rendering.report(message)
-            case _:
-                raise TypeError(message.type)
-    rendering.flush_images()
-    return rendering.done
+    return Renderings(dialect).of(messages)
+
+
+class Renderings:
+    """Renders requests of which most extend the one before: what was rendered is not rendered again."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._messages: Sequence[BaseMessage] = ()
+        self._rendering = _Rendering(dialect)
+
+    def of(self, messages: Sequence[BaseMessage]) -> list[ChatMessage]:
+        """See `to_openai`."""
+        known = len(self._messages)
+        if known > len(messages) or not all(map(is_, self._messages, messages)):
+            known, self._rendering = 0, _Rendering(self._dialect)
+        for message in messages[known:]:
+            self._rendering.add(message)
+        self._rendering.flush_images()
+        self._messages = (*messages,)
+        return [*self._rendering.done]
 
 
 def tools_to_openai(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
@@ -176,7 +183,10 @@ def tools_to_openai(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
 
 
 class _Rendering:
-    """The messages rendered so far, and the images that wait for the end of their tool group."""
+    """The messages rendered so far, and the images that wait for the end of their tool group.
+
+    What is rendered may be on its way: it is replaced, never changed.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -188,6 +198,19 @@ class _Rendering:
         """Whether nothing but system messages has been rendered."""
         return all(message["role"] in ("system", "developer") for message in self.done)
 
+    def add(self, message: BaseMessage) -> None:
+        match message:
+            case SystemMessage() | DeveloperMessage():
+                self.instruct(message)
+            case UserMessage():
+                self.ask(message)
+            case AssistantMessage():
+                self.answer(message)
+            case ToolResultMessage():
+                self.report(message)
+            case _:
+                raise TypeError(message.type)
+
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
         text = message.text
         if not text:
@@ -198,7 +221,8 @@ class _Rendering:
             if not self._leading:
                 self._add_user([_text(machine_text(text))])
             elif self.done:
-                self.done[0]["content"] += "\n\n" + text
+                first = self.done[0]
+                self.done[0] = {**first, "content": f"{first['content']}\n\n{text}"}
             else:
                 self.done.append({"role": "system", "content": text})
             return
@@ -251,11 +275,13 @@ class _Rendering:
             and last["role"] == "assistant"
             and "tool_calls" not in last
         ):
+            joined = {**last}
             for key in ("content", "reasoning_content", "reasoning"):
                 if rendered.get(key):
-                    last[key] = f"{last[key]}\n\n{rendered[key]}" if last.get(key) else rendered[key]
+                    joined[key] = f"{last[key]}\n\n{rendered[key]}" if last.get(key) else rendered[key]
             if calls:
-                last["tool_calls"] = calls
+                joined["tool_calls"] = calls
+            self.done[-1] = joined
         else:
             self.done.append(rendered)
 
@@ -292,7 +318,7 @@ class _Rendering:
         if self.dialect.strict_alternation and last is not None and last["role"] == "user":
             before = last["content"]
             known = [_text(before)] if isinstance(before, str) else before
-            last["content"] = _content([*known, *pieces])
+            self.done[-1] = {**last, "content": _content([*known, *pieces])}
         else:
             self.done.append({"role": "user", "content": _content(pieces)})
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import on, work
 from textual.binding import Binding, BindingType
@@ -25,6 +25,7 @@ from foldline.tui.everywhere import KeyedApp
 from foldline.tui.messages import ChoiceAnswered, EditWanted, EntryWanted, UndoWanted
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.state import ChatState, News, Waiting
+from foldline.tui.terminal.faults import not_loaded
 from foldline.tui.widgets.telling import Tells
 
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
 
     from foldline.agent import Agent
     from foldline.history import Session
+    from foldline.protocol import BaseMessage
     from foldline.protocol.events import Event
     from foldline.tui.blocks import Block
     from foldline.tui.choosing.palette import Source
+    from foldline.tui.figures import Figures
     from foldline.tui.runner import Runner
     from foldline.tui.setup.opening import Setup
     from foldline.tui.transcript import Transcript
@@ -44,6 +47,17 @@ PATIENCE = 0.4
 
 Load = Callable[[], "Agent"]
 """Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
+
+
+class _Opened(NamedTuple):
+    """What a session needs to be shown, made in a thread."""
+
+    agent: "Agent"
+    transcript: "Transcript"
+    blocks: "Sequence[Block]"
+    figures: "Figures"
+    typed: "Sequence[BaseMessage]"
+    """What ↑ goes back through."""
 
 
 class FoldlineApp(KeyedApp[None]):
@@ -93,8 +107,12 @@ class FoldlineApp(KeyedApp[None]):
 
     # --- starting and stopping -----------------------------------------------------------------------
 
-    def on_mount(self) -> None:
-        self.push_screen(self.chat)
+    def get_default_screen(self) -> ChatScreen:
+        """The chat, below all others. Pushed onto another one, it would be painted two frames later."""
+        return self.chat
+
+    async def on_mount(self) -> None:
+        await self.chat.ready.wait()  # What was typed before then is for the editor.
         self.presenter.show(self.state)
         self._leave_on(signal.SIGTERM, signal.SIGHUP)
         self.call_after_refresh(self._start)
@@ -114,38 +132,53 @@ class FoldlineApp(KeyedApp[None]):
         self.run_worker(self._bring_agent(), group="attach", exclusive=True)
 
     async def _bring_agent(self) -> None:
-        from foldline.protocol import FoldlineError
-
         late = self.set_timer(PATIENCE, self._say_opening)
         try:
-            agent, transcript, blocks = await asyncio.to_thread(self._opened)
-        except FoldlineError as failure:
-            self.failure = str(failure)
-            self.exit(return_code=1)
-            return
+            opened = await asyncio.to_thread(self._opened)
         finally:
             late.stop()
-        self._use(agent, transcript, blocks)
-        gc.freeze()  # what is there by now stays: collecting it again and again would hold up frames
+            gc.freeze()  # what is there by now stays: collecting it again and again would hold up frames
+            gc.enable()  # the front door starts without (`cli/chat.py`)
+            # So many objects a frame makes; at Python's 700 a fifth of its time went into looking at them.
+            gc.set_threshold(10_000, 10, 10)
+        if isinstance(opened, str):
+            self.failure = opened
+            self.exit(return_code=1)
+            return
+        self._use(opened)
         self._look_at_git()
         self.agent_ready()
 
     def _say_opening(self) -> None:
         self.presenter.show(replace(self.state, news=News("Opening the session", "info", self._clock())))
 
-    def _opened(self) -> "tuple[Agent, Transcript, Sequence[Block]]":
-        """The agent and what its session looks like. In a thread: both may take long."""
-        agent = self._load()
+    def _opened(self) -> "_Opened | str":
+        """The agent and what its session looks like, or why there is none. In a thread: all of it may take
+        long, its imports first."""
+        from foldline.protocol import FoldlineError
+
+        try:
+            return self._shown_by(self._load())
+        except FoldlineError as failure:
+            return str(failure)
+        except ImportError as missing:
+            return not_loaded(missing)
+
+    def _shown_by(self, agent: "Agent") -> "_Opened":
         # Imported here, not on the event loop, also where they are used later.
-        from foldline.tui import figures, inspector, machine, previewing, runner  # noqa: F401
+        from foldline.tui import inspector, machine, previewing, runner  # noqa: F401
+        from foldline.tui.figures import Figures
+        from foldline.tui.prompting.recalled import typed_in
         from foldline.tui.setup import opening  # noqa: F401
         from foldline.tui.transcript import Transcript
 
         transcript = Transcript(self.chat.transcript, agent.session.projection)
-        return agent, transcript, transcript.read(agent.session.entries)
+        figures = Figures(agent.desk)
+        figures.sidebar()  # counts all that was touched, once
+        entries = agent.session.entries
+        return _Opened(agent, transcript, transcript.read(entries), figures, typed_in(entries))
 
-    def _use(self, agent: "Agent", transcript: "Transcript", blocks: "Sequence[Block]") -> None:
-        from foldline.tui.figures import Figures
+    def _use(self, opened: "_Opened") -> None:
         from foldline.tui.inspecting import Inspecting
         from foldline.tui.machine import EDITS
         from foldline.tui.previewing import Previewing
@@ -154,6 +187,7 @@ class FoldlineApp(KeyedApp[None]):
         from foldline.tui.setup.opening import Setup
         from foldline.tui.unsent import give_back_unsent
 
+        agent, transcript, blocks, figures, typed = opened
         prompt = self.chat.prompt
         runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
         inspecting = Inspecting(self, self.chat, runner, title=self._where)
@@ -165,11 +199,11 @@ class FoldlineApp(KeyedApp[None]):
             inspect=lambda index: inspecting.open_at(index, self.state),
             remark=self.chat.remark,
         )
-        self.presenter.shown = Shown(runner, transcript, Figures(agent.desk), previewing, inspecting)
+        self.presenter.shown = Shown(runner, transcript, figures, previewing, inspecting)
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
         self.chat.reading.source = transcript
-        prompt.set_history(recalled(agent.session.entries, prompt.attachments))
+        prompt.set_history(recalled(typed, prompt.attachments))
         self.presenter.state = replace(
             self.state,
             title=agent.session.meta().title,
@@ -288,7 +322,10 @@ class FoldlineApp(KeyedApp[None]):
             self.chat.remark("One moment: the session is being opened")
         else:
             shown = self.presenter.shown
-            self._commands(shown)[message.command](shown.runner, message.argument)
+            try:
+                self._commands(shown)[message.command](shown.runner, message.argument)
+            except ImportError as missing:
+                self.say(not_loaded(missing))
 
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
         from foldline.tui.approvals.opening import approval_commands
@@ -334,6 +371,14 @@ class FoldlineApp(KeyedApp[None]):
     def action_interrupt(self) -> None:
         """Ctrl+C on a screen above the chat: as in the chat itself, and its answer is seen here."""
         self.chat.run_command("interrupt")
+        self._tell_above()
+
+    def say(self, words: str) -> None:
+        """In the status row, and on the screen above the chat."""
+        self.chat.remark(words)
+        self._tell_above()
+
+    def _tell_above(self) -> None:
         if isinstance(self.screen, Tells) and self.chat.remarked:
             self.screen.tell(self.chat.remarked)
 

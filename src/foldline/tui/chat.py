@@ -3,6 +3,7 @@
 It shows a `ChatState` and decides nothing: what runs is the program's business, told by messages.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -98,6 +99,8 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self._root = root
         self._clock = clock
+        self.ready = asyncio.Event()
+        """Set once the editor has the focus."""
         self._remark = ""
         self._quit_warned: float | None = None
         self._escaped: float | None = None
@@ -201,6 +204,7 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         self.fit()
         self._show()
+        self.ready.set()
 
     def watch_state(self) -> None:
         if self.is_mounted:

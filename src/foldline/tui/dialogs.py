@@ -39,8 +39,7 @@ def change_theme(app: App[Any], name: str, remark: Remark) -> None:
 
     if not isinstance(app, DressedApp):
         return
-    app.load_themes()
-    names = own_themes(app.available_themes.values())
+    names = own_themes(app.themes)
     if name in (faults := app.theme_faults()):
         remark(faults[name])
     elif name in names:
@@ -75,7 +74,6 @@ def pick_theme(app: "DressedApp[Any]", picked: Callable[[str | None], None]) -> 
     from foldline.tui.choosing.picker import Choice, Picker
     from foldline.tui.themes import described
 
-    app.load_themes()
     before, faults = app.theme, app.theme_faults()
 
     def show(name: str) -> None:
@@ -85,7 +83,7 @@ def pick_theme(app: "DressedApp[Any]", picked: Callable[[str | None], None]) -> 
         app.theme = before
         picked(name)
 
-    notes = dict(described(app.available_themes.values())) | faults
+    notes = dict(described(app.themes)) | faults
     choices = [Choice(name, name, note) for name, note in notes.items()]
     picker = Picker("Which colours?", choices, marked=before, on_mark=show, notes_in_full=True)
     app.push_screen(picker, back)

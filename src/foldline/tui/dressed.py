@@ -2,12 +2,14 @@
 
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TypeVar
 
 from textual import constants
 from textual.driver import Driver
 from textual.filter import NoColor
+from textual.theme import Theme
 
 from foldline.tui.terminal.app import TerminalApp
 from foldline.tui.themes import (
@@ -17,6 +19,7 @@ from foldline.tui.themes import (
     RoleTheme,
     automatic,
     is_dark,
+    load_theme,
     load_themes,
     theme_faults,
 )
@@ -39,7 +42,10 @@ class DressedApp(TerminalApp[Result]):
         self.themes_dir = themes_dir
         """The folder of the user's own themes; it need not exist."""
         self._dark = is_dark(os.environ)
-        self.load_themes()
+        few = self.console.color_system == "standard"
+        worn = load_theme(theme, themes_dir, dark=self._dark, few_colours=few)
+        if worn is not None:
+            self.register_theme(worn)
         self.theme = theme
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -50,9 +56,15 @@ class DressedApp(TerminalApp[Result]):
         themes = load_themes(self.themes_dir)
         for theme in themes:
             self.register_theme(theme)
-        if _is_ours(self.available_themes[AUTO]):
+        if _is_ours(self.available_themes.get(AUTO)):
             few = self.console.color_system == "standard"
             self.register_theme(automatic(themes, dark=self._dark, few_colours=few))
+
+    @property
+    def themes(self) -> Collection[Theme]:
+        """All there are, as their files are now. A start reads the one that is worn only."""
+        self.load_themes()
+        return self.available_themes.values()
 
     def theme_faults(self) -> dict[str, str]:
         """What is wrong with the user's theme files that are broken, by the names of their themes."""

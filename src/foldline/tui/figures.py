@@ -1,6 +1,5 @@
 """What the projection says, as the plain figures that meter and side list show."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
@@ -8,18 +7,20 @@ from pathlib import PurePath
 from foldline.agent.desk import Desk
 from foldline.compaction import plan
 from foldline.context.budget import Budget
-from foldline.context.file_ledger import FileLedger, FileState
+from foldline.context.file_ledger import FileLedger, FileState, NewestFiles
 from foldline.context.projection import Projection
-from foldline.context.tokens import message_tokens
 from foldline.context.unanswered import unanswered
 from foldline.context.undoing import newest_undoable
-from foldline.context.view import first_words
+from foldline.context.view import first_words, total_tokens
 from foldline.context.weight import categories, entry_weight
 from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo, Written
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
 """Steps into which a window is divided: while the view grows by less, the plan of a fold is not made anew."""
+
+_LISTED = 128
+"""Files of each kind that are listed beside the transcript: more than a screen has rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def _fold(desk: Desk, budget: Budget, reason: Reason) -> _Fold:
     cut = planned.cut
     # A request that is kept, with nothing folded behind it, stays with its turn.
     index = cut.request.index if cut.request and not cut.prefix else cut.first_kept_index
-    return _Fold(index, sum(message_tokens(message) for message in cut.tail))
+    return _Fold(index, total_tokens(cut.tail))
 
 
 def view_moment(projection: Projection, budget: Budget) -> object:
@@ -63,7 +64,7 @@ class Figures:
         self._undo_more: int | None = None
         """Estimate of what an undo brings back, before calibration."""
         self._files = FileLedger()
-        self._files_for: Sequence[FileState] = ()
+        self._files_for = NewestFiles()
         self._marked_for: tuple[object, ...] = ()
         self._side = SidebarData()
         self.folding: Reason | None = None
@@ -130,7 +131,7 @@ class Figures:
     def sidebar(self) -> SidebarData:
         """Files, pins and folds of the session: the same value for as long as none of them has changed."""
         projection = self._desk.projection
-        files = self._files.files(projection)
+        files = self._files.newest(projection, _LISTED)
         scale = projection.calibration.scale(projection.model)
         marked = (projection.newest_change, len(projection.folds), len(projection.pins), scale)
         if marked != self._marked_for:
@@ -141,8 +142,10 @@ class Figures:
             cwd = PurePath(self._desk.session.cwd)
             self._side = replace(
                 self._side,
-                modified=tuple(_file_row(file, cwd) for file in files if file.modified),
-                read=tuple(_file_row(file, cwd) for file in files if not file.modified),
+                modified=tuple(_file_row(file, cwd) for file in files.modified),
+                read=tuple(_file_row(file, cwd) for file in files.read),
+                older_modified=files.all_modified - len(files.modified),
+                older_read=files.all_read - len(files.read),
             )
         return self._side
 

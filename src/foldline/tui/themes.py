@@ -65,6 +65,25 @@ def load_themes(user_folder: Path | None = None, *, dark: bool = True) -> tuple[
     return tuple(found.values())
 
 
+def load_theme(
+    name: str, user_folder: Path | None = None, *, dark: bool = True, few_colours: bool = False
+) -> RoleTheme | None:
+    """The theme of that name, as `load_themes` has it, and no other file read: a start needs one of them.
+    None where there is none of that name.
+
+    Raises:
+        FoldlineError: its file is broken.
+    """
+    for folder in filter(None, (user_folder, data_dir("themes"))):
+        path = folder / f"{name}.toml"
+        if path.parent == folder and path.is_file():
+            return read_theme(path)
+    if name != AUTO:
+        return None
+    shipped = (load_theme(like) for like in (DEFAULT_THEME, LIGHT, OWN_COLOURS))
+    return automatic(filter(None, shipped), dark=dark, few_colours=few_colours)
+
+
 def theme_faults(user_folder: Path | None) -> dict[str, str]:
     """What is wrong with each broken file of the user's, as a sentence, by the name of its theme."""
     read = {path.stem: _read(path) for path in _files(user_folder)}
@@ -153,7 +172,8 @@ def _files(folder: Path | None) -> Iterator[Path]:
 def _color(value: str) -> str | None:
     """A theme file's colour as Textual names it; None where it is none of `#rrggbb`, `default` and the
     terminal's 16."""
-    for spelled in (f"ansi_{value}", value):
+    # Textual looks for similar names where there is none of this name: 1 ms for each colour.
+    for spelled in (value,) if value.startswith("#") else (f"ansi_{value}", value):
         try:
             Color.parse(spelled)
         except ColorParseError:

@@ -1,15 +1,19 @@
 """What a list shows is the same, however much of it was known before."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.history import Session, read_log
+from foldline.history import EVENTS, Session, read_log
+from foldline.history.catalog import rebuilding
 from foldline.history.catalog.rebuilding import rebuilt
 from foldline.history.meta import Meta, describe
+from foldline.history.reading import lines
+from foldline.history.reading.opening import open_file
 from foldline.protocol import (
     AssistantMessage,
     Clear,
@@ -20,6 +24,7 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+from support.reopening import write_events
 
 ENTRIES = st.sampled_from(
     [
@@ -90,3 +95,16 @@ def test_a_description_that_cannot_be_gone_on_from_is_made_anew(tmp_path: Path, 
         case _:
             earlier = earlier.model_copy(update={"note": "1 damaged record"})
     assert rebuilt(events, earlier) == told(events)
+
+
+def test_a_large_session_is_described_by_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / EVENTS
+    write_events(path, [UserMessage(index=number, parts=text_parts("x")) for number in range(40)])
+    plain = rebuilt(path, None)
+    monkeypatch.setattr(rebuilding, "LEAST", 1)
+    monkeypatch.setattr(rebuilding, "open_file", partial(open_file, index_from=1))
+    assert rebuilt(path, None) == plain
+    parsed: list[bytes] = []
+    monkeypatch.setattr(lines, "parse_entry", parsed.append)
+    assert rebuilt(path, None) == plain
+    assert not parsed

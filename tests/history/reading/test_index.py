@@ -5,7 +5,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from foldline.context.outline import Outline
 from foldline.context.projection import project
 from foldline.history import EVENTS, Session, read_log
 from foldline.history.meta import describe
@@ -113,7 +114,35 @@ async def test_what_is_appended_is_in_the_index_from_the_next_snapshot_on(
     session.save_meta()
     session.close()
     assert parsed(path, monkeypatch) == 0
-    assert path.with_name(INDEX).read_bytes().count(b"\n") == 2
+    assert path.with_name(INDEX).read_bytes().count(b"\n") == 4
+    is_as_read(opened(path), path)
+
+
+async def test_an_index_that_grew_turn_by_turn_is_nearly_as_short_as_one_that_was_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "_ENTRIES", 100)
+    monkeypatch.setattr(index, "_PARTS", 10)
+    listed = 0
+    table_of = index.table_of
+
+    def counting(outlines: Sequence[Outline], places: Sequence[lines.Place]) -> object:
+        nonlocal listed
+        listed += len(outlines)
+        return table_of(outlines, places)
+
+    monkeypatch.setattr(index, "table_of", counting)
+    path = tmp_path / EVENTS
+    write_events(path, [])
+    session = opened(path)
+    for number in range(300):
+        await session.append(UserMessage(parts=text_parts(f"{number}")), Checkpoint(id=number))
+        session.save_meta()
+    session.close()
+    parts = path.with_name(INDEX).read_bytes().count(b"\n") // 2
+    assert parts <= 6 + 10
+    assert listed < 600 * 6, "each entry is written a few times, however long the session is"
+    assert parsed(path, monkeypatch) == 0
     is_as_read(opened(path), path)
 
 
@@ -226,11 +255,15 @@ class Sessions(RuleBasedStateMachine):
         write_events(self.path, [])
         self.session = opened(self.path)
         self.older = b""
+        # So small that parts are made into one all the time.
+        self.sizes = index._ENTRIES, index._PARTS
+        index._ENTRIES, index._PARTS = 7, 3
 
     def teardown(self) -> None:
         self.open_again()
         self.session.close()
         self.loop.close()
+        index._ENTRIES, index._PARTS = self.sizes
         shutil.rmtree(self.folder)
 
     def append(self, *entries: Entry) -> None:

@@ -1,10 +1,12 @@
 """Entries that stay on disk until somebody looks at them: they behave as a list of them would."""
 
+from collections.abc import Callable
 from copy import copy
 from pathlib import Path
 
 import pytest
 
+from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.history import EVENTS, Log, Session, read_log
 from foldline.history.reading import records
@@ -122,6 +124,45 @@ async def test_of_what_is_appended_no_more_stays_in_memory_than_there_is_room_fo
     assert list(session.entries) == read_log(path).entries
     assert 80 < parsed < 100
     session.close()
+
+
+def test_of_all_that_is_looked_at_no_more_stays_in_memory_than_there_is_room_for(tmp_path: Path) -> None:
+    write_events(tmp_path / EVENTS, [user(index, "text " * (index % 90)) for index in range(3_000)])
+    known = open_file(tmp_path / EVENTS).entries
+    kept = Records(tmp_path / EVENTS, room=20_000)
+    entries = StoredEntries(kept)
+    entries.known(known.outlines, map(known.place, range(len(known))))
+    messages = [outline for outline in known.outlines if isinstance(outline, MessageOutline)]
+    ways: list[Callable[[], object]] = [
+        lambda: sum(1 for _ in entries),
+        lambda: sum(1 for _ in reversed(entries)),
+        lambda: [entries[position] for position in range(0, 3_000, 7)],
+        lambda: [entries.message(outline) for outline in messages],
+        lambda: sum(1 for _ in entries.sifted(lambda records: True)),
+    ]
+    for way in ways:
+        way()
+        assert 0 < kept.size <= 20_000
+        assert len(kept) < 400
+
+
+def test_only_what_may_count_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Entry] = [user(index, "needle" if index % 500 == 7 else "hay") for index in range(2_000)]
+    write_events(tmp_path / EVENTS, made)
+    entries = stored(tmp_path / EVENTS)
+    count, parse = 0, records.parse_entry
+
+    def counting(record: bytes) -> Entry:
+        nonlocal count
+        count += 1
+        return parse(record)
+
+    monkeypatch.setattr(records, "parse_entry", counting)
+    found = [position for position, _ in entries.sifted(lambda records: b"needle" in records)]
+    assert (found, count) == ([7, 507, 1_007, 1_507], 4)
+    asked: list[bytes] = []
+    assert not list(entries.sifted(lambda records: bool(asked.append(records))))
+    assert len(asked) == 1, "of all that is read at once, once"
 
 
 # --- a file that changes behind its back ---------------------------------------------------------------

@@ -23,7 +23,7 @@ from foldline.tui.prompting.inputs import (
     completing,
     parse_input,
 )
-from foldline.tui.prompting.recalled import recalled
+from foldline.tui.prompting.recalled import recalled, typed_in
 from foldline.tui.state import ChatState, Stepping, Waiting
 from foldline.tui.widgets.queue import moved, without
 from support.agents import PATIENCE
@@ -134,11 +134,11 @@ def test_matching_fifty_thousand_files_takes_slices_and_finds_folders(tmp_path: 
 
 
 async def test_files_made_since_are_found_and_a_search_that_was_overtaken_ends(tmp_path: Path) -> None:
-    tasks: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[object]] = []
     changes, now = [], [0.0]
 
-    def start(work: Coroutine[Any, Any, None]) -> None:
-        tasks.append(asyncio.create_task(work))
+    def start(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        tasks.append(asyncio.create_task(work()))
 
     finder = FileFinder(tmp_path, lambda: changes.append(1), start, clock=lambda: now[0])
     (tmp_path / "first.py").write_text("")
@@ -220,7 +220,7 @@ def test_prompts_of_other_sessions_are_read_without_their_answers_and_pictures(t
 def test_a_resumed_session_recalls_prompts_and_commands() -> None:
     shell = UserMessage(origin="shell", parts=(TextPart(text="$ ls -la"), TextPart(text="a.py")))
     built = history().user("one").assistant("yes").add(shell).user("two")
-    assert recalled(built.projection().entries, Attachments()) == ["one", "!ls -la", "two"]
+    assert recalled(typed_in(built.projection().entries), Attachments()) == ["one", "!ls -la", "two"]
 
 
 # --- any text -------------------------------------------------------------------------------------------

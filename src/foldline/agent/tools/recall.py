@@ -7,7 +7,7 @@ from pydantic import Field
 from foldline.context.original import original
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import Fate
-from foldline.history import Found, Hit, MessageKind, SearchIndex, Session
+from foldline.history import EntrySearch, Found, Hit, MessageKind, Session
 from foldline.protocol import BaseMessage, Entry, ImagePart, ToolResultMessage
 
 from .base import Arguments, BaseTool, Tool, ToolContext, ToolOutcome
@@ -54,7 +54,7 @@ class HistorySearch(BaseTool[_Search]):
     def __init__(self, session: Session) -> None:
         super().__init__(_Search)
         self._session = session
-        self._index = SearchIndex(session.entries, without_tools=_NAMES)
+        self._search = EntrySearch(session.entries, without_tools=_NAMES)
 
     def headline(self, arguments: _Search) -> str:
         return f'"{arguments.query}"'
@@ -63,7 +63,7 @@ class HistorySearch(BaseTool[_Search]):
         projection = self._session.projection
         seen = {item.index for item in projection.view if item.fate == "live" and not item.written}
         found = await in_thread(
-            lambda stopped: self._index.find(
+            lambda stopped: self._search.find(
                 arguments.query, limit=arguments.limit, kind=arguments.kind, seen=seen, stopped=stopped
             )
         )

@@ -1,11 +1,15 @@
 """What a list shows of a session, from its history, where the snapshot is missing or of an earlier state."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from foldline.protocol import FoldlineError
 
 from ..log import LoadedLog, parse_log, read_log
 from ..meta import Describer, Meta, describe
+from ..reading.index import LEAST
+from ..reading.many_objects import uncollected
+from ..reading.opening import open_file
 
 
 def rebuilt(events: Path, earlier: Meta | None) -> Meta:
@@ -17,6 +21,20 @@ def rebuilt(events: Path, earlier: Meta | None) -> Meta:
     caught_up = _caught_up(events, earlier) if earlier is not None else None
     if caught_up is not None:
         return caught_up
+    return _of_a_large(events) or _of_all(events)
+
+
+def _of_a_large(events: Path) -> Meta | None:
+    """By its index, which is made where there is none: who lists a session mostly opens it next."""
+    with suppress(OSError):
+        if events.stat().st_size >= LEAST:
+            with uncollected():
+                opened = open_file(events)
+            return opened.describer.meta(opened.log.size, str(opened.damage))
+    return None
+
+
+def _of_all(events: Path) -> Meta:
     loaded = read_log(events)
     return describe(loaded.header, loaded.entries, loaded.size, str(loaded.damage))
 

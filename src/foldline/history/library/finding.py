@@ -24,8 +24,6 @@ _SHOWN = 5
 """Hits of one session that are given."""
 _MOST_READ = 50_000
 """Candidates that are looked at where few of them match."""
-_TYPICAL = 1000
-"""Characters of a typical entry: what is said in a longer one says less about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class Find:
         folded = fold(text) if text else ""
         if not folded or not self.asked.matches(folded):
             return None
-        return _Match(candidate, self.asked.whole in folded, _relevance(self.asked, folded))
+        return _Match(candidate, self.asked.whole in folded, self.asked.relevance(folded))
 
     # --- the best of it ------------------------------------------------------------------------------
 
@@ -169,13 +167,6 @@ class Find:
         return SessionHit(
             candidate.index, candidate.kind, shown.text, marks(shown.text, self.asked), shown.line
         )
-
-
-def _relevance(asked: Query, folded: str) -> float:
-    """How much a text is about the terms: bm25 without the rarity of each, for all of them are in it."""
-    length = 0.25 + 0.75 * len(folded) / _TYPICAL
-    counts = (folded.count(term) for term in asked.terms)
-    return sum(count / (count + 1.2 * length) for count in counts)
 
 
 # --- reading what is there ------------------------------------------------------------------------

@@ -1,19 +1,24 @@
 """`index.jsonl`: where the entries of a large session stand, and their outlines, so that it opens at once.
 
-It is made from the event file and can be deleted at any time. Each line is a chunk: a digest, and what it is
-the digest of. A chunk that is torn, or is not of this file, counts for nothing, and all behind it.
+It is made from the event file and can be deleted at any time. Each line is a digest, and what it is the
+digest of: a table of entries, or the seal under the tables before it, which says what part of which file they
+are of. What has no seal, is torn, or is not of this file, counts for nothing, and all behind it.
+
+Each save adds a part, table and seal; small parts are made into one from time to time, so that an index that
+grew turn by turn is read as fast as one that was written at once.
 """
 
 import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from foldline.context.outline import Outline
 from foldline.context.tokens import estimate_tokens
@@ -21,22 +26,26 @@ from foldline.context.tokens import estimate_tokens
 from ..meta import Meta
 from ..paths import EVENTS, INDEX
 from ..small_files import open_regular
-from .index_rows import Row, outline_in, row_of
+from .index_tables import outlines_in, table_of
 from .lines import Place, Progress
 from .stored import StoredEntries
 
 LEAST = 4 * 1024 * 1024
 """Bytes of an event file below which reading all of it is quick enough."""
-VERSION = 3
-"""Raised when rows change, or what an outline means."""
+VERSION = 4
+"""Raised when tables change, or what an outline means."""
+_ENTRIES = 2_000
+"""In a table. Reading one takes some milliseconds, in which no other thread goes on."""
+_PARTS = 50
+"""So many with fewer entries than a table holds are made into one."""
 _SEAM = 4096
 """Bytes before the end of a chunk's part of the file that show whether the file is still the same."""
 _DIGEST = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """One line of an index: what the part of the file from `begin` to `end` holds."""
+class _Seal:
+    """What the tables since the seal before say: the part of the file from `begin` to `end`."""
 
     version: int
     estimates: int
@@ -48,13 +57,14 @@ class _Chunk:
     taken: int
     damaged: tuple[int, ...]
     """Of this part."""
+    entries: int
+    """Of this part."""
     size: int
     mtime_ns: int
     """Of the whole file, when this was written."""
     seam: str
     """Digest of the last bytes before `end`."""
-    meta: Meta
-    rows: list[Row]
+    meta: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,19 @@ class Indexed:
     places: list[Place]
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in the index a seal ends."""
+
+    size: int
+    entries: int
+    progress: Progress
+    """All up to here, tables and the event file."""
+
+
+_START = _Place(0, 0, Progress(upto=0, lines=0))
+
+
 class Index:
     """The index of one event file."""
 
@@ -75,17 +98,19 @@ class Index:
         self._path = events.with_name(INDEX)
         # Beside a file that lies somewhere else than in its session's folder, none is put.
         self._least = least if events.name == EVENTS else sys.maxsize
-        self._rows = 0
-        """How many entries the chunks on disk hold."""
-        self._progress: Progress | None = None
-        """How far they go; None where there are none that count."""
-        self._size = 0
-        """Bytes of the index as this process knows it."""
+        self._end = _START
+        """As far as this process knows the index."""
+        self._small = _START
+        """Where the parts begin that are too small to stay as they are."""
+        self._parts = 0
+        """How many these are."""
 
     def load(self, file: FileIO) -> Indexed | None:
         """What is known of this open event file; None where nothing is, or what is known is of another."""
         with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
-            return self._load(file)
+            if known := self._load(file):
+                return known
+        self._note(_START, 0)
         return None
 
     def save(self, entries: StoredEntries, progress: Progress, meta: Meta) -> None:
@@ -93,7 +118,7 @@ class Index:
 
         `progress` is what reading the whole file would come to.
         """
-        if progress.upto < self._least or (self._progress and self._progress.upto == progress.upto):
+        if progress.upto < self._least or self._end.progress.upto == progress.upto:
             return
         with suppress(OSError):
             self._save(entries, progress, meta)
@@ -105,24 +130,28 @@ class Index:
         if status.st_size < self._least:
             return None
         read = _reader(file)
-        chunks: list[_Chunk] = []
+        newest: _Seal | None = None
         outlines: list[Outline] = []
         places: list[Place] = []
-        size = 0
-        for chunk, end in _chunks(self._path):
-            if chunks and chunk.begin != chunks[-1].end:
+        end = _START
+        for content, size in _contents(self._path):
+            if "kinds" in content:
+                outlines += outlines_in(content, read)
+                places += map(Place, content["offsets"], content["lengths"])
+                continue
+            seal = _Seal(**content)
+            if (seal.version, seal.estimates) != (VERSION, _estimates()):
                 break
-            outlines += [outline_in(row, read) for row in chunk.rows]
-            places += [Place(row[0], row[1]) for row in chunk.rows]
-            chunks.append(chunk)
-            size = end
-        if not chunks or not _is_of(chunks[-1], status, read):
+            if (seal.begin, seal.entries) != (end.progress.upto, len(outlines) - end.entries):
+                break
+            damaged = (*end.progress.damaged, *seal.damaged)
+            progress = Progress(seal.end, seal.lines, seal.last, seal.taken, damaged)
+            newest, end = seal, _Place(size, len(outlines), progress)
+            self._note(end, self._parts + 1)
+        if newest is None or not _is_of(newest, status, read):
             return None
-        newest = chunks[-1]
-        damaged = tuple(line for chunk in chunks for line in chunk.damaged)
-        self._progress = Progress(newest.end, newest.lines, newest.last, newest.taken, damaged)
-        self._rows, self._size = len(outlines), size
-        return Indexed(self._progress, newest.meta, outlines, places)
+        meta = Meta.model_validate(newest.meta)
+        return Indexed(end.progress, meta, outlines[: end.entries], places[: end.entries])
 
     # --- writing -------------------------------------------------------------------------------------
 
@@ -132,58 +161,66 @@ class Index:
             if status.st_size != progress.upto:
                 return  # somebody else writes
             seam = _seam(_reader(file), progress.upto)
-        known = self._progress if self._is_untouched() else None
-        begin = known.upto if known else 0
-        first = self._rows if known else 0
-        chunk = _Chunk(
+        if not self._is_untouched():
+            self._note(_START, 0)
+        merges = self._parts >= _PARTS or len(entries) - self._small.entries >= _ENTRIES
+        after = self._small if merges else self._end
+        seal = _Seal(
             version=VERSION,
             estimates=_estimates(),
-            begin=begin,
+            begin=after.progress.upto,
             end=progress.upto,
             lines=progress.lines,
             last=progress.last,
             taken=progress.taken,
-            damaged=progress.damaged[len(known.damaged) if known else 0 :],
+            damaged=progress.damaged[len(after.progress.damaged) :],
+            entries=len(entries) - after.entries,
             size=status.st_size,
             mtime_ns=status.st_mtime_ns,
             seam=seam,
-            meta=meta,
-            rows=[row_of(entries.outlines[at], entries.place(at)) for at in range(first, len(entries))],
+            meta=meta.model_dump(mode="json"),
         )
-        line = _dumped(chunk)
-        self._write(line, append=known is not None)
-        self._size = len(line) + (self._size if known else 0)
-        self._progress, self._rows = progress, len(entries)
+        size = self._write(_dumped(entries, after.entries, seal), after.size)
+        self._note(_Place(size, len(entries), progress), 1 if merges else self._parts + 1)
+
+    def _note(self, end: _Place, parts: int) -> None:
+        """The index goes to there, the last so many parts of it being small ones."""
+        self._end, self._parts = end, parts
+        if end is _START or end.entries - self._small.entries >= _ENTRIES:
+            self._small, self._parts = end, 0
 
     def _is_untouched(self) -> bool:
         """Whether the file still ends where we left it."""
         with suppress(OSError):
-            return self._progress is not None and self._path.stat().st_size == self._size
+            return self._path.stat().st_size == self._end.size
         return False
 
-    def _write(self, line: bytes, *, append: bool) -> None:
-        target = self._path if append else self._path.with_name(f".{INDEX}.{os.getpid()}")
-        flags = (
-            os.O_WRONLY | (os.O_APPEND if append else os.O_CREAT | os.O_TRUNC) | getattr(os, "O_BINARY", 0)
-        )
+    def _write(self, lines: Iterable[bytes], after: int) -> int:
+        """Write these behind so many bytes, in place of all that is there; how many there are then."""
+        if after:
+            with self._path.open("r+b") as file:
+                file.truncate(after)
+                file.seek(after)
+                return after + sum(map(file.write, lines))
+        aside = self._path.with_name(f".{INDEX}.{os.getpid()}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
         try:
-            with os.fdopen(os.open(target, flags, 0o600), "wb") as file:
-                file.write(line)
-            if not append:
-                target.replace(self._path)
+            with os.fdopen(os.open(aside, flags, 0o600), "wb") as file:
+                written = sum(map(file.write, lines))
+            aside.replace(self._path)
+            return written
         finally:
-            if not append:
-                target.unlink(missing_ok=True)
+            aside.unlink(missing_ok=True)
 
 
-def _is_of(chunk: _Chunk, status: os.stat_result, read: Callable[[Place], bytes]) -> bool:
-    """Whether the file is the one the chunk was written about, as it was then or grown since."""
-    as_then = (status.st_size, status.st_mtime_ns) == (chunk.size, chunk.mtime_ns)
-    return (as_then or status.st_size > chunk.size) and _seam(read, chunk.end) == chunk.seam
+def _is_of(seal: _Seal, status: os.stat_result, read: Callable[[Place], bytes]) -> bool:
+    """Whether the file is the one the seal was written about, as it was then or grown since."""
+    as_then = (status.st_size, status.st_mtime_ns) == (seal.size, seal.mtime_ns)
+    return (as_then or status.st_size > seal.size) and _seam(read, seal.end) == seal.seam
 
 
-def _chunks(path: Path) -> Iterator[tuple[_Chunk, int]]:
-    """The chunks that are whole and of this version, each with where it ends."""
+def _contents(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """What the lines that are whole say, each with where it ends."""
     from pydantic_core import from_json
 
     end = 0
@@ -193,15 +230,20 @@ def _chunks(path: Path) -> Iterator[tuple[_Chunk, int]]:
             digest, body = line[2 : 2 + _DIGEST], line[4 + _DIGEST : -2]
             if not line.endswith(b"]\n") or digest != _digest(body):
                 return
-            content = from_json(body, cache_strings="all")
-            if (content["version"], content["estimates"]) != (VERSION, _estimates()):
-                return
-            yield _Chunk(**{**content, "meta": Meta.model_validate(content["meta"])}), end
+            yield from_json(body, cache_strings="all"), end
 
 
-def _dumped(chunk: _Chunk) -> bytes:
-    content = {field.name: getattr(chunk, field.name) for field in fields(chunk)}
-    content["meta"] = chunk.meta.model_dump(mode="json")
+def _dumped(entries: StoredEntries, first: int, seal: _Seal) -> Iterator[bytes]:
+    """The tables of all entries from this position on, and the seal under them."""
+    for start in range(first, len(entries), _ENTRIES):
+        stop = min(start + _ENTRIES, len(entries))
+        table = table_of(entries.outlines[start:stop], [entries.place(at) for at in range(start, stop)])
+        yield _line(table)
+    content = {field.name: getattr(seal, field.name) for field in fields(seal)}
+    yield _line(content)
+
+
+def _line(content: object) -> bytes:
     body = json.dumps(content, separators=(",", ":")).encode()
     return b'["%s",%s]\n' % (_digest(body), body)
 

@@ -28,6 +28,15 @@ class Records:
         if file is not None:
             self._use(file)
 
+    def __len__(self) -> int:
+        """How many entries are kept."""
+        return len(self._kept)
+
+    @property
+    def size(self) -> int:
+        """Bytes of their records."""
+        return self._size
+
     def kept(self, index: int) -> Entry | None:
         """The entry, where it is in memory."""
         with self._lock:

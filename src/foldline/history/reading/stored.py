@@ -2,8 +2,8 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from typing import Self, overload
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Self, overload
 
 from foldline.context.history_entries import Entries
 from foldline.context.outline import Aside, MessageOutline, Outline, RequestOutline, outline_of
@@ -16,6 +16,19 @@ from .records import Records, parsed
 _BLOCK = 1024 * 1024
 """Bytes that are read at a time where many entries are read in order."""
 _NOWHERE = -1
+
+
+class _Block(NamedTuple):
+    """Entries by position, and where they stand."""
+
+    start: int
+    stop: int
+    place: Place
+
+    @property
+    def on_disk(self) -> bool:
+        """Not what was only foreseen: that is one entry, which stands nowhere."""
+        return self.place.offset >= 0
 
 
 class StoredEntries(Entries):
@@ -103,19 +116,44 @@ class StoredEntries(Entries):
         other._held = dict(self._held)
         return other
 
+    def sifted(self, may_count: Callable[[bytes], bool]) -> Iterator[tuple[int, Entry]]:
+        """Positions and entries in order, without those whose records do not count.
+
+        `may_count` is asked of many records at once first, and of each where it says yes.
+        """
+        for block in self._blocks(0, len(self)):
+            records = self._read(block)
+            if block.on_disk and not may_count(records):
+                continue
+            for position in range(block.start, block.stop):
+                record = self._record(position, block, records)
+                if not block.on_disk or may_count(record):
+                    yield position, self._entry(position, record, keep=False)
+
     def _run(self, start: int, stop: int) -> Iterator[Entry]:
         """These entries in order, read in blocks. What is in memory for others stays there."""
+        for block in self._blocks(start, stop):
+            wanted = any(self._must_be_read(position) for position in range(block.start, block.stop))
+            records = self._read(block) if wanted else b""
+            for position in range(block.start, block.stop):
+                yield self._entry(position, self._record(position, block, records), keep=False)
+
+    def _blocks(self, start: int, stop: int) -> "Iterator[_Block]":
+        """These positions in runs that stand together in the file, each short enough to be read at once."""
         while start < stop:
             begin = self._offsets[start]
             end = start + 1
             while begin >= 0 and end < stop and self._offsets[end] >= 0 and self._end(end) - begin <= _BLOCK:
                 end += 1
-            wanted = begin >= 0 and any(self._must_be_read(position) for position in range(start, end))
-            block = self._records.read(Place(begin, self._end(end - 1) - begin)) if wanted else b""
-            for position in range(start, end):
-                offset, length = self.place(position)
-                yield self._entry(position, block[offset - begin : offset - begin + length], keep=False)
+            yield _Block(start, end, Place(begin, self._end(end - 1) - begin))
             start = end
+
+    def _read(self, block: "_Block") -> bytes:
+        return self._records.read(block.place) if block.on_disk else b""
+
+    def _record(self, position: int, block: "_Block", records: bytes) -> bytes:
+        start = self._offsets[position] - block.place.offset
+        return records[start : start + self._lengths[position]]
 
     def _end(self, position: int) -> int:
         return self._offsets[position] + self._lengths[position]

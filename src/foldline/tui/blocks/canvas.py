@@ -200,6 +200,13 @@ class BlockCanvas(ScrollView):
         self.app.theme_changed_signal.subscribe(self, self._on_theme)
         self.restyle()
 
+    def on_unmount(self) -> None:
+        """Nothing of what was shown stays: the signal would keep us, and all blocks with us; so would a
+        screen that the collector does not look at any more (`uncollected`)."""
+        self.app.theme_changed_signal.unsubscribe(self)
+        self._drawn.clear()
+        self._sheet.replace_all(())
+
     def _on_theme(self, _theme: Theme) -> None:
         self.restyle()
         self.refresh()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from rich.cells import cell_len, split_graphemes
@@ -16,12 +17,14 @@ Spans = tuple[Span, ...]
 
 _CJK: Final = "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
 _CLOSING: Final = "，。、！？：；）」』】》〉〕’”％…,.!?:;)"
-_UNIT: Final = re.compile(rf" *(?:[^ {_CJK}]+|[{_CJK}][{re.escape(_CLOSING)}]*)| +")
-"""What stays together on a line: a word with the spaces before it, or one ideograph and the closing
-punctuation after it (which may not start a line)."""
-
-
 _MARKS: Final = 64
+
+
+@cache  # Made for the first line that wraps: that takes 2 ms.
+def _unit() -> re.Pattern[str]:
+    """What stays together on a line: a word with the spaces before it, or one ideograph and the closing
+    punctuation after it (which may not start a line)."""
+    return re.compile(rf" *(?:[^ {_CJK}]+|[{_CJK}][{re.escape(_CLOSING)}]*)| +")
 
 
 def fit(text: str, width: int) -> int:
@@ -82,7 +85,7 @@ def _wrap_line(text: str, base: int, width: int, lines: list[tuple[int, int]]) -
         return
     start = end = 0  # the open line, without spaces at its end
     used = 0
-    for match in _UNIT.finditer(text):
+    for match in _unit().finditer(text):
         unit, stop = match[0], match.end()
         cells = cell_len(unit)
         if used + cells <= width:

@@ -37,19 +37,25 @@ _ROLES: Final = {
 
 
 class Fence:
-    """The lines of a code block and its language; highlighted when drawn."""
+    """The lines of a code block and its language; highlighted when drawn. It may still be coming."""
 
-    __slots__ = ("_lines", "language", "source")
+    __slots__ = ("_closed", "_lines", "language", "source")
 
-    def __init__(self, source: Sequence[str], language: str) -> None:
-        self.source = tuple(source)
+    def __init__(self, language: str) -> None:
+        self.source: list[str] = []
         self.language = language
         """As written after the fence; empty: plain."""
+        self._closed = False
         self._lines: list[list[Span]] | None = None
+
+    def close(self) -> bool:
+        """Nothing comes any more; whether its lines are highlighted together from now on."""
+        self._closed = True
+        return len(self.source) <= _WHOLE
 
     def lines(self, start: int, stop: int) -> list[list[Span]]:
         """Some of the lines, each as styled text."""
-        if len(self.source) > _WHOLE:
+        if not self._closed or len(self.source) > _WHOLE:
             first = max(start - BEFORE, 0)
             return highlighted(self.source[first:stop], self.language)[start - first :]
         if self._lines is None:

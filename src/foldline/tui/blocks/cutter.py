@@ -10,7 +10,22 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from foldline.context.harmless import clean
-from foldline.tui.blocks.code import BEFORE, Fence
+from foldline.tui.blocks.code import Fence
+from foldline.tui.blocks.line_kinds import (
+    DELIMITER,
+    FENCE,
+    HEADING,
+    ITEM,
+    QUOTE,
+    RULE,
+    UNDECIDED,
+    UNDERLINE,
+    align_of,
+    cells_of,
+    dedented,
+    indent_of,
+    parts_of,
+)
 from foldline.tui.blocks.pieces import Code, Content, Piece, Prose, Table, split_row
 
 CODE_LINES: Final = 40
@@ -19,19 +34,8 @@ LIST_LINES: Final = 60
 TABLE_ROWS: Final = 24
 TEXT_LINES: Final = 40
 """Where a fence, list, table, and a paragraph or quote is cut: a piece should be about a screen."""
-LINE_LENGTH: Final = 2_000
-"""Longer lines are cut at a space: one line of megabytes must not be one piece."""
-
-
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*|(?<=~)[^\n]*)$")
-_HEADING: Final = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-_RULE: Final = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_UNDERLINE: Final = re.compile(r" {0,3}(?:=+|-+)\s*$")
-_ITEM: Final = re.compile(r"( {0,3})([-*+]|(\d{1,9})([.)]))(?:( {1,4})(?=\S)| |$)")
-_QUOTE: Final = re.compile(r" {0,3}>")
-_DELIMITER: Final = re.compile(r" {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
-_UNDECIDED: Final = re.compile(r"[\s\-=*_`~#>|+:]*$|\s*\d{1,9}[.)]?\s*$")
-"""The start of a line that may still become anything: not shown before there is more of it."""
+CHARACTERS: Final = 8_000
+"""Where a piece of long lines is cut: a screen or two of them."""
 
 
 @dataclass(slots=True)
@@ -62,9 +66,9 @@ class Cutter:
     _items: int = 0  # of the open list piece
     _lists: list[_List] = field(default_factory=list)  # from the outermost to the one the last line was in
     _fence_sign: str = ""
-    _fence_language: str = ""
-    _fence: list[str] = field(default_factory=list)  # all lines of the open fence
+    _fence: Fence = field(default_factory=lambda: Fence(""))  # all lines of the open code so far
     _fence_gaps: list[bool] = field(default_factory=list)  # of the pieces it is cut into
+    _code_blanks: int = 0  # blank lines that are code if more of it follows
     _aligns: tuple[str, ...] = ()
     _sample: tuple[str, ...] = ()  # of a table that is cut
     _count: int = 0  # pieces finished so far
@@ -72,15 +76,14 @@ class Cutter:
     _first: bool = True
 
     def feed(self, text: str) -> dict[int, Piece]:
-        """More text. Gives the pieces finished by it with their numbers, counted from 0. When a fence cut in
-        pieces closes, its pieces are given once more under their old numbers, now as parts of the whole."""
+        """More text. Gives the pieces finished by it with their numbers, counted from 0. When code that was
+        cut in pieces ends, and is short enough to be coloured as a whole, they are given once more."""
         *whole, partial = (self._partial + text).split("\n")
         for line in whole:
             self._physical(line)
-        while len(partial) > LINE_LENGTH:
-            line, partial = _cut_line(partial)
-            self._take_clean(line)
-        self._partial = partial
+        *parts, self._partial = parts_of(partial)
+        for part in parts:
+            self._take_clean(part)
         return self._given()
 
     def close(self) -> dict[int, Piece]:
@@ -97,12 +100,12 @@ class Cutter:
         if self._kind == "fence":
             lines = list(self._lines)
             if partial and not partial.lstrip().startswith(self._fence_sign[0]):
-                lines.append(_dedented(partial, self._base))
-            plain = Code(Fence(lines or [""], ""), 0, max(len(lines), 1))
-            return {self._count: Piece(plain, self._base, self._gap)}
+                lines.append(dedented(partial, self._base))
+            return {self._count: Piece(_plain(lines or [""]), self._base, self._gap)}
         ahead = copy(self)
         ahead._lines, ahead._done, ahead._lists = list(self._lines), {}, [copy(each) for each in self._lists]
-        if not _UNDECIDED.match(partial):
+        ahead._fence, ahead._fence_gaps = _plain(self._lines).fence, []  # of indented code only the tail
+        if not UNDECIDED.match(partial):
             for line in partial.split("\n"):
                 ahead._take(line)
         ahead._finish()
@@ -113,10 +116,10 @@ class Cutter:
         return dict(sorted(done.items()))
 
     def _physical(self, line: str) -> None:
-        while len(line) > LINE_LENGTH:
-            head, line = _cut_line(line)
-            self._take_clean(head)
-        self._take_clean(line.removesuffix("\r"))
+        *parts, last = parts_of(line)
+        for part in parts:
+            self._take_clean(part)
+        self._take_clean(last.removesuffix("\r"))
 
     def _take_clean(self, line: str) -> None:
         for part in clean(line).split("\n"):
@@ -133,14 +136,16 @@ class Cutter:
             self._at_text(line)
 
     def _at_blank(self) -> None:
-        if self._kind in ("list", "indented"):
+        if self._kind == "list":
             self._lines.append("")
+        elif self._kind == "indented":
+            self._code_blanks += 1
         else:
             self._finish()
         self._blank = True
 
     def _at_text(self, line: str) -> None:
-        indent = _indent(line)
+        indent = indent_of(line)
         if self._kind == "list":
             self._in_list(line, indent)
         elif self._kind and indent < self._base:
@@ -153,81 +158,84 @@ class Cutter:
             match self._kind:
                 case "text":
                     self._in_text(line, inner)
-                case "quote" if _QUOTE.match(inner) and len(self._lines) < TEXT_LINES:
+                case "quote" if QUOTE.match(inner) and not self._is_full(TEXT_LINES):
                     self._lines.append(inner)
-                case "table" if "|" in inner and not _QUOTE.match(inner):
+                case "table" if "|" in inner and not QUOTE.match(inner):
                     self._in_table(inner)
                 case "indented" if indent - self._base >= 4:
-                    self._lines.append(inner[4:])
+                    self._in_indented(inner)
                 case _:
-                    again = self._kind == "quote" and _QUOTE.match(inner) is not None
+                    again = self._kind == "quote" and QUOTE.match(inner) is not None
                     self._finish()
                     self._begin(line, joined=again)
         self._blank = False
 
     def _begin(self, line: str, *, joined: bool = False) -> None:
         """The first line of a piece. An interrupted list goes on where the line stands inside an item."""
-        indent = _indent(line)
+        indent = indent_of(line)
         lists = self._lists
         while lists and indent < lists[-1].content and not self._is_item_of(line, lists[-1]):
             lists.pop()
         base = 0
         if lists:
             base = lists[-1].content if indent >= lists[-1].content else lists[-1].base
-            if indent - base >= 4 and _ITEM.match(line.lstrip(" ")):
+            if indent - base >= 4 and ITEM.match(line.lstrip(" ")):
                 base = indent  # a nested list whose outer one was cut off
         inner = line[base:]
         self._base = base
-        self._gap = not self._first and not joined and (self._blank or _HEADING.match(inner) is not None)
+        self._gap = not self._first and not joined and (self._blank or HEADING.match(inner) is not None)
         self._first = False
-        if match := _FENCE.match(inner):
+        if match := FENCE.match(inner):
             self._kind = "fence"
-            self._base += _indent(inner)
+            self._base += indent_of(inner)
             self._fence_sign = match[1]
-            self._fence_language = match[2].strip().split(" ")[0].strip("{}.").lower()
-            self._fence, self._fence_gaps = [], []
-        elif _HEADING.match(inner) or _RULE.match(inner):
+            self._fence = Fence(match[2].strip().split(" ")[0].strip("{}.").lower())
+            self._fence_gaps = []
+        elif HEADING.match(inner) or RULE.match(inner):
             self._kind = "text"
             self._lines = [inner]
             self._finish()
-        elif match := _ITEM.match(inner):
+        elif match := ITEM.match(inner):
             self._begin_list(inner, match)
-        elif _QUOTE.match(inner):
+        elif QUOTE.match(inner):
             self._kind, self._lines = "quote", [inner]
         elif inner.startswith("    "):
-            self._kind, self._lines = "indented", [inner[4:]]
+            self._kind, self._fence, self._fence_gaps, self._code_blanks = "indented", Fence(""), [], 0
+            self._in_indented(inner)
         else:
             self._kind, self._lines = "text", [inner]
 
     def _in_text(self, line: str, inner: str) -> None:
-        if _UNDERLINE.match(inner):
+        if UNDERLINE.match(inner):
             self._lines.append(inner)
             self._finish()
         elif (
-            _DELIMITER.match(inner)
-            and _cells_of(inner) == _cells_of(self._lines[-1])
-            and "|" in self._lines[-1]
+            DELIMITER.match(inner) and cells_of(inner) == cells_of(self._lines[-1]) and "|" in self._lines[-1]
         ):
             head = self._lines.pop()
             if self._lines:
                 self._finish()
                 self._gap = False
             self._kind, self._lines, self._sample = "table", [head], ()
-            self._aligns = tuple(map(_align, split_row(inner)))
+            self._aligns = tuple(map(align_of, split_row(inner)))
         elif self._interrupts(inner):
             self._finish()
             self._begin(line)
-        elif len(self._lines) >= TEXT_LINES:
+        elif self._is_full(TEXT_LINES):
             self._finish()
             self._begin(line, joined=True)
         else:
             self._lines.append(inner)
 
+    def _is_full(self, lines: int) -> bool:
+        """Whether the open piece holds so many lines, or about as much in fewer."""
+        return len(self._lines) >= lines or sum(map(len, self._lines)) >= CHARACTERS
+
     def _interrupts(self, inner: str) -> bool:
         """Whether a line ends a paragraph without a blank line between."""
-        if _FENCE.match(inner) or _HEADING.match(inner) or _RULE.match(inner) or _QUOTE.match(inner):
+        if FENCE.match(inner) or HEADING.match(inner) or RULE.match(inner) or QUOTE.match(inner):
             return True
-        match = _ITEM.match(inner)
+        match = ITEM.match(inner)
         return (
             match is not None
             and match.end() < len(inner.rstrip())
@@ -263,29 +271,29 @@ class Cutter:
 
     def _is_item_of(self, line: str, of: _List) -> bool:
         """Whether a line starts an item of this list: same kind of marker, not inside an item."""
-        if not of.base <= _indent(line) < of.content:
+        if not of.base <= indent_of(line) < of.content:
             return False
-        match = _ITEM.match(line[of.base :])
-        return match is not None and (match[4] or match[2]) == of.sign and not _RULE.match(line)
+        match = ITEM.match(line[of.base :])
+        return match is not None and (match[4] or match[2]) == of.sign and not RULE.match(line)
 
     def _in_list(self, line: str, indent: int) -> None:
         now = self._lists[-1]
         inner = line[self._base :] if indent >= self._base else line.lstrip(" ")
         if self._is_item_of(line, now):
-            if self._items >= LIST_ITEMS or len(self._lines) >= LIST_LINES:
+            if self._items >= LIST_ITEMS or self._is_full(LIST_LINES):
                 blank = self._blank
                 self._finish()
                 self._next_piece(now)
                 self._gap = blank
             self._next_item(inner)
         elif indent >= now.content:
-            nested = _ITEM.match(line.lstrip(" ")) is not None
-            if _FENCE.match(line[now.content :]) or (nested and len(self._lines) >= LIST_LINES):
+            nested = ITEM.match(line.lstrip(" ")) is not None
+            if FENCE.match(line[now.content :]) or self._is_full(LIST_LINES if nested else 2 * LIST_LINES):
                 self._finish()
                 self._begin(line)
             else:
                 self._lines.append(inner)
-        elif self._blank or _ITEM.match(inner) or self._interrupts(inner):
+        elif self._blank or ITEM.match(inner) or self._interrupts(inner) or self._is_full(2 * LIST_LINES):
             self._finish()
             self._begin(line)
         else:
@@ -298,34 +306,45 @@ class Cutter:
         if (
             len(sign) >= len(self._fence_sign)
             and not sign.strip(self._fence_sign[0])
-            and _indent(line) < self._base + 4
+            and indent_of(line) < self._base + 4
         ):
             self._finish()
             self._blank = False
             return
-        inner = _dedented(line, self._base)
-        self._lines.append(inner)
-        self._fence.append(inner)
+        self._take_code(dedented(line, self._base))
+
+    def _in_indented(self, inner: str) -> None:
+        for blank in [""] * self._code_blanks:
+            self._take_code(blank)
+        self._code_blanks = 0
+        self._take_code(inner[4:])
+
+    def _take_code(self, line: str) -> None:
+        """One more line of code. A full piece is coloured by what has come so far."""
         if len(self._lines) >= CODE_LINES:
-            self._cut_fence()
-
-    def _cut_fence(self) -> None:
-        """A full piece of a fence that is still open: coloured by what has come of it so far."""
-        recent = self._fence[-CODE_LINES - BEFORE :]
-        self._add(Code(Fence(recent, self._fence_language), len(recent) - len(self._lines), len(recent)))
-        self._fence_gaps.append(self._gap)
-        self._lines, self._gap = [], False
-
-    def _end_fence(self) -> None:
-        """All pieces of a fence as slices of the whole, those that were cut off before once more."""
-        if self._lines or not self._fence_gaps:
+            self._add(self._newest_code())
             self._fence_gaps.append(self._gap)
-            self._count += 1
-        fence = Fence(self._fence or [""], self._fence_language)
+            self._lines, self._gap = [], False
+        self._lines.append(line)
+        self._fence.source.append(line)
+
+    def _newest_code(self) -> Code:
+        stop = len(self._fence.source)
+        return Code(self._fence, stop - len(self._lines), stop)
+
+    def _end_code(self) -> None:
+        """The last piece; and all, where they are coloured as a whole now."""
+        if not self._lines:
+            self._lines = [""]
+            self._fence.source.append("")
+        self._fence_gaps.append(self._gap)
+        self._add(self._newest_code())
+        if not self._fence.close():
+            return
         first = self._count - len(self._fence_gaps)
         for number, gap in enumerate(self._fence_gaps):
             start = number * CODE_LINES
-            content = Code(fence, start, min(start + CODE_LINES, len(fence.source)))
+            content = Code(self._fence, start, min(start + CODE_LINES, len(self._fence.source)))
             self._done[first + number] = Piece(content, self._base, gap)
 
     # --- Ends -----------------------------------------------------------------------------------------
@@ -337,8 +356,8 @@ class Cutter:
         match kind:
             case "":
                 return
-            case "fence":
-                self._end_fence()
+            case "fence" | "indented":
+                self._end_code()
             case "table":
                 if not self._sample:
                     self._sample = tuple(lines)
@@ -347,13 +366,6 @@ class Cutter:
                     self._add(Table(self._sample, self._aligns, tuple(lines), head=False))
                 if not keep_table:
                     self._sample = ()
-            case "indented":
-                while lines and not lines[-1]:
-                    lines.pop()
-                fence = Fence(lines, "")
-                for start in range(0, len(lines), CODE_LINES):
-                    self._add(Code(fence, start, min(start + CODE_LINES, len(lines))))
-                    self._gap = False
             case _:
                 while lines and not lines[-1]:
                     lines.pop()
@@ -365,33 +377,11 @@ class Cutter:
         self._count += 1
 
 
-def _cut_line(line: str) -> tuple[str, str]:
-    """A line too long, cut at its last space that fits, else hard."""
-    at = line.rfind(" ", 1, LINE_LENGTH)
-    return (line[:at], line[at + 1 :]) if at > 0 else (line[:LINE_LENGTH], line[LINE_LENGTH:])
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
-
-
-def _dedented(line: str, cells: int) -> str:
-    """A line without up to `cells` spaces at its start."""
-    return line[min(_indent(line), cells) :]
-
-
-def _cells_of(row: str) -> int:
-    return len(split_row(row))
-
-
-def _align(cell: str) -> str:
-    match cell.startswith(":"), cell.endswith(":"):
-        case True, True:
-            return "center"
-        case False, True:
-            return "right"
-        case _:
-            return "left"
+def _plain(lines: list[str]) -> Code:
+    """Code that is not coloured yet."""
+    fence = Fence("")
+    fence.source += lines
+    return Code(fence, 0, len(lines))
 
 
 def pieces(text: str) -> list[Piece]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from foldline.context.harmless import clean
-from foldline.tui.blocks.block import DiffLine
+from foldline.tui.blocks.plain import DiffLine
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _NUMBERED: Final = re.compile(r"([ +-]) *(\d+)[| ](.*)$")

@@ -2,6 +2,8 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.heights import Heights
@@ -59,11 +61,18 @@ class Sheet:
 
     def find(self, key: Key) -> int | None:
         """The index of the block with this key."""
+        return self._known().get(key)
+
+    def those_here(self, keys: Iterable[Key]) -> Iterator[Key]:
+        """Of these keys those that have a block."""
+        return filter(self._known().__contains__, keys)
+
+    def _known(self) -> dict[Key, int]:
         if self._indexed < len(self._blocks):
-            for index in range(self._indexed, len(self._blocks)):
-                self._index[self._blocks[index].key] = index
+            fresh = enumerate(self._blocks[self._indexed :], self._indexed)
+            self._index.update((block.key, index) for index, block in fresh)
             self._indexed = len(self._blocks)
-        return self._index.get(key)
+        return self._index
 
     def nearest(self, key: Key) -> int | None:
         """The block whose key is next to `key`, where that itself is gone. Looks at every block."""
@@ -121,6 +130,11 @@ class Sheet:
 
     def _estimate(self, block: Block) -> int:
         return block.gap + block.estimate(self.width)
+
+
+def keys_from(blocks: Sequence[Block], at: int) -> Iterator[Key]:
+    """The keys from a place on, and then those before it, from the nearest. There may be 100,000."""
+    return map(attrgetter("key"), chain(blocks[at:], reversed(blocks[:at])))
 
 
 def _distance(one: Key, other: Key) -> tuple[int, int]:

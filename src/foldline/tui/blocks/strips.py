@@ -6,9 +6,9 @@ from textual.strip import Strip
 
 from foldline.tui.blocks.block import Block
 
-_LINES: Final = 2_000
-"""Lines that are kept: many screens, and few enough that Python's garbage collector, which looks at every
-part of them again and again while text streams, does not hold up a frame."""
+_LINES: Final = 600
+"""Lines that are kept: ten screens, and few enough that Python's garbage collector, which looks at all of
+their 20 parts each again and again while text streams, does not hold up a frame."""
 
 
 class StripCache:

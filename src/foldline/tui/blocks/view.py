@@ -15,7 +15,7 @@ from textual.strip import Strip
 from foldline.tui.blocks.block import Block, Key
 from foldline.tui.blocks.canvas import BlockCanvas, Faded, Gutter
 from foldline.tui.blocks.paint import cursor_row, selected_text, with_matches, with_selection
-from foldline.tui.blocks.sheet import Sheaf
+from foldline.tui.blocks.sheet import Sheaf, keys_from
 
 _LINE_BITS: Final = 20
 """Selection offsets are (character, index << 20 | line): stable where heights are still estimates."""
@@ -193,7 +193,8 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
         if self._cursor is None or self._sheet.find(self._cursor) is not None:
             return
         lost, self._cursor = self._cursor, None
-        for index in chain(map(self._sheet.find, candidates), self._nearest(lost)):
+        found = map(self._sheet.find, self._sheet.those_here(candidates))
+        for index in chain(found, self._nearest(lost)):
             if index is not None and self._sheet[index].stop:
                 self._cursor = self._sheet[index].key
                 self.post_message(self.CursorMoved(self, self._cursor))
@@ -208,7 +209,7 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
         old = self._sheet.blocks
         super().set_blocks(blocks)
         if at is not None:
-            self._keep_cursor(old[place].key for place in (*range(at, len(old)), *range(at - 1, -1, -1)))
+            self._keep_cursor(keys_from(old, at))
         self._ensure_cursor()
 
     def set_blocks_around(self, key: Key | None, blocks: Iterable[Block] | Sheaf) -> None:

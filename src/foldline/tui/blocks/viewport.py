@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.sheet import Sheaf, Sheet
+from foldline.tui.blocks.sheet import Sheaf, Sheet, keys_from
 
 Place = tuple[int, int]
 """(index of a block, line inside it)."""
@@ -105,13 +105,11 @@ class Viewport:
         index, line = self.top
         old = self.sheet.replace_all(blocks)
         self.top = (0, 0)
-        for at in (*range(index, len(old)), *range(index - 1, -1, -1)):
-            if (found := self.sheet.find(old[at].key)) is not None:
-                self.top = (found, line if at == index else 0)
-                break
-        else:
-            if old:
-                self.top = (self.sheet.nearest(old[index].key) or 0, 0)
+        if old:
+            at_top = old[min(index, len(old) - 1)].key
+            key = next(self.sheet.those_here(keys_from(old, index)), None)
+            found = self.sheet.nearest(at_top) if key is None else self.sheet.find(key)
+            self.top = (found or 0, line if key == at_top else 0)
         if self.follow:
             self.top = self._end() if self.height else (0, 0)
         self._settle()

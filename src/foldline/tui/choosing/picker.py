@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
@@ -11,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
+from textual.worker import Worker
 
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, cut_right, width_of, wrap_spans
@@ -185,7 +187,8 @@ class Picker(ModalScreen[str | None]):
             self.workers.cancel_group(self, "rank")
             self._show(found, keep)
         else:
-            self.run_worker(self._finish(slices, keep), group="rank", exclusive=True)
+            work = partial(self._finish, slices, keep)
+            _: Worker[None] = self.run_worker(work, group="rank", exclusive=True)
 
     async def _finish(self, slices: Iterator[tuple[Ranked, ...] | None], keep: bool) -> None:
         for found in slices:

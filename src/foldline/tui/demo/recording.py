@@ -34,4 +34,5 @@ def replaying_agent(root: Path, home: Path, pace: float) -> Agent:
         tools=(*replayed(default_tools(), results), *recall_tools(session)),
         approvals="all",
         interactive=True,
+        draft_ahead=False,  # the folds fall where they were recorded, however fast it is played
     )

@@ -1,8 +1,11 @@
 """What an opened row shows below it: the whole message, in blocks of about a screen."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
+
+from textual.strip import Strip
 
 from foldline.context.projection import Projection
 from foldline.protocol import (
@@ -26,20 +29,39 @@ from foldline.tui.blocks import (
     DiffBlock,
     DiffLine,
     Key,
+    Styles,
     TextBlock,
     clean,
     clean_line,
     lines_of_diff,
     markdown_blocks,
 )
+from foldline.tui.blocks.cells import estimated_lines
 from foldline.tui.inspector.asides import aside_text
 from foldline.tui.inspector.places import piece_key
 from foldline.tui.inspector.text import call_of
 
 _LINES: Final = 40
 """Lines of a plain piece: pieces are drawn one by one."""
-_LINE_LENGTH: Final = 4_000
-"""Longer lines are cut: one line of megabytes must not be one piece."""
+_LENGTH, _MOST = 1_600, 4_000
+"""Characters of a plain piece from which on it ends with its line, or within it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Foreign(Block):
+    """A piece of text as it came: cleaned when it is drawn."""
+
+    body: str
+    style: str
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        return TextBlock(self.key, self.text(), self.style).render(width, styles)
+
+    def estimate(self, width: int) -> int:
+        return estimated_lines(self.body, width)
+
+    def text(self) -> str:
+        return clean(self.body)
 
 
 class _Pieces:
@@ -57,8 +79,8 @@ class _Pieces:
         self.blocks.append(TextBlock(self._key, clean_line(words), "muted", gap=int(bool(self.blocks))))
 
     def plain(self, text: str, style: str = "text", *, gap: int = 0) -> None:
-        for number, piece in enumerate(_chunks(clean(text).rstrip("\n"))):
-            self.blocks.append(TextBlock(self._key, piece, style, gap=0 if number else gap))
+        for number, piece in enumerate(_chunks(text.rstrip("\n"))):
+            self.blocks.append(_Foreign(self._key, piece, style, gap=0 if number else gap))
 
     def markdown(self, text: str) -> None:
         index, first = self._key
@@ -172,16 +194,18 @@ def _answer_words(message: AssistantMessage) -> str:
 
 
 def _chunks(text: str) -> Iterator[str]:
-    """Clean text in pieces of about a screen."""
-    lines = [piece for line in text.split("\n") for piece in _cut(line)]
-    for start in range(0, len(lines), _LINES):
-        yield "\n".join(lines[start : start + _LINES])
-
-
-def _cut(line: str) -> Iterable[str]:
-    if len(line) <= _LINE_LENGTH:
-        return (line,)
-    return (line[start : start + _LINE_LENGTH] for start in range(0, len(line), _LINE_LENGTH))
+    """Foreign text in pieces of about a screen. Touches no line of it: there may be a million."""
+    at = 0
+    while at < len(text) or not at:
+        end = text.find("\n", at + _LENGTH, at + _MOST)
+        if end < 0:
+            end = min(at + _MOST, len(text))
+        if text.count("\n", at, end) >= _LINES:
+            end = at - 1
+            for _ in range(_LINES):
+                end = text.index("\n", end + 1)
+        yield text[at:end]
+        at = max(end + text.startswith("\n", end), at + 1)
 
 
 def _sliced(lines: tuple[DiffLine, ...]) -> Iterator[tuple[DiffLine, ...]]:

@@ -46,6 +46,10 @@ class FilesPanel(Panel):
         self._projection: Projection | None = None
         """The history that is shown now: what was counted of another one comes too late."""
 
+    def on_unmount(self) -> None:
+        """What was counted goes at once: see `BlockCanvas.on_unmount`."""
+        self._list, self.table = FileList(self._cwd), FileTable()
+
     def refresh_from(self, projection: Projection, *, folded: bool) -> None:
         """Count what was touched since; after a change of the view everything."""
         count = len(projection.touches)

@@ -18,8 +18,8 @@ def changes_view(entry: Entry | Outline) -> bool:
 
 def newest_change(projection: Projection) -> int:
     """Index of the newest entry that may have changed fates or the view above its end; -1 without any."""
-    outlines = reversed(projection.entries.outlines)
-    return next((outline.index for outline in outlines if changes_view(outline)), -1)
+    newest = projection.newest_change
+    return -1 if newest is None else newest.index
 
 
 def common_prefix(old: Sequence[ViewItem], new: Sequence[ViewItem]) -> int:

@@ -59,6 +59,10 @@ class Past:
         while len(self._folds) > _KEPT:
             self._folds.popitem(last=False)
 
+    def forget(self) -> None:
+        """Keep no fold any longer."""
+        self._folds.clear()
+
     def proof(self, moment: Moment) -> Proof | None:
         """Whether its record proves what is shown of a request, where that is known by now."""
         return self._proofs.get(moment.number) if moment.sent is not None else None

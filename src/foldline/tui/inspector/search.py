@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from foldline.history.reading.many_objects import uncollected
 from foldline.tui.blocks import Block, Key
 from foldline.tui.inspector.entry_view import EntryView
 
@@ -22,6 +23,17 @@ async def find(
     found = re.compile(re.escape(text), re.IGNORECASE).search
     at = view.index_of(start) if start is not None else None
     index = at if at is not None else view.count if step < 0 else -1
+    with uncollected():  # entries are made by the thousand to be looked through
+        return await _looked_through(view, found, index, step, text_of)
+
+
+async def _looked_through(
+    view: EntryView,
+    found: Callable[[str], object],
+    index: int,
+    step: int,
+    text_of: Callable[[Block], str],
+) -> tuple[Key | None, bool]:
     looked = 0
     wrapped = False
     for _ in range(view.count):

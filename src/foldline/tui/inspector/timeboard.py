@@ -13,6 +13,7 @@ from foldline.context.budget import Size
 from foldline.context.moments import Moment, as_of_fold, as_of_request, requests_before
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
+from foldline.history.reading.many_objects import uncollected
 from foldline.tui.blocks import Key, Span
 from foldline.tui.inspector.board import Board
 from foldline.tui.inspector.filelist import FileTable, file_table
@@ -79,6 +80,9 @@ class TimeBoard(Board):
 
     def on_mount(self) -> None:
         self.call_after_refresh(self._show_timeline)
+
+    def on_unmount(self) -> None:
+        self._past.forget()  # each fold is as large as the history was
 
     # --- For the owner --------------------------------------------------------------------------------
 
@@ -164,7 +168,10 @@ class TimeBoard(Board):
 
     async def _turn(self) -> None:
         """Let the panels show what was chosen. Whoever chooses again cancels it."""
-        moment = self._moment
+        with uncollected():
+            await self._turn_to(self._moment)
+
+    async def _turn_to(self, moment: Moment | None) -> None:
         then = self._now if moment is None else await self._past.fold(moment)
         view = await self.view.turn(then)
         news = self.view.news

@@ -80,7 +80,7 @@ def earlier_notes(proposal: Proposal) -> tuple[int, str] | None:
     previous = proposal.cut.previous if proposal.cut else ()
     if not previous:
         return None
-    return previous[-1].index, "\n\n".join(notes_of(unframed(message)) for message in previous)
+    return previous[-1].index, "\n\n".join(notes_of(unframed(item.message)) for item in previous)
 
 
 def diff_blocks(earlier: str, notes: str) -> Iterator[Block]:

@@ -8,8 +8,8 @@ from foldline.compaction import Plan, Proposal
 from foldline.context.cut import Cut, cut_at, legal_positions
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import ViewItem, is_preamble
-from foldline.protocol import NEW, AssistantMessage, BaseMessage, Kept, Span, UserMessage, Written
+from foldline.context.view import ViewItem, is_preamble, total_tokens
+from foldline.protocol import NEW, Kept, Span, Written
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.state import Weights
 
@@ -43,7 +43,7 @@ class Part:
 
     @property
     def preamble(self) -> bool:
-        return is_preamble(self.item.message)
+        return is_preamble(self.item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,8 @@ class Outlook:
 
     def size_folded_at(self, position: int) -> int:
         """What a cut at this legal position would fold."""
-        messages = [part.item.message for part in self.parts]
-        cut = cut_at(messages, position, pins=self.pins)
-        if cut is None:
-            return 0
-        leaves = {message.key for message in (*cut.folded, *cut.previous)}
-        return self.calibrated(sum(part.item.tokens for part in self.parts if part.item.key in leaves))
+        cut = cut_at([part.item for part in self.parts], position, pins=self.pins)
+        return 0 if cut is None else self.calibrated(total_tokens(cut.folded + cut.previous))
 
     def weights_now(self) -> Weights:
         return Weights(
@@ -221,10 +217,9 @@ def _parts(
     )
 
 
-def _moved(cut: Cut, pins: frozenset[int]) -> dict[Key, Would]:
+def _moved(cut: Cut[ViewItem], pins: frozenset[int]) -> dict[Key, Would]:
     """What a cut takes away, whatever the draft says."""
-    leaves = (message for message in (*cut.folded, *cut.previous) if message.index not in pins)
-    return {message.key: "summarised" for message in leaves}
+    return {item.key: "summarised" for item in cut.folded + cut.previous if item.index not in pins}
 
 
 def _drafted(proposal: Proposal) -> dict[Key, Would]:
@@ -249,7 +244,7 @@ def _within(index: int, spans: Iterable[Span]) -> bool:
     return any(first <= index <= last for first, last in spans)
 
 
-def _place(cut: Cut) -> int:
+def _place(cut: Cut[ViewItem]) -> int:
     """Where what is kept begins: a request that stays, with nothing folded behind it, stays with its turn."""
     return cut.position - 1 if cut.request is not None and not cut.prefix else cut.position
 
@@ -257,18 +252,13 @@ def _place(cut: Cut) -> int:
 def _legal(view: Sequence[ViewItem], pins: frozenset[int]) -> tuple[int, ...]:
     """Legal places, each of which folds something else: behind a request it would be the same as before it.
     The first ones of a view may have nothing but a request before them, and that is kept."""
-    messages = [item.message for item in view]
-    places = [place for place in legal_positions(messages, pins) if not _begins_answer(messages, place, pins)]
-    while places and cut_at(messages, places[0], pins=pins) is None:
+    places = [place for place in legal_positions(view, pins) if not _begins_answer(view, place, pins)]
+    while places and cut_at(view, places[0], pins=pins) is None:
         places.pop(0)
     return tuple(places)
 
 
-def _begins_answer(messages: Sequence[BaseMessage], place: int, pins: frozenset[int]) -> bool:
-    """Whether the message answers the request right before it."""
-    asked = messages[place - 1]
-    return (
-        isinstance(messages[place], AssistantMessage)
-        and isinstance(asked, UserMessage)
-        and asked.index not in pins
-    )
+def _begins_answer(view: Sequence[ViewItem], place: int, pins: frozenset[int]) -> bool:
+    """Whether the item answers the request right before it."""
+    asked, answer = view[place - 1], view[place]
+    return (asked.outline.type, answer.outline.type) == ("user", "assistant") and asked.index not in pins

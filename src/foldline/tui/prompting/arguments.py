@@ -38,9 +38,10 @@ def arguments(command: str, typed: str, app: App[Any]) -> tuple[Candidate, ...]:
 
 
 def _themes(app: App[Any]) -> Sequence[Named]:
+    from foldline.tui.dressed import DressedApp
     from foldline.tui.themes import described
 
-    return described(app.available_themes.values())
+    return described(app.themes) if isinstance(app, DressedApp) else ()
 
 
 def _strategies(_: App[Any]) -> Sequence[Named]:

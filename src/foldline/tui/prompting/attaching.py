@@ -1,11 +1,11 @@
 """Pictures and pastes on their way into the editor, where placeholders stand for them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from foldline.tui.prompting.attachments import Attachments
+from foldline.tui.prompting.finding import Start
 from foldline.tui.prompting.pasting import pasted, with_pictures
 from foldline.tui.prompting.pictures import names_pictures
 from foldline.tui.widgets.editor import Editor
@@ -22,7 +22,7 @@ class Attaching:
         self,
         root: Path | None,
         refuse: Callable[[str], None],
-        start: Callable[[Coroutine[Any, Any, object]], None],
+        start: Start,
     ) -> None:
         self.attachments = Attachments()
         self.editor: Editor
@@ -63,7 +63,7 @@ class Attaching:
 
     def paste_picture(self) -> None:
         """Attach the picture in the system's clipboard."""
-        self._start(self._paste_picture())
+        self._start(self._paste_picture)
 
     async def _paste_picture(self) -> None:
         from foldline.protocol import FoldlineError
@@ -79,7 +79,7 @@ class Attaching:
     def attach_soon(self) -> None:
         """Attach the pictures that the text names now, where it names any."""
         if names_pictures(self.editor.text):
-            self._start(self.attach_named())
+            self._start(self.attach_named)
 
     async def attach_named(self) -> bool:
         """Put placeholders for the picture files that the text names; False where one cannot be taken, which

@@ -1,14 +1,16 @@
 """Completion in the prompt: which word it is about, what is offered for it, and taking it."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from foldline.context.harmless import clean
-from foldline.tui.prompting import candidates
 from foldline.tui.prompting.finding import FileFinder
-from foldline.tui.prompting.inputs import Completing, completing
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.completion import Candidate, CompletionList
 from foldline.tui.widgets.editor import Editor
+
+if TYPE_CHECKING:
+    from foldline.tui.prompting.inputs import Completing
 
 Arguments = Callable[[str, str], Sequence[Candidate]]
 """The arguments of a command that fit what was typed."""
@@ -84,7 +86,9 @@ class Completer:
         self._editor.move_cursor((line, word.start + len(insert)))
         return True
 
-    def _found(self, word: Completing, now: bool) -> Sequence[Candidate]:
+    def _found(self, word: "Completing", now: bool) -> Sequence[Candidate]:
+        from foldline.tui.prompting import candidates
+
         match word.kind:
             case "command":
                 return candidates.commands(word, self.state)
@@ -93,12 +97,14 @@ class Completer:
             case "file" | "path":
                 return candidates.files(word, self._finder.find(word.typed, now=now))
 
-    def _word(self) -> Completing | None:
-        if not self._editor.has_focus or self._editor.selected_text:
+    def _word(self) -> "Completing | None":
+        if not self._editor.has_focus or self._editor.selected_text or not self._editor.text:
             return None
+        from foldline.tui.prompting.inputs import completing  # by now: the first screen has no text
+
         line, column = self._editor.cursor_location
         text = self._editor.document.get_line(line)
         return completing(text, column, first_line=line == 0, asked=line == self._asked_at)
 
-    def _key(self, word: Completing) -> str:
+    def _key(self, word: "Completing") -> str:
         return f"{self._editor.cursor_location[0]}:{word.start}:{word.kind}"

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,8 +12,10 @@ from foldline.tui.prompting.files import Listing, listing_of, matching
 _FRESH: Final = 2.0
 """Seconds a list of files is not made anew, however often completion is opened."""
 
-Start = Callable[[Coroutine[Any, Any, None]], object]
-"""Runs something in the background, in place of what it ran before."""
+Work = Callable[[], Coroutine[Any, Any, object]]
+"""What is to be done in the background: not begun yet, for it may be overtaken at once."""
+Start = Callable[[Work], object]
+"""Runs it, in place of what it ran before."""
 
 
 class FileFinder:
@@ -45,14 +48,14 @@ class FileFinder:
         are there; `now` waits for them."""
         if not self._lists and self._is_stale(typed):
             self._lists = True
-            self._start(self._list())
+            self._start(self._list)
         if typed != self._typed:
             self._search, self._searched = matching(typed, self._listing), typed
             self._go_on()
             while now and self._typed != typed:
                 self._go_on()
             if self._typed != typed and not self._lists:
-                self._start(self._finish(typed))
+                self._start(partial(self._finish, typed))
         return self._found
 
     def _is_stale(self, typed: str) -> bool:

@@ -3,12 +3,14 @@
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
+from textual.worker import Worker
 
 from foldline.tui.blocks import BlockView, Key
 from foldline.tui.messages import EntryWanted
@@ -212,7 +214,8 @@ class ReadingPane(Vertical):
         self._search = Search(event.needle, done=not event.needle)
         self.bar.say(self._found_words())
         self.view.set_search(event.needle)
-        self.run_worker(self._look(event.needle), group="search", exclusive=True)
+        work = partial(self._look, event.needle)
+        _: Worker[None] = self.run_worker(work, group="search", exclusive=True)
 
     async def _look(self, needle: str) -> None:
         await asyncio.sleep(_PAUSE)

@@ -55,6 +55,15 @@ class Search:
 async def places_of(view: BlockView, needle: str, words_at: Callable[[Key], str]) -> tuple[Key, ...]:
     """The places that hold `needle`, whatever its case, in order."""
     found = re.compile(re.escape(needle), re.IGNORECASE).search
+    from foldline.history.reading.many_objects import uncollected  # the first screen has no history
+
+    with uncollected():  # entries are made by the thousand to be looked through
+        return await _looked_through(view, found, words_at)
+
+
+async def _looked_through(
+    view: BlockView, found: Callable[[str], object], words_at: Callable[[Key], str]
+) -> tuple[Key, ...]:
     places: list[Key] = []
     looked = number = 0
     while number < view.count:  # blocks may come and go meanwhile

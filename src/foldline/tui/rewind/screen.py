@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.worker import Worker
 
 from foldline.protocol import operations
 from foldline.tui.help import open_help
@@ -45,7 +47,9 @@ class RewindScreen(BoxedScreen[operations.Rewind | None, RewindState]):
 
     def _look_at_it(self) -> None:
         if self.state.marked is not None:
-            self.run_worker(self._foresee(self.state.marked), group="look", exclusive=True)
+            # The function and not what it gives: where it is overtaken at once, nothing was begun.
+            work = partial(self._foresee, self.state.marked)
+            _: Worker[None] = self.run_worker(work, group="look", exclusive=True)
 
     async def _foresee(self, checkpoint: int) -> None:
         outcome = await self._look(checkpoint)

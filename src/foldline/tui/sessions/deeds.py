@@ -5,7 +5,6 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from foldline.formats import read_foreign
 from foldline.history import Folder, Session, archive, bring_back, clip_cells, delete, short_id
 from foldline.history.paths import holds_home
 from foldline.protocol import FoldlineError, Title
@@ -81,6 +80,8 @@ def bring_in(row: Listed, home: Path, root: Path) -> Path:
     Raises:
         FoldlineError: it cannot be read, or the disk refused.
     """
+    from foldline.formats import read_foreign  # in a thread: nobody waits for it before
+
     found = read_foreign(row.path, row.agent)
     if not found.entries:
         raise FoldlineError(f"{row.path} holds nothing that could go on.")

@@ -5,8 +5,6 @@ from typing import Any
 
 from textual.app import App
 
-from foldline.formats import read_foreign
-from foldline.formats.rereading import Rereader
 from foldline.history import Session, short_id
 from foldline.history.follow import Follower
 from foldline.tui.inspector import InspectorScreen
@@ -34,6 +32,10 @@ async def read_along(app: App[Any], row: Listed, index: int | None) -> None:
 def _followed(row: Listed) -> "Followed[Any]":
     if row.ours:
         return Follower(row.path)
+    # Here, in a thread: nobody waits for it before the screen is open.
+    from foldline.formats import read_foreign
+    from foldline.formats.rereading import Rereader
+
     found = read_foreign(row.path, row.agent)
     session = Session.from_entries(found.header, found.entries, damage=found.damage)
     return Rereader(row.path, found.format, session)

@@ -107,7 +107,7 @@ class OwnSettings:
             )
 
     def _themes(self) -> Sequence[str]:
-        return own_themes(self._app.available_themes.values())
+        return own_themes(self._app.themes)
 
     def _demand_usable(self, setting: Setting, text: str) -> None:
         """Raises FoldlineError where a name is right as such, and there is nothing of that name."""

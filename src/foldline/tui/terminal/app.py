@@ -47,7 +47,12 @@ class TerminalApp(PlainApp[Result]):
     @on(events.Mount)
     def _keep_title(self) -> None:
         self.app_suspend_signal.subscribe(self, lambda _: self._write(_OLD_TITLE), immediate=True)
-        self.app_resume_signal.subscribe(self, lambda _: self._write(f"{_KEEP_TITLE}{self._titled}"))
+        self.app_resume_signal.subscribe(self, lambda _: self._take_back())
+
+    def _take_back(self) -> None:
+        """Suspended, we have lost the title, and whatever was on the screen."""
+        self._write(f"{_KEEP_TITLE}{self._titled}")
+        self.refresh()
 
     @on(events.Mount)
     def _watch_terminal(self) -> None:

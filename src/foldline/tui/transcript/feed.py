@@ -151,8 +151,10 @@ class Transcript:
             case AssistantMessage():
                 self._end_writing(entry)
             case _:
-                self._make_way(entry)
+                below = self._make_way(entry)
                 self._append(entry)
+                if below is not None:
+                    self._writing = below.again(entry.index + 1, gap_below(self._last(), None))
         if isinstance(entry, Compaction | Undo | Clear | Revert | Edit):
             self.refresh_fates()
 
@@ -333,25 +335,29 @@ class Transcript:
             self._view.remove_blocks([self._shell.key])
         self._shell = None
 
-    def _make_way(self, entry: Entry) -> None:
-        """Another entry takes the index that the answer was to have: what was streamed goes below it, or,
-        where the request ended without an answer, away."""
+    def _make_way(self, entry: Entry) -> Writing | None:
+        """Another entry takes the index that the answer was to have: what was streamed goes below it, and is
+        given back for that, or, where the request ended without an answer, away."""
         writing = self._writing
-        if writing is not None and entry.index >= writing.index:
-            self.drop_stream()
-            if not isinstance(entry, RequestRecord):
-                self._writing = writing.again(entry.index + 1)
+        if writing is None or entry.index < writing.index:
+            return None
+        self.drop_stream()
+        return None if isinstance(entry, RequestRecord) else writing
 
     def _end_writing(self, message: AssistantMessage) -> None:
-        """The answer as it will be kept takes the place of what was streamed of it."""
+        """The answer as it will be kept takes the place of what was streamed of it. What was drawn of its
+        text stays as it is."""
         writing, self._writing = self._writing, None
-        streamed = writing is not None and writing.shown and writing.index == message.index
         if writing is not None and writing.thought_for is not None:
             self.openings.thought_seconds[message.index] = writing.thought_for
+        text = None
+        if writing is not None and writing.index == message.index:
+            text = writing.finish(self._view, message.text)
         first = self._first_of(message.index)
         above = self._view.block_at(first - 1) if first else None
-        blocks = self._blocks(message, above)
-        if streamed:
+        self.calls.note(message)
+        blocks = spaced(self.openings.answer_blocks(message, text), above)
+        if writing is not None and writing.shown and writing.index == message.index:
             self._view.replace_from(self._view.block_at(first).key, blocks)
         else:
             self._view.append(*blocks)

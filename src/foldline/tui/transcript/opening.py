@@ -1,6 +1,6 @@
 """What is open in the transcript, and how far: calls, summaries, thoughts, long prompts; all in place."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -194,9 +194,10 @@ class Openings:
 
     # --- thoughts ----------------------------------------------------------------------------------
 
-    def answer_blocks(self, message: AssistantMessage) -> list[Block]:
-        """The blocks of an answer, its thought as open as it was while it came."""
-        blocks = list(rows.answer_blocks(message, self._projection))
+    def answer_blocks(self, message: AssistantMessage, text: Sequence[Block] | None = None) -> list[Block]:
+        """The blocks of an answer, its thought as open as it was while it came. `text`: those of its text,
+        where they are there already."""
+        blocks = list(rows.answer_blocks(message, self._projection, text))
         if message.thinking.strip():
             key = blocks[0].key
             blocks[:1] = [

@@ -1,6 +1,6 @@
 """Entries of the history as blocks of the chat. Pure; asks the projection, keeps nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -88,11 +88,16 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
             return []
 
 
-def answer_blocks(message: AssistantMessage, projection: Projection) -> Iterator[Block]:
-    """Thinking, text and calls of an answer, in the order they are shown."""
+def answer_blocks(
+    message: AssistantMessage, projection: Projection, text: Sequence[Block] | None = None
+) -> Iterator[Block]:
+    """Thinking, text and calls of an answer, in the order they are shown. `text`: the blocks of its text,
+    where they are there already."""
     if message.thinking.strip():
         yield thought_row(message.index, thought_tokens(message, projection), None, opened=False)
-    yield from markdown_blocks(message.text, message.index, TEXT_PIECE, indent=INDENT)
+    if text is None:
+        text = markdown_blocks(message.text, message.index, TEXT_PIECE, indent=INDENT)
+    yield from text
     for number, call in enumerate(message.calls):
         key = (message.index, CALL_PIECE + number)
         gap = 1 if number == 0 else 0

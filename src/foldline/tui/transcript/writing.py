@@ -1,9 +1,9 @@
 """An answer while it is written: thinking on one line, text in blocks, both only as far as they changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from foldline.context.tokens import estimate_tokens
-from foldline.tui.blocks import BlockView, RowBlock, StreamingMarkdown
+from foldline.tui.blocks import Block, BlockView, RowBlock, StreamingMarkdown
 
 from . import rows
 from .calls import INDENT
@@ -50,9 +50,9 @@ class Writing:
             return None
         return (self._clock() if self._ended is None else self._ended) - self._began
 
-    def again(self, index: int) -> "Writing":
-        """The same for another index, with nothing drawn yet."""
-        other = Writing(index, self._gap, self._clock, self._scale)
+    def again(self, index: int, gap: int) -> "Writing":
+        """The same for another index and gap, with nothing drawn yet."""
+        other = Writing(index, gap, self._clock, self._scale)
         other._began, other._ended = self._began, self._ended
         other._thought, other._thought_tokens = self._thought, self._thought_tokens
         other._undrawn_thought = "".join(self._thought)
@@ -84,12 +84,21 @@ class Writing:
         else:
             view.append(row)
         self.shown = True
-        if self._pieces is not None and (blocks := list(self._pieces.feed(text))):
-            view.replace_from(blocks[0].key, blocks)
+        if self._pieces is not None:
+            _put(view, list(self._pieces.feed(text)))
 
     def _row(self, opened: bool) -> RowBlock:
         tokens = round(self._thought_tokens * self._scale)
         return thought_row(self.index, tokens, self.thought_for, opened=opened, gap=self._gap)
+
+    def finish(self, view: BlockView, text: str) -> Sequence[Block] | None:
+        """The blocks of the whole text, all of them drawn; None where another text was written than this."""
+        self.show(view)
+        if self._markdown is None or "".join(self._drawn_text) != text:
+            return None
+        _put(view, self._markdown.finish().blocks)
+        first = view.index_of((self.index, rows.TEXT_PIECE))
+        return [] if first is None else [view.block_at(at) for at in range(first, view.count)]
 
     def _show_text(self, view: BlockView) -> None:
         if self._markdown is None:
@@ -98,6 +107,11 @@ class Writing:
         delta, self._text = "".join(self._text), []
         self._drawn_text.append(delta)
         blocks = self._markdown.feed(delta).blocks
-        if blocks:
-            self.shown = True
-            view.replace_from(blocks[0].key, blocks)
+        self.shown = self.shown or bool(blocks)
+        _put(view, blocks)
+
+
+def _put(view: BlockView, blocks: Sequence[Block]) -> None:
+    """Draw what has changed."""
+    if blocks:
+        view.replace_from(blocks[0].key, blocks)

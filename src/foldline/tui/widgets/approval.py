@@ -11,9 +11,7 @@ from textual import events
 from textual.message import Message
 
 from foldline.context.harmless import clean, clean_line
-from foldline.tui.blocks.block import SIGNS
 from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
-from foldline.tui.blocks.diffs import lines_of_diff
 from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import Answer, ChoiceAnswered, QuestionAnswered
 from foldline.tui.state import Question
@@ -52,6 +50,9 @@ def question_body(question: Question, width: int) -> list[list[Span]]:
     """What is asked, wrapped to `width`: the call, then its diff; or what a choice should be made by."""
     lines = list(wrap_spans([(clean(question.title), "text")], width)) if question.title else []
     if question.diff:
+        from foldline.tui.blocks.diffs import lines_of_diff  # no first screen asks anything
+        from foldline.tui.blocks.plain import SIGNS
+
         for line in lines_of_diff(question.diff):
             sign, style = SIGNS[line.kind]
             number = line.number or "⋮"

@@ -44,6 +44,9 @@ class Lines(Widget):
         self._restyle()
         self.app.theme_changed_signal.subscribe(self, self._on_theme)
 
+    def on_unmount(self) -> None:
+        self.app.theme_changed_signal.unsubscribe(self)  # it would keep us
+
     def _on_theme(self, _: Theme) -> None:
         self._restyle()
 

@@ -1,14 +1,15 @@
 """The prompt: the editor in its frame, and the prompts that wait above the text."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.widgets import TextArea
+from textual.worker import Worker
 
 from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.keys.command import Command
@@ -18,16 +19,7 @@ from foldline.tui.prompting.arguments import arguments
 from foldline.tui.prompting.attaching import Attaching
 from foldline.tui.prompting.attachments import Attachments
 from foldline.tui.prompting.completer import Completer
-from foldline.tui.prompting.finding import FileFinder
-from foldline.tui.prompting.inputs import (
-    NoCommand,
-    Nothing,
-    PromptText,
-    ShellCall,
-    SlashCall,
-    UnknownSlash,
-    parse_input,
-)
+from foldline.tui.prompting.finding import FileFinder, Work
 from foldline.tui.prompting.recall import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.completion import CompletionList
@@ -197,8 +189,8 @@ class Prompt(Lines):
         self.attaching.attach_soon()
         return taken
 
-    def _in_background(self, group: str, work: Coroutine[Any, Any, object]) -> None:
-        self.run_worker(work, group=group, exclusive=True)
+    def _in_background(self, group: str, work: Work) -> None:
+        _: Worker[object] = self.run_worker(work, group=group, exclusive=True)
 
     def _refuse(self, sentence: str) -> None:
         self.post_message(self.Refused(sentence))
@@ -243,23 +235,25 @@ class Prompt(Lines):
         if self._marked is not None:
             self._change_places(self._marked)
             return
+        from foldline.tui.prompting import inputs  # by now: nothing was entered on the first screen
+
         text = self.editor.text
-        match parse_input(text):
-            case Nothing():
+        match inputs.parse_input(text):
+            case inputs.Nothing():
                 waiting = self._state.waiting
                 if waiting.paused and waiting.count:
                     self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=False))
-            case PromptText():
+            case inputs.PromptText():
                 if await self.attaching.attach_named():
                     self._send(self.editor.text)
-            case ShellCall():
+            case inputs.ShellCall():
                 self._sent(text)
                 self.post_message(self.Submitted(text.rstrip()))
-            case NoCommand():
+            case inputs.NoCommand():
                 self._refuse("Behind ! stands a command for your shell; behind !! the model does not see it")
-            case UnknownSlash(name=name):
+            case inputs.UnknownSlash(name=name):
                 self._refuse(f"There is no command /{name}; type / to see what there is")
-            case SlashCall(command=command, argument=argument):
+            case inputs.SlashCall(command=command, argument=argument):
                 if argument and not command.argument:
                     self._refuse(f"/{command.slash} takes nothing behind it")
                 elif not command.works(self._state):

@@ -1,7 +1,7 @@
 """The side list: files and how much of them the model still has, pins, folds, and what the rails mean."""
 
-from collections.abc import Callable, Iterable
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, TypeVar
 
 from rich.cells import cell_len
 
@@ -21,9 +21,10 @@ RAILS: dict[Rail, Span] = {
 WIDTH = 33
 """Cells of the side list, its rule at the left included."""
 
+RowT = TypeVar("RowT")
 Line = list[Span]
-Section = tuple[str, int, Callable[[int], Line]]
-"""Title, number of rows, and how to draw one of them."""
+Section = tuple[str, int, int, Callable[[int], Line]]
+"""Title, number of all rows and of those that are listed, and how to draw one of these."""
 
 
 def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
@@ -41,10 +42,10 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
         ],
     ]
     sections: list[Section] = [
-        ("Modified", len(data.modified), lambda at: _file(data.modified[at], inner)),
-        ("Read", len(data.read), lambda at: _file(data.read[at], inner)),
-        ("Pinned", len(data.pinned), lambda at: _pin(data.pinned[at], inner)),
-        ("Folds", len(data.folds), lambda at: _fold(data.folds[-1 - at], inner)),
+        _section("Modified", data.modified, data.older_modified, lambda file: _file(file, inner)),
+        _section("Read", data.read, data.older_read, lambda file: _file(file, inner)),
+        _section("Pinned", data.pinned, 0, lambda pin: _pin(pin, inner)),
+        _section("Folds", data.folds[::-1], 0, lambda fold: _fold(fold, inner)),
     ]
     shown = [section for section in sections if section[1] or section[0] in ("Modified", "Read")]
     body = _fitted(shown, inner, height - len(legend) - 1)
@@ -55,10 +56,14 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
     return [crop([("│ ", "muted"), *line], width) for line in lines[:height]]
 
 
+def _section(title: str, rows: Sequence[RowT], older: int, line: Callable[[RowT], Line]) -> Section:
+    return title, len(rows) + older, len(rows), lambda at: line(rows[at])
+
+
 def _fitted(sections: list[Section], inner: int, height: int) -> list[Line]:
     """All sections, the longest shortened until they fit; at least three rows of each stay. What is not shown
     is not drawn either: a long session knows thousands of files."""
-    rooms = [min(count, max(height, 3)) for _, count, _ in sections]
+    rooms = [min(listed, max(height, 3)) for _, _, listed, _ in sections]
 
     def needed() -> int:
         return sum(1 + room for room in rooms) + len(rooms) - 1
@@ -66,7 +71,7 @@ def _fitted(sections: list[Section], inner: int, height: int) -> list[Line]:
     while needed() > height and max(rooms, default=0) > 3:
         rooms[rooms.index(max(rooms))] -= 1
     lines: list[Line] = []
-    for number, ((title, count, row), room) in enumerate(zip(sections, rooms, strict=True)):
+    for number, ((title, count, _, row), room) in enumerate(zip(sections, rooms, strict=True)):
         if number:
             lines.append([])
         blanks = " " * max(inner - len(title) - len(str(count)) - 1, 1)
@@ -133,8 +138,9 @@ class Sidebar(Lines):
         self._data = SidebarData()
 
     def show(self, data: SidebarData) -> None:
-        self._data = data
-        self.update()
+        if data is not self._data:  # it comes with every entry, and few of them change it
+            self._data = data
+            self.update()
 
     def on_resize(self) -> None:
         self.update()

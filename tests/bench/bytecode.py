@@ -1,0 +1,20 @@
+"""Foldline as its users have it: compiled. Where Python keeps no bytecode, its compiler would be measured."""
+
+import os
+import subprocess
+import sys
+from functools import cache
+from tempfile import TemporaryDirectory
+
+_KEPT = TemporaryDirectory(prefix="foldline-bytecode-")
+"""Until this process ends."""
+
+
+@cache
+def compiled(source: str = "") -> dict[str, str]:
+    """What to add to the environment of a process of ours; `source` is the folder `src` of another tree."""
+    env = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": _KEPT.name}
+    env |= {"PYTHONPATH": source} if source else {}
+    code = "import compileall as c, foldline, openai, textual; c.compile_dir(foldline.__path__[0], quiet=2)"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **env})
+    return env

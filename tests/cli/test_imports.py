@@ -1,0 +1,115 @@
+"""What a start imports, counted: each module of ours costs half a millisecond before the first paint.
+
+Counted in whole processes, in a real terminal, at the moment the first frame with the prompt is written.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterable
+
+import pytest
+
+from foldline import __version__
+from support.terminal import terminal
+
+FLOOR = "import sys, textual.app, textual.drivers.linux_driver; from textual.widgets import Input, TextArea"
+"""What any app of Textual with a text field imports."""
+PAINTED = """
+import sys
+from textual.drivers.linux_driver import LinuxDriver
+
+write = LinuxDriver.write
+
+def look(driver, data):
+    write(driver, data)
+    if "❯" in data:
+        LinuxDriver.write = write
+        with open(sys.argv[1], "w") as file:
+            print(*sys.modules, file=file)
+
+LinuxDriver.write = look
+from foldline.cli import main
+sys.exit(main([]))
+"""
+OURS_AT_MOST = 96
+OTHERS_AT_MOST = 16
+"""Modules before the first paint: our own; and those of others that the floor does not import."""
+
+LATER = (
+    "pydantic", "openai", "httpx2", "httpx", "anyio", "aiofiles", "tomlkit", "detect_secrets", "pygal",
+    "markdown_it", "markdownify", "pathspec", "filelock", "mcp", "sqlite3", "multiprocessing", "xml",
+    "foldline.protocol", "foldline.history", "foldline.llm", "foldline.compaction", "foldline.formats",
+    "foldline.evaluation", "foldline.agent.agent", "foldline.agent.settings", "foldline.agent.tools",
+    "foldline.tui.transcript", "foldline.tui.runner", "foldline.tui.machine", "foldline.tui.inspector",
+    "foldline.tui.preview", "foldline.tui.sessions", "foldline.tui.settings", "foldline.tui.setup",
+    "foldline.tui.approvals", "foldline.tui.jobs", "foldline.tui.rewind", "foldline.tui.context_screen",
+    "foldline.tui.choosing", "foldline.tui.help", "foldline.tui.blocks.markdown",
+    "foldline.tui.blocks.plain",
+)  # fmt: skip
+"""What nobody sees in the first frame: what is slow, and screens that are not open."""
+
+
+def python(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def of(modules: Iterable[str], *roots: str) -> list[str]:
+    """Those that are one of `roots`, or below it."""
+    return [name for name in modules if name.startswith(tuple(f"{root}." for root in roots)) or name in roots]
+
+
+@pytest.fixture(scope="module")
+def at_first_paint(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    folder = tmp_path_factory.mktemp("first-paint")
+    found = folder / "modules"
+    with terminal(folder / "shop", program=(sys.executable, "-c", PAINTED, str(found))) as started:
+        started.until(lambda _: found.exists() and found.read_text().endswith("\n"))
+    return set(found.read_text().split())
+
+
+def test_nothing_slow_is_imported_before_the_first_paint(at_first_paint: set[str]) -> None:
+    assert "foldline.tui.chat" in at_first_paint
+    assert of(sorted(at_first_paint), *LATER) == [], "import these where they are used, or in a thread"
+
+
+def test_the_first_paint_keeps_to_its_budget_of_modules(at_first_paint: set[str]) -> None:
+    ours = of(sorted(at_first_paint), "foldline")
+    floor = set(python(f"{FLOOR}; print(*sys.modules)").split())
+    others = sorted(at_first_paint - floor - {*ours})
+    assert len(ours) <= OURS_AT_MOST, f"{len(ours)} modules of ours, {OURS_AT_MOST} allowed: {ours}"
+    assert len(others) <= OTHERS_AT_MOST, f"{len(others)} others, {OTHERS_AT_MOST} allowed: {others}"
+
+
+def test_the_version_is_said_by_five_modules_of_ours_and_none_of_others() -> None:
+    script = """
+import sys
+bare = {*sys.modules}
+from foldline.cli import main
+main(["--version"])
+print(*sorted({*sys.modules} - bare))
+"""
+    said, imported = python(script).splitlines()
+    assert said == f"foldline {__version__}"
+    assert imported.split() == [
+        "foldline", "foldline.cli", "foldline.cli.door", "foldline.cli.streams", "foldline.version"
+    ]  # fmt: skip
+
+
+def test_the_help_needs_nothing_that_is_not_pythons_own() -> None:
+    script = """
+import sys
+from foldline.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    print(*sorted(sys.modules))
+"""
+    imported = python(script).splitlines()[-1].split()
+    foreign = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
+    ours = [name for name in imported if name.startswith("foldline.") and not of([name], "foldline.cli")]
+    assert foreign - {"foldline", "__main__", "sitecustomize", "usercustomize", "_distutils_hack"} == set()
+    assert ours == ["foldline.version"]

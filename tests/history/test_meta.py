@@ -1,0 +1,52 @@
+"""What a list shows of a session is gathered entry by entry: each costs the same, however many there were."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from foldline.history import meta
+from foldline.history.meta import Describer, describe
+from foldline.protocol import Entry, SessionHeader, UserMessage, text_parts
+from support.history import History, history
+
+HEADER = SessionHeader(id="s", created_at=datetime(2026, 1, 1, tzinfo=UTC), cwd="/work")
+
+
+def long(turns: int) -> History:
+    built = history()
+    for number in range(turns):
+        built.user(f"{number} " + "word " * 50_000).step("read", "text " * 50_000)
+    return built
+
+
+def test_each_entry_is_looked_at_once_and_no_more_of_it_than_a_line_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    signs = 0
+    cells = meta._cells
+
+    def counting(char: str) -> int:
+        nonlocal signs
+        signs += 1
+        return cells(char)
+
+    monkeypatch.setattr(meta, "_cells", counting)
+    describer = Describer(HEADER)
+    costs = []
+    for entry in long(30).entries:
+        before = signs
+        describer.add(entry)
+        costs.append(signs - before)
+    assert max(costs[3:]) <= max(costs[:3]) <= 20 * meta.TITLE_CELLS
+    before = signs
+    assert describer.meta().entries == len(costs)
+    assert signs == before, "describing it looks at no entry again"
+
+
+def test_a_description_that_went_on_is_that_of_all() -> None:
+    entries: list[Entry] = [*long(2).entries, UserMessage(index=99, parts=text_parts("the last"))]
+    half = describe(HEADER, entries[:3])
+    later = Describer.after(HEADER, half)
+    for entry in entries[3:]:
+        later.add(entry)
+    assert later.meta() == describe(HEADER, entries)

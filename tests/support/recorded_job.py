@@ -1,0 +1,412 @@
+"""A recorded session worked through once more: the real agent and the real client, against the local server.
+
+The server gives the recorded answers in their order, the tools give back the recorded results, and summaries
+are as long as a model's. So a strategy meets the sizes and the order of real work, and all that is sent and
+paid for is counted by the server. What a view lacks changes nothing of what comes next.
+"""
+
+import asyncio
+import json
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from foldline.agent import Agent
+from foldline.agent.approvals import Level
+from foldline.agent.tools import ToolContext, ToolOutcome
+from foldline.compaction import CompactionStrategy, TruncateTurns
+from foldline.compaction.prompts import load_prompt
+from foldline.context.stubs import INTERRUPTED, clip
+from foldline.context.view import is_preamble
+from foldline.evaluation.recorded import STRIDE, recorded_messages, session_name
+from foldline.formats import read_foreign
+from foldline.history import Session
+from foldline.llm import ToolSpec
+from foldline.llm.dialect import function_name
+from foldline.llm.loose import is_json_object
+from foldline.llm.prices import Price
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    FoldlineError,
+    Rule,
+    SystemMessage,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+    events,
+    operations,
+    text_parts,
+)
+from foldline.protocol.events import Event
+from support.clients import chat_at
+from support.job import broken_prefixes, uncached
+from support.server_checks import text_of
+from support.server_process import Seen, running_server
+
+UNLIMITED = 10_000_000
+"""The window of a server that holds everything."""
+_PIECE = 400
+"""Characters of a streamed piece."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An answer and what came back for its calls, by their ids."""
+
+    answer: AssistantMessage
+    results: dict[str, str]
+
+    @property
+    def as_scripted(self) -> dict[str, Any]:
+        """The answer as the server's script takes it."""
+        calls = [
+            {"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in self.answer.calls
+        ]
+        return {"text": self.answer.text, "tool_calls": calls, "chunk": _PIECE}
+
+
+@dataclass(frozen=True)
+class Turn:
+    prompt: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class RecordedJob:
+    """What is worked through: a recorded session in the form every agent would give it. Of its messages only
+    texts and calls are taken; prompts and answers nothing came after are joined to the next ones."""
+
+    name: str
+    preamble: tuple[BaseMessage, ...]
+    turns: tuple[Turn, ...]
+
+    def first(self, steps: int) -> "RecordedJob":
+        """The turns that begin within the first so many steps."""
+        turns = (
+            turn
+            for turn, before in zip(
+                self.turns, accumulate((len(turn.steps) for turn in self.turns), initial=0), strict=False
+            )
+            if before < steps
+        )
+        return replace(self, turns=tuple(turns))
+
+    @property
+    def steps(self) -> list[Step]:
+        return [step for turn in self.turns for step in turn.steps]
+
+    @property
+    def messages(self) -> tuple[BaseMessage, ...]:
+        """The same as a replay of `foldline eval` takes it."""
+        said: list[BaseMessage] = [*self.preamble]
+        for turn in self.turns:
+            said.append(UserMessage(parts=text_parts(turn.prompt)))
+            for step in turn.steps:
+                said.append(step.answer)
+                said += [
+                    ToolResultMessage(
+                        call_id=call.call_id, name=call.name, parts=text_parts(step.results[call.call_id])
+                    )
+                    for call in step.answer.calls
+                ]
+        return tuple(
+            message.model_copy(update={"index": STRIDE * at}) for at, message in enumerate(said, start=1)
+        )
+
+
+def recorded_job(path: Path) -> RecordedJob:
+    return job_of(session_name(path), recorded_messages(read_foreign(path).entries))
+
+
+def job_of(name: str, messages: Sequence[BaseMessage]) -> RecordedJob:
+    preamble = [message for message in messages if is_preamble(message)]
+    opening = preamble or [SystemMessage(parts=text_parts(load_prompt("system")))]
+    return RecordedJob(name, tuple(opening), tuple(_turns(messages)))
+
+
+def _turns(messages: Iterable[BaseMessage]) -> Iterator[Turn]:
+    prompt: list[str] = []
+    steps: list[Step] = []
+    before = ""
+    for message in messages:
+        match message:
+            case UserMessage():
+                if steps:
+                    yield Turn("\n\n".join(prompt), tuple(steps))
+                    prompt, steps = [], []
+                prompt.append(message.text or "(an image)")
+            case AssistantMessage():
+                if steps and not steps[-1].answer.calls:
+                    before = steps.pop().answer.text + "\n\n"
+                answer = _as_said(message, before)
+                before = ""
+                if answer.parts:
+                    steps.append(Step(answer, dict.fromkeys((c.call_id for c in answer.calls), INTERRUPTED)))
+            case ToolResultMessage() if steps and message.call_id in steps[-1].results:
+                steps[-1].results[message.call_id] = message.text or "(nothing)"
+    if steps:
+        yield Turn("\n\n".join(prompt), tuple(steps))
+
+
+def _as_said(message: AssistantMessage, before: str) -> AssistantMessage:
+    calls = [
+        ToolCallPart(
+            call_id=call.call_id[-40:],
+            name=function_name(call.name),
+            arguments=call.arguments
+            if is_json_object(call.arguments)
+            else json.dumps({"input": call.arguments}),
+        )
+        for call in message.calls
+    ]
+    text = (before + message.text).strip()
+    return AssistantMessage(parts=(*(text_parts(text) if text else ()), *calls))
+
+
+# -- tools -------------------------------------------------------------------------------------------
+
+
+class PlayedTool:
+    """Gives back what the recorded tool of this name gave."""
+
+    level: Level = "read"
+
+    def __init__(self, name: str, arguments: Iterable[str], results: dict[str, deque[str]]) -> None:
+        properties = {key: {"type": "string", "description": f"The {key} to work with."} for key in arguments}
+        told = (
+            f"What the recorded agent did with `{name}`. Gives back what it was given then, whole or clipped."
+        )
+        self.spec = ToolSpec(name, told, {"type": "object", "properties": properties})
+        self._results = results
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        return ""
+
+    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
+        return True
+
+    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
+        return ()
+
+    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
+        return None
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        results = self._results[_key(arguments)]
+        text = results.popleft() if len(results) > 1 else results[0]
+        return ToolOutcome(clip(text, context.max_tokens, 0))
+
+
+def _key(arguments: dict[str, Any]) -> str:
+    return json.dumps(arguments, sort_keys=True)
+
+
+def played_tools(job: RecordedJob) -> list[PlayedTool]:
+    arguments: dict[str, dict[str, None]] = defaultdict(dict)
+    results: dict[str, dict[str, deque[str]]] = defaultdict(lambda: defaultdict(deque))
+    for step in job.steps:
+        for call in step.answer.calls:
+            given = call.parsed()
+            arguments[call.name] |= dict.fromkeys(given)
+            results[call.name][_key(given)].append(step.results[call.call_id])
+    return [PlayedTool(name, sorted(keys), results[name]) for name, keys in sorted(arguments.items())]
+
+
+# -- a run -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long the server takes, in seconds."""
+
+    step: float = 0.0
+    summary: float = 0.0
+
+    def script(self, job: RecordedJob) -> list[dict[str, Any]]:
+        notes = {"builtin": "notes", "seconds": self.summary, "chunk": _PIECE}
+        recorded = [{**step.as_scripted, "seconds": self.step} for step in job.steps]
+        return [
+            {"when": {"tools": False}, "answer": notes},
+            {"when": {"content": "<summary-request>"}, "answer": notes},
+            {"answer": {"recorded": recorded}},
+        ]
+
+
+AT_ONCE = Pace()
+
+
+@dataclass(frozen=True, repr=False)
+class Worked:
+    """What a run came to."""
+
+    job: RecordedJob
+    window: int
+    requests: list[Seen]
+    """All requests, by the server's log."""
+    session: Session
+    seconds: float
+    """CPU time of this process: of the agent, the client and the playing tools."""
+    waits: list[float]
+    """How long each fold took, in seconds."""
+    failures: list[str] = field(default_factory=list)
+    """Turns that ended before their recorded end, and why."""
+
+    @property
+    def bill(self) -> "Bill":
+        requests = self.requests
+        summaries = [seen for seen in requests if is_summary(seen.body)]
+        ordinary = [seen for seen in requests if not (seen.rejected or is_summary(seen.body))]
+        return Bill(
+            requests=len(requests),
+            summaries=len(summaries),
+            as_text=sum("tools" not in seen.body for seen in summaries),
+            folds=len(self.session.projection.folds),
+            input=sum(seen.prompt_tokens for seen in requests if not seen.rejected),
+            uncached=sum(uncached(seen) for seen in requests if not seen.rejected),
+            output=sum(seen.completion_tokens for seen in requests),
+            of_summaries=sum(map(uncached, summaries)),
+            refused=sum(bool(seen.rejected) for seen in requests),
+            violations=tuple({rule for seen in requests for rule, _ in seen.violations}),
+            broken=tuple(broken_prefixes(ordinary, self.session)),
+            failures=tuple(self.failures),
+            seconds=self.seconds,
+            waits=tuple(self.waits),
+        )
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a run cost, in tokens as the server counts them."""
+
+    requests: int
+    summaries: int
+    """Requests for a summary, or a part of one."""
+    as_text: int
+    """Of these, those that did not go on from the session, and so found nothing in the cache."""
+    folds: int
+    input: int
+    uncached: int
+    """Input that the server's cache did not have."""
+    output: int
+    of_summaries: int
+    """Uncached input of the requests for summaries."""
+    refused: int
+    """Requests longer than the window."""
+    violations: tuple[str, ...]
+    """Rules of the API that requests broke."""
+    broken: tuple[str, ...]
+    """Requests that lost their prefix although the view had not changed."""
+    failures: tuple[str, ...]
+    seconds: float
+    """CPU time of the agent's process."""
+    waits: tuple[float, ...]
+    """How long each fold took, in seconds."""
+
+    def dollars(self, price: Price) -> float:
+        return price.cost(self.uncached, self.input - self.uncached, self.output)
+
+
+def is_summary(body: dict[str, Any]) -> bool:
+    """Whether a request asks for a summary: all others offer tools."""
+    return "tools" not in body or "<summary-request>" in text_of(body["messages"][-1].get("content"))
+
+
+async def worked(
+    job: RecordedJob,
+    folder: Path,
+    *,
+    window: int | None = None,
+    compaction: CompactionStrategy | str | None = None,
+    pace: Pace = AT_ONCE,
+    **options: Any,
+) -> Worked:
+    """Works through it, in an empty folder. Without a window, nothing is ever folded."""
+    folder.mkdir(parents=True)
+    given = {} if window else {"mode": "off"}
+    size = window or UNLIMITED
+    with running_server(window=size, script=pace.script(job)) as server:
+        llm = chat_at(server.base_url, model=server.model, window=size)
+        session = Session.create(folder, home=folder.parent / f"{folder.name}-home")
+        await session.append(*job.preamble)
+        agent = Agent(
+            session,
+            llm=llm,
+            compaction=compaction,
+            approvals="all",
+            interactive=True,
+            tools=played_tools(job),
+            **{**given, **options},
+        )
+        user = _User(agent)
+        failures = []
+        began = time.process_time()
+        try:
+            for number, turn in enumerate(job.turns, start=1):
+                try:
+                    await agent.prompt(turn.prompt, max_steps=len(turn.steps))
+                except FoldlineError as failure:
+                    if not (turn.steps[-1].answer.calls and "before the work was done" in str(failure)):
+                        failures.append(f"turn {number}: {failure}")
+                        break
+        finally:
+            await agent.aclose()
+        seconds = time.process_time() - began
+        return Worked(job, size, server.requests(), session, seconds, user.waits, failures)
+
+
+class _User:
+    """Says "fold now" where folding by itself has stopped, and looks at the clock while a fold is made."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._executor = agent.executor
+        self._since = 0.0
+        self.waits: list[float] = []
+        """Seconds."""
+        self._executor.subscribe(self)
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case events.ChoiceRequested():
+                keys = [option.key for option in event.options]
+                key = "c" if "c" in keys else keys[0]
+                self._executor.submit(operations.Choose(choice=event.choice, key=key))
+            case events.CompactionStart():
+                self._since = time.monotonic()
+            case events.CompactionEnd():
+                self.waits.append(time.monotonic() - self._since)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One session under one way of folding, in one window."""
+
+    path: Path
+    window: int | None
+    """In tokens; None: everything is sent each time."""
+    arm: str
+    """A strategy by its short name, or `truncate`: the oldest turns are left out, down to half the window."""
+    ahead: bool = False
+    """Whether the next fold is drafted in the background."""
+    steps: int = 10_000
+    """How many of the session's are taken; whole turns."""
+    pace: Pace = AT_ONCE
+
+    def bill(self) -> Bill:
+        """Works through it. Can be called in a process of its own."""
+        strategy = TruncateTurns((self.window or UNLIMITED) // 2) if self.arm == "truncate" else self.arm
+        with TemporaryDirectory(prefix="foldline-job-") as folder:
+            run = worked(
+                recorded_job(self.path).first(self.steps),
+                Path(folder) / "project",
+                window=self.window,
+                compaction=strategy if self.window else None,
+                pace=self.pace,
+                draft_ahead=self.ahead,
+            )
+            return asyncio.run(run).bill
