@@ -24,6 +24,7 @@ from foldline.history.reading.stored import StoredEntries
 from foldline.protocol import (
     AssistantMessage,
     Checkpoint,
+    Compaction,
     Edit,
     Entry,
     FileTouch,
@@ -33,8 +34,10 @@ from foldline.protocol import (
     ToolCallPart,
     ToolDetails,
     ToolResultMessage,
+    Undo,
     Usage,
     UserMessage,
+    Written,
     text_parts,
 )
 from foldline.protocol.entries import EditAction
@@ -235,3 +238,23 @@ def _of_an_edit(action: EditAction, of: Grown) -> Effort:
 
     look()
     return effort_of(edit)
+
+
+def test_a_fold_and_its_undo_cost_the_side_list_no_more_in_a_longer_session() -> None:
+    """What the model has of a file changes for all of them; it is looked up for those that are shown."""
+    short, long = (_of_a_fold(grown(length)) for length in (SHORT, LONG))
+    assert long.instructions <= SAME * short.instructions + SPARE.instructions
+    assert long.memory <= SAME * short.memory + SPARE.memory
+
+
+def _of_a_fold(of: Grown) -> Effort:
+    projection, ledger = of.projection.forked(), FileLedger()
+    ledger.newest(projection, 50)
+    index = projection.last_index + 1
+    summary = SystemMessage(origin="summary", parts=text_parts("so far"))
+    head = (Written(message=summary, covers=((1, index - 1),)),)
+    efforts = []
+    for marker in (Compaction(index=index, first_kept_index=index, head=head), Undo(target=index)):
+        projection.append(marker.model_copy(update={"index": projection.last_index + 1}))
+        efforts.append(effort_of(lambda: ledger.newest(projection, 50)))
+    return max(efforts, key=lambda effort: effort.instructions)

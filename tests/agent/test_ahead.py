@@ -237,3 +237,26 @@ async def test_closing_ends_it(tmp_path: Path) -> None:
         await done(agent)
         await llm.silent.wait()
     assert llm.closed_streams == 2
+
+
+async def test_one_that_is_given_up_while_a_fold_waits_for_it_does_not_cancel_the_turn(
+    tmp_path: Path,
+) -> None:
+    script, summaries = (reading("big.txt"), "all read"), (Hang("half of it"), SUMMARY)
+    async with nearly_full(tmp_path, *script, summaries=summaries) as (agent, watch, llm):
+        task = agent.executor.submit(GO_ON)
+        await watch.first(events.CompactionStart)
+        agent.desk.ahead.drop()
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert (len(agent.session.projection.folds), len(llm.summary_requests)) == (1, 2)
+
+
+async def test_where_the_model_is_told_of_checkpoints_their_marks_leave_it_good(tmp_path: Path) -> None:
+    step = Gate(asyncio.Event(), reading("big.txt"))
+    script = (reading("small.txt"), step, "all read")
+    async with nearly_full(tmp_path, *script, dmail=True) as (agent, watch, llm):
+        task = agent.executor.submit(GO_ON)
+        await until(watch, "ready")
+        step.open.set()
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        assert len(agent.session.projection.folds) == len(llm.summary_requests) == 1

@@ -378,7 +378,7 @@ async def test_below_the_soft_mark_a_completed_todo_folds_nothing(tmp_path: Path
 
 
 async def test_a_new_prompt_above_the_soft_mark_is_a_good_moment(tmp_path: Path) -> None:
-    agent, _, _ = await filled(tmp_path, prompts=1, window=16_384)
+    agent, _, _ = await filled(tmp_path, prompts=1, window=16_384, draft_ahead=False)
     number = 1
     while not agent.desk.past_soft_mark:
         await agent.prompt(long(number, 60))

@@ -3,9 +3,11 @@
 Counted in whole processes, in a real terminal, at the moment the first frame with the prompt is written.
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +31,7 @@ def look(driver, data):
 
 LinuxDriver.write = look
 from foldline.cli import main
-sys.exit(main([]))
+sys.exit(main(sys.argv[2:]))
 """
 OURS_AT_MOST = 96
 OTHERS_AT_MOST = 16
@@ -49,6 +51,14 @@ LATER = (
 """What nobody sees in the first frame: what is slow, and screens that are not open."""
 
 
+NOT_FOR_A_PROMPT = (
+    "openai", "mcp", "markdownify", "detect_secrets", "pygal", "tomlkit", "sqlite3", "foldline.llm.offline",
+    "foldline.evaluation", "foldline.formats", "foldline.tui.inspector", "foldline.tui.preview.screen",
+    "foldline.tui.setup.state", "foldline.tui.setup.screen", "foldline.tui.sessions",
+)  # fmt: skip
+"""What opens a session and its chat has no use for."""
+
+
 def python(script: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
@@ -62,13 +72,18 @@ def of(modules: Iterable[str], *roots: str) -> list[str]:
     return [name for name in modules if name.startswith(tuple(f"{root}." for root in roots)) or name in roots]
 
 
-@pytest.fixture(scope="module")
-def at_first_paint(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    folder = tmp_path_factory.mktemp("first-paint")
+def modules_painted(folder: Path, *arguments: str) -> set[str]:
+    """Those that are there when the prompt is painted, of a chat that is started in `shop` of this folder."""
     found = folder / "modules"
-    with terminal(folder / "shop", program=(sys.executable, "-c", PAINTED, str(found))) as started:
+    program = (sys.executable, "-c", PAINTED, str(found), *arguments)
+    with terminal(folder / "shop", program=program) as started:
         started.until(lambda _: found.exists() and found.read_text().endswith("\n"))
     return set(found.read_text().split())
+
+
+@pytest.fixture(scope="module")
+def at_first_paint(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    return modules_painted(tmp_path_factory.mktemp("first-paint"))
 
 
 def test_nothing_slow_is_imported_before_the_first_paint(at_first_paint: set[str]) -> None:
@@ -82,6 +97,26 @@ def test_the_first_paint_keeps_to_its_budget_of_modules(at_first_paint: set[str]
     others = sorted(at_first_paint - floor - {*ours})
     assert len(ours) <= OURS_AT_MOST, f"{len(ours)} modules of ours, {OURS_AT_MOST} allowed: {ours}"
     assert len(others) <= OTHERS_AT_MOST, f"{len(others)} others, {OTHERS_AT_MOST} allowed: {others}"
+
+
+def test_resuming_a_file_that_was_held_here_imports_nothing_more(
+    at_first_paint: set[str], tmp_path: Path
+) -> None:
+    header = {"type": "session", "version": 1, "id": "s-1", "created_at": "2026-01-01T00:00:00Z"}
+    events = tmp_path / "events.jsonl"
+    events.write_text(json.dumps({**header, "cwd": str(tmp_path / "shop")}) + "\n")
+    more = modules_painted(tmp_path, "-r", str(events)) - at_first_paint
+    assert of(sorted(more), *LATER) == []
+
+
+def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_that_is_not_asked() -> None:
+    script = """
+import sys
+import foldline.cli.agents, foldline.cli.windows, foldline.tui.app, foldline.tui.figures
+import foldline.tui.previewing, foldline.tui.runner, foldline.tui.setup.opening, foldline.tui.transcript
+print(*sys.modules)
+"""
+    assert of(sorted(python(script).split()), *NOT_FOR_A_PROMPT) == []
 
 
 def test_the_version_is_said_by_five_modules_of_ours_and_none_of_others() -> None:

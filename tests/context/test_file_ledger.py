@@ -1,23 +1,27 @@
 """The ledger of files says what a look at all touches says, at the cost of what is new."""
 
+from collections.abc import Callable
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foldline.context.file_ledger import FileLedger, FileState
+from foldline.context.file_states import restored_paths
 from foldline.context.files import tracked_files
-from foldline.protocol import Compaction, FileImage, SystemMessage, Written, text_parts
+from foldline.context.projection import Projection
+from foldline.protocol import Checkpoint, Compaction, FileImage, SystemMessage, Written, text_parts
 from support.history import History, modified, read
 from support.stories import Story
 
 
-def agree(built: History) -> None:
+def agree(built: History, look: Callable[[int], bool]) -> None:
+    """After every entry that is looked at."""
     projection, ledger = History().projection(), FileLedger()
-    for entry in built.entries:
+    for number, entry in enumerate(built.entries):
         projection.append(entry)
-        told = [
-            FileState(file.path, file.modified, file.added, file.removed, file.presence)
-            for file in tracked_files(projection)
-        ]
+        if not look(number):
+            continue
+        told = all_touches_say(projection)
         newest = ledger.newest(projection, 2)
         for modified_ones, kept, count in (
             (True, newest.modified, newest.all_modified),
@@ -25,34 +29,60 @@ def agree(built: History) -> None:
         ):
             wanted = [file for file in told if file.modified is modified_ones]
             assert (list(kept), count) == (wanted[:2], len(wanted)), entry
+        if number % 3 == 0:
+            assert list(ledger.files(projection)) == told, entry
+
+
+def all_touches_say(projection: Projection) -> list[FileState]:
+    """Newest touch first; of what one result touched, the last."""
+    restored = restored_paths(projection.images)
+    counted = [t for _, t in projection.touches if t.action == "read" or t.path not in restored]
+    newest = {touch.path: place for place, touch in enumerate(counted)}
+    return [
+        FileState(file.path, file.modified, file.added, file.removed, file.presence)
+        for file in sorted(tracked_files(projection), key=lambda file: newest[file.path], reverse=True)
+    ]
+
+
+def fold_of_all(built: History) -> Compaction:
+    summary = SystemMessage(origin="summary", parts=text_parts("so far"))
+    head = (Written(message=summary, covers=((0, built.last),)),)
+    return Compaction(first_kept_index=built.last + 1, head=head)
 
 
 def image(path: str, before: int, after: int) -> FileImage:
     return FileImage(path=path, before=str(before), after=str(after))
 
 
-WHAT = st.sampled_from(("read", "edit", "back", "hide", "drop", "pin", "fold", "clear", "undo", "take back"))
+WHAT = st.sampled_from(
+    ("read", "both", "edit", "back", "hide", "drop", "pin", "fold", "clear", "rewind", "undo", "take back")
+)
 
 
-@example([("take back", 0), ("take back", 0)])  # of an undo of itself, written by hand
-@given(st.lists(st.tuples(WHAT, st.integers(0, 2)), max_size=20))
-def test_kept_up_to_date_it_says_what_all_touches_say(happened: list[tuple[str, int]]) -> None:
-    """Reads and edits of three files, edits that are put back, and what changes the view in between."""
+@example([("take back", 0), ("take back", 0)], 1)  # of an undo of itself, written by hand
+@given(st.lists(st.tuples(WHAT, st.integers(0, 2)), max_size=20), st.integers(1, 7))
+def test_kept_up_to_date_it_says_what_all_touches_say(happened: list[tuple[str, int]], each: int) -> None:
+    """Reads and edits of three files, edits that are put back, and what changes the view in between; looked
+    at after `each` so many entries."""
     built, held = History().user("go"), [0, 0, 0]
     for number, (what, which) in enumerate(happened):
         path = f"{which}.py"
         match what:
             case "read":
                 built.step("read", "text", files=[read(path)])
+            case "both":
+                built.step("run", "ok", files=[read(path), modified("0.py", 1, 1), read("1.py")])
+            case "rewind":
+                marks = [entry.id for entry in built.entries if isinstance(entry, Checkpoint)]
+                if marks:
+                    built.revert(marks[-1 - which % len(marks)])
             case "edit" | "back":
                 after = 0 if what == "back" else held[which] + 1
                 built.checkpoint(number, image(path, held[which], after))
                 held[which] = after
                 built.step("edit", "ok", files=[modified(path, 2, which)])
             case "fold":
-                summary = SystemMessage(origin="summary", parts=text_parts("so far"))
-                head = (Written(message=summary, covers=((0, built.last),)),)
-                built.add(Compaction(first_kept_index=built.last + 1, head=head))
+                built.add(fold_of_all(built))
             case "undo":
                 built.undo()
             case "take back":
@@ -61,7 +91,7 @@ def test_kept_up_to_date_it_says_what_all_touches_say(happened: list[tuple[str, 
                 built.clear()
             case _:
                 built.edit(what, max(1, built.last - which))  # type: ignore[arg-type]
-    agree(built)
+    agree(built, lambda number: number % each == 0)
 
 
 def test_a_touch_costs_one_look_however_many_there_were() -> None:
@@ -72,25 +102,28 @@ def test_a_touch_costs_one_look_however_many_there_were() -> None:
     first = ledger.newest(projection, 9)
     looked = ledger.looked_at
     assert ledger.newest(projection, 9) is first and ledger.looked_at == looked
-    story.tool("read", "text", files=[read("src/f1.py")], path="src/f1.py")
+    story.tool("read", "text", files=[read("src/f49.py")], path="src/f49.py")
     for entry in story.entries[-2:]:
         projection.append(entry)
-    assert ledger.newest(projection, 9).read[0].path == "src/f1.py"
+    assert ledger.newest(projection, 9).read[0].path == "src/f49.py"
     assert ledger.looked_at == looked + 1
 
 
-def test_an_edit_of_the_view_costs_a_look_at_the_touches_of_its_files() -> None:
+def test_a_change_of_the_view_costs_a_look_at_the_files_that_are_shown() -> None:
     story = Story().user("go")
     for number in range(500):
         story.tool("read", "text", files=[read(f"src/f{number % 50}.py")], path=f"src/f{number % 50}.py")
     projection, ledger = story.projection(), FileLedger()
     ledger.newest(projection, 9)
-    looked = ledger.looked_at
-    story.edit("drop", story.last).edit("hide", 2)
-    for entry in story.entries[-2:]:
-        projection.append(entry)
-    ledger.newest(projection, 9)
-    assert ledger.looked_at == looked + 2 * 10
-    projection.append(story.undo(story.last).entries[-1])
-    ledger.newest(projection, 9)
-    assert ledger.looked_at == looked + 3 * 10
+
+    def cost_of(changed: History) -> int:
+        before = ledger.looked_at
+        for entry in changed.entries[len(projection.entries) :]:
+            projection.append(entry)
+        ledger.newest(projection, 9)
+        return ledger.looked_at - before
+
+    assert cost_of(story.edit("drop", story.last).edit("hide", 2)) == 2  # f49 has one that was read before
+    assert cost_of(story.undo(story.last)) == 0  # f0 is not shown
+    assert cost_of(story.add(fold_of_all(story))) == 9 * 10
+    assert cost_of(story.undo(story.last)) == 8 + 2

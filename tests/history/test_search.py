@@ -1,5 +1,6 @@
 """The search in a session: what one can see in a message can be found, whatever script it is written in."""
 
+import json
 import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from foldline.context.original import original
 from foldline.history import EVENTS, EntrySearch, Found
 from foldline.history.reading.opening import open_file
 from foldline.protocol import Compaction, Entry, UserMessage, text_parts
@@ -138,6 +140,31 @@ def test_what_is_on_disk_is_searched_like_what_is_in_memory(said: list[str], dat
         write_events(Path(folder) / EVENTS, built.entries)
         stored = open_file(Path(folder) / EVENTS).entries
         assert EntrySearch(stored).find(query, limit=99) == EntrySearch(built.entries).find(query, limit=99)
+
+
+NUMBERS = ["1e5", "1.5E-7", "0.00001", "1.50", "-0", "1e999", "123456789012345678901234567890.0", "7"]
+AS_OTHERS_WRITE = st.recursive(
+    st.sampled_from(
+        [*NUMBERS, '"a\\nb"', '"a\\u000ab"', '"\\u4e2d\\u6587"', '"\\u001b[1m"', '"caf\\u00e9"', '"\\/x"']
+    ),
+    lambda inner: st.lists(inner, max_size=3).map(lambda each: f"[{', '.join(each)}]"),
+)
+"""JSON that says the same as ours does, and other bytes than ours has."""
+
+
+@given(AS_OTHERS_WRITE, st.booleans(), st.integers(0), st.integers(1, 6))
+def test_what_others_wrote_is_searched_by_what_it_says(raw: str, bare: bool, start: int, length: int) -> None:
+    arguments = json.dumps(f'{{"key": {raw}}}', ensure_ascii=bare)
+    parts = f'[{{"type":"tool_call","call_id":"c","name":"w","arguments":{arguments}}}]'
+    with TemporaryDirectory() as folder:
+        write_events(Path(folder) / EVENTS, [])
+        with (Path(folder) / EVENTS).open("a") as file:
+            file.write(f'{{"type":"assistant","index":0,"parts":{parts}}}\n')
+        stored = open_file(Path(folder) / EVENTS).entries
+        [entry] = stored
+        text = original(entry) or ""
+        query = text[start % len(text) :][:length]
+        assert EntrySearch(stored).find(query, limit=1) == EntrySearch([entry]).find(query, limit=1)
 
 
 def test_a_search_on_disk_gives_up_although_nothing_may_match(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from foldline.history import Session
+from foldline.history import EVENTS, Session
+from foldline.history.reading.lines import LineReader
 from foldline.llm import LLMError
 from foldline.protocol import Compaction, FoldlineError, UserMessage, events
 from foldline.tui.app import FoldlineApp
@@ -17,6 +19,7 @@ from foldline.tui.transcript.calls import INDENT
 from support.agents import Gate, Hang, calling, said
 from support.history import history
 from support.live import FULL, Live, Spoken, live, session_in
+from support.reopening import write_events
 from support.stories import shop
 
 LONG_ANSWER = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(40))
@@ -64,6 +67,35 @@ async def test_prompts_typed_before_the_session_is_open_are_sent_in_order(tmp_pa
             await early.until(lambda: prompts(early) == ["first", "second"])
             await early.at_rest()
             assert "queued" not in early.text
+
+
+async def test_a_session_that_takes_long_to_open_says_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three records of a megabyte, the second is not read before the test says so."""
+    go_on = threading.Event()
+    take = LineReader.take
+
+    def slow(reader: LineReader, line: bytes) -> object:
+        assert b'"index":1' not in line[:50] or go_on.wait(20)
+        return take(reader, line)
+
+    write_events(tmp_path / EVENTS, history().user("a" * 2**20).user("b" * 2**20).user("c" * 2**20).entries)
+    async with live(tmp_path / "other") as donor:
+
+        def load() -> object:
+            monkeypatch.setattr(LineReader, "take", slow)
+            Session.open(tmp_path / EVENTS)
+            return donor.agent
+
+        app = FoldlineApp(load, root=tmp_path)  # type: ignore[arg-type]
+        async with app.run_test(size=(120, 36)) as pilot:
+            early = Live(app, pilot, donor.llm, donor.agent)
+            await early.until(lambda: "Opening the session: 33%" in early.text)
+            go_on.set()
+            await early.until(lambda: app.runner is not None)
+            await early.drawn()
+            assert "Opening" not in early.text
 
 
 async def test_a_session_that_cannot_be_opened_ends_the_program_with_its_sentence(tmp_path: Path) -> None:
@@ -493,7 +525,9 @@ async def test_the_inspector_opens_live(tmp_path: Path) -> None:
         await running.until(lambda: running.app.screen is running.app.chat)
         await running.at_rest()
         assert "And again" in running.text
-        await running.ask("once more")  # one that was closed is not kept up to date: it has let go of all rows
+        await running.ask(
+            "once more"
+        )  # one that was closed is not kept up to date: it has let go of all rows
         assert running.app.state.news is None
 
 

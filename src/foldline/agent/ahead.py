@@ -87,8 +87,8 @@ class Ahead:
     async def take(self, now: Basis, progress: Progress) -> Proposal | None:
         """The draft, where it is good for this view; waited for, where it is still being written.
 
-        None where there is none, or it fails while it is waited for. Cancelled, or not good for this view, it
-        is given up.
+        None where there is none, or it fails or is given up while it is waited for. Cancelled, or not good
+        for this view, it is given up.
         """
         if self._task is None or not self.serves(now):
             self.drop()
@@ -98,6 +98,11 @@ class Ahead:
             progress(self._so_far())
         try:
             return await self._task
+        except asyncio.CancelledError:
+            waits = asyncio.current_task()
+            if waits is None or waits.cancelling():
+                raise
+            return None  # only the draft was cancelled
         finally:
             self.drop()
 

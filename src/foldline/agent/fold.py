@@ -189,7 +189,7 @@ async def _drafted_ahead(desk: Desk, wanted: Wanted) -> Proposal | None:
         return None
     made = await desk.ahead.take(desk.basis, desk.emit)
     with suppress(CompactionFailed):
-        if made is not None and made.model_calls:
+        if made is not None and made.model_calls and made.fits(desk.projection):
             made = await asyncio.to_thread(made.grown, desk.projection, wanted.reason, desk.size())
             size = made.outline.tokens_after + round(wanted.pending * made.scale)
             return made if size < desk.budget.threshold else None

@@ -53,8 +53,8 @@ def phase_is_due(desk: Desk) -> bool:
 
 def draft_early(desk: Desk) -> None:
     """Have the next fold drafted in the background, where it is near and no draft for it is under way."""
-    ahead = desk.ahead
-    if not ahead.on or desk.size() < desk.budget.draft_mark or ahead.serves(desk.basis):
+    ahead, budget = desk.ahead, desk.budget
+    if not ahead.on or not budget.draft_mark <= desk.size() < budget.threshold or ahead.serves(desk.basis):
         return
     if why_not_by_itself(desk) is None and phase_is_due(desk):
         _begin_draft(desk)

@@ -68,8 +68,6 @@ class Turn:
         await self.begin(parts)
         if grew or not self._desk.fits():
             await self.make_room()
-        else:
-            draft_early(self._desk)
         if self._desk.is_full() and not must_choose(self._desk):
             self._say_stopped()
         return await self._steps(max_steps)
@@ -144,12 +142,11 @@ class Turn:
         if desk.is_full():
             if not was_declined(desk):
                 await self._fold("threshold")
-        elif not (ahead.overdue or newly_completed(desk.projection)) or not phase_is_due(desk):
-            draft_early(desk)
-        elif ahead.drafting:
-            ahead.overdue = True
-        else:
-            await self._fold("phase")
+        elif (ahead.overdue or newly_completed(desk.projection)) and phase_is_due(desk):
+            if ahead.drafting:
+                ahead.overdue = True
+            else:
+                await self._fold("phase")
 
     async def _fold(self, reason: Reason) -> None:
         desk = self._desk
@@ -180,6 +177,7 @@ class Turn:
         """One request; refused as too long, room is made and it is sent again, each time strictly smaller."""
         desk = self._desk
         await self._mark_step()
+        draft_early(desk)  # not before: the mark may change the last item
         while True:
             size = desk.size()
             try:

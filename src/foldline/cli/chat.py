@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -60,7 +61,7 @@ def _on_screen(
         from .choosing import choose
 
         resume = str(choose())
-    root = folder_of(resume, Path.cwd()) if resume else Path.cwd()
+    root = folder_of(resume, Path.cwd()) if resume and not _held_here(resume) else Path.cwd()
     named = chosen_theme(theme, root)
     use_chosen_keys()
     first, again = prompt or "", resume
@@ -182,6 +183,25 @@ def _failed(sentence: str) -> int:
 
     note(sentence)
     return 1
+
+
+def _held_here(ref: str) -> bool:
+    """Whether this is a file or a folder of a session that says it was held in the folder we are in: it goes
+    on here, nobody is asked, and what reads sessions is imported after the first paint."""
+    import json
+
+    path = os.path.expanduser(ref)  # noqa: PTH111 - as `history.paths.typed_path`
+    file = next((file for file in (path, f"{path}/events.jsonl") if os.path.isfile(file)), None)  # noqa: PTH113
+    with suppress(OSError, ValueError):
+        if file is not None:
+            with open(file, "rb") as events:  # noqa: PTH123
+                header = json.loads(events.readline(_LONGEST_HEADER))
+            return isinstance(header, dict) and header.get("cwd") == str(Path.cwd())
+    return False
+
+
+_LONGEST_HEADER = 64 * 1024
+"""Bytes; a longer one is read with all care."""
 
 
 def folder_of(ref: str, here: Path) -> Path:

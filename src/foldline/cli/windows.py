@@ -6,7 +6,6 @@ from pathlib import Path
 from foldline.agent.settings import Settings, load_settings
 from foldline.context.projection import Projection
 from foldline.llm.models import DEFAULT_WINDOW, is_known, model_info
-from foldline.llm.offline import OFFLINE
 
 
 def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
@@ -21,6 +20,8 @@ def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
 
 def session_window(projection: Projection, settings: Settings) -> int | None:
     """The window of the model the session was held with, in tokens; None where that model is not known."""
+    from foldline.llm.offline import OFFLINE
+
     window = settings.window_of(projection.model or "")
     if window is not None:
         return window

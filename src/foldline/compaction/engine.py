@@ -188,11 +188,14 @@ async def propose(
     after = await climb.run(strategy, refused=_too_small(llm))
     if after is None:
         return None
-    return await asyncio.to_thread(_proposed, projection, climb, planned, after, wished, reason, overhead)
+    return await asyncio.to_thread(
+        _proposed, projection, view, climb, planned, after, wished, reason, overhead
+    )
 
 
 def _proposed(
     projection: Projection,
+    view: tuple[ViewItem, ...],
     climb: Climb,
     planned: Plan | None,
     after: Sequence[BaseMessage],
@@ -217,7 +220,7 @@ def _proposed(
     )
     return Proposal(
         entry=made,
-        view=tuple(projection.view[: len(ctx.history)]),
+        view=view,
         drafted=drafted,
         after=drafted,
         audit=Audit(),

@@ -1,7 +1,7 @@
 """The files of a session, as `tracked_files` tells them in full, kept up to date as it grows."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from foldline.protocol import NEW, FileTouch, Undo
@@ -27,11 +27,20 @@ class FileState:
 
 @dataclass(slots=True)
 class _File:
+    """What the tools did to one file. None of it depends on the view."""
+
+    path: str
     touches: list[tuple[int, FileTouch]] = field(default_factory=list)
-    before: str | None = None
-    after: str | None = None
+    # Places of touches among all touches of the session; -1 where there is none.
+    first: int = -1
+    last_read: int = -1
+    last_change: int = -1
+    added: int = 0
+    removed: int = 0
     recorded: bool = False
     """Whether a checkpoint recorded a change of it; then `before` is what it held first, `after` last."""
+    before: str | None = None
+    after: str | None = None
 
     @property
     def restored(self) -> bool:
@@ -39,10 +48,33 @@ class _File:
         return self.recorded and self.before == self.after
 
     @property
-    def counted(self) -> Iterable[tuple[int, FileTouch]]:
-        """Its touches, the newest first."""
-        touches = reversed(self.touches)
-        return (each for each in touches if each[1].action == "read" or not self.restored)
+    def modified(self) -> bool:
+        return self.last_change >= 0 and not self.restored
+
+    @property
+    def newest(self) -> int:
+        """Place of its newest touch that counts; -1 where none does."""
+        return max(self.last_read, self.last_change) if self.modified else self.last_read
+
+    def counts(self, touch: FileTouch) -> bool:
+        return touch.action == "read" or not self.restored
+
+    def take(self, index: int, touch: FileTouch, place: int) -> None:
+        """One more touch, the newest."""
+        if not self.touches:
+            self.first = place
+        self.touches.append((index, touch))
+        if touch.action == "read":
+            self.last_read = place
+        else:
+            self.last_change = place
+            self.added += touch.added
+            self.removed += touch.removed
+
+    def state(self, presence: Presence) -> FileState:
+        if not self.modified:
+            return FileState(self.path, presence=presence)
+        return FileState(self.path, True, self.added, self.removed, presence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +88,20 @@ class NewestFiles:
 
 
 class FileLedger:
-    """Follows one projection. A touch costs what it changes, an edit the touches of its files, any other
-    change of the view all touches."""
+    """Follows one projection. A touch costs what it changes. A change of the view costs nothing by itself:
+    what the model still has of a file is looked up for the files that are asked for, and then known until the
+    view changes again."""
 
     def __init__(self) -> None:
         self.looked_at = 0
         """Touches that were looked at, all in all: what keeping this up to date has cost."""
         self._files: dict[str, _File] = {}
-        # Files with a touch that counts, the newest touch last; and the paths of each kind, likewise.
-        self._states: dict[str, FileState] = {}
+        # The paths of each kind that have a touch that counts, the newest touch last; and of both.
+        self._paths: dict[str, None] = {}
         self._modified: dict[str, None] = {}
         self._read: dict[str, None] = {}
+        self._known: dict[str, FileState] = {}
+        """The states that were asked for, as long as they stand."""
         self._touches = self._images = 0
         self._change: ViewMarker | Undo | None = None
         self._all: tuple[FileState, ...] | None = None
@@ -76,7 +111,7 @@ class FileLedger:
         """Every file the session's tools touched, newest touch first; the same tuple while nothing came."""
         self._catch_up(projection)
         if self._all is None:
-            self._all = tuple(reversed(self._states.values()))
+            self._all = tuple(self._state(projection, path) for path in reversed(self._paths))
         return self._all
 
     def newest(self, projection: Projection, most: int) -> NewestFiles:
@@ -85,12 +120,50 @@ class FileLedger:
         self._catch_up(projection)
         if self._newest is None:
             self._newest = NewestFiles(
-                tuple(self._states[path] for path in islice(reversed(self._modified), most)),
-                tuple(self._states[path] for path in islice(reversed(self._read), most)),
+                tuple(self._state(projection, path) for path in islice(reversed(self._modified), most)),
+                tuple(self._state(projection, path) for path in islice(reversed(self._read), most)),
                 len(self._modified),
                 len(self._read),
             )
         return self._newest
+
+    def restored(self, projection: Projection) -> list[str]:
+        """Files that were only changed, and hold again what they held before: the newest change first."""
+        self._catch_up(projection)
+        files = (file for file in self._files.values() if file.touches and file.newest < 0)
+        return [file.path for file in sorted(files, key=lambda file: file.last_change, reverse=True)]
+
+    def touches(self, path: str) -> Sequence[tuple[int, FileTouch]]:
+        """Every touch of a file up to the last look, oldest first, with the index of its result."""
+        return self._files[path].touches
+
+    def first(self, path: str) -> int:
+        """The place of a file's first touch among all touches of the session."""
+        return self._files[path].first
+
+    def _state(self, projection: Projection, path: str) -> FileState:
+        state = self._known.get(path)
+        if state is None:
+            file = self._files[path]
+            state = self._known[path] = file.state(self._presence(projection, file))
+        return state
+
+    def _presence(self, projection: Projection, file: _File) -> Presence:
+        """What the model has of a file: looked for from its newest touch on, up to one that leaves the most
+        there can be."""
+        best: Presence = "none"
+        most: Presence = "whole" if file.last_read >= 0 else "part"
+        restored = file.restored
+        for index, touch in reversed(file.touches):
+            self.looked_at += 1
+            if restored and touch.action == "modified":
+                continue
+            left = presence_of(projection.fate(index).kind, touch)
+            if left != best:
+                best = _more(best, left)
+                if best == most:
+                    break
+        return best
 
     def _catch_up(self, projection: Projection) -> None:
         touches, images = projection.touches, projection.images
@@ -98,31 +171,33 @@ class FileLedger:
         if not changed and (len(touches), len(images)) == (self._touches, self._images):
             return
         self._all = self._newest = None
-        edited = projection.edited_since(NEW if self._change is None else self._change.index)
+        if changed:
+            self._forget_changed(projection)
         turned = self._note_images(projection)
-        if edited is None:
-            self._forget_touches()
-        for index, touch in touches[self._touches :]:
-            self._files.setdefault(touch.path, _File()).touches.append((index, touch))
-            self._count(projection, index, touch)
-        if edited is not None:
-            self._recount(projection, turned)
-            self._look_again(projection, {index for target in edited for index in projection.group(target)})
+        touched: dict[str, None] = {}
+        for place, (index, touch) in enumerate(touches[self._touches :], self._touches):
+            if self._counts(projection, index, touch, place):
+                touched[touch.path] = None
+        self._put_in_order(turned, touched)
         self._change, self._touches, self._images = projection.newest_change, len(touches), len(images)
 
-    def _forget_touches(self) -> None:
-        """To count all of them anew."""
-        for states in (self._states, self._modified, self._read):
-            states.clear()
-        for file in self._files.values():
-            file.touches.clear()
-        self._touches = 0
+    def _forget_changed(self, projection: Projection) -> None:
+        """What the model has of a file may be another now: by edits, of the files they were of; by anything
+        else, of all."""
+        edited = projection.edited_since(NEW if self._change is None else self._change.index)
+        if edited is None:
+            self._known.clear()
+            return
+        outlines = (projection.outline(index) for target in edited for index in projection.group(target))
+        for outline in outlines:
+            for touch in outline.touches if isinstance(outline, MessageOutline) else ():
+                self._known.pop(touch.path, None)
 
     def _note_images(self, projection: Projection) -> set[str]:
         """Take in the changes that were recorded since; the files that are now restored, or no longer."""
         turned: set[str] = set()
         for _, image in projection.images[self._images :]:
-            file = self._files.setdefault(image.path, _File())
+            file = self._file(image.path)
             was = file.restored
             if not file.recorded:
                 file.before, file.recorded = image.before, True
@@ -131,54 +206,35 @@ class FileLedger:
                 turned ^= {image.path}
         return turned
 
-    def _count(self, projection: Projection, index: int, touch: FileTouch) -> None:
-        """With one more touch, the newest."""
+    def _file(self, path: str) -> _File:
+        return self._files.get(path) or self._files.setdefault(path, _File(path))
+
+    def _counts(self, projection: Projection, index: int, touch: FileTouch, place: int) -> bool:
+        """Take in one more touch, the newest; whether it counts."""
         self.looked_at += 1
-        change = touch.action == "modified"
-        if change and self._files[touch.path].restored:
-            return
-        state = self._states.get(touch.path, FileState(touch.path))
-        presence = presence_of(projection.fate(index).kind, touch)
-        self._take_out(touch.path)
-        self._put_last(
-            FileState(
-                touch.path,
-                state.modified or change,
-                state.added + (touch.added if change else 0),
-                state.removed + (touch.removed if change else 0),
-                max(state.presence, presence, key=_RANKS.__getitem__),
-            )
-        )
+        file = self._file(touch.path)
+        file.take(index, touch, place)
+        if not file.counts(touch):
+            return False
+        known = self._known.get(touch.path)
+        if known is not None:
+            left = presence_of(projection.fate(index).kind, touch)
+            self._known[touch.path] = file.state(_more(known.presence, left))
+        return True
 
-    def _take_out(self, path: str) -> None:
-        for states in (self._states, self._modified, self._read):
-            states.pop(path, None)
+    def _put_in_order(self, turned: set[str], touched: Iterable[str]) -> None:
+        """After these were touched, and the changes of those count no longer, or again: that puts all in the
+        order of their newest touches once more."""
+        for path in turned:
+            self._known.pop(path, None)
+        moved = {*self._paths, *turned, *touched} if turned else touched
+        for file in sorted((self._files[path] for path in moved), key=lambda file: file.newest):
+            for paths in (self._paths, self._modified, self._read):
+                paths.pop(file.path, None)
+            if file.newest >= 0:
+                self._paths[file.path] = None
+                (self._modified if file.modified else self._read)[file.path] = None
 
-    def _put_last(self, state: FileState) -> None:
-        self._states[state.path] = state
-        (self._modified if state.modified else self._read)[state.path] = None
 
-    def _recount(self, projection: Projection, paths: set[str]) -> None:
-        """Files whose changes count no longer, or again; all stay in the order of their newest touches."""
-        if not paths:
-            return
-        for path in paths:
-            self._take_out(path)
-            for index, touch in self._files[path].touches:
-                self._count(projection, index, touch)
-        newest = {path: next(iter(self._files[path].counted))[0] for path in self._states}
-        for state in sorted(self._states.values(), key=lambda state: newest[state.path]):
-            self._take_out(state.path)
-            self._put_last(state)
-
-    def _look_again(self, projection: Projection, results: set[int]) -> None:
-        """At the files that these entries touched: what an edit of the view changes is what the model has."""
-        outlines = map(projection.outline, results)
-        touches = (touch for each in outlines if isinstance(each, MessageOutline) for touch in each.touches)
-        for path in {touch.path for touch in touches}:
-            state = self._states.get(path)
-            if state is not None:
-                counted = [*self._files[path].counted]
-                self.looked_at += len(counted)
-                found = (presence_of(projection.fate(index).kind, touch) for index, touch in counted)
-                self._states[path] = replace(state, presence=max(found, key=_RANKS.__getitem__))
+def _more(one: Presence, other: Presence) -> Presence:
+    return max(one, other, key=_RANKS.__getitem__)

@@ -36,8 +36,12 @@ def sdk_client(
         max_retries=0,
         timeout=timeout,
         default_headers={**unsent, **(headers or {})},  # type: ignore[dict-item]
-        # A proxy of the environment is not meant for this machine and its neighbours.
-        http_client=http_client(timeout, trust_env=not is_local(base_url)),
+        http_client=http_client(
+            timeout,
+            # A proxy of the environment is not meant for this machine and its neighbours.
+            trust_env=not is_local(base_url),
+            encrypted=not (is_local(base_url) and base_url.startswith("http:")),
+        ),
     )
 
 

@@ -22,28 +22,30 @@ from foldline.tui.chat import (
     QueueEdited,
 )
 from foldline.tui.everywhere import KeyedApp
+from foldline.tui.meanwhile import Meanwhile
 from foldline.tui.messages import ChoiceAnswered, EditWanted, EntryWanted, UndoWanted
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.terminal.faults import not_loaded
+from foldline.tui.widgets.prompt import Prompt
 from foldline.tui.widgets.telling import Tells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foldline.agent import Agent
-    from foldline.history import Session
     from foldline.protocol import BaseMessage
     from foldline.protocol.events import Event
     from foldline.tui.blocks import Block
     from foldline.tui.choosing.palette import Source
     from foldline.tui.figures import Figures
+    from foldline.tui.inspecting import Inspecting
     from foldline.tui.runner import Runner
     from foldline.tui.setup.opening import Setup
     from foldline.tui.transcript import Transcript
 
 PATIENCE = 0.4
-"""Seconds after which it is said that the session is being opened."""
+"""Seconds after which it is said that the session is being opened, and how far that is, again and again."""
 
 Load = Callable[[], "Agent"]
 """Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
@@ -92,6 +94,8 @@ class FoldlineApp(KeyedApp[None]):
         self._is_first_start = is_first_start
         self._setup: Setup | None = None
         self._closing = False
+        self._share_read = 0.0
+        """Of the file of the session that is being opened; 0 where that is no work."""
         self.failure: str | None = None
         """Why the program ended on its own, for the shell."""
         self.resume: str | None = None
@@ -99,6 +103,7 @@ class FoldlineApp(KeyedApp[None]):
         self.chat = ChatScreen(root=root, clock=clock)
         first = ChatState(workdir=root.name or str(root), waiting=Waiting(queued=tuple(self._early)))
         self.presenter = Presenter(self.chat, first, clock)
+        self._meanwhile = Meanwhile(self)
 
     @property
     def state(self) -> ChatState:
@@ -132,7 +137,7 @@ class FoldlineApp(KeyedApp[None]):
         self.run_worker(self._bring_agent(), group="attach", exclusive=True)
 
     async def _bring_agent(self) -> None:
-        late = self.set_timer(PATIENCE, self._say_opening)
+        late = self.set_interval(PATIENCE, self._say_opening)
         try:
             opened = await asyncio.to_thread(self._opened)
         finally:
@@ -147,18 +152,30 @@ class FoldlineApp(KeyedApp[None]):
             return
         self._use(opened)
         self._look_at_git()
+        self._meanwhile.session_is_there()
+        self._typing()
         self.agent_ready()
 
     def _say_opening(self) -> None:
-        self.presenter.show(replace(self.state, news=News("Opening the session", "info", self._clock())))
+        far = f": {self._share_read:.0%}" if self._share_read else ""
+        self.presenter.show(
+            replace(self.state, news=News(f"Opening the session{far}", "info", self._clock()))
+        )
 
     def _opened(self) -> "_Opened | str":
         """The agent and what its session looks like, or why there is none. In a thread: all of it may take
         long, its imports first."""
+        from foldline.history.reading.opening import heard
         from foldline.protocol import FoldlineError
 
+        def far(share: float) -> None:
+            if self._closing:  # the end of the program waits for its threads
+                raise asyncio.CancelledError
+            self._share_read = share
+
         try:
-            return self._shown_by(self._load())
+            with heard(far):
+                return self._shown_by(self._load())
         except FoldlineError as failure:
             return str(failure)
         except ImportError as missing:
@@ -166,7 +183,7 @@ class FoldlineApp(KeyedApp[None]):
 
     def _shown_by(self, agent: "Agent") -> "_Opened":
         # Imported here, not on the event loop, also where they are used later.
-        from foldline.tui import inspector, machine, previewing, runner  # noqa: F401
+        from foldline.tui import machine, opened, previewing, runner  # noqa: F401
         from foldline.tui.figures import Figures
         from foldline.tui.prompting.recalled import typed_in
         from foldline.tui.setup import opening  # noqa: F401
@@ -179,8 +196,8 @@ class FoldlineApp(KeyedApp[None]):
         return _Opened(agent, transcript, transcript.read(entries), figures, typed_in(entries))
 
     def _use(self, opened: "_Opened") -> None:
-        from foldline.tui.inspecting import Inspecting
         from foldline.tui.machine import EDITS
+        from foldline.tui.opened import sentences
         from foldline.tui.previewing import Previewing
         from foldline.tui.prompting.recalled import recalled
         from foldline.tui.runner import Runner
@@ -190,16 +207,15 @@ class FoldlineApp(KeyedApp[None]):
         agent, transcript, blocks, figures, typed = opened
         prompt = self.chat.prompt
         runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
-        inspecting = Inspecting(self, self.chat, runner, title=self._where)
         previewing = Previewing(
             self,
             runner,
             clock=self._clock,
             title=self._where,
-            inspect=lambda index: inspecting.open_at(index, self.state),
+            inspect=self._inspect,
             remark=self.chat.remark,
         )
-        self.presenter.shown = Shown(runner, transcript, figures, previewing, inspecting)
+        self.presenter.shown = Shown(runner, transcript, figures, previewing, self._made_inspecting)
         agent.executor.subscribe(self._hear)
         transcript.show(blocks)
         self.chat.reading.source = transcript
@@ -213,12 +229,8 @@ class FoldlineApp(KeyedApp[None]):
             news=None,
             waiting=Waiting(),
         )
-        if agent.session.moved_from:
-            self.chat.remark(f"This session was held in {agent.session.moved_from}; it goes on here")
-        elif origin := _origin(agent.session):
-            self.chat.remark(origin)
-        if agent.session.damage:
-            self.chat.remark(f"This session's file is damaged: {agent.session.damage}. All else is here.")
+        for words in sentences(agent.session):
+            self.chat.remark(words)
         self.presenter.refresh_figures()
         agent.start()
         self._setup = Setup(self, runner, clock=self._clock, is_first_start=self._is_first_start())
@@ -272,6 +284,11 @@ class FoldlineApp(KeyedApp[None]):
             self._early.append(message.text)
             self.presenter.show(replace(self.state, waiting=Waiting(queued=tuple(self._early))))
 
+    @on(Prompt.FactsChanged)
+    def _typing(self) -> None:
+        if self.runner is not None and self.chat.prompt.editor.text:
+            self._meanwhile.somebody_types(self.runner.agent.desk.llm)
+
     @on(CancelRequested)
     def _cancel(self) -> None:
         if self.runner is not None and self.state.busy:
@@ -311,8 +328,7 @@ class FoldlineApp(KeyedApp[None]):
 
     @on(EntryWanted)
     def _show_entry(self, message: EntryWanted) -> None:
-        if self.presenter.shown is not None:
-            self.presenter.shown.inspecting.open_at(message.index, self.state)
+        self._inspect(message.index)
 
     @on(CommandInvoked)
     def _command(self, message: CommandInvoked) -> None:
@@ -352,6 +368,16 @@ class FoldlineApp(KeyedApp[None]):
             **job_commands(self),
         }
 
+    def _made_inspecting(self) -> "Inspecting":
+        from foldline.tui.inspecting import Inspecting
+
+        assert self.runner is not None, "a session is shown"
+        return Inspecting(self, self.chat, self.runner, title=self._where)
+
+    def _inspect(self, index: int) -> None:
+        if self.presenter.shown is not None:
+            self.presenter.shown.inspecting.open_at(index, self.state)
+
     def _open_tools(self, shown: Shown) -> None:
         self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
 
@@ -384,13 +410,3 @@ class FoldlineApp(KeyedApp[None]):
 
     def action_nothing(self) -> None:
         """Textual's own way out at one key: here only Ctrl+C, twice, quits."""
-
-
-def _origin(session: "Session") -> str:
-    """What a session is a copy of, as long as nothing was said in it."""
-    from foldline.history import parent_of, short_id
-
-    parent = parent_of(session.header)
-    if parent is None or session.projection.last_index != parent.index:
-        return ""
-    return f"A copy of {short_id(parent.id)} up to entry {parent.index}; the original stays as it is"

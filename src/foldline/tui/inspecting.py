@@ -72,6 +72,9 @@ class Inspecting:
     def open(self, state: ChatState) -> None:
         """Open it over what is on the screen, or beside the chat where that is, and the terminal is wide."""
         self._state = state
+        if self.screen is not None and self.screen.is_open:  # its key came twice, or another lies over it
+            self.screen.uncover()
+            return
         if self._app.screen is self._chat and self._app.size.width >= DOCKED_FROM:
             if self.docked is None:
                 self._dock(Standing())
@@ -140,7 +143,8 @@ class Inspecting:
         return standing
 
     def _maximise(self) -> None:
-        self._show_full(self._undock(), maximised=True)
+        if self.docked is not None:
+            self._show_full(self._undock(), maximised=True)
 
     def _too_narrow(self) -> None:
         """Beside the chat there is no room any more: over it, where the reader looked at it, else not."""

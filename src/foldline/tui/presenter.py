@@ -1,6 +1,7 @@
 """The presenter: every event into state, transcript and figures, drawn at most 30 times a second."""
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ FRAMES = 30
 """Times a second at most that what streams in is drawn (textual-notes.md §2.2)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Shown:
     """What shows one session."""
 
@@ -31,7 +32,16 @@ class Shown:
     transcript: "Transcript"
     figures: "Figures"
     previewing: "Previewing"
-    inspecting: "Inspecting"
+    make_inspecting: Callable[[], "Inspecting"]
+    inspected: "Inspecting | None" = None
+    """What opens the Inspector, once that was wanted."""
+
+    @property
+    def inspecting(self) -> "Inspecting":
+        """Made when it is first wanted: its panels are 40 modules."""
+        if self.inspected is None:
+            self.inspected = self.make_inspecting()
+        return self.inspected
 
 
 class Presenter:
@@ -42,6 +52,8 @@ class Presenter:
         self._clock = clock
         self._window = Window()
         self._frame: Timer | None = None
+        self._drawn = -math.inf
+        """When the last frame was drawn."""
         self._figures_stale = False
         self.state = state
         self.shown: Shown | None = None
@@ -56,8 +68,8 @@ class Presenter:
         self.state = state
         self._chat.show(state)
         self._window.show(self._chat.app, state)
-        if self.shown is not None:
-            self.shown.inspecting.hear(state)
+        if self.shown is not None and self.shown.inspected is not None:
+            self.shown.inspected.hear(state)
 
     # --- events from the executor ----------------------------------------------------------------------
 
@@ -122,14 +134,20 @@ class Presenter:
     # --- drawing ---------------------------------------------------------------------------------------
 
     def _want_frame(self) -> None:
+        """A frame now, where the last one is long enough ago, else when it is."""
         if self._frame is None:
-            self._frame = self._chat.set_timer(1 / FRAMES, self._draw)
+            since = self._clock() - self._drawn
+            if since < 1 / FRAMES:
+                self._frame = self._chat.set_timer(1 / FRAMES - max(since, 0.0), self._draw)
+            else:
+                self._draw()
 
     def _draw(self) -> None:
         """One frame: what was streamed, the state, and the figures where an entry or a fold changed them."""
         if self._frame is not None:
             self._frame.stop()
             self._frame = None
+        self._drawn = self._clock()
         if self.shown is None:
             return
         self.shown.transcript.flush()
@@ -156,7 +174,8 @@ class Presenter:
         )
         self._chat.sidebar.show(figures.sidebar())
         self.in_slices(self.shown.transcript.reweigh(), "weights")
-        self.shown.inspecting.refresh(self.state)
+        if self.shown.inspected is not None:
+            self.shown.inspected.refresh(self.state)
 
     def in_slices(self, slices: Iterator[None], group: str) -> None:
         """Do the first part of something long now, the rest with keys and frames in between."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from textual import on
 from textual.app import App
 
 from foldline.compaction import for_fold, plan
@@ -21,35 +21,17 @@ from foldline.tui.preview import (
     NotesEdited,
     PinsChosen,
     PreviewMessage,
-    PreviewScreen,
     PreviewState,
     RedraftWanted,
 )
 from foldline.tui.runner import Runner
 from foldline.tui.state import Retry
 
+if TYPE_CHECKING:
+    from foldline.tui.preview import PreviewScreen
+
 KEEP_TEXT = "Take this text over as it is, and add only what is missing."
 """Guidance where the reader keeps the text of their own, and says no more."""
-
-
-class _Screen(PreviewScreen):
-    """The preview, and where its wishes go."""
-
-    def __init__(
-        self,
-        title: str,
-        carry_out: Callable[[PreviewMessage], None],
-        *,
-        clock: Callable[[], float],
-        state: PreviewState,
-    ) -> None:
-        super().__init__(title, clock=clock, state=state)
-        self._carry_out = carry_out
-
-    @on(PreviewMessage)
-    def _wish(self, message: PreviewMessage) -> None:
-        message.stop()
-        self._carry_out(message)
 
 
 class Previewing:
@@ -83,6 +65,11 @@ class Previewing:
 
     def open(self, focus: str = "") -> None:
         """Show the fold that is being drafted, the proposal that waits, or draft one."""
+        from foldline.tui.preview.owned import OwnedPreview
+
+        if self._screen is not None:  # its key was pressed twice, or the Inspector lies over it
+            self._screen.uncover()
+            return
         review = self._runner.agent.desk.review
         if self._state.drafting is not None:
             self._runner.submit(operations.HoldCommit())
@@ -93,7 +80,7 @@ class Previewing:
                 return
             asked = operations.CompactSession(reason="manual", focus=focus or None, preview=True)
             self._runner.submit(asked)
-        self._screen = _Screen(self._title(), self._carry_out, clock=self._clock, state=self._shown())
+        self._screen = OwnedPreview(self._title(), self._carry_out, clock=self._clock, state=self._shown())
         self._app.push_screen(self._screen, lambda _: self._forget())
         # What is heard before it is mounted, it would show with the next event only; there may be none.
         self._screen.call_after_refresh(self.draw)

@@ -16,6 +16,7 @@ from foldline.history.care.doctor import Finding, examine
 from foldline.history.care.patient import patient_at
 from foldline.history.care.repair import repair, treatment
 from foldline.history.care.scan import scan
+from foldline.history.paths import INDEX
 from foldline.protocol import (
     Checkpoint,
     FileImage,
@@ -23,10 +24,12 @@ from foldline.protocol import (
     ToolDetails,
     ToolResultMessage,
     UserMessage,
+    dump_entry,
     text_parts,
 )
 from support.damaged import NOW, SESSION_ID, damage, everything_in, kept_session, story, view_of
 from support.history import call, history
+from support.reopening import write_events
 
 
 def findings(events: Path) -> dict[str, Finding]:
@@ -259,6 +262,19 @@ def test_a_snapshot_of_the_right_size_that_says_something_wrong_is_found(tmp_pat
     snapshot = events.with_name("meta.json")
     snapshot.write_text(snapshot.read_text().replace("thanks", "no thanks"))
     assert findings(events)["meta.json"].mark == "bad"
+
+
+def test_an_index_of_a_file_that_was_changed_in_its_middle_is_thrown_away(tmp_path: Path) -> None:
+    events = tmp_path / EVENTS
+    write_events(events, history().user("3.141592653").user("many words " * 400_000).entries)
+    Session.open(events)
+    assert INDEX not in findings(events)
+    changed = events.read_bytes().replace(b"3.141592653", b"about three")
+    events.write_bytes(changed + dump_entry(UserMessage(index=2, parts=text_parts("more"))) + b"\n")
+    assert findings(events)[INDEX].mark == "bad"
+    repair(events, NOW)
+    assert not events.with_name(INDEX).exists()
+    assert findings(events) == {}
 
 
 def test_contents_and_outputs_that_are_not_there_are_named(tmp_path: Path) -> None:

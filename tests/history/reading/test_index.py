@@ -1,12 +1,15 @@
 """The index beside a large session file: it saves time, and changes nothing else, whatever becomes of it."""
 
 import asyncio
+import errno
+import json
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -228,6 +231,46 @@ def test_any_flipped_byte_in_it_changes_nothing(path: Path) -> None:
         is_as_read(opened(path), path)
 
 
+async def test_a_line_counts_only_where_it_was_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own digest right: swapped, taken away, there twice, or from an index of other days."""
+    monkeypatch.setattr(index, "_ENTRIES", 10)
+    path.with_name(INDEX).unlink()
+    session = opened(path)
+    older = path.with_name(INDEX).read_bytes().splitlines(keepends=True)
+    for number in range(3):
+        await session.append(UserMessage(parts=text_parts(f"{number}")))
+        session.save_meta()
+    session.close()
+    whole = path.with_name(INDEX).read_bytes().splitlines(keepends=True)
+    assert len(whole) > 12
+    for at in range(1, len(whole)):
+        before, this, behind = whole[:at], whole[at], whole[at + 1 :]
+        for mixed in (
+            [*before[:-1], this, before[-1], *behind],
+            [*before, *behind],
+            [*before, this, this, *behind],
+            [*before, *older],
+            [*before, older[0], *behind],
+        ):
+            path.with_name(INDEX).write_bytes(b"".join(mixed))
+            is_as_read(opened(path), path)
+
+
+def test_the_index_of_an_earlier_foldline_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As version 3 wrote it: a chunk a line, with its rows."""
+    chunk = {
+        "version": 3,
+        "estimates": index._estimates(),
+        "begin": 0,
+        "end": path.stat().st_size,
+        "rows": [],
+    }
+    body = json.dumps(chunk, separators=(",", ":")).encode()
+    path.with_name(INDEX).write_bytes(b'["%s",%s]\n' % (index._digest(body), body))
+    assert parsed(path, monkeypatch) == len(long().entries)
+    assert parsed(path, monkeypatch) == 0
+
+
 async def test_nothing_is_noted_of_a_file_that_somebody_else_wrote_to(path: Path) -> None:
     session = opened(path)
     await session.append(UserMessage(parts=text_parts("ours")))
@@ -313,6 +356,19 @@ class Sessions(RuleBasedStateMachine):
     def save(self) -> None:
         self.session.save_meta()
 
+    @rule(share=st.floats(0, 1))
+    def save_on_a_full_disk(self, share: float) -> None:
+        write = index.Index._write
+
+        def half(of: index.Index, lines: Sequence[bytes], after: int) -> int:
+            whole = b"".join(lines)
+            write(of, [whole[: int(share * len(whole))]], after)
+            raise OSError(errno.ENOSPC, "no space left")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(index.Index, "_write", half)
+            self.session.save_meta()
+
     @rule()
     def open_again(self) -> None:
         self.session.save_meta()
@@ -328,7 +384,10 @@ class Sessions(RuleBasedStateMachine):
             file.write(rubbish)
         self.open_again()
 
-    @rule(share=st.floats(0, 1), how=st.sampled_from(["cut", "flip", "delete", "older", "twice", "rubbish"]))
+    @rule(
+        share=st.floats(0, 1),
+        how=st.sampled_from(["cut", "flip", "delete", "older", "twice", "mixed", "rubbish"]),
+    )
     def somebody_damages_the_index(self, share: float, how: str) -> None:
         now = self.index.read_bytes() if self.index.exists() else b""
         at = int(share * max(0, len(now) - 1))
@@ -343,6 +402,10 @@ class Sessions(RuleBasedStateMachine):
                 self.index.write_bytes(self.older)
             case "twice":
                 self.index.write_bytes(now + now)
+            case "mixed":
+                mixed = [*now.splitlines(keepends=True), *self.older.splitlines(keepends=True)]
+                Random(share).shuffle(mixed)
+                self.index.write_bytes(b"".join(mixed))
             case _:
                 self.index.write_bytes(now + b'["rubbish"]\n')
         self.older = now

@@ -231,6 +231,18 @@ async def test_the_next_moment_is_folded_from_the_one_before() -> None:
         before = past.folded
         await past.fold(as_of_request(now, number))
         assert past.folded - before <= 4_000
+    assert sum(past.known(as_of_request(now, number)) is not None for number in range(1, last + 1)) <= 2
+
+
+async def test_what_was_closed_at_an_earlier_moment_lets_go_of_it() -> None:
+    async with seen(retold().projection()) as found:
+        await found.go("older-request")
+        panels = found.panels
+        assert panels.projection is not panels.now
+        await panels.remove()
+        assert panels.projection is panels.now
+        assert not panels.view.source.projection.entries and not len(panels.view)
+        assert not panels.history.source.projection.entries
 
 
 # --- Keys ---------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from foldline.context.outline import outline_of
 from foldline.protocol import Entry, FoldlineError, SessionHeader, system_words
 
 from ..contents import CONTENTS, content_id
@@ -115,12 +116,16 @@ def _meta(folder: Path) -> Meta | None:
 
 
 def _index_fault(events: Path, entries: list[Entry]) -> str:
-    """Whether the session opens to the same entries as its file holds."""
+    """Whether the session opens to the same entries as its file holds, and to what is to be known of them."""
     try:
-        opened = list(Session.open(events).entries)
+        opened = Session.open(events).entries
     except FoldlineError as error:
         return str(error)
-    return "" if opened == entries else "the session opens to other entries than its file holds"
+    if list(opened) != entries:
+        return "the session opens to other entries than its file holds"
+    if opened.outlines != [outline_of(entry) for entry in entries]:
+        return "it says other things of entries than the file does, which was changed in its middle"
+    return ""
 
 
 def _contents(folder: Path) -> tuple[tuple[Path, ...], frozenset[str]]:

@@ -1,8 +1,9 @@
 """`index.jsonl`: where the entries of a large session stand, and their outlines, so that it opens at once.
 
-It is made from the event file and can be deleted at any time. Each line is a digest, and what it is the
-digest of: a table of entries, or the seal under the tables before it, which says what part of which file they
-are of. What has no seal, is torn, or is not of this file, counts for nothing, and all behind it.
+It is made from the event file and can be deleted at any time. Each line is a digest and a content: a table of
+entries, or the seal under the tables before it, which says what part of which file they are of. The digest is
+of the content and of all before it: a line that is torn, or stands where it was not written, counts for
+nothing, and so does all behind it; and what has no seal, or is not of this file.
 
 Each save adds a part, table and seal; small parts are made into one from time to time, so that an index that
 grew turn by turn is read as fast as one that was written at once.
@@ -14,9 +15,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from io import FileIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from foldline.context.tokens import estimate_tokens
 from ..meta import Meta
 from ..paths import EVENTS, INDEX
 from ..small_files import open_regular
-from .index_tables import outlines_in, table_of
+from .index_tables import Table, outlines_in, table_of
 from .lines import Place, Progress
 from .stored import StoredEntries
 
@@ -47,9 +49,6 @@ _DIGEST = 32
 class _Seal:
     """What the tables since the seal before say: the part of the file from `begin` to `end`."""
 
-    version: int
-    estimates: int
-    """What a fixed text was estimated at: outlines hold estimates."""
     begin: int
     end: int
     lines: int
@@ -85,9 +84,11 @@ class _Place:
     entries: int
     progress: Progress
     """All up to here, tables and the event file."""
+    digest: bytes
+    """Of the last line up to here; empty where there is none."""
 
 
-_START = _Place(0, 0, Progress(upto=0, lines=0))
+_START = _Place(0, 0, Progress(upto=0, lines=0), b"")
 
 
 class Index:
@@ -134,19 +135,17 @@ class Index:
         outlines: list[Outline] = []
         places: list[Place] = []
         end = _START
-        for content, size in _contents(self._path):
+        for content, size, digest in _contents(self._path):
             if "kinds" in content:
                 outlines += outlines_in(content, read)
                 places += map(Place, content["offsets"], content["lengths"])
                 continue
             seal = _Seal(**content)
-            if (seal.version, seal.estimates) != (VERSION, _estimates()):
-                break
             if (seal.begin, seal.entries) != (end.progress.upto, len(outlines) - end.entries):
                 break
             damaged = (*end.progress.damaged, *seal.damaged)
             progress = Progress(seal.end, seal.lines, seal.last, seal.taken, damaged)
-            newest, end = seal, _Place(size, len(outlines), progress)
+            newest, end = seal, _Place(size, len(outlines), progress, digest)
             self._note(end, self._parts + 1)
         if newest is None or not _is_of(newest, status, read):
             return None
@@ -166,8 +165,6 @@ class Index:
         merges = self._parts >= _PARTS or len(entries) - self._small.entries >= _ENTRIES
         after = self._small if merges else self._end
         seal = _Seal(
-            version=VERSION,
-            estimates=_estimates(),
             begin=after.progress.upto,
             end=progress.upto,
             lines=progress.lines,
@@ -180,8 +177,10 @@ class Index:
             seam=seam,
             meta=meta.model_dump(mode="json"),
         )
-        size = self._write(_dumped(entries, after.entries, seal), after.size)
-        self._note(_Place(size, len(entries), progress), 1 if merges else self._parts + 1)
+        lines = list(_dumped(entries, after, seal))
+        size = self._write(lines, after.size)
+        end = _Place(size, len(entries), progress, _split(lines[-1])[0])
+        self._note(end, 1 if merges else self._parts + 1)
 
     def _note(self, end: _Place, parts: int) -> None:
         """The index goes to there, the last so many parts of it being small ones."""
@@ -219,37 +218,50 @@ def _is_of(seal: _Seal, status: os.stat_result, read: Callable[[Place], bytes]) 
     return (as_then or status.st_size > seal.size) and _seam(read, seal.end) == seal.seam
 
 
-def _contents(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """What the lines that are whole say, each with where it ends."""
+def _contents(path: Path) -> Iterator[tuple[dict[str, Any], int, bytes]]:
+    """What the lines say that are whole and in their place, each with where it ends, and its digest."""
     from pydantic_core import from_json
 
-    end = 0
+    end, before = 0, b""
     with os.fdopen(open_regular(path), "rb") as file:
         for line in file:
-            end += len(line)
-            digest, body = line[2 : 2 + _DIGEST], line[4 + _DIGEST : -2]
-            if not line.endswith(b"]\n") or digest != _digest(body):
+            digest, body = _split(line)
+            if not line.endswith(b"]\n") or digest != _digest(body, before or _origin()):
                 return
-            yield from_json(body, cache_strings="all"), end
+            end, before = end + len(line), digest
+            yield from_json(body, cache_strings="all"), end, digest
 
 
-def _dumped(entries: StoredEntries, first: int, seal: _Seal) -> Iterator[bytes]:
-    """The tables of all entries from this position on, and the seal under them."""
+def _dumped(entries: StoredEntries, after: _Place, seal: _Seal) -> Iterator[bytes]:
+    """The tables of all entries behind this place, and the seal under them."""
+    before = after.digest or _origin()
+    for content in chain(_tables(entries, after.entries), [asdict(seal)]):
+        body = json.dumps(content, separators=(",", ":")).encode()
+        before = _digest(body, before)
+        yield b'["%s",%s]\n' % (before, body)
+
+
+def _tables(entries: StoredEntries, first: int) -> Iterator[Table]:
     for start in range(first, len(entries), _ENTRIES):
         stop = min(start + _ENTRIES, len(entries))
-        table = table_of(entries.outlines[start:stop], [entries.place(at) for at in range(start, stop)])
-        yield _line(table)
-    content = {field.name: getattr(seal, field.name) for field in fields(seal)}
-    yield _line(content)
+        yield table_of(entries.outlines[start:stop], [entries.place(at) for at in range(start, stop)])
 
 
-def _line(content: object) -> bytes:
-    body = json.dumps(content, separators=(",", ":")).encode()
-    return b'["%s",%s]\n' % (_digest(body), body)
+def _split(line: bytes) -> tuple[bytes, bytes]:
+    """The digest of a line and its content."""
+    return line[2 : 2 + _DIGEST], line[4 + _DIGEST : -2]
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest()[:_DIGEST].encode()
+def _digest(data: bytes, before: bytes = b"") -> bytes:
+    digest = hashlib.sha256(before)
+    digest.update(data)
+    return digest.hexdigest()[:_DIGEST].encode()
+
+
+def _origin() -> bytes:
+    """What the first line continues, so that an index of others does not even begin. Outlines hold estimates:
+    it tells what a fixed text is estimated at."""
+    return b"%d %d" % (VERSION, _estimates())
 
 
 def _seam(read: Callable[[Place], bytes], end: int) -> str:

@@ -1,6 +1,9 @@
 """Opening a session file: where its entries stand, and their outlines; from its index where there is one."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
@@ -16,6 +19,21 @@ from .records import Records
 from .stored import StoredEntries
 
 _AT_A_TIME = 1024 * 1024
+
+_listener: ContextVar[Callable[[float], None]] = ContextVar("_listener", default=lambda share: None)
+
+
+@contextmanager
+def heard(listener: Callable[[float], None]) -> Iterator[None]:
+    """Within it, `listener` is told in this thread what share of a session file is read, each megabyte.
+
+    Whoever waits is many calls away from where files are read; nobody between them has a use for it.
+    """
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +90,13 @@ def _opened(path: Path, file: FileIO, records: Records, index: Index) -> OpenedF
 def _lines(file: FileIO, since: int) -> Iterator[bytes]:
     file.seek(since)
     lines = BufferedReader(file, _AT_A_TIME)
+    size, told, upto = os.fstat(file.fileno()).st_size, since, since
     try:
-        for line in lines:  # noqa: UP028 - `yield from` would close the file
+        for line in lines:
             yield line
+            upto += len(line)
+            if upto - told >= _AT_A_TIME:
+                told = upto
+                _listener.get()(min(1.0, upto / size))  # it may have grown
     finally:
         lines.detach()

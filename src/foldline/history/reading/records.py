@@ -10,8 +10,9 @@ from foldline.protocol import Entry, parse_entry
 
 from .lines import Place
 
-ROOM = 24 * 1024 * 1024
-"""Bytes of records that are kept parsed, the one looked at last in any case: some times a large window."""
+ROOM = 8 * 1024 * 1024
+"""Bytes of records that are kept parsed, the one looked at last in any case: twice the largest window.
+In memory they take two and a half times as much: one sign beyond Latin-1 makes a text twice as wide."""
 
 
 class Records:

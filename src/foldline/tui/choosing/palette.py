@@ -78,6 +78,8 @@ def open_palette(app: App[Any], recent: Recent, sources: Iterable[Source] = ()) 
         return
     if isinstance(app.screen, HelpScreen):
         app.screen.dismiss()
+        if isinstance(app.screen, Palette):
+            return
     below = _below(app)
     palette = Palette((*_of_screen(app, below), *_of_chat(app, below)), sources, recent.ids)
 

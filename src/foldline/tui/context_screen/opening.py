@@ -36,6 +36,8 @@ class Opened:
         """Push it, and follow the session until it is closed."""
         from foldline.tui.context_screen.screen import ContextScreen
 
+        if isinstance(self._app.screen, ContextScreen):
+            return  # its key was pressed twice
         self._screen = ContextScreen(
             f"{self._app.state.workdir} ▸ {self._app.state.title or 'new session'}",
             self._desk.projection,

@@ -27,6 +27,7 @@ from foldline.tui.inspector.keys import hints
 from foldline.tui.inspector.layout import FILES, HISTORY, VIEW, files_width, panels_at
 from foldline.tui.inspector.marks import gutter_width, history_marks, picked_mark, view_marks
 from foldline.tui.inspector.offering import priced_row
+from foldline.tui.inspector.painting import painted
 from foldline.tui.inspector.panel import Columns, Panel, Text
 from foldline.tui.inspector.places import fold_of, in_view, is_gone, row_key, row_of
 from foldline.tui.inspector.prices import Prices
@@ -248,6 +249,7 @@ class Board(Widget):
         self.run_worker(self._fill(), group="fill", exclusive=True)
 
     async def _fill(self) -> None:
+        await painted(self)
         for sheet in (self.history, self.view):
             await sheet.fill()
         self._relink(scroll=False)

@@ -8,7 +8,6 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from foldline.context.file_ledger import FileLedger, FileState
-from foldline.context.file_states import restored_paths
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind
@@ -55,13 +54,11 @@ class FileBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class FileTable:
-    """All files of a history, by section, and where each is found."""
+    """All files of a history, by section."""
 
     blocks: tuple[Block, ...] = ()
     count: int = 0
     by_path: dict[str, FileBlock] = field(default_factory=dict)
-    touched: dict[int, str] = field(default_factory=dict)
-    """Path by the index of a tool result that touched it."""
 
 
 def file_rows(projection: Projection, cwd: str = "") -> list[Block]:
@@ -85,73 +82,43 @@ class FileList:
 
     def _forget(self) -> None:
         self._ledger = FileLedger()
-        self._touches: dict[str, list[tuple[int, FileTouch]]] = {}
-        self._first: dict[str, int] = {}
-        """Position of a path's first touch: its row is known by it."""
-        self._touched: dict[int, str] = {}
-        self._seen = self._images = 0
-        self._restored: frozenset[str] = frozenset()
-        self._rows: dict[str, tuple[FileState, FileBlock]] = {}
+        self._rows: dict[str, tuple[FileState, int, FileBlock]] = {}
+        """Each with the state it shows, and how many touches there were."""
 
     def table(self, projection: Projection) -> FileTable:
         """All files as they are now."""
         if projection is not self.of:
             self._forget()
             self.of = projection
-        fresh = self._take(projection)
         files = self._ledger.files(projection)
-        rows = {file.path: self._row(file, file.path in fresh) for file in files}
-        restored = [
-            self._restored_row(projection, path)
-            for path in sorted(self._restored, key=self._newest, reverse=True)
-            if path not in rows and path in self._touches
-        ]
-        return _table(files, rows, restored, self._touched)
+        restored = self._ledger.restored(projection)
+        return _table(
+            files,
+            {file.path: self._row(file) for file in files},
+            [self._restored_row(projection, path) for path in restored],
+        )
 
-    def _take(self, projection: Projection) -> set[str]:
-        """Paths whose touches are others than before."""
-        fresh: set[str] = set()
-        for position, (index, touch) in enumerate(projection.touches[self._seen :], self._seen):
-            self._first.setdefault(touch.path, position)
-            self._touched.setdefault(index, touch.path)
-            self._touches.setdefault(touch.path, []).append((index, touch))
-            fresh.add(touch.path)
-        self._seen = len(projection.touches)
-        if self._images != len(projection.images):
-            self._images = len(projection.images)
-            before, self._restored = self._restored, restored_paths(projection.images)
-            fresh |= before ^ self._restored
-        return fresh
-
-    def _newest(self, path: str) -> int:
-        return self._touches[path][-1][0] if path in self._touches else -1
-
-    def _row(self, file: FileState, fresh: bool) -> FileBlock:
+    def _row(self, file: FileState) -> FileBlock:
+        touches = self._ledger.touches(file.path)
         known = self._rows.get(file.path)
-        if known is not None and known[0] == file and not fresh:
-            return known[1]
+        if known is not None and known[:2] == (file, len(touches)):
+            return known[2]
         shown = clean_line(short_path(file.path, self._cwd))
         change = _change(file.added, file.removed) if file.modified else ()
-        put_back = file.path in self._restored
-        touches = tuple(i for i, touch in self._touches[file.path] if touch.action == "read" or not put_back)
-        row = FileBlock((self._first[file.path], 0), file.path, shown, file.presence, change, touches)
-        self._rows[file.path] = file, row
+        counted = tuple(index for index, touch in touches if file.modified or touch.action == "read")
+        row = FileBlock((self._ledger.first(file.path), 0), file.path, shown, file.presence, change, counted)
+        self._rows[file.path] = file, len(touches), row
         return row
 
     def _restored_row(self, projection: Projection, path: str) -> FileBlock:
-        touches = tuple(index for index, _ in self._touches[path])
+        touches = tuple(index for index, _ in self._ledger.touches(path))
         by = projection.fate(touches[-1]).by
         change: tuple[Span, ...] = (("" if by is None else f"rewind {by}", "muted"),)
         shown = clean_line(short_path(path, self._cwd))
-        return FileBlock((self._first[path], 0), path, shown, "none", change, touches)
+        return FileBlock((self._ledger.first(path), 0), path, shown, "none", change, touches)
 
 
-def _table(
-    files: Sequence[FileState],
-    rows: dict[str, FileBlock],
-    restored: list[FileBlock],
-    touched: dict[int, str],
-) -> FileTable:
+def _table(files: Sequence[FileState], rows: dict[str, FileBlock], restored: list[FileBlock]) -> FileTable:
     sections: tuple[tuple[str, list[FileBlock]], ...] = (
         ("Modified", [rows[file.path] for file in files if file.modified]),
         ("Modified, then restored", restored),
@@ -167,7 +134,7 @@ def _table(
             TextBlock((_SECTION, 9), "No tool has read or changed a file yet.", "muted", stop=False)
         )
     every = {row.path: row for _, section in sections for row in section}
-    return FileTable(tuple(blocks), len(every), every, touched)
+    return FileTable(tuple(blocks), len(every), every)
 
 
 def _heading(number: int, title: str, count: int, gap: int) -> Block:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import ClassVar, Final
 
+from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.tui.blocks import Key, Spans
 from foldline.tui.blocks.cells import Span
@@ -17,6 +18,7 @@ from foldline.tui.inspector.filelist import (
     touch_lines,
 )
 from foldline.tui.inspector.layout import touches_height
+from foldline.tui.inspector.painting import painted
 from foldline.tui.inspector.panel import Panel, Text
 
 _MANY: Final = 5_000
@@ -48,7 +50,7 @@ class FilesPanel(Panel):
 
     def on_unmount(self) -> None:
         """What was counted goes at once: see `BlockCanvas.on_unmount`."""
-        self._list, self.table = FileList(self._cwd), FileTable()
+        self._list, self.table, self._projection = FileList(self._cwd), FileTable(), None
 
     def refresh_from(self, projection: Projection, *, folded: bool) -> None:
         """Count what was touched since; after a change of the view everything."""
@@ -57,11 +59,17 @@ class FilesPanel(Panel):
             return
         self._projection, self._seen = projection, count
         if folded and count > _MANY:
-            self.run_worker(self._count_again(projection), group="files", exclusive=True)
+            # Once what is here is drawn: a thread that computes doubles what that takes.
+            self.call_after_refresh(self._count_later, projection)
         else:
             self._show(self._list.table(projection))
 
+    def _count_later(self, projection: Projection) -> None:
+        if projection is self._projection and self.is_mounted:
+            self.run_worker(self._count_again(projection), group="files", exclusive=True)
+
     async def _count_again(self, projection: Projection) -> None:
+        await painted(self)  # a copy of the history and a thread at work would hold up the first picture
         files, last = FileList(self._cwd), projection.last_index
         await asyncio.to_thread(files.table, projection.foreseen())
         if projection is not self._projection:
@@ -87,7 +95,9 @@ class FilesPanel(Panel):
 
     def path_of(self, index: int) -> str | None:
         """The file that this result touched."""
-        return self.table.touched.get(index)
+        outline = None if self._projection is None else self._projection.outline(index)
+        touches = outline.touches if isinstance(outline, MessageOutline) else ()
+        return touches[0].path if touches else None
 
     def row_of(self, index: int) -> Key | None:
         """Its row."""

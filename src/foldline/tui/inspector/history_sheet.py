@@ -106,6 +106,10 @@ class HistorySheet(Sheet):
     def _remember(self, rows: Sequence[Block]) -> None:
         self._markers.update((row.key, row) for row in rows if isinstance(row, MarkerRow))
 
+    def forget(self) -> None:
+        super().forget()
+        self._markers.clear()
+
     def __len__(self) -> int:
         return self._seen
 

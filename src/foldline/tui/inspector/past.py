@@ -2,17 +2,27 @@
 
 import asyncio
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final
 
 from foldline.context.earlier import fold_on, nothing_of
 from foldline.context.moments import Moment
 from foldline.context.projection import Projection
-from foldline.context.proof import Proof, proof_by
+from foldline.context.proof import Sent, proof_by
 
-_KEPT: Final = 4
-"""Folds that are kept: each is as large as the history was, 15 MB or so for 100,000 entries."""
+_KEPT: Final = 2
+"""Folds that are kept: the one shown, and one before it from which those between are near. Each is as
+large as the history was, 20 to 40 MB for 100,000 entries."""
 _STEP_BACK: Final = 4_000
 """Entries before a moment at which one more fold is kept, so that the moments before it are near, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the record of a request proves what is shown of it, and the same in words."""
+
+    holds: bool
+    words: str
 
 
 class Past:
@@ -21,7 +31,7 @@ class Past:
     def __init__(self, now: Projection) -> None:
         self._now = now
         self._folds: OrderedDict[int, Projection] = OrderedDict()
-        self._proofs: dict[int, Proof] = {}
+        self._proofs: dict[int, Verdict] = {}
         self.folded = 0
         """Entries folded so far: what tests count."""
 
@@ -63,11 +73,17 @@ class Past:
         """Keep no fold any longer."""
         self._folds.clear()
 
-    def proof(self, moment: Moment) -> Proof | None:
+    def proof(self, moment: Moment) -> Verdict | None:
         """Whether its record proves what is shown of a request, where that is known by now."""
         return self._proofs.get(moment.number) if moment.sent is not None else None
 
     async def prove(self, moment: Moment, projection: Projection) -> None:
         """Hold what is shown of a request against its record: the whole view is hashed, in a thread."""
         if moment.sent is not None and moment.number not in self._proofs:
-            self._proofs[moment.number] = await asyncio.to_thread(proof_by, moment.sent, projection)
+            self._proofs[moment.number] = await asyncio.to_thread(_verdict, moment.sent, projection)
+
+
+def _verdict(sent: Sent, projection: Projection) -> Verdict:
+    """What is said of a proof, without the messages it was made of: they are the text of the whole view."""
+    proof = proof_by(sent, projection)
+    return Verdict(proof.holds, str(proof))

@@ -5,7 +5,6 @@ from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.screen import Screen
 
 from foldline.context.budget import Size
 from foldline.context.projection import Projection
@@ -15,6 +14,7 @@ from foldline.tui.blocks.cells import Span, Spans, width_of
 from foldline.tui.help import open_help
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.keys.commands import key_of
+from foldline.tui.widgets.leaving import LeftOnce
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.rows import Piece, row
 
@@ -88,7 +88,7 @@ def _share_words(size: Size, window: int) -> str:
     return f"{numbers.tokens(size.tokens, estimated=size.estimated)}{share}"
 
 
-class InspectorScreen(Screen[None]):
+class InspectorScreen(LeftOnce[None]):
     """The full-screen Inspector. Esc and F2 dismiss it; `refresh_from` keeps a live one up to date."""
 
     DEFAULT_CSS: ClassVar[str] = """

@@ -100,6 +100,11 @@ class Sheet:
         """What a closed row shows below it."""
         return []
 
+    def forget(self) -> None:
+        """Keep nothing of the history any longer; its rows are the view's."""
+        self._builds += 1
+        self._projection = Projection()
+
     def _rows(self, start: int, stop: int) -> list[Block]:
         raise NotImplementedError
 

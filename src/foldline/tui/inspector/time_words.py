@@ -7,12 +7,12 @@ from foldline.context.budget import Size
 from foldline.context.moments import Against, Moment, against_before, as_of_request
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
-from foldline.context.proof import Proof
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord, Written
 from foldline.tui import numbers
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Spans
 from foldline.tui.inspector.chart import SHOWN
+from foldline.tui.inspector.past import Verdict
 
 _GAP: Final = "   "
 _ON_ITS_WAY: Final = "on its way …"
@@ -40,7 +40,7 @@ def now_words(now: Projection, size: Size, activity: str) -> tuple[Spans, ...]:
 
 
 def request_words(
-    now: Projection, moment: Moment, then: Projection | None, proof: Proof | None
+    now: Projection, moment: Moment, then: Projection | None, proof: Verdict | None
 ) -> tuple[Spans, ...]:
     """Of a request that left; without `then`, the history as it was, that is being put together."""
     asked = moment.asked
@@ -136,11 +136,13 @@ def _head(name: str, entry: Entry | None, model: str | None, state: str, *, fail
     return tuple(parts)
 
 
-def _proof_words(moment: Moment, then: Projection | None, proof: Proof | None) -> Span:
+def _proof_words(moment: Moment, then: Projection | None, proof: Verdict | None) -> Span:
     if then is None:
         return _ON_ITS_WAY, "muted"
     if moment.sent is None:
         return "no record of it: this is what the history gives", "muted"
     if proof is None:
         return "its record is compared …", "muted"
-    return ("as sent, proved by its record", "live") if proof.holds else (f"not proved: {proof}", "alert")
+    return (
+        ("as sent, proved by its record", "live") if proof.holds else (f"not proved: {proof.words}", "alert")
+    )

@@ -82,7 +82,11 @@ class TimeBoard(Board):
         self.call_after_refresh(self._show_timeline)
 
     def on_unmount(self) -> None:
-        self._past.forget()  # each fold is as large as the history was
+        """Let go of all that is as large as the history: see `BlockCanvas.on_unmount`."""
+        self._past.forget()
+        self._projection = self._now
+        for sheet in (self.history, self.view):
+            sheet.forget()
 
     # --- For the owner --------------------------------------------------------------------------------
 

@@ -133,6 +133,10 @@ class ViewSheet(Sheet):
             return None
         return self._projection.tokens - sum(item.tokens for item in self._items[self.divider[0] :])
 
+    def forget(self) -> None:
+        super().forget()
+        self._items = []
+
     def __len__(self) -> int:
         return len(self._items)
 

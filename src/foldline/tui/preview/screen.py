@@ -6,7 +6,6 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
 from textual.timer import Timer
 
 from foldline.tui.help import open_help
@@ -18,13 +17,14 @@ from foldline.tui.preview.messages import Closed
 from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.panels import PreviewPanels
 from foldline.tui.preview.state import PreviewState
+from foldline.tui.widgets.leaving import LeftOnce
 from foldline.tui.widgets.toosmall import LEAST, TooSmall
 
 _ROWS_FOR_ALL = 18
 """Rows below which header, bars and hints give theirs to the panels; as in the chat."""
 
 
-class PreviewScreen(Screen[None]):
+class PreviewScreen(LeftOnce[None]):
     """Shows a proposal, or the draft of one. The owner calls `show` whenever something changed, and turns
     the messages of `preview.messages` into operations. Esc and F3 post `Closed` and dismiss it."""
 

@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.screen import Screen
 
 from foldline.history.holder import Holder
 from foldline.history.library.session_search import SessionHit
@@ -19,6 +18,7 @@ from foldline.tui.sessions.keys import Facts
 from foldline.tui.sessions.parts import GUTTER, Given, Heading, ListPanel, SearchLine, Strip
 from foldline.tui.sessions.rows import HitBlock, Look, SessionBlock, session_blocks, words_block
 from foldline.tui.sessions.state import Listing, SessionsState, Shown, shown
+from foldline.tui.widgets.leaving import LeftOnce
 from foldline.tui.widgets.one_line import OneLine
 from foldline.tui.widgets.toosmall import LEAST, TooSmall
 
@@ -28,7 +28,7 @@ _TALL: Final = 30
 """Rows from which the details have all they need."""
 
 
-class SessionsBoard(Screen[Path | None]):
+class SessionsBoard(LeftOnce[Path | None]):
     """Shows a `SessionsState`."""
 
     DEFAULT_CSS: ClassVar[str] = """

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from foldline.protocol import FoldlineError, operations
 from foldline.tui.runner import Runner
-from foldline.tui.setup.state import Choice, Step
 
 if TYPE_CHECKING:
     from foldline.llm.offers import Offer
     from foldline.tui.app import FoldlineApp
+    from foldline.tui.setup.state import Choice, Step
 
 Commands = dict[str, Callable[[Runner, str], None]]
 
@@ -55,7 +55,7 @@ class Setup:
         else:
             self._open("model")
 
-    def _open(self, step: Step) -> None:
+    def _open(self, step: "Step") -> None:
         """Show the screen at a step; the models are those of the provider in use."""
         from foldline.agent.room import folds_before
         from foldline.agent.settings import load_settings
@@ -99,14 +99,14 @@ class Setup:
         named = model or "The session's own model"
         return f"{named} writes the summaries. {told}"
 
-    def _decided(self, choice: Choice | None) -> None:
+    def _decided(self, choice: "Choice | None") -> None:
         if choice is not None:
             self._app.run_worker(self._switch(choice), group="model")
         elif self._undecided:
             self._app.chat.remark("The built-in offline model answers. /model chooses another one")
             self._go_on()
 
-    async def _switch(self, choice: Choice) -> None:
+    async def _switch(self, choice: "Choice") -> None:
         """An ordinary switch, so that the history has it and a smaller window is folded for."""
         executor = self._runner.agent.executor
         finished = await executor.wait_for(executor.submit(operations.SwitchModel(model=choice.named)))

@@ -25,6 +25,7 @@ from foldline.tui.setup.secret import Secret, cleaned_key
 from foldline.tui.setup.servers import Servers
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, SetupState, Source, Trouble
 from foldline.tui.widgets.approval import DEAF_SECONDS
+from foldline.tui.widgets.leaving import LeftOnce
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.status import TICKS
 
@@ -88,7 +89,7 @@ class _Box(Lines, can_focus=True):
         return screen_lines(self.state, width, self.size.height, self._clock())
 
 
-class SetupScreen(ModalScreen[Choice | None]):
+class SetupScreen(LeftOnce[Choice | None], ModalScreen[Choice | None]):
     """Gives back what was chosen, once it is written down; or None, and nothing has changed."""
 
     DEFAULT_CSS: ClassVar[str] = """

@@ -1,0 +1,26 @@
+"""The client of the SDK: what it trusts."""
+
+import ssl
+
+import pytest
+
+from foldline.llm.sdk import sdk_client
+
+
+@pytest.mark.parametrize(
+    ("url", "trusts_some"),
+    [
+        ("http://127.0.0.1:11434/v1", False),
+        ("https://127.0.0.1:11434/v1", True),
+        ("http://api.example.com/v1", True),  # its proxy may be encrypted
+        ("https://api.example.com/v1", True),
+    ],
+)
+async def test_only_a_server_nearby_that_encrypts_nothing_needs_no_certificates(
+    url: str, trusts_some: bool
+) -> None:
+    async with sdk_client(url, "", idle_seconds=1, connect_seconds=1) as client:
+        context = client._client._transport._pool._ssl_context  # type: ignore[attr-defined]
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert bool(context.cert_store_stats()["x509_ca"]) == trusts_some
