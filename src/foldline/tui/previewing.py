@@ -67,7 +67,7 @@ class Previewing:
         """Show the fold that is being drafted, the proposal that waits, or draft one."""
         from foldline.tui.preview.owned import OwnedPreview
 
-        if self._screen is not None:  # its key was pressed twice, or the Inspector lies over it
+        if self._screen is not None and self._screen.is_open:  # its key came twice, or something lies over it
             self._screen.uncover()
             return
         review = self._runner.agent.desk.review
