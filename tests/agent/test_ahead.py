@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.agent.retuning import retune
+from foldline.agent.settings import load_settings
 from foldline.llm import LLMError
 from foldline.protocol import AssistantMessage, RequestRecord, events, operations, text_parts
 from foldline.protocol.operations import Operation
@@ -260,3 +262,14 @@ async def test_where_the_model_is_told_of_checkpoints_their_marks_leave_it_good(
         step.open.set()
         assert (await agent.executor.wait_for(task)).outcome == "done"
         assert len(agent.session.projection.folds) == len(llm.summary_requests) == 1
+
+
+async def test_settings_that_change_end_one_that_is_being_written(tmp_path: Path) -> None:
+    """What would write on may be closed by then: that is no failure to tell of."""
+    async with nearly_full(tmp_path, "one", summaries=(Hang("half"),)) as (agent, watch, llm):
+        await done(agent)
+        await llm.silent.wait()
+        retune(agent.desk, load_settings(tmp_path, {}), {})()
+        await others_done()
+        assert (states(watch), llm.closed_streams) == (["drafting", "gone"], 2)
+        assert watch.notices == []

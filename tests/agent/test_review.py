@@ -1,6 +1,7 @@
 """The proposal that waits: nothing happens without the reader's word, and then exactly what they saw."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -394,15 +395,45 @@ async def others_done_but(agent: Agent) -> None:
         await asyncio.wait(agent.executor._quick)
 
 
-async def test_what_was_seen_is_applied_also_where_a_revision_comes_too_late(tmp_path: Path) -> None:
+async def test_what_was_seen_is_applied_also_where_a_revision_ends_between_the_word_and_the_commit(
+    tmp_path: Path,
+) -> None:
     llm = PlayedLLM(window=SMALL, summaries=(SUMMARY,))
     async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
         task = await waiting(agent, watch, BEFORE_A_PROMPT)
         seen = kept(agent)
-        revision = operations.ReviseProposal(proposal=seen.id, notes="## Goal\n- not this one")
-        agent.executor.submit(operations.ApplyProposal(proposal=seen.id))
-        await agent.desk.review.revise(revision)
+        agent.executor.submit(applying(seen))
+        await asyncio.sleep(0)  # the word has been given, the task has not gone on
+        assert not agent.desk.review.waits and kept(agent) == seen
+        agent.desk.review.keep(seen.revised(notes="## Goal\n- not this one"), None)
         assert (await agent.executor.wait_for(task)).outcome == "done"
+        [fold] = folds(agent)
+        assert fold.model_copy(update={"index": NEW, "at": None}) == seen.entry
+
+
+async def test_a_revision_that_ends_after_the_fold_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revises, folded = Proposal.revised, threading.Event()
+
+    def slowly(made: Proposal, **wishes: Any) -> Proposal:
+        assert folded.wait(PATIENCE)
+        return revises(made, **wishes)
+
+    llm = PlayedLLM(window=SMALL, summaries=(SUMMARY,))
+    async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
+        task = await waiting(agent, watch, BEFORE_A_PROMPT)
+        seen = kept(agent)
+        monkeypatch.setattr(Proposal, "revised", slowly)
+        asked = operations.ReviseProposal(proposal=seen.id, notes="## Goal\n- not this one")
+        revision = asyncio.create_task(agent.desk.review.revise(asked))
+        await asyncio.sleep(0)  # it is in its thread
+        agent.executor.submit(applying(seen))
+        assert (await agent.executor.wait_for(task)).outcome == "done"
+        folded.set()
+        with pytest.raises(FoldlineError, match="no longer the one that waits"):
+            await revision
+        assert agent.desk.review.proposal is None
         [fold] = folds(agent)
         assert fold.model_copy(update={"index": NEW, "at": None}) == seen.entry
 

@@ -7,7 +7,7 @@ import pytest
 
 from foldline.compaction import Proposal
 from foldline.protocol import Compaction, UserMessage, events
-from foldline.tui.preview import PreviewScreen
+from foldline.tui.preview.screen import PreviewScreen
 from support.agents import Gate, Hang
 from support.chat_app import Clock
 from support.live import FULL, Live, Spoken, live

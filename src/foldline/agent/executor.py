@@ -346,7 +346,7 @@ class Executor:
             await make_fit(desk, llm)
             change = ModelChange(model=llm.info.id, provider=llm.info.provider)
             await desk.session.append(change, durable=True)
-            desk.ahead.drop()  # the old model would have written it
+            desk.ahead.drop()  # before the model that may be writing it is closed
             desk.llm, unused = llm, desk.llm
         finally:
             await unused.aclose()

@@ -46,8 +46,7 @@ def retune(desk: "Desk", now: Settings, environ: Mapping[str, str]) -> Callable[
         desk.budget_settings = now.budget_settings
         desk.strategy = strategy
         desk.ahead.on = now.compaction.draft_ahead == "on"
-        if not desk.ahead.on:
-            desk.ahead.drop()
+        desk.ahead.drop()  # the strategy is another, and the model that writes may be closed now
         unused, desk.summary_llm = desk.summary_llm, summariser
         return unused
 

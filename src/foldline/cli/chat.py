@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ from .keys import check_chosen_keys, use_chosen_keys
 from .themes import chosen_theme, own_themes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from foldline.agent import Agent
 
@@ -38,69 +38,65 @@ def run(
             "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
             "reads prompts line by line."
         )
-    gc.disable()  # Imports make nothing but what stays; looking for garbage in it costs a tenth of the start.
+    with _without_collector():
+        from foldline.tui.app import FoldlineApp
+        from foldline.tui.terminal.app import run_app
+
+        if resume == "":
+            from .choosing import choose
+
+            resume = str(choose())
+        root = folder_of(resume, Path.cwd()) if resume and not _held_here(resume) else Path.cwd()
+        named = chosen_theme(theme, root)
+        use_chosen_keys()
+        first, again = prompt or "", resume
+        before: _Before | None = None
+        while True:
+            ref, goes_on = again, continues and again is None
+
+            def load(ref: str | None = ref, goes_on: bool = goes_on, root: Path = root) -> _Opened:
+                chosen = {"context__window": window, "compaction__strategy": strategy, "theme": theme}
+                return _load(goes_on, ref, root, model=model, **chosen)
+
+            attempt = _Attempt(load)
+            app = FoldlineApp(
+                attempt,
+                root=root,
+                theme=named,
+                prompt=first,
+                themes_dir=own_themes(),
+                is_first_start=attempt.is_first_start,
+            )
+            run_app(app)
+            if attempt.refused is not None:
+                from .held import instead
+
+                end = instead(attempt.refused, theme=theme, back=before is not None)
+                if isinstance(end, int) and before is None:
+                    return end
+                if before is not None:
+                    again, root, continues, before = before.ref, before.root, False, None
+                if not isinstance(end, int):
+                    again, root = str(end), attempt.refused.folder
+                continue
+            if app.failure is not None:
+                return _failed(app.failure)
+            if app.resume is None:
+                attempt.tell_way_back()
+                return app.return_code or 0
+            before = _Before(attempt.kept, root)
+            first, again, root = "", app.resume, folder_of(app.resume, root)
+
+
+@contextmanager
+def _without_collector() -> "Iterator[None]":
+    """Imports make nothing but what stays; looking for garbage in it costs a tenth of the start. Until the
+    end at the latest: the app turns it on once its session is open."""
+    gc.disable()
     try:
-        return _on_screen(prompt, continues, resume, model, window, strategy, theme)
+        yield
     finally:
-        gc.enable()  # At the latest: the app does once its session is open.
-
-
-def _on_screen(
-    prompt: str | None,
-    continues: bool,
-    resume: str | None,
-    model: str | None,
-    window: int | None,
-    strategy: str | None,
-    theme: str | None,
-) -> int:
-    from foldline.tui.app import FoldlineApp
-    from foldline.tui.terminal.app import run_app
-
-    if resume == "":
-        from .choosing import choose
-
-        resume = str(choose())
-    root = folder_of(resume, Path.cwd()) if resume and not _held_here(resume) else Path.cwd()
-    named = chosen_theme(theme, root)
-    use_chosen_keys()
-    first, again = prompt or "", resume
-    before: _Before | None = None
-    while True:
-        ref, goes_on = again, continues and again is None
-
-        def load(ref: str | None = ref, goes_on: bool = goes_on, root: Path = root) -> _Opened:
-            chosen = {"context__window": window, "compaction__strategy": strategy, "theme": theme}
-            return _load(goes_on, ref, root, model=model, **chosen)
-
-        attempt = _Attempt(load)
-        app = FoldlineApp(
-            attempt,
-            root=root,
-            theme=named,
-            prompt=first,
-            themes_dir=own_themes(),
-            is_first_start=attempt.is_first_start,
-        )
-        run_app(app)
-        if attempt.refused is not None:
-            from .held import instead
-
-            end = instead(attempt.refused, theme=theme, back=before is not None)
-            if isinstance(end, int) and before is None:
-                return end
-            if before is not None:
-                again, root, continues, before = before.ref, before.root, False, None
-            if not isinstance(end, int):
-                again, root = str(end), attempt.refused.folder
-            continue
-        if app.failure is not None:
-            return _failed(app.failure)
-        if app.resume is None:
-            attempt.tell_way_back()
-            return app.return_code or 0
-        before = _Before(attempt.kept, root)
-        first, again, root = "", app.resume, folder_of(app.resume, root)
+        gc.enable()
 
 
 def _is_dumb() -> bool:

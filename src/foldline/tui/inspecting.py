@@ -94,9 +94,8 @@ class Inspecting:
         """Show the entries that have come since."""
         self._told, self._state = state.doing, state
         projection, threshold = self._agent.session.projection, state.room.threshold
-        full = self.screen
-        if full is not None and full.is_mounted and full in self._app.screen_stack:
-            full.refresh_from(projection, activity=state.doing, threshold=threshold)
+        if self.screen is not None and self.screen.is_mounted and self.screen.is_open:
+            self.screen.refresh_from(projection, activity=state.doing, threshold=threshold)
         if self.docked is not None and self.docked.is_mounted and self.docked.is_attached:
             self.docked.refresh_from(projection, state.doing, threshold)
 

@@ -28,7 +28,7 @@ from foldline.tui.runner import Runner
 from foldline.tui.state import Retry
 
 if TYPE_CHECKING:
-    from foldline.tui.preview import PreviewScreen
+    from foldline.tui.preview.screen import PreviewScreen
 
 KEEP_TEXT = "Take this text over as it is, and add only what is missing."
 """Guidance where the reader keeps the text of their own, and says no more."""

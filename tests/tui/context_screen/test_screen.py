@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from foldline.protocol import Edit
 from foldline.tui.context_screen.screen import LARGEST, USE, ContextScreen
 from foldline.tui.inspector import InspectorScreen
-from foldline.tui.preview import PreviewScreen
+from foldline.tui.preview.screen import PreviewScreen
 from support.live import Spoken
 from support.scenes import Scene, scene, shop_api
 from support.stories import screen_rows

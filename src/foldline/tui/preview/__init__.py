@@ -1,7 +1,7 @@
-"""The Compact preview: the cut, the draft and what would be lost, before anything changes. It shows a
-`PreviewState` and posts messages; its owner carries them out."""
+"""The Compact preview: the cut, the draft and what would be lost, before anything changes.
 
-from typing import TYPE_CHECKING
+It shows a `PreviewState` and posts messages; its owner carries them out. The screen is imported from `screen`
+when it is opened: only the state takes note of every event from the first one on."""
 
 from foldline.tui.preview.messages import (
     ApplyWanted,
@@ -18,9 +18,6 @@ from foldline.tui.preview.messages import (
 )
 from foldline.tui.preview.state import Drafting, PreviewState
 
-if TYPE_CHECKING:
-    from foldline.tui.preview.screen import PreviewScreen
-
 __all__ = [
     "ApplyWanted",
     "CancelWanted",
@@ -33,16 +30,6 @@ __all__ = [
     "NotesEdited",
     "PinsChosen",
     "PreviewMessage",
-    "PreviewScreen",
     "PreviewState",
     "RedraftWanted",
 ]
-
-
-def __getattr__(name: str) -> object:
-    """The screen when it is opened: its state takes note of every event from the first one on."""
-    if name != "PreviewScreen":
-        raise AttributeError(name)
-    from foldline.tui.preview.screen import PreviewScreen
-
-    return PreviewScreen
