@@ -7,6 +7,7 @@ import pytest
 from foldline.history import Session
 from support.front_door import FrontDoor
 from support.history import History, history, read
+from support.projections import folds_of
 from support.server import running_server
 
 PI = """\
@@ -87,7 +88,7 @@ def test_a_session_of_ours_is_folded_in_place(door: FrontDoor) -> None:
     assert "payments_0" in said["summary"]
     session = Session.open(folder)
     assert session.entries[: len(builder.entries)] == builder.entries
-    [fold] = session.projection.compactions()
+    [fold] = folds_of(session.projection)
     assert (fold.index, fold.summary, fold.focus) == (said["index"], said["summary"], "the payments tables")
     assert fold.first_kept_index == said["first_kept_index"]
 

@@ -28,6 +28,7 @@ from support.history import History, call, history, modified
 from support.invariants import broken
 from support.llm import BAD_DRAFTS, HANG, ScriptedLLM, overflow
 from support.noting import NotingLLM
+from support.projections import folds_of
 
 WORK = "what the command said, line after line: all is well\n" * 12
 """About 150 tokens."""
@@ -185,7 +186,7 @@ async def test_the_earlier_summary_is_an_input_of_every_later_one() -> None:
     built, llm = session(8), NotingLLM()
     for nth in range(4):
         await folded(built, llm, budget=TIGHT)
-        notes = notes_of(built.projection().compactions()[-1].summary)
+        notes = notes_of(folds_of(built.projection())[-1].summary)
         session(8, built, f"later {nth}")
         await folded(built, llm, budget=TIGHT)
         assert notes in llm.prompts[-1]

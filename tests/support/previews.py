@@ -21,10 +21,10 @@ from foldline.tui.preview import (
     NotesEdited,
     PinsChosen,
     PreviewMessage,
-    PreviewScreen,
     PreviewState,
     RedraftWanted,
 )
+from foldline.tui.preview.screen import PreviewScreen
 from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
 from support.chat_app import Clock
 from support.history import call, modified, read

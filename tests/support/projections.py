@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from foldline.context.projection import Projection
 from foldline.context.view import Fate, ViewItem
+from foldline.protocol import Compaction
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,8 @@ class State:
             anchor=projection.anchor,
             ratios=dict(projection.calibration.ratios),
         )
+
+
+def folds_of(projection: Projection) -> list[Compaction]:
+    """Every compaction, undone ones included, with all that its outline leaves out."""
+    return [fold for each in projection.folds if isinstance(fold := projection.entry(each.index), Compaction)]

@@ -264,6 +264,6 @@ def _ended(
             "index": entry.index,
             "folded": proposal.folded,
             "rung": entry.rung,
-            "summary": entry.summary,
+            "summary": proposal.entry.summary,
         }
     )

@@ -1,9 +1,10 @@
 """When folding by itself stops until the user acts, and what is named then. Pure."""
 
+from foldline.context.outline import FoldOutline
 from foldline.context.projection import Projection
 from foldline.context.undoing import ViewMarker
 from foldline.context.view import ViewItem
-from foldline.protocol import Compaction, Revert, ToolResultMessage, Undo
+from foldline.protocol import Revert, ToolResultMessage, Undo
 
 INEFFECTIVE = 0.9
 """A fold that leaves more than this share of the view was of no use."""
@@ -16,7 +17,7 @@ def automation_paused(projection: Projection) -> bool:
     """
     newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
     return len(newest) == 2 and all(
-        isinstance(marker, Compaction)
+        isinstance(marker, FoldOutline)
         and marker.reason != "manual"
         and marker.tokens_after > INEFFECTIVE * marker.tokens_before
         for marker in newest
@@ -30,13 +31,13 @@ def _is_dmail(marker: ViewMarker) -> bool:
 def fold_taken_back(projection: Projection) -> bool:
     """Whether the newest change of the view is a fold the user took back: it is not made again unasked."""
     newest = projection.newest_change
-    return isinstance(newest, Undo) and isinstance(projection.entry(newest.target), Compaction)
+    return isinstance(newest, Undo) and isinstance(projection.outline(newest.target), FoldOutline)
 
 
 def no_step_since_fold(projection: Projection) -> bool:
     """Whether no request has left since the newest fold: another one would follow it without a real step."""
     newest = projection.newest_change
-    return isinstance(newest, Compaction) and newest.index > projection.newest_request
+    return isinstance(newest, FoldOutline) and newest.index > projection.newest_request
 
 
 def largest_items(projection: Projection, count: int = 3) -> str:

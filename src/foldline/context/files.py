@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.protocol import Compaction, FileTouch, FoldDetails, Kept, Written
+from foldline.protocol import Compaction, FileTouch, FoldDetails, Kept
 
 from .file_states import restored_paths
+from .outline import FoldOutline
 from .projection import Projection
 from .view import FateKind
 
@@ -99,19 +100,19 @@ def file_lists(projection: Projection) -> FoldDetails:
     )
 
 
-def folded_count(projection: Projection, fold: Compaction) -> int:
+def folded_count(projection: Projection, fold: Compaction | FoldOutline) -> int:
     """How many messages a compaction's new texts stand for, earlier summaries not counted."""
-    spans = [span for piece in fold.head if isinstance(piece, Written) for span in piece.covers]
+    spans = [span for piece in fold.head if not isinstance(piece, Kept) for span in piece.covers]
     return sum(projection.messages_within(first, last) for first, last in spans)
 
 
-def fold_words(projection: Projection, fold: Compaction) -> str:
+def fold_words(projection: Projection, fold: Compaction | FoldOutline) -> str:
     """What a compaction did, in a few words: `16 entries folded`, `12 results hidden`.
 
     Entries that were altered in place are named where no new text was written, for then they are all it did,
     or all that can be counted.
     """
-    if any(isinstance(piece, Written) for piece in fold.head):
+    if not all(isinstance(piece, Kept) for piece in fold.head):
         return f"{_counted(folded_count(projection, fold), 'entry', 'entries')} folded"
     fates = [piece.fate for piece in (*fold.head, *fold.replaced) if isinstance(piece, Kept) and piece.fate]
     done = [

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self, overload
 
-from foldline.protocol import BaseMessage, Entry
+from foldline.protocol import BaseMessage, Compaction, Entry, Written
 
 from .outline import MessageOutline, Outline, outline_of
 
@@ -28,7 +28,7 @@ class Entries(Sequence[Entry]):
 
     @abstractmethod
     def message(self, outline: MessageOutline) -> BaseMessage:
-        """The message that this is the outline of."""
+        """The message that this is the outline of; of a fold, that which it wrote."""
 
     @abstractmethod
     def __copy__(self) -> Self:
@@ -49,6 +49,15 @@ class Entries(Sequence[Entry]):
         return f"<{len(self)} entries>"
 
 
+def message_in(entry: Entry, outline: MessageOutline) -> BaseMessage:
+    """The message of this outline: the entry itself, or what it wrote where it is a fold."""
+    if isinstance(entry, Compaction):
+        written = [piece.message for piece in entry.head if isinstance(piece, Written)]
+        return written[outline.nth].model_copy(update={"index": outline.index, "nth": outline.nth})
+    assert isinstance(entry, BaseMessage), "an outline of a message is of a message"
+    return entry
+
+
 class HeldEntries(Entries):
     """Entries that are simply in memory."""
 
@@ -66,9 +75,7 @@ class HeldEntries(Entries):
         self.outlines.append(outline_of(entry))
 
     def message(self, outline: MessageOutline) -> BaseMessage:
-        message = self._by_index[outline.index]
-        assert isinstance(message, BaseMessage), "an outline of a message is of a message"
-        return message
+        return message_in(self._by_index[outline.index], outline)
 
     def __len__(self) -> int:
         return len(self._entries)

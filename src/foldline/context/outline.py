@@ -5,6 +5,9 @@ What an outline holds also stands in the index beside a session file (`history/r
 changes a field, or what it means, raises `VERSION` there.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from sys import intern
 from typing import NamedTuple
 
@@ -19,10 +22,14 @@ from foldline.protocol import (
     Edit,
     Entry,
     FileTouch,
+    FoldDetails,
     ImagePart,
+    Kept,
     ModelChange,
+    Reason,
     RequestRecord,
     Revert,
+    Span,
     SystemMessage,
     Title,
     ToolCallPart,
@@ -30,6 +37,7 @@ from foldline.protocol import (
     Undo,
     Usage,
     UserMessage,
+    Written,
 )
 
 from .tokens import call_tokens, image_tokens, message_tokens, text_tokens, thinking_tokens
@@ -115,10 +123,37 @@ class Aside(NamedTuple):
     index: int  # type: ignore[assignment]  # tuple's method of that name is not used
 
 
-Lasting = Compaction | Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange | Approval
-"""Markers are few and short: they are their own outline."""
+@dataclass(frozen=True, slots=True)
+class WrittenOutline:
+    """A text that a fold wrote, without what it says."""
 
-Outline = MessageOutline | RequestOutline | Aside | Lasting
+    message: MessageOutline
+    """As an item of the view: it has the index of its fold."""
+    covers: tuple[Span, ...]
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldOutline:
+    """A compaction without its summary and the texts it wrote. What it put in place of others it holds."""
+
+    index: int
+    at: datetime | None
+    first_kept_index: int
+    head: tuple[Kept | WrittenOutline, ...]
+    replaced: tuple[Kept, ...]
+    pins: tuple[int, ...]
+    rung: str
+    reason: Reason
+    tokens_before: int
+    tokens_after: int
+    details: FoldDetails
+
+
+Lasting = Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange | Approval
+"""These markers are few and short: they are their own outline."""
+
+Outline = MessageOutline | RequestOutline | Aside | FoldOutline | Lasting
 
 
 def outline_of(entry: Entry) -> Outline:
@@ -130,6 +165,8 @@ def outline_of(entry: Entry) -> Outline:
             usage = Reported.of(entry.usage)
             failed = entry.error is not None
             return RequestOutline(entry.index, entry.model, entry.dialect, entry.estimated, usage, failed)
+        case Compaction():
+            return fold_outline(entry)
         case _ if isinstance(entry, Lasting):
             return entry
         case _:
@@ -167,6 +204,38 @@ def message_outline(message: BaseMessage) -> MessageOutline:
             return plain._replace(origin=message.origin)
         case _:
             return plain
+
+
+def fold_outline(fold: Compaction) -> FoldOutline:
+    written = iter(range(len(fold.head)))
+    return FoldOutline(
+        index=fold.index,
+        at=fold.at,
+        first_kept_index=fold.first_kept_index,
+        head=tuple(
+            _written_outline(piece, fold.index, next(written)) if isinstance(piece, Written) else piece
+            for piece in fold.head
+        ),
+        replaced=fold.replaced,
+        pins=fold.pins,
+        rung=intern(fold.rung),
+        reason=fold.reason,
+        tokens_before=fold.tokens_before,
+        tokens_after=fold.tokens_after,
+        details=FoldDetails(
+            read_files=_shared(fold.details.read_files), modified_files=_shared(fold.details.modified_files)
+        ),
+    )
+
+
+def _written_outline(piece: Written, index: int, nth: int) -> WrittenOutline:
+    outline = message_outline(piece.message)._replace(index=index, nth=nth)
+    return WrittenOutline(outline, piece.covers, piece.inputs)
+
+
+def _shared(paths: Iterable[str]) -> tuple[str, ...]:
+    """The same names, each once in memory: every fold lists again what the one before it did."""
+    return tuple(map(intern, paths))
 
 
 def has_failed(result: ToolResultMessage) -> bool:

@@ -2,8 +2,8 @@
 
 `Projection.append` is incremental: O(1) amortised for messages, proportional to the view for markers that
 change it, linear from its target for an undo or a revert. It looks at outlines only, never at what an entry
-says. Each marker that changes the view leaves a
-`_Change` behind, with what it takes to go back to the moment before it.
+says. Each marker that changes the view leaves a `Change` behind, with what it takes to go back to the moment
+before it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,7 +17,6 @@ from foldline.protocol import (
     Approval,
     Checkpoint,
     Clear,
-    Compaction,
     Edit,
     Entry,
     FileImage,
@@ -29,12 +28,14 @@ from foldline.protocol import (
 
 from .asked import Asked
 from .calibration import Calibration
+from .change import Change
+from .fates import Fates, Key, keys_in
 from .history_entries import Entries, HeldEntries
-from .outline import Aside, MessageOutline, Outline, Reported, RequestOutline
+from .outline import Aside, FoldOutline, MessageOutline, Outline, Reported, RequestOutline
 from .tally import FIXED, Tally
 from .undoing import ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, LIVE, Fate, ViewItem, item_of
-from .view_state import Key, ViewState, dmail_of, unmarked
+from .view_state import ViewState, dmail_of, unmarked
 
 REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses"})
 """The names of the dialects that send reasoning back: `llm.dialect`, and the Responses API."""
@@ -48,17 +49,6 @@ class Anchor:
     estimated: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """What one marker did to the view, and how to go back to before it."""
-
-    marker: ViewMarker
-    position: int
-    view: list[ViewItem]
-    pins: frozenset[int]
-    fates: tuple[tuple[Key, Fate | None], ...]
-
-
 class Projection(ViewState):
     """The view and the fates of a history, kept up to date as entries are appended.
 
@@ -70,7 +60,7 @@ class Projection(ViewState):
         super().__init__(HeldEntries() if entries is None else entries)
         self.calibration = Calibration()
         self.anchor: Anchor | None = None
-        self.folds: list[Compaction] = []
+        self.folds: list[FoldOutline] = []
         """Every compaction ever made, undone ones included, in order."""
         self.newest_change: ViewMarker | Undo | None = None
         """The newest marker that changed the view, an undo included."""
@@ -80,7 +70,7 @@ class Projection(ViewState):
         self._answers: list[Asked] = []  # as long as there is no record
         self.title: str | None = None
         self.model: str | None = None
-        self._changes: list[_Change] = []
+        self._changes: list[Change] = []
         self._markers: list[ViewMarker] = []
         self._undos: list[Undo] = []
         self._annulled: frozenset[int] = frozenset()
@@ -96,19 +86,9 @@ class Projection(ViewState):
 
     # --- reading -------------------------------------------------------------------------------
 
-    @property
-    def last_index(self) -> int:
-        """Index of the newest entry; -1 in an empty history."""
-        return self._indices[-1] if self._indices else -1
-
-    def messages_within(self, first: int, last: int) -> int:
-        """How many entries from `first` to `last` are messages."""
-        start, stop = bisect_left(self._indices, first), bisect_right(self._indices, last)
-        return sum(isinstance(outline, MessageOutline) for outline in self.entries.outlines[start:stop])
-
-    def compactions(self) -> list[Compaction]:
+    def compactions(self) -> list[FoldOutline]:
         """The compactions in force, oldest first: those neither undone nor reverted."""
-        return [marker for marker in self._in_force if isinstance(marker, Compaction)]
+        return [marker for marker in self._in_force if isinstance(marker, FoldOutline)]
 
     @property
     def markers(self) -> Sequence[ViewMarker]:
@@ -207,8 +187,8 @@ class Projection(ViewState):
                 self._add_message(entry, position)
             case RequestOutline():
                 self._learn(entry, position)
-            case Compaction() | Clear() | Edit() | Revert():
-                if isinstance(entry, Compaction):
+            case FoldOutline() | Clear() | Edit() | Revert():
+                if isinstance(entry, FoldOutline):
                     self.folds.append(entry)
                 self._markers.append(entry)
                 self.newest_change = entry
@@ -284,7 +264,7 @@ class Projection(ViewState):
         """Another projection of the same entries, which goes its own way from here."""
         other = copy(self)
         for name, value in vars(self).items():
-            if isinstance(value, list | dict | set):
+            if isinstance(value, list | dict | set | Fates):
                 setattr(other, name, copy(value))
         other.entries = copy(self.entries)
         other._tally, other._tallied = Tally(), 0
@@ -295,9 +275,9 @@ class Projection(ViewState):
     def _change(self, marker: ViewMarker, position: int) -> None:
         view, pins = self.view, frozenset(self._pins)
         self.view = list(view)
-        self._recorded = []
+        self._fates.record()
         match marker:
-            case Compaction():
+            case FoldOutline():
                 self._fold(marker)
             case Clear():
                 self._clear(marker)
@@ -305,8 +285,8 @@ class Projection(ViewState):
                 self._edit(marker)
             case Revert():
                 self._revert(marker)
-        recorded, self._recorded = tuple(reversed(self._recorded)), None
-        self._changes.append(_Change(marker, position, view, pins, recorded))
+        before = self._fates.recorded()
+        self._changes.append(Change.of(marker, position, pins, before, view, self.view))
         self._in_force.append(marker)
         if isinstance(marker, Revert):
             self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
@@ -322,7 +302,7 @@ class Projection(ViewState):
         view = self._go_back_to(back_to)
         fate = Fate("reverted", revert.index)
         for key in reverted:
-            self._set_fate(key, fate)
+            self._fates.put(key, fate)
         self._set_view(view)
         kept = None if revert.kept is None else self._verbatim(revert.kept)
         if (
@@ -330,17 +310,17 @@ class Projection(ViewState):
             and kept.outline.type == "user"
             and all(item.index != kept.index for item in view)
         ):
-            self._set_fate(kept.key, LIVE)
+            self._fates.put(kept.key, LIVE)
             self._insert(len(self.view), kept)
         dmail = dmail_of(revert)
         if dmail is not None:
-            self._set_fate(dmail.key, LIVE)
+            self._fates.put(dmail.key, LIVE)
             self._insert(len(self.view), item_of(dmail))
 
     def _reverted_since(self, index: int) -> list[Key]:
         start = bisect_right(self._indices, index)
-        keys = [(later, 0) for later in self._indices[start:]]
-        return [key for key in keys if key in self._fates and self._fates[key].kind != "reverted"]
+        fates = ((index, self._fates.get(index)) for index in self._indices[start:])
+        return [(index, 0) for index, fate in fates if fate is not None and fate.kind != "reverted"]
 
     def _go_back_to(self, index: int) -> list[ViewItem]:
         """The view as it was when entry `index` was the newest; fates and pins are put back on the way."""
@@ -348,10 +328,10 @@ class Projection(ViewState):
         for change in reversed(self._changes):
             if change.marker.index < index:
                 break
-            for key, fate in change.fates:
+            for key, fate in keys_in(change.fates):
                 if key[0] <= index:
-                    self._set_fate(key, fate or ASIDE)
-            view, pins = change.view, set(change.pins)
+                    self._fates.put(key, fate or ASIDE)
+            view, pins = change.view_before(self.entries), set(change.pins)
         self._pins = set(pins)
         return [self._marked_by(item, index) for item in view if item.index <= index]
 
@@ -375,8 +355,8 @@ class Projection(ViewState):
         start = bisect_left(self._indices, since)
         while self._changes and self._changes[-1].position >= start:
             change = self._changes.pop()
-            self._restore_fates(change.fates)
-            self._set_view(change.view)
+            self._fates.put_back(change.fates)
+            self._set_view(change.view_before(self.entries))
             self._pins = set(change.pins)
         # Messages since then are in the restored view only as far as they came before the next change.
         self._set_view([self._marked_by(item, since) for item in self.view if item.index < since])
@@ -392,11 +372,11 @@ class Projection(ViewState):
                     self._place(entry)
                 case Checkpoint():
                     self._mark(entry)
-                case Compaction() | Clear() | Edit() | Revert():
+                case FoldOutline() | Clear() | Edit() | Revert():
                     if entry.index not in self._annulled:
                         self._change(entry, position)
                     else:
-                        self._restore_fates([((entry.index, 0), None)])
+                        self._fates.forget(entry.index)
                 case _:
                     pass
 

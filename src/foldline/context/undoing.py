@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from foldline.protocol import Clear, Compaction, Edit, Revert, Undo
+from foldline.protocol import Clear, Edit, Revert, Undo
 
-ViewMarker = Compaction | Clear | Edit | Revert
+from .outline import FoldOutline
+
+ViewMarker = FoldOutline | Clear | Edit | Revert
 """The markers that change the view, each of which an undo can take back."""
 
 
@@ -36,12 +38,12 @@ def in_force(
     return found[::-1]
 
 
-def newest_undoable(markers: Sequence[ViewMarker]) -> Compaction | Clear | Revert | None:
+def newest_undoable(markers: Sequence[ViewMarker]) -> FoldOutline | Clear | Revert | None:
     """Of the markers in force, what an undo without a target takes back: the newest fold, clear or rewind.
 
     Edits are taken back where they are made.
     """
-    return next((each for each in reversed(markers) if isinstance(each, Compaction | Clear | Revert)), None)
+    return next((each for each in reversed(markers) if isinstance(each, FoldOutline | Clear | Revert)), None)
 
 
 def undo_refusal(
@@ -55,7 +57,7 @@ def undo_refusal(
     after = annulled((*undos, undo))
     known = {marker.index for marker in in_force(markers, annulled(undos), checkpoints)}
     for fold in in_force(markers, after, checkpoints):
-        if not isinstance(fold, Compaction):
+        if not isinstance(fold, FoldOutline):
             continue
         if undo.target < fold.index:
             return f"Fold {fold.index} builds on entry {undo.target}: undo fold {fold.index} first."

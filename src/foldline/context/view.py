@@ -46,7 +46,7 @@ class Messages(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One message that is in memory anyway: a summary, or what a rewind says."""
+    """One message that is in memory anyway: what a rewind says."""
 
     held: BaseMessage
 
@@ -74,21 +74,22 @@ class ViewItem:
     """What stands in place of its text; None where it is verbatim."""
     checkpoint: int | None = None
     """Id of the checkpoint that the model is told of at its end."""
-    _altered: "ref[BaseMessage] | None" = field(default=None, init=False, repr=False)
-    """The message with its content and its mark, as long as somebody uses it."""
+    _made: "ref[BaseMessage] | None" = field(default=None, init=False, repr=False)
+    """The message with its content and its mark, or as a fold wrote it, as long as somebody uses it."""
 
     @property
     def message(self) -> BaseMessage:
-        message = self.source.message(self.outline)
-        if self.content is None and self.checkpoint is None:
-            return message
-        made = None if self._altered is None else self._altered()
+        if self.content is None and self.checkpoint is None and not self.written:
+            return self.source.message(self.outline)
+        made = None if self._made is None else self._made()
         if made is None:
-            made = message if self.content is None else with_text(message, self.content)
+            made = self.source.message(self.outline)
+            if self.content is not None:
+                made = with_text(made, self.content)
             if self.checkpoint is not None:
                 parts = (*made.parts, CheckpointPart(id=self.checkpoint))
                 made = made.model_copy(update={"parts": parts})
-            object.__setattr__(self, "_altered", ref(made))
+            object.__setattr__(self, "_made", ref(made))
         return made
 
     @property

@@ -4,7 +4,6 @@ Only these methods write the view, the pins and the fates; what they write while
 recorded, so that `Projection` can go back.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,35 +11,32 @@ from dataclasses import replace
 from foldline.protocol import (
     Checkpoint,
     Clear,
-    Compaction,
     DeveloperMessage,
     Edit,
-    Entry,
     FileTouch,
     Kept,
     Revert,
     Span,
     ToolResultMessage,
-    Written,
     text_parts,
 )
 
+from .fates import Fates, Key
 from .history_entries import Entries
-from .outline import MessageOutline, Outline
+from .numbered import Numbered
+from .outline import FoldOutline, MessageOutline, WrittenOutline
 from .stubs import hidden_stub
 from .tally import Tally
 from .tokens import CHECKPOINT_TOKENS
 from .undoing import ViewMarker
 from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, item_from, item_of, total_tokens
 
-Key = tuple[int, int]
 
-
-class ViewState:
+class ViewState(Numbered):
     """Entries, the view over them, and where each of them is. Readers use it and never change it."""
 
     def __init__(self, entries: Entries) -> None:
-        self.entries = entries
+        super().__init__(entries)
         self.view: list[ViewItem] = []
         self.tokens = 0
         """Estimate of the view before calibration, in tokens, without reasoning."""
@@ -51,48 +47,15 @@ class ViewState:
         """So many items at the start of the view are those that were tallied last."""
         self.touches: list[tuple[int, FileTouch]] = []
         """Every file a tool call touched, with the index of its result, in order."""
-        self._indices: list[int] = []
-        self._fates: dict[Key, Fate] = {}
-        self._stands: dict[Fate, Fate] = {}
-        """What `_standing` found, until a marker changes the fate of a summary."""
+        self._fates = Fates()
         self._pins: set[int] = set()
         self._in_force: list[ViewMarker] = []
-        self._recorded: list[tuple[Key, Fate | None]] | None = None
         # What these hold is replaced and never changed, so that a copy of them is a shallow one.
         self._open_calls: dict[str, tuple[int, ...]] = {}
         self._results: dict[int, tuple[int, ...]] = {}
         self._caller: dict[int, int] = {}
 
     # --- reading -------------------------------------------------------------------------------
-
-    def entry(self, index: int) -> Entry | None:
-        """The entry with this index, or None where a damaged record left a gap."""
-        position = self._position(index)
-        return None if position is None else self.entries[position]
-
-    def outline(self, index: int) -> Outline | None:
-        """The outline of the entry with this index, which costs no look at what the entry says."""
-        position = self._position(index)
-        return None if position is None else self.entries.outlines[position]
-
-    def _position(self, index: int) -> int | None:
-        position = bisect_left(self._indices, index)
-        found = position < len(self._indices) and self._indices[position] == index
-        return position if found else None
-
-    def count_up_to(self, index: int) -> int:
-        """How many entries there are up to the one with this index, itself included."""
-        return bisect_right(self._indices, index)
-
-    def after(self, index: int, most: int) -> Sequence[Entry]:
-        """The entries that follow entry `index`, at most so many, oldest first."""
-        start = bisect_right(self._indices, index)
-        return self.entries[start : start + most]
-
-    def before(self, index: int, most: int) -> Sequence[Entry]:
-        """The entries that lead to entry `index`, at most so many, newest first."""
-        stop = bisect_left(self._indices, index)
-        return self.entries[max(0, stop - most) : stop][::-1]
 
     @property
     def tally(self) -> Tally:
@@ -103,30 +66,15 @@ class ViewState:
 
     def fate(self, index: int) -> Fate:
         """Where an entry is now. A compaction's fate is that of its summary."""
-        fate = self._fates.get((index, 0), ASIDE)
+        fate = self._fates.get(index) or ASIDE
         if fate.kind == "summarised":
-            fate = self._standing(fate)
+            fate = self._fates.standing(fate)
         if fate.kind in ("dropped", "truncated") and fate.by is not None:
             return self._cleared_after(fate.by) or fate
         return fate
 
-    def _standing(self, fate: Fate) -> Fate:
-        """What became of all that has this fate: the fate of the summary that stands for it now."""
-        passed: list[Fate] = []
-        found = fate
-        while found.kind == "summarised" and (by := found.by) is not None:
-            known = self._stands.get(found)
-            if known is not None:
-                found = known
-                break
-            passed.append(found)
-            carrier = self._fates.get((by, found.nth), LIVE)
-            if carrier.kind in IN_VIEW:
-                break
-            found = carrier
-        for earlier in passed:
-            self._stands[earlier] = found
-        return found
+    def _is_in_view(self, index: int) -> bool:
+        return (self._fates.get(index) or ASIDE).kind in IN_VIEW
 
     def _cleared_after(self, index: int) -> Fate | None:
         """Cleared outranks dropped and truncated (DESIGN §4), though such entries were gone already."""
@@ -154,7 +102,7 @@ class ViewState:
         if message.type == "tool_result":
             self._place_result(message)
         elif message.says:
-            self._set_fate((message.index, 0), LIVE)
+            self._fates.put((message.index, 0), LIVE)
             self._insert(len(self.view), item_from(message, self.entries))
 
     def _place_result(self, result: MessageOutline) -> None:
@@ -165,12 +113,12 @@ class ViewState:
             self._pins.add(result.index)
         place = self._end_of_group(caller)
         if place is not None:
-            self._set_fate((result.index, 0), LIVE)
+            self._fates.put((result.index, 0), LIVE)
             item = item_from(result, self.entries)
             self._insert(place, replace(item, pinned=True) if result.index in self._pins else item)
             return
         fate = self.fate(caller)  # a result that comes when its call has left the view goes with it
-        self._set_fate((result.index, 0), Fate("truncated", fate.by) if fate.kind == "summarised" else fate)
+        self._fates.put((result.index, 0), Fate("truncated", fate.by) if fate.kind == "summarised" else fate)
 
     def _note_group(self, message: MessageOutline) -> None:
         """Which call a result answers. A result without an open call belongs to nothing and stays aside."""
@@ -183,7 +131,10 @@ class ViewState:
             waiting = self._open_calls.get(message.call_id)
             if waiting:
                 *others, caller = waiting
-                self._open_calls[message.call_id] = tuple(others)
+                if others:
+                    self._open_calls[message.call_id] = tuple(others)
+                else:
+                    del self._open_calls[message.call_id]
                 self._caller[message.index] = caller
                 self._results[caller] = (*self._results.get(caller, ()), message.index)
             for touch in message.touches:
@@ -191,7 +142,7 @@ class ViewState:
 
     def _end_of_group(self, caller: int) -> int | None:
         """Where in the view the next result of this call goes; None where the call is not in it."""
-        if self._fates.get((caller, 0), ASIDE).kind not in IN_VIEW:
+        if not self._is_in_view(caller):
             return None
         for position in range(len(self.view) - 1, -1, -1):
             index = self.view[position].index
@@ -241,23 +192,9 @@ class ViewState:
         self.thinking = sum(item.thinking for item in view)
         self._tallied = 0
 
-    def _set_fate(self, key: Key, fate: Fate) -> None:
-        if self._recorded is not None:
-            self._recorded.append((key, self._fates.get(key)))
-            self._stands.clear()
-        self._fates[key] = fate
-
-    def _restore_fates(self, recorded: Iterable[tuple[Key, Fate | None]]) -> None:
-        self._stands.clear()
-        for key, fate in recorded:
-            if fate is None:
-                self._fates.pop(key, None)
-            else:
-                self._fates[key] = fate
-
     def _altered(self, item: ViewItem, piece: Kept, by: int) -> ViewItem:
         fate = piece.fate or "clipped"
-        self._set_fate(item.key, Fate(fate, by))
+        self._fates.put(item.key, Fate(fate, by))
         content = piece.content or ""
         tokens = item.outline.tokens_with(content)
         return replace(item, content=content, checkpoint=None, tokens=tokens, fate=fate)
@@ -274,13 +211,13 @@ class ViewState:
 
     # --- a fold, a clear, an edit ----------------------------------------------------------------
 
-    def _fold(self, fold: Compaction) -> None:
+    def _fold(self, fold: FoldOutline) -> None:
         for index in fold.pins:
             if index < fold.index:
                 self._pin(self.group(index))
         old = {item.key: item for item in self.view}
-        written = [piece for piece in fold.head if isinstance(piece, Written)]
-        head = [self._head_item(fold, piece, old, written) for piece in fold.head]
+        written = [piece for piece in fold.head if isinstance(piece, WrittenOutline)]
+        head = [self._head_item(fold, piece, old) for piece in fold.head]
         placed = {item.key for item in head if item is not None}
         replaced = {(piece.ref, piece.nth): piece for piece in fold.replaced}
         view = [item for item in self.view if item.is_preamble and item.key not in placed]
@@ -296,7 +233,7 @@ class ViewState:
         for item in self.view:
             if item.key not in kept:
                 piece = _covering(item, written)
-                self._set_fate(item.key, truncated if piece is None else fates[piece])
+                self._fates.put(item.key, truncated if piece is None else fates[piece])
         self._set_view(view)
 
     def _from(self, first_kept: int) -> list[ViewItem]:
@@ -307,14 +244,12 @@ class ViewState:
         return [item for item in self.view if self._rank(item.index) >= first_kept]
 
     def _head_item(
-        self, fold: Compaction, piece: Kept | Written, old: dict[Key, ViewItem], written: list[Written]
+        self, fold: FoldOutline, piece: Kept | WrittenOutline, old: dict[Key, ViewItem]
     ) -> ViewItem | None:
         match piece:
-            case Written():
-                nth = next(nth for nth, other in enumerate(written) if other is piece)
-                message = piece.message.model_copy(update={"index": fold.index, "nth": nth})
-                self._set_fate(message.key, LIVE)
-                return replace(item_of(message), written=True, covers=piece.covers)
+            case WrittenOutline(message=outline):
+                self._fates.put(outline.key, LIVE)
+                return replace(item_from(outline, self.entries), written=True, covers=piece.covers)
             case Kept():
                 item = old.get((piece.ref, piece.nth)) or self._verbatim(piece.ref)
                 if item is None:
@@ -322,7 +257,7 @@ class ViewState:
                 if piece.content is not None:
                     return self._altered(item, piece, fold.index)
                 if item.key not in old:
-                    self._set_fate(item.key, LIVE)
+                    self._fates.put(item.key, LIVE)
                 return item
 
     def _clear(self, marker: Clear) -> None:
@@ -331,7 +266,7 @@ class ViewState:
         cleared = Fate("cleared", marker.index)
         for item in self.view:
             if item.key not in kept:
-                self._set_fate(item.key, cleared)
+                self._fates.put(item.key, cleared)
         self._set_view(stays)
 
     def _edit(self, edit: Edit) -> None:
@@ -359,7 +294,7 @@ class ViewState:
     def _places(self, indices: Iterable[int]) -> list[int]:
         """Where in the view the items of these entries stand, the newest first. Looked for from the end,
         where most edits are made."""
-        wanted = {index for index in indices if self._fates.get((index, 0), ASIDE).kind in IN_VIEW}
+        wanted = {index for index in indices if self._is_in_view(index)}
         places: list[int] = []
         for position in range(len(self.view) - 1, -1, -1):
             if not wanted:
@@ -390,7 +325,7 @@ class ViewState:
             if item is None or fate.kind in ("live", "aside", "reverted", "cleared"):
                 continue
             places = self._places((index,))
-            self._set_fate(item.key, LIVE)
+            self._fates.put(item.key, LIVE)
             if places:
                 self._replace(places[0], item)
             else:
@@ -416,7 +351,7 @@ class ViewState:
         for position in self._places(indices):
             item = self.view[position]
             if not (item.written or item.is_preamble):
-                self._set_fate(item.key, Fate("dropped", by))
+                self._fates.put(item.key, Fate("dropped", by))
                 self._remove(position)
 
 
@@ -434,7 +369,7 @@ def dmail_of(revert: Revert) -> DeveloperMessage | None:
     )
 
 
-def _covering(item: ViewItem, written: Sequence[Written]) -> int | None:
+def _covering(item: ViewItem, written: Sequence[WrittenOutline]) -> int | None:
     """Which of these new texts stands for an item; None where none does."""
     for nth, piece in enumerate(written):
         covered = item.index in piece.inputs if item.written else _within(item.index, piece.covers)

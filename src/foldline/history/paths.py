@@ -7,6 +7,8 @@ import secrets
 from datetime import datetime
 from pathlib import Path
 
+from foldline import data
+
 EVENTS = "events.jsonl"
 META = "meta.json"
 INDEX = "index.jsonl"
@@ -20,12 +22,7 @@ _SUFFIX_LENGTH = 6
 
 def data_home() -> Path:
     """The folder of everything Foldline stores: `FOLDLINE_HOME`, else the data folder of this platform."""
-    override = os.environ.get("FOLDLINE_HOME")
-    if override:
-        return typed_path(override)
-    from platformdirs import user_data_path  # costs time only where it is needed
-
-    return user_data_path("foldline", appauthor=False)
+    return data.data_home(os.environ)
 
 
 def sessions_dir(home: Path) -> Path:

@@ -8,12 +8,13 @@ from foldline.agent.desk import Desk
 from foldline.compaction import plan
 from foldline.context.budget import Budget
 from foldline.context.file_ledger import FileLedger, FileState, NewestFiles
+from foldline.context.outline import WrittenOutline
 from foldline.context.projection import Projection
 from foldline.context.unanswered import unanswered
 from foldline.context.undoing import newest_undoable
 from foldline.context.view import first_words, total_tokens
 from foldline.context.weight import categories, entry_weight
-from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo, Written
+from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights
 
 _STEPS = 64
@@ -167,7 +168,7 @@ def _fold_rows(projection: Projection) -> tuple[FoldRow, ...]:
             fold.tokens_after,
             f"{fold.at.astimezone():%H:%M}" if fold.at else "",
             undone=fold.index not in in_force,
-            written=any(isinstance(piece, Written) for piece in fold.head),
+            written=any(isinstance(piece, WrittenOutline) for piece in fold.head),
         )
         for fold in projection.folds
     )

@@ -10,7 +10,16 @@ from itertools import repeat
 from sys import intern
 from typing import Any, Literal
 
-from foldline.context.outline import Aside, Lasting, MessageOutline, Outline, Reported, RequestOutline
+from foldline.context.outline import (
+    Aside,
+    FoldOutline,
+    Lasting,
+    MessageOutline,
+    Outline,
+    Reported,
+    RequestOutline,
+    outline_of,
+)
 from foldline.protocol import FileTouch, dump_entry, parse_entry
 
 from .lines import Place
@@ -22,7 +31,7 @@ A kind is a message's type, or `request`, `aside`, `marker`. A column is a list,
 """
 
 _SHORT = 2_000
-"""Bytes of a marker that is written into its table; a longer one is read from the session file."""
+"""Bytes of a marker that is written into its table; longer ones and folds are read from the session file."""
 _MESSAGES = ("system", "developer", "user", "assistant", "tool_result")
 
 
@@ -66,10 +75,7 @@ def _kind(outline: Outline) -> str:
 
 def _columns(kind: str, outlines: Sequence[Any], places: Sequence[Place]) -> Table:
     if kind == "marker":
-        short = [place.length <= _SHORT for place in places]
-        texts = [
-            dump_entry(each).decode() if fits else None for each, fits in zip(outlines, short, strict=True)
-        ]
+        texts = [_marker_text(each, place) for each, place in zip(outlines, places, strict=True)]
         return {"index": [each.index for each in outlines], "text": texts}
     columns = {}
     for field in _class_of(kind)._fields:
@@ -102,11 +108,17 @@ def _column(field: str, column: list[Any], count: int) -> Iterable[Any]:
     return values
 
 
-def _marker(index: int, record: bytes | str) -> Lasting:
-    entry = parse_entry(record)
-    if not isinstance(entry, Lasting) or entry.index != index:
+def _marker_text(marker: FoldOutline | Lasting, place: Place) -> str | None:
+    if isinstance(marker, FoldOutline) or place.length > _SHORT:
+        return None
+    return dump_entry(marker).decode()
+
+
+def _marker(index: int, record: bytes | str) -> FoldOutline | Lasting:
+    marker = outline_of(parse_entry(record))
+    if not isinstance(marker, FoldOutline | Lasting) or marker.index != index:
         raise ValueError(f"not the marker that was entry {index}")
-    return entry
+    return marker
 
 
 def _class_of(kind: str) -> type[MessageOutline] | type[RequestOutline] | type[Aside]:

@@ -5,9 +5,17 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Self, overload
 
-from foldline.context.history_entries import Entries
-from foldline.context.outline import Aside, MessageOutline, Outline, RequestOutline, outline_of
-from foldline.protocol import BaseMessage, Entry
+from foldline.context.history_entries import Entries, message_in
+from foldline.context.outline import (
+    Aside,
+    FoldOutline,
+    MessageOutline,
+    Outline,
+    RequestOutline,
+    WrittenOutline,
+    outline_of,
+)
+from foldline.protocol import BaseMessage, Compaction, Entry, Written
 
 from .lines import Place
 from .lost import stand_in
@@ -32,7 +40,7 @@ class _Block(NamedTuple):
 
 
 class StoredEntries(Entries):
-    """Entries by their place in the file, parsed when they are looked at; markers stay as they are.
+    """Entries by their place in the file, parsed when they are looked at; short markers stay as they are.
 
     An entry that can no longer be read, because somebody changed the file, is replaced by a stand-in of its
     type that says so; the fold, which needs its outline only, does not change.
@@ -80,8 +88,7 @@ class StoredEntries(Entries):
         entry = self._held.get(index) or self._records.kept(index)
         if entry is None:
             entry = self._entry(bisect_left(self.outlines, index, key=_index))
-        assert isinstance(entry, BaseMessage), "an outline of a message is of a message"
-        return entry
+        return message_in(entry, outline)
 
     def __len__(self) -> int:
         return len(self.outlines)
@@ -178,18 +185,24 @@ class StoredEntries(Entries):
         return entry
 
 
-_OUTLINES = MessageOutline | RequestOutline | Aside
+_OUTLINES = MessageOutline | RequestOutline | FoldOutline | Aside
 
 
 def _index(outline: Outline) -> int:
     return outline.index
 
 
-def _is_of(outline: MessageOutline | RequestOutline | Aside, entry: Entry) -> bool:
+def _is_of(outline: MessageOutline | RequestOutline | FoldOutline | Aside, entry: Entry) -> bool:
     match outline:
         case MessageOutline():
             return entry.type == outline.type
         case RequestOutline():
             return entry.type == "request"
+        case FoldOutline():
+            return isinstance(entry, Compaction) and _count(entry, Written) == _count(outline, WrittenOutline)
         case Aside():
             return True
+
+
+def _count(fold: Compaction | FoldOutline, kind: type) -> int:
+    return sum(isinstance(piece, kind) for piece in fold.head)

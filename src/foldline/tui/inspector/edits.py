@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from foldline.context.outline import FoldOutline
 from foldline.context.projection import Projection
 from foldline.context.undoing import ViewMarker
 from foldline.context.view import IN_VIEW, is_preamble
 from foldline.context.weight import item_weight, view_size
-from foldline.protocol import BaseMessage, Clear, Compaction, Edit, Entry, Revert, ToolResultMessage, Undo
+from foldline.protocol import BaseMessage, Clear, Edit, Entry, Revert, ToolResultMessage, Undo
 from foldline.protocol.entries import EditAction
 
 EditKey = Literal["pin", "hide", "drop", "restore"]
@@ -124,7 +125,7 @@ def undo_target(projection: Projection) -> ViewMarker | None:
 def undo_words(projection: Projection, marker: ViewMarker) -> str:
     """What an undo takes back: `fold 373`, `pin of 131`."""
     match marker:
-        case Compaction():
+        case FoldOutline():
             return f"fold {marker.index}"
         case Clear():
             return f"clear {marker.index}"

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from foldline.context.outline import Aside, MessageOutline, Outline, RequestOutline
+from foldline.context.outline import Aside, FoldOutline, MessageOutline, Outline, RequestOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind, ViewItem
-from foldline.protocol import Approval, Checkpoint, Clear, Compaction, Edit, ModelChange, Revert, Title, Undo
+from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Title, Undo
 from foldline.tui.blocks import clean_line
 
 Mark = Literal["pinned", "new", "failed", "thinking"]
@@ -176,7 +176,7 @@ _NONE: Final[frozenset[Mark]] = frozenset()
 _FAILED: Final[frozenset[Mark]] = frozenset({"failed"})
 _PINNED: Final[frozenset[Mark]] = frozenset({"pinned"})
 _MARKERS: Final[Mapping[type, str]] = {
-    Compaction: "fold",
+    FoldOutline: "fold",
     Revert: "rewind",
     Clear: "clear",
     Undo: "undo",

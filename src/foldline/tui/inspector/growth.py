@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foldline.context.outline import Outline
+from foldline.context.outline import FoldOutline, Outline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Entry, Revert, Undo
 
-ViewMarkers = Compaction | Clear | Edit | Revert | Undo
+ViewMarkers = FoldOutline | Compaction | Clear | Edit | Revert | Undo
 
 
 def changes_view(entry: Entry | Outline) -> bool:

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from foldline.context.outline import MessageOutline, Outline
+from foldline.context.outline import FoldOutline, MessageOutline, Outline
 from foldline.context.projection import Projection
-from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, Key
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.filters import Facet, facet_of, facets
@@ -96,10 +95,10 @@ class HistorySheet(Sheet):
         """Rules whose words have changed: a fold that was undone says so."""
         changed: list[Block] = []
         for key, row in self._markers.items():
-            if isinstance(row.marker, Compaction):
+            if isinstance(row.marker, FoldOutline):
                 label = marker_label(self._projection, row.marker)
                 if label != row.label:
-                    changed.append(MarkerRow(key, row.marker, label))
+                    changed.append(MarkerRow(key, row.projection, row.marker, label))
         self._remember(changed)
         self.view.swap(changed)
 

@@ -4,42 +4,44 @@ from dataclasses import dataclass, field
 
 from textual.strip import Strip
 
+from foldline.context.outline import FoldOutline
 from foldline.context.projection import Projection
-from foldline.protocol import BaseMessage, Clear, Compaction, Entry, Revert, Undo
+from foldline.protocol import BaseMessage, Clear, Compaction, Revert, Undo
 from foldline.tui import numbers
 from foldline.tui.blocks import Block, RuleBlock, Styles, clean_line
 from foldline.tui.inspector.places import is_undone
 
-Marker = Compaction | Revert | Clear | Undo
+Marker = FoldOutline | Revert | Clear | Undo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarkerRow(Block):
     """A compaction, rewind, clear or undo: a rule across the panel."""
 
-    marker: Entry
+    projection: Projection
+    marker: Marker
     label: str
     wide: bool = field(default=True, kw_only=True)
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         name, *more = self.label.split(" · ")
         # Where there is no room for all of it, the reason of a fold goes, and its sizes stay.
-        brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, Compaction) else ""
+        brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, FoldOutline) else ""
         return RuleBlock(self.key, self.label, align="centre", brief=brief).render(width, styles)
 
     def estimate(self, width: int) -> int:
         return 1
 
     def text(self) -> str:
-        more = self.marker.summary if isinstance(self.marker, Compaction) else ""
-        return f"{self.label}\n{more}"
+        fold = self.projection.entry(self.marker.index) if isinstance(self.marker, FoldOutline) else None
+        return f"{self.label}\n{fold.summary if isinstance(fold, Compaction) else ''}"
 
 
 def marker_label(projection: Projection, marker: Marker) -> str:
     """What the rule of a marker says: `373 compaction · threshold · 116.2k → 27.4k`."""
     parts: list[str]
     match marker:
-        case Compaction():
+        case FoldOutline():
             parts = [f"{marker.index} compaction", marker.reason]
             if marker.tokens_before and marker.tokens_after:
                 parts.append(

@@ -3,9 +3,9 @@
 Read when drawn, so that a fold changes rails without rebuilding a block.
 """
 
+from foldline.context.outline import FoldOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW
-from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, Key, Spans
 from foldline.tui.inspector.growth import News
 from foldline.tui.inspector.places import DIVIDER_KEY, RAILS, TOOLS_KEY, letter, rail, row_of
@@ -25,7 +25,7 @@ def history_marks(projection: Projection, news: News | None, key: Key, line: int
         return ()
     fate = projection.fate(index)
     if key != row_of(key) or line:
-        summary = isinstance(projection.entry(index), Compaction)
+        summary = isinstance(projection.outline(index), FoldOutline)
         return (("  ", ""), RAILS["name"] if summary and fate.kind in IN_VIEW else rail(fate.kind))
     fresh = news is not None and index >= news.first_index and fate.kind in IN_VIEW
     flag = _flag(projection.is_pinned(index), fresh)

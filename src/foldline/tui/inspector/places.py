@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from foldline.context.files import fold_words
+from foldline.context.outline import FoldOutline, WrittenOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, Fate, FateKind
-from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo, Written
+from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo
 from foldline.tui.blocks import Key, Span
 from foldline.tui.state import Rail
 
@@ -78,7 +79,7 @@ def rail(kind: FateKind) -> Span:
 def marks(projection: Projection, index: int) -> tuple[Span, Span]:
     """Letter and rail of an entry; a fold has the rail of what its summary stands for."""
     kind = projection.fate(index).kind
-    if kind in IN_VIEW and isinstance(projection.entry(index), Compaction):
+    if kind in IN_VIEW and isinstance(projection.outline(index), FoldOutline):
         return (" ", ""), RAILS["name"]
     return letter(kind), rail(kind)
 
@@ -98,9 +99,9 @@ class Counterpart:
 
 def in_view(projection: Projection, index: int) -> Counterpart:
     """Where the LLM view has what stands for an entry: itself, the summary that covers it, or nothing."""
-    fate, entry = projection.fate(index), projection.entry(index)
+    fate, outline = projection.fate(index), projection.outline(index)
     match fate.kind:
-        case "live" if isinstance(entry, Compaction):
+        case "live" if isinstance(outline, FoldOutline):
             return Counterpart(row_key(index), f"summary {index}")
         case "live" | "hidden" | "clipped":
             return Counterpart(row_key(index), f"{index} → item {index}")
@@ -114,7 +115,7 @@ def fate_words(projection: Projection, index: int) -> str:
     """Where an entry is now, and who did it: `summarised by 373`, `dropped by you at 384`."""
     fate = projection.fate(index)
     match fate.kind:
-        case "live" if isinstance(projection.entry(index), Compaction):
+        case "live" if isinstance(projection.outline(index), FoldOutline):
             return "its summary is in the view"
         case "live":
             return "pinned, verbatim in the view" if projection.is_pinned(index) else "verbatim in the view"
@@ -131,8 +132,8 @@ def fate_words(projection: Projection, index: int) -> str:
 def _who(projection: Projection, fate: Fate) -> str:
     if fate.by is None:
         return "nobody known"
-    match projection.entry(fate.by):
-        case Compaction():
+    match projection.outline(fate.by):
+        case FoldOutline():
             return f"fold {fate.by}"
         case Edit():
             return f"you at {fate.by}"
@@ -164,19 +165,19 @@ def is_undone(projection: Projection, index: int) -> bool:
 
 def fold_of(projection: Projection, index: int) -> int | None:
     """The compaction that decided an entry's fate; a compaction is its own. None where no fold did."""
-    if isinstance(projection.entry(index), Compaction):
+    if isinstance(projection.outline(index), FoldOutline):
         return index
     by = projection.fate(index).by
-    return by if by is not None and isinstance(projection.entry(by), Compaction) else None
+    return by if by is not None and isinstance(projection.outline(by), FoldOutline) else None
 
 
 def first_folded(projection: Projection, fold: int) -> int | None:
     """The first entry that is only in the view through this compaction, or was changed by it."""
     outlines = projection.entries.outlines
-    kept = projection.entry(fold)
+    kept = projection.outline(fold)
     spans = (
-        [span for piece in kept.head if isinstance(piece, Written) for span in piece.covers]
-        if isinstance(kept, Compaction)
+        [span for piece in kept.head if isinstance(piece, WrittenOutline) for span in piece.covers]
+        if isinstance(kept, FoldOutline)
         else []
     )
     low = min((first for first, _ in spans), default=0)

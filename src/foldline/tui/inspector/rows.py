@@ -7,7 +7,7 @@ from typing import Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from foldline.context.outline import MessageOutline, Outline, has_failed
+from foldline.context.outline import FoldOutline, MessageOutline, Outline, has_failed
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.context.weight import Weight, entry_weight, item_weight
@@ -152,15 +152,16 @@ def history_row(source: Source, entry: Outline) -> Block:
     match entry:
         case MessageOutline():
             return EntryRow(row_key(entry.index), source, entry)
-        case Compaction() | Revert() | Clear() | Undo():
-            return MarkerRow(row_key(entry.index), entry, marker_label(source.projection, entry))
+        case FoldOutline() | Revert() | Clear() | Undo():
+            label = marker_label(source.projection, entry)
+            return MarkerRow(row_key(entry.index), source.projection, entry, label)
         case _:
             return AsideRow(row_key(entry.index), source)
 
 
 def is_aside(entry: Outline) -> bool:
     """Whether an entry was never meant for the model, and changes the view by no more than an entry."""
-    return not isinstance(entry, MessageOutline | Compaction | Revert | Clear | Undo)
+    return not isinstance(entry, MessageOutline | FoldOutline | Revert | Clear | Undo)
 
 
 def view_rows(
@@ -222,8 +223,10 @@ def opened_body(projection: Projection, row: Block) -> list[Block]:
             return body_blocks(projection, message, row.key)
         case ItemRow(item=item):
             return body_blocks(projection, item.message, row.key)
-        case MarkerRow(marker=Compaction(summary=text) as marker) if text:
-            return body_blocks(projection, marker, row.key)
+        case MarkerRow(marker=FoldOutline(index=index)):
+            fold = projection.entry(index)
+            has_text = isinstance(fold, Compaction) and fold.summary
+            return body_blocks(projection, fold, row.key) if fold is not None and has_text else []
         case MarkerRow(marker=Revert(message=str()) as marker):
             return body_blocks(projection, marker, row.key)
         case AsideRow(entry=entry):
@@ -250,7 +253,7 @@ def _is_asked(outline: MessageOutline) -> bool:
 def is_fold(block: Block) -> bool:
     """Whether a row is a compaction, or a summary in the view."""
     match block:
-        case MarkerRow(marker=Compaction()):
+        case MarkerRow(marker=FoldOutline()):
             return True
         case ItemRow(item=item):
             return item.written

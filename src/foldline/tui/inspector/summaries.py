@@ -8,10 +8,9 @@ from typing import Final
 
 from textual.strip import Strip
 
-from foldline.context.outline import MessageOutline
+from foldline.context.outline import FoldOutline, MessageOutline, WrittenOutline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
-from foldline.protocol import Compaction, Written
 from foldline.tui.blocks import Block, Key, Span, Styles, cut_right
 from foldline.tui.blocks.cells import to_strip
 from foldline.tui.inspector.places import preview_key
@@ -81,10 +80,10 @@ def _abridged(spans: Sequence[str]) -> Sequence[str]:
 
 
 def _inputs(projection: Projection, item: ViewItem) -> tuple[int, ...]:
-    fold = projection.entry(item.index)
-    if not isinstance(fold, Compaction):
+    fold = projection.outline(item.index)
+    if not isinstance(fold, FoldOutline):
         return ()
-    written = [piece for piece in fold.head if isinstance(piece, Written)]
+    written = [piece for piece in fold.head if isinstance(piece, WrittenOutline)]
     nth = item.key[1]
     return written[nth].inputs if nth < len(written) else ()
 
