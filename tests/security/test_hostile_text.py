@@ -177,7 +177,7 @@ def test_the_screens_show_it_as_text(tmp_path: Path) -> None:
         lived_through(term)
         term.send("\x1bOQ")  # F2
         term.until("▸ Inspector")
-        for key in "jjjj\rjjj\r":
+        for key in "\rkk\rkkk\r":
             term.send(key)
         term.until("PWNED")
         term.send("\x1b")

@@ -68,6 +68,17 @@ async def test_an_entry_that_is_asked_for_from_outside_has_the_cursor(entries: i
         assert "5 → item 5" in "\n".join(screen_rows(app))
 
 
+async def test_an_entry_that_is_asked_for_is_reached_also_where_another_build_overtakes_that_one() -> None:
+    app = PanelsApp(long_story(6_000).projection())
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        app.panels.history._begin()  # as they are opened: the last rows, and the rest in a worker
+        app.panels.reveal(5)
+        app.panels.run_worker(app.panels.history.fill())
+        await app.workers.wait_for_complete()
+        assert app.panels.history.view.cursor == row_key(5)
+
+
 # --- Linking ------------------------------------------------------------------------------------------
 
 
@@ -79,6 +90,9 @@ async def test_many_summarised_entries_show_one_counterpart() -> None:
             await put_cursor(app, pilot, index)
             assert view.counterpart == row_key(fold) and view.cursor is None
         assert f"4 → summary {fold}" in "\n".join(screen_rows(app))
+        await pilot.press("2")  # the cursor lands on the summary, which is what the frame names
+        assert view.cursor == row_key(fold)
+        assert f"summary {fold} → entry 4" in "\n".join(screen_rows(app))
 
 
 async def test_an_entry_the_model_lost_has_no_counterpart_and_the_frame_says_why() -> None:

@@ -7,12 +7,14 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Size as Space
 from textual.widget import Widget
 
 from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.tui.blocks import BlockView, Key, Span, Spans
+from foldline.tui.docking import CHAT_COLUMNS
 from foldline.tui.inspector import describe
 from foldline.tui.inspector.edits import Limits, Offers
 from foldline.tui.inspector.entry_view import EntryView
@@ -24,10 +26,9 @@ from foldline.tui.inspector.files_panel import FilesPanel
 from foldline.tui.inspector.filtering import Filtering
 from foldline.tui.inspector.history_sheet import HistorySheet
 from foldline.tui.inspector.keys import hints
-from foldline.tui.inspector.layout import FILES, HISTORY, VIEW, files_width, panels_at
+from foldline.tui.inspector.layout import FILES, HEADER_ROWS, HISTORY, VIEW, files_width, panels_at
 from foldline.tui.inspector.marks import gutter_width, history_marks, picked_mark, view_marks
 from foldline.tui.inspector.offering import priced_row
-from foldline.tui.inspector.painting import painted
 from foldline.tui.inspector.panel import Columns, Panel, Text
 from foldline.tui.inspector.places import fold_of, in_view, is_gone, row_key, row_of
 from foldline.tui.inspector.prices import Prices
@@ -49,6 +50,12 @@ class Link:
         return self.key[0]
 
 
+class _Row(Horizontal):
+    """The panels side by side. Nothing is seen of it: it draws no lines (`BLANK`), as whatever they cover."""
+
+    BLANK: ClassVar[bool] = True
+
+
 class Board(Widget):
     """Shows a projection in three linked panels. What keys do is `InspectorPanels`' business."""
 
@@ -60,6 +67,7 @@ class Board(Widget):
     }
     """
 
+    BLANK: ClassVar[bool] = True
     one_at_a_time: bool = False
     """Whether one panel shows, however wide it is: beside the chat."""
 
@@ -113,7 +121,7 @@ class Board(Widget):
         """Entries that the edit keys act on, where there are any."""
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="panels"):
+        with _Row(id="panels"):
             yield from self._panels
         yield from self.below()
         yield self._searching.field
@@ -128,8 +136,8 @@ class Board(Widget):
 
     def on_mount(self) -> None:
         self._searching.field.cursor_blink = False
-        self._rebuild()
         self._lay_out()
+        self._rebuild()
 
     # --- For the owner --------------------------------------------------------------------------------
 
@@ -177,8 +185,10 @@ class Board(Widget):
         return self.has_focus_within
 
     def focus_panels(self) -> None:
-        """Give the focus to the panel that had it last."""
-        self.active_view.focus()
+        """Give the focus to the panel that had it last: at once, so that no picture shows it without."""
+        if self.is_attached:  # it may be closed before it was there
+            self.screen.set_focus(self.active_view)
+            self._describe()
 
     def set_moment(self, activity: str, threshold: int | None) -> None:
         """What the agent does just now, and the threshold where it is known; shown by `refresh_from`."""
@@ -249,7 +259,6 @@ class Board(Widget):
         self.run_worker(self._fill(), group="fill", exclusive=True)
 
     async def _fill(self) -> None:
-        await painted(self)
         for sheet in (self.history, self.view):
             await sheet.fill()
         self._relink(scroll=False)
@@ -361,18 +370,24 @@ class Board(Widget):
 
     # --- Panels and focus -----------------------------------------------------------------------------
 
+    @property
+    def room(self) -> Space:
+        """Columns and rows: before its first layout those it will have, else that would be done twice."""
+        if self.size:
+            return self.size
+        width, height = self.app.size
+        return Space(width - CHAT_COLUMNS if self.one_at_a_time else width, max(height - HEADER_ROWS, 0))
+
     def on_resize(self, _: events.Resize) -> None:
         self._lay_out()
 
     def _lay_out(self) -> None:
         """Which panels show at this width."""
-        width = self.size.width
-        if not width:
-            return
+        width, height = self.room
         shown = panels_at(width, self._active, alone=self.one_at_a_time)
         for number, panel in enumerate(self._panels):
             panel.display = number in shown
-        self._files.lay_out(files_width(width) if len(shown) > 1 else None, self.size.height)
+        self._files.lay_out(files_width(width) if len(shown) > 1 else None, height)
         self.call_after_refresh(self._show_places)
 
     def _show_places(self) -> None:
@@ -417,7 +432,7 @@ class Board(Widget):
 
     def _describe(self) -> None:
         """Frames, touches, status and hints say what is."""
-        if not self.is_mounted:
+        if not self.is_attached:
             return
         projection = self._projection
         focused = self.lists_have_focus
@@ -435,7 +450,7 @@ class Board(Widget):
         self._files.show_touches(linked)
         self._status.show([self._status_row(key)])
         if self._with_hints:
-            self._hints.show([describe.hints_row(self.size.width, self._hint_pairs())])
+            self._hints.show([describe.hints_row(self.room.width, self._hint_pairs())])
 
     def _hint_pairs(self) -> Sequence[tuple[str, str]]:
         """(keys, word) of what works now; the last two for the right end."""
@@ -461,7 +476,7 @@ class Board(Widget):
         return self.view if self._active == VIEW else self.history
 
     def _status_row(self, cursor: Key | None) -> list[Span]:
-        width, link, in_files = self.size.width, self._link, self._active == FILES
+        width, link, in_files = self.room.width, self._link, self._active == FILES
         if self._prices is None or not self.live or in_files or self._news:
             return describe.status(
                 self._projection, link, cursor, self._files.file, in_files, self._news, width

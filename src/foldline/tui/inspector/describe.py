@@ -66,10 +66,10 @@ def view_foot(
             return what, ""
         if link.key == TOOLS_KEY:
             return "", "sent with every request, no entry"
-        words = in_view(projection, link.index).words
-        return what, f"{words} → entry {link.index}" if words.startswith(
-            "summary"
-        ) else f"item {link.index} → entry {link.index}"
+        found = in_view(projection, link.index)
+        if found.key is None:
+            return what, found.words
+        return what, f"{found.words.rpartition('→ ')[2]} → entry {link.index}"
     if (
         link is not None
         and link.index >= 0

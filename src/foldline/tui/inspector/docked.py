@@ -54,6 +54,7 @@ class DockedInspector(Widget):
     where the panels are to have the whole screen."""
 
     DEFAULT_CSS: ClassVar[str] = "DockedInspector { layout: vertical; width: 1fr; height: 1fr; }"
+    BLANK: ClassVar[bool] = True
 
     def __init__(
         self, panels: InspectorPanels, *, leave: Callable[[], None], maximise: Callable[[], None]
@@ -70,7 +71,7 @@ class DockedInspector(Widget):
 
     def on_mount(self) -> None:
         self._say_where()
-        self.call_after_refresh(self.enter)
+        self.enter()
 
     def enter(self) -> None:
         self.panels.enter()

@@ -18,7 +18,6 @@ from foldline.tui.inspector.filelist import (
     touch_lines,
 )
 from foldline.tui.inspector.layout import touches_height
-from foldline.tui.inspector.painting import painted
 from foldline.tui.inspector.panel import Panel, Text
 
 _MANY: Final = 5_000
@@ -69,7 +68,6 @@ class FilesPanel(Panel):
             self.run_worker(self._count_again(projection), group="files", exclusive=True)
 
     async def _count_again(self, projection: Projection) -> None:
-        await painted(self)  # a copy of the history and a thread at work would hold up the first picture
         files, last = FileList(self._cwd), projection.last_index
         await asyncio.to_thread(files.table, projection.foreseen())
         if projection is not self._projection:

@@ -5,6 +5,8 @@ from typing import Final
 HISTORY, VIEW, FILES, TIMELINE = 0, 1, 2, 3
 """The panels by the order of their keys."""
 
+HEADER_ROWS: Final = 1
+"""Above the panels, wherever they stand."""
 WIDE: Final = 120
 """Columns from which three panels stand side by side; SCREENS, picture (b)."""
 MEDIUM: Final = 90

@@ -86,6 +86,7 @@ class Panel(Widget):
     Panel.-active > .inside { border-left: heavy $role-accent; border-right: heavy $role-accent; }
     Panel EntryView { height: 1fr; }
     """
+    BLANK: ClassVar[bool] = True
 
     def __init__(
         self, view: EntryView, *, title: str, above: Lines | None = None, below: Lines | None = None

@@ -1,4 +1,4 @@
-"""The Inspector's keys at work: opening in place, jumps, search; the widget others use."""
+"""The Inspector's keys at work: opening in place, jumps, edits; the widget others use."""
 
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final
@@ -6,7 +6,6 @@ from typing import ClassVar, Final
 from textual import on
 from textual.binding import BindingType
 from textual.message import Message
-from textual.widgets import Input
 
 from foldline.context.moments import first_entry
 from foldline.context.numbers import many
@@ -18,14 +17,13 @@ from foldline.tui.inspector.comparing import comparisons
 from foldline.tui.inspector.diff_screen import DiffScreen
 from foldline.tui.inspector.edits import EditKey, may_edit
 from foldline.tui.inspector.filelist import FileBlock
-from foldline.tui.inspector.filter_bar import FilterBar
 from foldline.tui.inspector.filters import EVERYTHING
+from foldline.tui.inspector.finding import FindingBoard
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.layout import FILES, HISTORY, TIMELINE
 from foldline.tui.inspector.places import first_folded, fold_of, row_key, row_of
 from foldline.tui.inspector.rows import is_fold, is_prompt
 from foldline.tui.inspector.standing import Standing, scroll_of, take_up
-from foldline.tui.inspector.timeboard import TimeBoard
 from foldline.tui.inspector.timeline import TimelinePanel
 from foldline.tui.keys.table import bindings, name_of, works
 from foldline.tui.reading.clipboard import copy
@@ -39,7 +37,7 @@ _OF_ENTRIES: Final = frozenset(
 """Keys that are of no use on the timeline."""
 
 
-class InspectorPanels(TimeBoard):
+class InspectorPanels(FindingBoard):
     """History, LLM view and Files, docked beside the chat or on a screen of their own. The owner calls
     `refresh_from` after events; nothing here changes the history: what the reader wants of it is posted as
     `EditWanted` and `UndoWanted`."""
@@ -86,7 +84,7 @@ class InspectorPanels(TimeBoard):
     async def _reveal_when_filled(self, index: int) -> None:
         if self.history.filter.active:
             await self.history.show_only(EVERYTHING)
-        else:
+        while self.history.missing:  # what is built as the panels open may overtake this
             await self.history.fill()
         if self.history.view.index_of(row_key(index)) is not None:
             self.reveal(index)
@@ -390,64 +388,6 @@ class InspectorPanels(TimeBoard):
         if standing.timeline:
             self.focus_timeline()
         self._link_here()
-
-    # --- Filter ---------------------------------------------------------------------------------------
-
-    def _open_filter(self) -> None:
-        if self._active == FILES:
-            self._news = f"A filter is of entries: {name_of(KEYS, 'panel-1')} goes to History."
-        else:
-            panel = self._panels[self._active].region
-            self.filtering.begin(self._sheet, panel.translate(-self.region.offset))
-
-    @on(FilterBar.Chosen)
-    def _filter_chosen(self, event: FilterBar.Chosen) -> None:
-        event.stop()
-        self.filtering.chosen(event.wanted)
-
-    @on(FilterBar.Left)
-    def _filter_left(self, event: FilterBar.Left) -> None:
-        event.stop()
-        self.filtering.end()
-        self.active_view.focus()
-        self._describe()
-
-    # --- Search ---------------------------------------------------------------------------------------
-
-    def _open_search(self) -> None:
-        self._status.display = False
-        self._searching.ask()
-
-    def _close_search(self) -> None:
-        self._status.display = True
-        if self._searching.close():
-            self.screen.set_focus(self.active_view)  # at once: a key may be right behind
-
-    @on(Input.Submitted, "#find")
-    def _search_for(self, event: Input.Submitted) -> None:
-        event.stop()
-        self._searching.needle = event.value
-        self._close_search()
-        self.active_view.set_search(event.value)
-        if event.value:
-            self._search(1)
-
-    def _search(self, step: int) -> None:
-        if not self._searching.needle:
-            self._news = f"Nothing to look for yet: {_key('search')} asks."
-            return
-        self.run_worker(self._look(self._active, step), group="search", exclusive=True)
-
-    async def _look(self, panel: int, step: int) -> None:
-        view = self._panels[panel].view
-        opened = self.history.opened if panel == HISTORY else self.view.opened
-        key, words = await self._searching.look(view, step, opened, of_entries=panel != FILES)
-        if key is not None and self._active == panel:
-            view.cursor_to(key, quiet=True)
-            self._link_here()
-        if key is None or self._active == panel:
-            self._news = words
-        self._describe()
 
 
 def _key(command: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 
 from foldline.context.budget import Size
@@ -95,6 +95,7 @@ class InspectorScreen(LeftOnce[None]):
     InspectorScreen { layout: vertical; background: ansi_default; }
     """
     AUTO_FOCUS: ClassVar[str | None] = None
+    BLANK: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -129,6 +130,11 @@ class InspectorScreen(LeftOnce[None]):
     def compose(self) -> ComposeResult:
         yield self._header
         yield self.panels
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Its own layout tells it, too, when that is done: not a reason to do it again."""
+        if event.size == self.outer_size:
+            event.prevent_default()
 
     def on_mount(self) -> None:
         self._show_header()

@@ -303,7 +303,7 @@ class TimeBoard(Board):
         self._lay_out_timeline()
 
     def _lay_out_timeline(self) -> None:
-        rows = rows_for(self.size.height, self.timeline.has_focus)
+        rows = rows_for(self.room.height, self.timeline.has_focus)
         self.timeline.display = self.timeline.has_focus or (bool(rows) and not self.one_at_a_time)
         self.timeline.styles.height = rows + 2
 
