@@ -18,6 +18,7 @@ from support.clients import chat_at
 from support.invariants import broken
 from support.job import broken_prefixes
 from support.job_reader import is_summary_request
+from support.projections import folds_of
 from support.server import RunningServer, Seen, running_server
 
 WINDOW = 32_768
@@ -82,7 +83,7 @@ class Job:
 
     @property
     def folds(self) -> list[Compaction]:
-        return self.agent.session.projection.folds
+        return folds_of(self.agent.session.projection)
 
 
 def ordinary(requests: list[Seen]) -> list[Seen]:
@@ -118,7 +119,7 @@ class Done:
 
     @property
     def folds(self) -> list[Compaction]:
-        return self.session.projection.folds
+        return folds_of(self.session.projection)
 
 
 @pytest.fixture(scope="module")

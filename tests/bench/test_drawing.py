@@ -24,6 +24,11 @@ Action = Callable[[Live], Awaitable[object]]
 ENTRIES = 100_000
 TARGET = 0.05
 """Seconds. DESIGN §11: an echo within so long; a key may have to wait for one stall."""
+_ALLOWED = 2.0
+"""Times the target before the benchmark fails, as in `test_pauses`: the first time a screen is shown, its
+code is cold (docs/performance.md: 60 to 72 ms to open the Inspector)."""
+OF_FLOOR = 25
+"""Whole frames that one callback may take where the machine is slow; 22 at most where it is not."""
 
 
 def pressed(*keys: str) -> Action:
@@ -116,7 +121,7 @@ async def _all_actions(path: Path) -> None:
     shown = table(
         f"The longest callback, {ENTRIES:,} entries", "action", "callbacks", "longest", "floor", "× floor"
     )
-    session = Session.open(path)
+    session, late = Session.open(path), []
     async with live(path.parent / "work", session=session, size=(120, 40), window=1_000_000) as running:
         floor = _whole_frame(running.app)
         for name, action in ACTIONS:
@@ -125,8 +130,10 @@ async def _all_actions(path: Path) -> None:
                 await action(running)
                 await _at_rest(running, watch)
             shown.row(name, watch.calls, ms(watch.longest), ms(floor), f"{watch.longest / floor:.1f}")
-            assert watch.longest < 4 * TARGET or watch.longest < 40 * floor, name
+            if watch.longest > max(_ALLOWED * TARGET, OF_FLOOR * floor):
+                late.append(f"{name}: {ms(watch.longest)}")
     shown.note(f"target: < {TARGET * 1000:.0f} ms; the floor paints the chat once")
+    assert not late, f"{', '.join(late)}; a frame takes {ms(floor)}"
 
 
 def _whole_frame(app: App[None]) -> float:

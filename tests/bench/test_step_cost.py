@@ -30,6 +30,8 @@ SESSION = SHARED / "pi" / "pimono-v1-2comp.jsonl"
 STEPS = 40
 SIZES = (10_000, 100_000, 400_000)
 """Estimated tokens of the view."""
+OF_FLOOR = 8
+"""Bare requests that a step may take: 5 in a short view, where the step itself counts, 3 in a long one."""
 SCRIPT = [
     {"times": 1, "answer": {"text": "I wait."}},
     {
@@ -56,6 +58,7 @@ def test_what_a_step_costs(benchmark: Callable[..., object], tmp_path: Path, siz
     shown.row(f"{tokens:,} tokens", ms(seconds), ms(floor), f"{seconds / floor:.1f}")
     shown.note("floor: json.dumps of the body, a post by http.client, the answer read and its pieces decoded")
     assert tokens > size // 2
+    assert seconds < OF_FLOOR * floor, f"a step {ms(seconds)}, a bare request {ms(floor)}"
 
 
 async def _measured(folder: Path, size: int) -> tuple[float, float, int]:

@@ -171,7 +171,7 @@ async def others_done() -> None:
     """Until no task but the test's own is left; fails where one stays."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     with suppress(TimeoutError):
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.wait(tasks) if tasks else None
     left = [task for task in tasks if not task.done()]
     assert not left, left

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from foldline.agent import Agent
-from foldline.agent.approvals import Level
 from foldline.agent.tools import ToolContext, ToolOutcome
+from foldline.agent.tools.replay import Harmless
 from foldline.compaction import CompactionStrategy, TruncateTurns
 from foldline.compaction.prompts import load_prompt
 from foldline.context.stubs import INTERRUPTED, clip
@@ -34,7 +34,6 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     FoldlineError,
-    Rule,
     SystemMessage,
     ToolCallPart,
     ToolResultMessage,
@@ -172,10 +171,8 @@ def _as_said(message: AssistantMessage, before: str) -> AssistantMessage:
 # -- tools -------------------------------------------------------------------------------------------
 
 
-class PlayedTool:
+class PlayedTool(Harmless):
     """Gives back what the recorded tool of this name gave."""
-
-    level: Level = "read"
 
     def __init__(self, name: str, arguments: Iterable[str], results: dict[str, deque[str]]) -> None:
         properties = {key: {"type": "string", "description": f"The {key} to work with."} for key in arguments}
@@ -187,15 +184,6 @@ class PlayedTool:
 
     def title(self, arguments: dict[str, Any]) -> str:
         return ""
-
-    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
-        return True
-
-    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
-        return ()
-
-    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
-        return None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         results = self._results[_key(arguments)]

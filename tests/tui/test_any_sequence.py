@@ -87,11 +87,15 @@ async def _do(running: Live, deed: str) -> None:
     elif deed in SIZES:
         await running.pilot.resize_terminal(*SIZES[deed])
     elif deed == "wait":
-        running.app.chat._clock.now += 2.0  # type: ignore[attr-defined]
-        await running.pilot.pause()
+        await _wait(running)
     elif running.app.screen is running.app.chat:
         running.app.chat.prompt.editor.focus()
         await running.enter(f"{deed} {FULL if deed == 'ask at length' else ''}")
+
+
+async def _wait(running: Live) -> None:
+    running.app.chat._clock.now += 2.0  # type: ignore[attr-defined]
+    await running.pilot.pause()
 
 
 def _entry_keys(running: Live) -> list[Key]:
@@ -113,8 +117,8 @@ async def _come_to_rest(running: Live) -> None:
     for _ in range(40):
         if running.app.screen is running.app.chat and not running.agent.executor.busy:
             break
+        await _wait(running)  # a question is deaf when it has only just appeared
         await running.press("escape")
-        await running.pilot.pause()
     await running.at_rest()
 
 

@@ -43,24 +43,21 @@ async def test_every_command_of_every_screen_runs(script: tuple[str, ...], tmp_p
         for number, _ in enumerate(script):
             await running.ask(f"prompt {number}")
         for screen, opener in OPENED_BY.items():
+            if screen == "preview" and not script:
+                continue  # nothing was said: nothing to fold
             first = await opened(running, screen, opener)
-            if first is None:
-                continue
             for command in sorted({*first.actions} - LEAVES):
                 station = _station(running, screen) or await opened(running, screen, opener)
-                assert station is not None, f"{screen}.{command}"
                 await running.app.run_action(first.actions[command], station.node)
                 await asyncio.sleep(0)
                 ran.setdefault(screen, set()).add(command)
             await running.pilot.pause()
             assert running.app._exception is None, screen
-    closed = {*OPENED_BY} - {*ran}
-    assert closed <= (set() if script else {"preview"}), "nothing was said: nothing to fold"
     assert sum(map(len, ran.values())) > 100, "most of them are bound"
 
 
-async def opened(running: Live, screen: str, opener: str) -> Station | None:
-    """The screen with this table in front; None where there is nothing that it could show."""
+async def opened(running: Live, screen: str, opener: str) -> Station:
+    """The screen with this table in front."""
     app = running.app
     for asked in (False, True):
         while app.screen is not app.chat and not (asked and _station(running, screen)):
@@ -69,11 +66,10 @@ async def opened(running: Live, screen: str, opener: str) -> Station | None:
             break
         if not asked:
             run_in_chat(app, opener)
-            for _ in range(40):
-                if _station(running, screen):
-                    break
-                await asyncio.sleep(0.005)
-    return _station(running, screen)
+            await running.until(lambda: _station(running, screen))
+    station = _station(running, screen)
+    assert station is not None, screen
+    return station
 
 
 def _station(running: Live, screen: str) -> Station | None:

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from foldline.agent.tools.process import spawn
 from foldline.agent.tools.reaping import MARK
 from foldline.context.tokens import estimate_tokens
 from foldline.llm.providers import PROVIDERS
+from support.agents import PATIENCE
 from support.tools import TOOLS, call
 
 
@@ -25,17 +27,23 @@ def is_running(pid: int) -> bool:
 
 
 async def gone(pid: int) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while is_running(pid):
             await asyncio.sleep(0.005)
 
 
 async def pids(path: Path, count: int) -> list[int]:
     """The numbers a command wrote, once it has written so many."""
-    async with asyncio.timeout(10):
-        while not path.exists() or len(path.read_text().split()) < count:
+    async with asyncio.timeout(PATIENCE):
+        while len(numbers_in(path)) < count:
             await asyncio.sleep(0.005)
-    return [int(word) for word in path.read_text().split()]
+    return numbers_in(path)
+
+
+def numbers_in(path: Path) -> list[int]:
+    """Those whose line is complete."""
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [int(line) for line in lines if line.endswith("\n")]
 
 
 async def test_output_and_errors_come_as_one_text(context: ToolContext) -> None:
@@ -71,7 +79,7 @@ async def test_output_arrives_before_the_command_ends(context: ToolContext) -> N
     context.output = lambda text: arrived.set() if "first" in text else None
     command = "echo first; while [ ! -e go ]; do sleep 0.01; done; echo second"
     running = asyncio.ensure_future(call(context, "bash", command=command))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await arrived.wait()
         assert not running.done()
         (context.cwd / "go").touch()
@@ -85,7 +93,36 @@ async def test_all_output_reaches_the_screen(context: ToolContext) -> None:
     assert "".join(pieces) == "中" * 500 + "end"
 
 
-async def test_a_timed_out_command_says_so_and_keeps_what_it_printed(context: ToolContext) -> None:
+@pytest.fixture
+def time_runs_out(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, Callable[[], object]], None]:
+    """A limit of so many seconds runs out once something is so, and not before."""
+    ordinary, watching = asyncio.timeout, set[asyncio.Task[None]]()
+
+    def when(limit: float, condition: Callable[[], object]) -> None:
+        def timeout(seconds: float | None) -> asyncio.Timeout:
+            if seconds != limit:
+                return ordinary(seconds)
+            scope = ordinary(None)
+
+            async def watch() -> None:
+                while not condition():
+                    await asyncio.sleep(0.005)
+                scope.reschedule(asyncio.get_running_loop().time())
+
+            watching.add(asyncio.create_task(watch()))
+            return scope
+
+        monkeypatch.setattr(asyncio, "timeout", timeout)
+
+    return when
+
+
+async def test_a_timed_out_command_says_so_and_keeps_what_it_printed(
+    context: ToolContext, time_runs_out: Callable[[float, Callable[[], object]], None]
+) -> None:
+    printed: list[str] = []
+    context.output = printed.append
+    time_runs_out(2, lambda: printed)
     outcome = await call(context, "bash", command="echo $$; exec sleep 1000", timeout=2)
     pid = int(outcome.text.split()[0])
     assert "[timed out after 2 s" in outcome.text
@@ -129,10 +166,13 @@ async def test_a_second_cancel_while_the_group_is_ended_leaves_nobody_either(con
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
-async def test_a_timed_out_command_takes_those_with_it_who_left_its_group(context: ToolContext) -> None:
+async def test_a_timed_out_command_takes_those_with_it_who_left_its_group(
+    context: ToolContext, time_runs_out: Callable[[float, Callable[[], object]], None]
+) -> None:
     command = (
         "setsid sleep 1000 >/dev/null 2>&1 & echo $! >p; setsid sh -c 'sleep 1000 & echo $! >>p'; sleep 99"
     )
+    time_runs_out(1, lambda: len(numbers_in(context.cwd / "p")) == 2)
     await call(context, "bash", command=command, timeout=1)
     for pid in await pids(context.cwd / "p", 2):
         await gone(pid)
@@ -147,6 +187,38 @@ async def test_a_background_process_that_holds_the_output_does_not_hold_the_call
     assert "background" in outcome.text
     assert outcome.brief == "exit 0"
     await gone(pid)
+
+
+async def test_who_comes_late_to_the_output_of_a_finished_program_gets_all_of_it(tmp_path: Path) -> None:
+    """The event loop may be held up for longer than others' hold on the output is waited for."""
+    said, go = b"", tmp_path / "go"
+
+    async def take(chunk: bytes) -> bool:
+        nonlocal said
+        said += chunk
+        go.touch()
+        async with asyncio.timeout(PATIENCE):
+            while child.status is None:
+                await asyncio.sleep(0.005)
+        return True
+
+    command = "echo first; while [ ! -e go ]; do sleep 0.01; done; echo second"
+    async with spawn(["sh", "-c", command], tmp_path) as child:
+        assert await child.follow(take, drain=0) == 0
+    assert said == b"first\nsecond\n"
+
+
+async def test_one_in_the_background_that_writes_on_and_on_does_not_hold_the_call(tmp_path: Path) -> None:
+    said = 0
+
+    async def take(chunk: bytes) -> bool:
+        nonlocal said
+        said += len(chunk)
+        return True
+
+    async with asyncio.timeout(PATIENCE), spawn(["sh", "-c", "yes & echo $! >p"], tmp_path) as child:
+        assert await child.follow(take, drain=0) is None
+    await gone(int((tmp_path / "p").read_text()))
 
 
 @pytest.mark.parametrize(("how", "also"), [("", ""), ("setsid ", ""), ("setsid ", "; sleep 1000 &")])
@@ -165,7 +237,7 @@ async def test_a_cancel_takes_no_one_elses_process(context: ToolContext) -> None
     outcome = await call(context, "bash", command="sleep 1000 >log 2>&1 & echo $!")
     other = int(outcome.text)
     running = asyncio.ensure_future(call(context, "bash", command="echo $$ >p; echo x >>p; sleep 1000"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not (context.cwd / "p").exists():
             await asyncio.sleep(0.005)
     running.cancel()
@@ -255,7 +327,7 @@ async def test_no_descriptor_is_left_open(context: ToolContext) -> None:
     with pytest.raises(FileNotFoundError):
         async with spawn(["/no/such/program"], context.cwd):
             pass
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while len(list(Path("/proc/self/fd").iterdir())) > before:
             await asyncio.sleep(0.005)
 

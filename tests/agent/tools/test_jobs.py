@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools import ToolContext, ToolOutcome, keeping
+from foldline.agent.tools import ToolContext, ToolOutcome, bash, keeping
 from foldline.agent.tools.background import Job
 from foldline.context.tokens import estimate_tokens
+from support.agents import PATIENCE
 from support.tools import TOOLS, call, tool_context
 
 from .test_bash import gone, is_running, pids
@@ -25,6 +26,28 @@ async def context(tmp_path: Path) -> AsyncIterator[ToolContext]:
     await context.jobs.aclose()
 
 
+@pytest.fixture
+def until_it_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`bash` looks at what it has started once there is something to see, however slow the machine is."""
+    ordinary = Job.wait
+
+    async def wait(job: Job, seconds: float) -> None:
+        if seconds != bash._AT_ONCE:
+            await ordinary(job, seconds)
+            return
+        async with asyncio.timeout(PATIENCE):
+            while job.runs and not job.kept.text():
+                await asyncio.sleep(0.005)
+
+    monkeypatch.setattr(Job, "wait", wait)
+
+
+@pytest.fixture
+def until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`bash` looks at what it has started once it has ended."""
+    monkeypatch.setattr(bash, "_AT_ONCE", PATIENCE)
+
+
 async def start(context: ToolContext, command: str, **more: object) -> ToolOutcome:
     return await call(context, "bash", command=command, background=True, **more)
 
@@ -33,6 +56,7 @@ def output_of(context: ToolContext, number: int) -> Path:
     return context.spill_dir / f"job-{number}.txt"
 
 
+@pytest.mark.usefixtures("until_it_speaks")
 async def test_a_job_goes_on_after_its_call_and_its_output_can_be_read(context: ToolContext) -> None:
     started = await start(context, "echo $$ >p; echo hello; while [ ! -e go ]; do sleep 0.01; done; echo bye")
     assert "hello\n[job 1 runs" in started.text
@@ -47,6 +71,7 @@ async def test_a_job_goes_on_after_its_call_and_its_output_can_be_read(context: 
     assert stat.S_IMODE(context.spill_dir.stat().st_mode) == 0o700
 
 
+@pytest.mark.usefixtures("until_it_ends")
 async def test_a_job_that_fails_at_once_says_so_at_once(context: ToolContext) -> None:
     outcome = await start(context, "echo oh no >&2; exit 3")
     assert outcome.is_error
@@ -73,10 +98,13 @@ async def test_a_job_can_have_an_end_in_time(context: ToolContext) -> None:
 
 
 async def test_a_script_that_leaves_its_server_behind_is_that_server(context: ToolContext) -> None:
-    await start(context, "(echo $BASHPID >p; echo ready; exec sleep 1000) & sleep 0.05")
-    (server,) = await pids(context.cwd / "p", 1)
+    await start(context, "echo $$ >p; (echo $BASHPID >>p; echo ready; exec sleep 1000) & sleep 0.05")
+    script, server = await pids(context.cwd / "p", 2)
+    await gone(script)
     assert is_running(server)
-    assert "ready\n[job 1 runs" in (await call(context, "jobs", action="output", job=1)).text
+    async with asyncio.timeout(PATIENCE):
+        while "ready\n[job 1 runs" not in (await call(context, "jobs", action="output", job=1)).text:
+            await asyncio.sleep(0.005)
     await call(context, "jobs", action="stop", job=1)
     await gone(server)
 
@@ -110,7 +138,7 @@ async def test_the_end_of_a_job_is_said_once_to_each(context: ToolContext) -> No
     await start(context, "while [ ! -e go ]; do sleep 0.01; done; exit 7")
     assert context.jobs.news() == []
     (context.cwd / "go").touch()
-    await context.jobs.all()[0].wait(10)
+    await context.jobs.all()[0].wait(PATIENCE)
     assert said == ["ended: exit 7"]
     assert len(context.jobs.news()) == 1
     assert "ended: exit 7" in (await call(context, "jobs")).text
@@ -123,6 +151,7 @@ async def test_a_job_that_is_stopped_before_it_began_has_ended(context: ToolCont
     assert job.state == "ended: stopped"
 
 
+@pytest.mark.usefixtures("until_it_ends")
 async def test_a_job_that_cannot_be_started_says_why(context: ToolContext) -> None:
     context.cwd = context.cwd / "gone"
     assert "could not be started: no such file" in (await start(context, "true")).text
@@ -151,7 +180,7 @@ async def test_numbers_go_on_in_a_resumed_session_and_old_jobs_are_known_to_have
 
 async def test_a_long_output_is_clipped_and_the_pointer_shows_the_rest(context: ToolContext) -> None:
     await start(context, "for i in {1..5000}; do echo line $i of output; done")
-    await context.jobs.all()[0].wait(30)
+    await context.jobs.all()[0].wait(PATIENCE)
     context.max_tokens = 700
     outcome = await call(context, "jobs", action="output", job=1, lines=4000)
     assert estimate_tokens(outcome.text) <= 700
@@ -173,10 +202,11 @@ async def test_a_long_output_is_clipped_and_the_pointer_shows_the_rest(context: 
 
 async def test_what_a_terminal_would_not_show_is_not_kept(context: ToolContext) -> None:
     await start(context, r"printf '\033[31mred\033[0m\n10%%\r50%%\r'; sleep 0.1; printf '100%%\na\0b\n'")
-    await context.jobs.all()[0].wait(10)
+    await context.jobs.all()[0].wait(PATIENCE)
     assert output_of(context, 1).read_text() == "red\n100%\na�b\n"
 
 
+@pytest.mark.usefixtures("until_it_speaks")
 async def test_an_unfinished_line_is_shown(context: ToolContext) -> None:
     assert "Password: \n[job 1 runs" in (await start(context, "printf 'Password: '; sleep 1000")).text
 
@@ -187,7 +217,7 @@ async def test_a_runaway_writer_does_not_fill_the_disk_and_its_end_is_kept(
     monkeypatch.setattr(keeping, "_START", 100_000)
     monkeypatch.setattr(keeping, "_END", 50_000)
     await start(context, "echo the start; seq 1 1000000; touch done; sleep 1000")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not (context.cwd / "done").exists():
             await asyncio.sleep(0.01)
             assert not output_of(context, 1).exists() or output_of(context, 1).stat().st_size < 300_000

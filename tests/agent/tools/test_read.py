@@ -6,6 +6,7 @@ import pytest
 
 from foldline.agent.tools import ToolContext, files
 from foldline.context.tokens import estimate_tokens
+from support.agents import PATIENCE
 from support.images import KINDS, image
 from support.tools import TOOLS, call, tool_context
 
@@ -163,7 +164,7 @@ async def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     (context.cwd / "b").touch()
     file = (context.cwd / "b").stat()
     monkeypatch.setattr(Path, "stat", lambda *_, **__: file)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert "not an ordinary file" in (await call(context, "read", path="a")).text
 
 

@@ -1,5 +1,6 @@
 """The transcript as a panel: its keys, its search and what it copies, in the running program."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ from foldline.tui.reading import clipboard
 from foldline.tui.reading.pane import ReadingPane
 from foldline.tui.reading.search import Search
 from foldline.tui.transcript import Transcript
+from support.agents import PATIENCE
 from support.chat_app import ChatApp, screen_text
 from support.history import History
 from support.stories import SUMMARY, Story
@@ -53,11 +55,9 @@ class Reader:
         await self.pilot.pause()
 
     async def until(self, so: Callable[[], object]) -> None:
-        for _ in range(400):
-            if so():
-                return
-            await self.pilot.pause(0.005)
-        raise AssertionError("never")
+        async with asyncio.timeout(PATIENCE):
+            while not so():
+                await self.pilot.pause(0.005)
 
 
 @asynccontextmanager
@@ -221,8 +221,9 @@ async def test_scrolling_up_brings_earlier_entries_and_no_line_moves(monkeypatch
         assert list(source.prompts) == sorted(source.prompts)
         row = next(at for at, line in enumerate(screen_text(reader.app)) if f"prompt {40 - shown}" in line)
         assert row == 2  # below the header and the rule, as before
-        for _ in range(8):
+        while before := source.earlier:
             await reader.press("home")
-            await reader.pilot.pause(0.02)
-        assert source.earlier == 0 and "earlier entries" not in reader.text
+            await reader.until(lambda: source.earlier < before)
+        await reader.pilot.pause()
+        assert "earlier entries" not in reader.text
         assert first in source.prompts and len(source.prompts) == 40

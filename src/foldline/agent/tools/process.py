@@ -17,6 +17,8 @@ _REAPED = 0.03
 """Seconds until the end of a program that was killed is noticed."""
 DRAIN = 0.3
 """Seconds a finished program's output is still read while others hold it open."""
+_UNREAD = 4 * _CHUNK
+"""Bytes a program may leave unread at its end: a full pipe, and what the reader has taken ahead of us."""
 _ENDING = ThreadPoolExecutor(max_workers=16, thread_name_prefix="ending")
 """Threads of their own: a cancel must not wait behind slow work in the others."""
 
@@ -41,8 +43,9 @@ class Child:
     async def follow(
         self, take: Callable[[bytes], Awaitable[bool]], *, drain: float | None = DRAIN
     ) -> int | None:
-        """Hand out the output as it comes; `take` says whether it wants more. Once the program has ended, the
-        output is read on for `drain` seconds while others hold it; None: as long as they do.
+        """Hand out the output as it comes; `take` says whether it wants more. Once the program has ended, all
+        it had written is read, however late we come to it; what others write who hold the output, for `drain`
+        seconds more; None: as long as they do.
 
         Returns the exit status (negative: the signal that ended it). None where `take` had enough, or
         where the program ended and left processes behind that hold the output open: what is left of the group
@@ -51,6 +54,7 @@ class Child:
         exited = asyncio.ensure_future(self._process.wait())
         reading: asyncio.Future[bytes] | None = None
         deadline: float | None = None
+        left = _UNREAD
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -63,11 +67,12 @@ class Child:
                 else:
                     deadline = deadline or loop.time() + drain
                     await asyncio.wait({reading}, timeout=max(0.0, deadline - loop.time()))
-                    if not reading.done() or loop.time() > deadline:
+                    if not reading.done() or (loop.time() > deadline and left <= 0):
                         self._is_held = True
                         return None
                 if reading.done():
                     chunk, reading = reading.result(), None
+                    left -= len(chunk) if exited.done() else 0
                     if not chunk:
                         status = await exited
                         self.finished = True

@@ -11,10 +11,23 @@ from ..approvals import Level
 from .base import Tool, ToolContext, ToolOutcome
 
 
-class ReplayTool:
-    """Looks like another tool, and answers its calls with what was recorded, in order."""
+class Harmless:
+    """What a tool that only gives recorded results says of its calls: nobody has to be asked."""
 
     level: Level = "read"
+
+    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
+        return True
+
+    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
+        return ()
+
+    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
+        return None
+
+
+class ReplayTool(Harmless):
+    """Looks like another tool, and answers its calls with what was recorded, in order."""
 
     def __init__(self, tool: Tool, results: Iterable[ToolResultMessage]) -> None:
         self._tool = tool
@@ -26,15 +39,6 @@ class ReplayTool:
 
     def title(self, arguments: dict[str, Any]) -> str:
         return self._tool.title(arguments)
-
-    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
-        return True
-
-    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
-        return ()
-
-    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
-        return None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         if not self._results:
