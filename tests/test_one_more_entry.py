@@ -1,15 +1,19 @@
 """Whatever follows a history costs the same for one more entry, however many there are."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from foldline.agent import Agent
+from foldline.agent.calls import Calls
 from foldline.agent.desk import Desk
+from foldline.agent.turn import Turn
 from foldline.context.file_ledger import FileLedger
 from foldline.context.moments import against_before, as_of_request, first_entry
 from foldline.context.projection import Projection
@@ -171,6 +175,25 @@ def the_entries_on_disk(of: Grown) -> Callable[[Entry], object]:
     return written
 
 
+def the_next_turn(of: Grown) -> Callable[[Entry], object]:
+    """Its beginning, but for the files of the turn before and what is written."""
+    turn = Turn(of.desk, Calls(of.desk))
+
+    async def nothing(*_: object, **__: object) -> None:
+        return
+
+    def begin(_: Entry) -> None:
+        with (
+            patch.object(of.session, "append", nothing),
+            patch.object(turn, "_settle", nothing),
+            suppress(StopIteration),
+        ):
+            turn.begin(text_parts("Go on.")).send(None)
+            raise AssertionError("it waits for something")
+
+    return begin
+
+
 FOLLOWERS: dict[str, Follower] = {
     "the fold alone": follows(lambda _: None),
     "the size of the next request": follows(lambda of: view_size(of.projection)),
@@ -185,6 +208,7 @@ FOLLOWERS: dict[str, Follower] = {
     "what a list of sessions shows": follows(lambda of: of.session.meta()),
     "whether a todo is done": follows(lambda of: newly_completed(of.projection)),
     "whether an answer is missing": follows(lambda of: unanswered(of.projection)),
+    "the next turn": the_next_turn,
     "the room for results": follows(lambda of: of.desk.room_for_results()),
 }
 

@@ -1,5 +1,6 @@
 """Where files lie: those that travel with the program, `prompts/` and `themes/`, and the user's own."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,3 +21,13 @@ def config_dir(environ: Mapping[str, str]) -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("foldline", appauthor=False)
+
+
+def data_home(environ: Mapping[str, str]) -> Path:
+    """The folder of everything Foldline stores: `FOLDLINE_HOME`, else the data folder of this platform."""
+    home = environ.get("FOLDLINE_HOME")
+    if home:
+        return Path(os.path.expanduser(home))  # noqa: PTH111 - `Path.expanduser` raises for nobody
+    from platformdirs import user_data_path
+
+    return user_data_path("foldline", appauthor=False)

@@ -16,6 +16,7 @@ from foldline.protocol import AssistantMessage, RequestRecord, events, operation
 from foldline.protocol.operations import Operation
 from support.agents import Gate, Hang, Play, PlayedLLM, Watch, calling, others_done, reloaded, write_lines
 from support.invariants import broken
+from support.projections import folds_of
 from support.worked import NEARLY_FULL, SMALL_WINDOW, SUMMARY, at_work, bytes_of
 
 GO_ON = operations.RunAgent(parts=text_parts("Read the rest."))
@@ -34,7 +35,7 @@ async def nearly_full(
     write_lines(folder / "big.txt", 180)
     write_lines(folder / "small.txt", 5)
     llm = PlayedLLM(*script, window=SMALL_WINDOW, summaries=summaries)
-    async with at_work(folder, NEARLY_FULL, llm, **options) as (agent, watch):
+    async with at_work(folder, NEARLY_FULL, llm, **{"interactive": True, **options}) as (agent, watch):
         assert agent.desk.budget.draft_mark < agent.desk.size() < agent.desk.budget.threshold
         yield agent, watch, llm
 
@@ -72,6 +73,33 @@ async def test_at_the_threshold_only_the_commit_of_it_is_left(tmp_path: Path) ->
         assert states(watch) == ["drafting", "ready", "gone"]
         assert broken(agent.session.projection) == []
         assert bytes_of(reloaded(agent).projection) == bytes_of(agent.session.projection)
+
+
+@pytest.mark.parametrize(
+    ("script", "max_steps", "drafts"),
+    [
+        (("read",), None, 0),  # a plain question
+        ((reading("small.txt"), "read"), None, 1),
+        ((reading("small.txt"), "read"), 2, 0),
+    ],
+)
+async def test_where_nobody_goes_on_it_is_not_begun_beside_what_may_be_the_last_step(
+    tmp_path: Path, script: tuple[Play, ...], max_steps: int | None, drafts: int
+) -> None:
+    async with nearly_full(tmp_path, *script, interactive=False) as (agent, watch, llm):
+        await agent.executor.wait_for(
+            agent.executor.submit(GO_ON.model_copy(update={"max_steps": max_steps}))
+        )
+        await others_done()
+        assert len(llm.requests) == len(script)
+        assert len(llm.summary_requests) == states(watch).count("drafting") == drafts
+
+
+async def test_where_nobody_goes_on_a_fold_between_two_turns_is_made_and_not_drafted(tmp_path: Path) -> None:
+    async with nearly_full(tmp_path, "read", interactive=False) as (agent, watch, llm):
+        await agent.prompt("What did you read?")
+        assert (len(llm.summary_requests), states(watch)) == (1, [])
+        assert [fold.reason for fold in agent.session.projection.folds] == ["phase"]
 
 
 async def test_the_turn_does_not_wait_for_it_and_nothing_is_folded_before_the_window_is_full(
@@ -205,7 +233,7 @@ async def test_a_fold_by_hand_takes_it_over_unless_it_has_another_focus(
         await until(watch, "ready")
         await agent.compact(focus=focus)
         assert len(llm.summary_requests) == calls
-        [fold] = agent.session.projection.folds
+        [fold] = folds_of(agent.session.projection)
         assert (fold.reason, fold.focus) == ("manual", focus)
 
 

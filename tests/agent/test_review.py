@@ -24,6 +24,7 @@ from foldline.protocol.events import TaskFinished
 from support.agents import PATIENCE, Gate, Hang, PlayedLLM, Watch, calling, others_done, reloaded, write_lines
 from support.invariants import broken
 from support.llm import overflow
+from support.projections import folds_of
 from support.worked import SUMMARY, at_work, bytes_of, worked
 
 PREVIEW = operations.CompactSession(reason="manual", preview=True)
@@ -62,7 +63,7 @@ def file_of(agent: Agent) -> bytes:
 
 
 def folds(agent: Agent) -> list[Compaction]:
-    return agent.session.projection.folds
+    return folds_of(agent.session.projection)
 
 
 def applying(proposal: Proposal) -> operations.ApplyProposal:

@@ -9,10 +9,10 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.room import offer_remedies
 from foldline.compaction import CompactionContext, automation_paused
+from foldline.context.outline import FoldOutline
 from foldline.llm import ContextOverflow, ModelInfo
 from foldline.protocol import (
     BaseMessage,
-    Compaction,
     Edit,
     FoldlineError,
     RequestRecord,
@@ -26,6 +26,7 @@ from foldline.protocol import (
 from support.agents import PlayedLLM, Watch, agent_in, calling, reloaded, said, write_lines
 from support.history import call, history
 from support.invariants import broken
+from support.projections import folds_of
 from support.worked import at_work, worked
 
 WORDS = "all there is to know about it, again and again, "
@@ -72,13 +73,13 @@ async def test_with_folding_off_an_overflow_asks_and_each_key_is_a_remedy(tmp_pa
     assert choice.detail.startswith("Largest: entry ")
     assert [option.key for option in choice.options] == ["c", "h", "x", "t"]
     assert all(len(option.label) > 5 for option in choice.options)
-    [fold] = agent.session.projection.folds
+    [fold] = folds_of(agent.session.projection)
     assert (fold.reason, fold.strategy) == ("manual", "ToolResultHidingCompaction")
     assert broken(agent.session.projection) == []
     await agent.aclose()
 
 
-@pytest.mark.parametrize(("key", "does"), [("c", Compaction), ("x", Edit), ("t", Compaction)])
+@pytest.mark.parametrize(("key", "does"), [("c", FoldOutline), ("x", Edit), ("t", FoldOutline)])
 async def test_each_remedy_makes_the_refused_request_smaller_and_sends_it_again(
     tmp_path: Path, key: str, does: type
 ) -> None:
@@ -314,7 +315,7 @@ async def test_another_model_writes_the_summaries_where_one_is_set(tmp_path: Pat
     writer.info = ModelInfo(id="writer", window=8_192)
     agent, _, llm = await filled(tmp_path, summariser=writer)
     await agent.compact()
-    [fold] = agent.session.projection.folds
+    [fold] = folds_of(agent.session.projection)
     assert (fold.model, fold.rung) == ("writer", "strategy")
     assert len(writer.summary_requests) == 1
     assert llm.summary_requests == []
@@ -327,11 +328,11 @@ async def test_by_itself_a_full_window_hides_old_results_and_by_hand_it_is_summa
     async with at_work(tmp_path, worked(9), llm, compaction=None, draft_ahead=False) as (agent, _):
         assert agent.desk.is_full()
         await agent.prompt("go on")
-        [fold] = agent.session.projection.folds
+        [fold] = folds_of(agent.session.projection)
         assert (fold.strategy, fold.summary, llm.summary_requests) == ("AdaptiveCompaction", "", [])
         assert any(item.fate == "hidden" for item in agent.session.projection.view)
         await agent.compact()
-        by_hand = agent.session.projection.folds[-1]
+        by_hand = folds_of(agent.session.projection)[-1]
         assert by_hand.strategy == "SummaryCompaction"
         assert by_hand.summary.startswith("notes")
         assert broken(agent.session.projection) == []

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from foldline.cli.agents import chosen_session
-from foldline.cli.chat import folder_of
 from foldline.cli.choosing import choose
+from foldline.cli.resuming import at_a_glance, folder_of
 from foldline.history import Session, utc_now
 from foldline.history.log import dump_header
 from foldline.protocol import FoldlineError, SessionHeader, dump_entry
@@ -103,6 +103,26 @@ def test_a_session_of_another_folder_goes_on_in_that_one(door: FrontDoor, opened
     assert (opened[0].cwd, opened[0].moved_from) == (str(other), "")
 
 
+def test_where_a_session_goes_on_is_seen_at_a_glance_only_where_nothing_is_to_be_asked(
+    door: FrontDoor,
+) -> None:
+    other, twin = door.cwd.with_name("other"), door.cwd.with_name("twin")
+    events = keep(door, "20260101-000000-abcdef", cwd=other)
+    keep(door, "s-here")
+    keep(door, "s-twin", cwd=other)
+    keep(door, "s-twin", cwd=twin)
+    keep(door, "s-gone", cwd=door.cwd.with_name("gone"))
+    door.cwd.with_name("gone").rmdir()
+    for ref in ("abcdef", "20260101", str(events), str(events.parent)):
+        assert at_a_glance(ref, door.cwd) == folder_of(ref, door.cwd) == other
+    assert at_a_glance("s-here", door.cwd) == folder_of("s-here", door.cwd) == door.cwd
+    for ref in ("s-gone", "s-twin", "s-", "ef", "nobody"):  # gone, or not one session, or too little of one
+        assert at_a_glance(ref, door.cwd) is None
+    moved = other.rename(door.cwd.with_name("moved"))
+    other.mkdir()  # another one in its place
+    assert at_a_glance("abcdef", moved) in (None, folder_of("abcdef", moved))
+
+
 def test_continuing_finds_the_session_of_a_folder_that_was_moved_here(
     door: FrontDoor, opened: list[Session]
 ) -> None:
@@ -142,6 +162,7 @@ def test_the_folder_that_somebody_elses_session_names_is_worked_in_only_where_th
     other.mkdir()
     ref = _theirs(door, SessionHeader(id="theirs", created_at=utc_now(), cwd=str(other)), how)
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    assert at_a_glance(ref, door.cwd) is None
     assert folder_of(ref, door.cwd) == (other if goes_there else door.cwd)
     assert folder_of(ref, other) == other  # there already: nobody is asked
     opened.append(chosen_session(continues=False, resume=ref))

@@ -99,13 +99,15 @@ def test_the_first_paint_keeps_to_its_budget_of_modules(at_first_paint: set[str]
     assert len(others) <= OTHERS_AT_MOST, f"{len(others)} others, {OTHERS_AT_MOST} allowed: {others}"
 
 
-def test_resuming_a_file_that_was_held_here_imports_nothing_more(
-    at_first_paint: set[str], tmp_path: Path
-) -> None:
-    header = {"type": "session", "version": 1, "id": "s-1", "created_at": "2026-01-01T00:00:00Z"}
-    events = tmp_path / "events.jsonl"
-    events.write_text(json.dumps({**header, "cwd": str(tmp_path / "shop")}) + "\n")
-    more = modules_painted(tmp_path, "-r", str(events)) - at_first_paint
+@pytest.mark.parametrize("held", ["in this folder, its file", "in another folder, its id"])
+def test_resuming_a_session_imports_nothing_more(at_first_paint: set[str], tmp_path: Path, held: str) -> None:
+    header = {"type": "session", "version": 1, "id": "20260101-000000-abcdef"}
+    folder = tmp_path / ("shop" if "its file" in held else "other")
+    folder.mkdir()
+    events = tmp_path / "shop-home" / "sessions" / "any" / header["id"] / "events.jsonl"
+    events.parent.mkdir(parents=True)
+    events.write_text(json.dumps({**header, "created_at": "2026-01-01T00:00:00Z", "cwd": str(folder)}) + "\n")
+    more = modules_painted(tmp_path, "-r", str(events) if "its file" in held else "abcdef") - at_first_paint
     assert of(sorted(more), *LATER) == []
 
 

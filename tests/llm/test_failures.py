@@ -1,6 +1,8 @@
 """What failed requests mean, in sentences."""
 
 import json
+import socket
+import ssl
 from dataclasses import replace
 
 import pytest
@@ -13,8 +15,8 @@ from foldline.llm.failures import (
     stalled_failure,
     status_failure,
     stream_failure,
-    unreachable_failure,
 )
+from foldline.llm.unreachable import unreachable_failure
 
 KEY = "sk-very-secret-0123456789"
 AT = Endpoint("https://me:pass@api.example.com/v1?token=abc", "some-model", KEY)
@@ -22,6 +24,12 @@ AT = Endpoint("https://me:pass@api.example.com/v1?token=abc", "some-model", KEY)
 
 def body(message: str, code: str | None = None, type: str | None = None) -> str:
     return json.dumps({"error": {"message": message, "code": code, "type": type}})
+
+
+def untrusted(why: str) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = why
+    return error
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
@@ -68,7 +76,7 @@ def test_an_error_inside_a_stream_may_carry_the_status_it_stands_for() -> None:
         ),
         status_failure(AT, 400, f"plain {KEY}", {}),
         stream_failure(AT, {"message": KEY}),
-        unreachable_failure(AT, f"proxy said {KEY}"),
+        unreachable_failure(AT, untrusted(f"{KEY}\n")),
         broken_failure(AT),
         stalled_failure(AT, 120),
     ],
@@ -80,6 +88,48 @@ def test_no_sentence_holds_a_secret_or_more_than_one_line(failure: Failure) -> N
         assert secret not in repr(failure)
         assert secret not in repr(AT)
     assert "\n" not in failure.sentence
+    assert failure.sentence.endswith(".")
+
+
+def tls(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, f"[SSL: {reason}] something (_ssl.c:1006)")
+    error.reason = reason
+    return error
+
+
+@pytest.mark.parametrize(
+    ("behind", "why", "what"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "there is no server of that name", "a network"),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary"), "its name cannot be looked up", "check the network"),
+        (ConnectionRefusedError(111, "Connect call failed ('::1', 1)"), "nothing listens there", "start the"),
+        (OSError(113, "Connect call failed ('10.0.0.1', 80)"), "no route to host", "server runs"),
+        (TimeoutError(), "no answer", "server runs"),
+        (tls("WRONG_VERSION_NUMBER"), "it does not speak https", "http://"),
+        (tls("UNEXPECTED_EOF_WHILE_READING"), "it broke off before anything was encrypted", "server runs"),
+        (
+            untrusted("self-signed certificate"),
+            "its certificate is not trusted: self-signed certificate",
+            "knows who issued it",
+        ),
+        (ValueError("[Errno 7] of somebody"), "", "server runs"),
+    ],
+)
+def test_why_a_server_cannot_be_reached_is_said_without_the_systems_numbers(
+    behind: Exception, why: str, what: str
+) -> None:
+    try:
+        try:
+            raise ExceptionGroup("several addresses", [behind])
+        except ExceptionGroup as group:
+            raise RuntimeError(f"All connection attempts failed: {behind}") from group
+    except RuntimeError as error:
+        failure = unreachable_failure(AT, error)
+    assert failure.retry
+    shown = f" ({why}" if why else ": check"
+    assert failure.sentence.startswith(f"Cannot connect to https://api.example.com/v1{shown}")
+    assert what in failure.sentence and AT.url_name in failure.sentence
+    assert "rrno" not in failure.sentence and "_ssl" not in failure.sentence
     assert failure.sentence.endswith(".")
 
 

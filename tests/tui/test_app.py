@@ -3,22 +3,27 @@
 import asyncio
 import sys
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from foldline.agent import Agent
 from foldline.history import EVENTS, Session
 from foldline.history.reading.lines import LineReader
 from foldline.llm import LLMError
 from foldline.protocol import Compaction, FoldlineError, UserMessage, events
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks import markdown_blocks
+from foldline.tui.help import HelpScreen
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.transcript import rows
 from foldline.tui.transcript.calls import INDENT
-from support.agents import Gate, Hang, calling, said
+from support.agents import PATIENCE, Gate, Hang, calling, said
 from support.history import history
 from support.live import FULL, Live, Spoken, live, session_in
+from support.projections import folds_of
 from support.reopening import write_events
 from support.stories import shop
 
@@ -47,26 +52,69 @@ async def test_a_prompt_is_answered(tmp_path: Path) -> None:
         assert running.editor_text == ""
 
 
+@asynccontextmanager
+async def still_opening(
+    donor: Live, root: Path, opened: threading.Event, prompt: str = ""
+) -> AsyncIterator[Live]:
+    """The program with the agent of `donor`, which it does not get before `opened`."""
+
+    def load() -> Agent:
+        assert opened.wait(PATIENCE)
+        return donor.agent
+
+    app = FoldlineApp(load, root=root, prompt=prompt)
+    async with app.run_test(size=(120, 36)) as pilot:
+        yield Live(app, pilot, donor.llm, donor.agent)
+
+
 async def test_prompts_typed_before_the_session_is_open_are_sent_in_order(tmp_path: Path) -> None:
-    opened = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    async with live(tmp_path / "other") as donor:
-        agent = donor.agent
+    opened = threading.Event()
+    async with live(tmp_path / "other") as donor, still_opening(donor, tmp_path, opened, "first") as early:
+        await early.enter("second")
+        assert "2 queued" in early.text
+        opened.set()
+        await early.until(lambda: early.app.runner is not None)
+        await early.until(lambda: prompts(early) == ["first", "second"])
+        await early.at_rest()
+        assert "queued" not in early.text
 
-        def load() -> object:
-            asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(20)
-            return agent
 
-        app = FoldlineApp(load, root=tmp_path, prompt="first")  # type: ignore[arg-type]
-        async with app.run_test(size=(120, 36)) as pilot:
-            early = Live(app, pilot, donor.llm, agent)
-            await early.enter("second")
-            assert "2 queued" in early.text
+async def test_a_command_entered_before_the_session_is_open_is_carried_out_then(tmp_path: Path) -> None:
+    opened = threading.Event()
+    async with live(tmp_path / "other", "An answer") as donor:
+        await donor.ask("hi")
+        async with still_opening(donor, tmp_path, opened) as early:
+            await early.enter("/rename Early words")
+            assert "Rename this session: as soon as the session is open" in early.text
+            await early.press("f2", "f2")  # once more, since nothing was seen to happen
             opened.set()
-            await early.until(lambda: app.runner is not None)
-            await early.until(lambda: prompts(early) == ["first", "second"])
+            await early.until(lambda: isinstance(early.app.screen, InspectorScreen))
+            await early.until(lambda: early.app.state.title == "Early words")
+
+
+async def test_what_needs_no_session_is_done_before_it_is_open(tmp_path: Path) -> None:
+    opened = threading.Event()
+    async with live(tmp_path / "other") as donor, still_opening(donor, tmp_path, opened) as early:
+        await early.enter("/help")
+        await early.until(lambda: isinstance(early.app.screen, HelpScreen))
+        assert early.app.runner is None
+        opened.set()
+
+
+async def test_a_prompt_entered_before_the_session_is_open_keeps_what_would_change_its_context(
+    tmp_path: Path,
+) -> None:
+    opened = threading.Event()
+    async with live(tmp_path / "other", "An answer", "Another") as donor:
+        await donor.ask("hi")
+        async with still_opening(donor, tmp_path, opened) as early:
+            await early.enter("go on")
+            await early.enter("/clear")
+            assert "Clear the context: not now" in early.text
+            opened.set()
+            await early.until(lambda: prompts(early) == ["hi", "go on"])
             await early.at_rest()
-            assert "queued" not in early.text
+        assert "An answer" in str(donor.llm.requests[-1].messages)
 
 
 async def test_a_session_that_takes_long_to_open_says_how_far_it_is(
@@ -242,7 +290,7 @@ async def test_compact_with_a_focus_folds_at_once(tmp_path: Path) -> None:
         await running.enter("/compact the payments table")
         await running.until(lambda: running.agent.session.projection.folds)
         await running.at_rest()
-        (fold,) = running.agent.session.projection.folds
+        (fold,) = folds_of(running.agent.session.projection)
         assert fold.focus == "the payments table" and fold.reason == "manual"
         assert "the payments table" in running.llm.summary_requests[-1].messages[-1].text
         assert "Folds" in running.text and f"┊ {fold.index} " in running.text

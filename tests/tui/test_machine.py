@@ -342,6 +342,15 @@ def test_questions_wait_in_order_and_go_when_answered() -> None:
     assert state.question is not None and state.question.id == "c2"
 
 
+def test_a_call_that_asked_runs_from_the_answer_on() -> None:
+    """The time beside `Running` is the call's own: what the question waited for is none of it."""
+    calls = [events.ToolStarted(call_id=each, name="bash", title=each) for each in ("c0", "c1")]
+    asked = after(START, STEP, *calls, events.ApprovalRequested(call_id="c1", name="bash", title="c1"))
+    answered = reduce(asked, events.ApprovalResolved(call_id="c1", allowed=True), 60.0)
+    assert [(tool.call_id, tool.since) for tool in answered.tools] == [("c0", 2.0), ("c1", 60.0)]
+    assert answered.activity == answered.tools[-1]
+
+
 def test_a_failed_task_leaves_its_sentence() -> None:
     state = after(START, finished("failed", "The key was refused."))
     assert state.news is not None

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from foldline.compaction import Proposal
+from foldline.context.budget import BudgetSettings
 from foldline.protocol import Compaction, UserMessage, events
 from foldline.tui.preview.screen import PreviewScreen
 from support.agents import Gate, Hang
 from support.chat_app import Clock
 from support.live import FULL, Live, Spoken, live
 from support.llm import overflow
+from support.projections import folds_of
 
 
 async def fill(running: Live, prompts: int = 6) -> None:
@@ -37,7 +39,7 @@ async def ready(running: Live) -> Proposal:
 
 
 def folds(running: Live) -> list[Compaction]:
-    return running.agent.session.projection.folds
+    return folds_of(running.agent.session.projection)
 
 
 async def test_f3_drafts_a_fold_and_ctrl_s_applies_exactly_that(tmp_path: Path) -> None:
@@ -85,6 +87,20 @@ async def test_the_program_goes_on_while_a_proposal_is_kept(tmp_path: Path) -> N
         await running.until(lambda: folds(running))
         newest = [item.message.text for item in running.agent.session.projection.view[-2:]]
         assert newest == ["and meanwhile?", "done"]
+
+
+async def test_a_draft_begun_ahead_goes_on_counting_from_its_beginning(tmp_path: Path) -> None:
+    clock, early = Clock(), BudgetSettings(soft_ratio=0.6)
+    options = {"budget": early, "clock": clock, "window": 16_384, "summaries": (Hang("## Goal"),)}
+    async with live(tmp_path, **options) as running:
+        while not running.app.state.drafting_ahead:
+            await running.ask(FULL)
+        clock.now += 60
+        await running.press("f3")
+        await running.until(lambda: "drafting 1:00" in running.text)
+        compacting = running.app.state.compacting
+        assert compacting is not None and clock.now - compacting.since == 60
+        assert len(running.llm.summary_requests) == 1
 
 
 async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None:

@@ -245,6 +245,9 @@ def test_the_next_fold_is_told_where_nothing_runs_and_only_its_draft_moves_the_r
     row = text(status_row(ready, Beside(), 104.0, 80))
     assert row.startswith(" Next fold drafted · 97.1k → 24.0k · F3 looks at it ")
     assert next_change(ready, 104.0) is None
+    grown = replace(ready, room=Room(size=99_600))
+    row = text(status_row(grown, Beside(), 104.0, 80))
+    assert row.startswith(" Next fold drafted · 99.6k → 26.5k · F3 looks at it ")  # as meter and preview
 
 
 def test_a_proposal_that_something_waits_for_goes_before_what_runs() -> None:

@@ -237,7 +237,7 @@ async def test_what_is_typed_while_the_next_fold_is_drafted_goes_at_once_and_the
     tmp_path: Path,
 ) -> None:
     opened = asyncio.Event()
-    async with desk(tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),)) as made:
+    async with desk(tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),), interactive=True) as made:
         await near_the_soft_mark(made)
         while not made.llm.silent.is_set():
             made.runner.send(FULL)

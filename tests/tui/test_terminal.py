@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import termios
 from pathlib import Path
 
@@ -99,6 +100,40 @@ def test_suspended_it_gives_the_terminal_back_and_goes_on_afterwards(tmp_path: P
         quit_by_keys(term)
         assert never_cleared(term)
         assert term.not_restored() == []
+
+
+CONTINUED_AT_ITS_END = """
+import os, signal
+from foldline.tui.dressed import DressedApp
+from foldline.tui.terminal.app import run_app
+
+class Ending(DressedApp):
+    def on_ready(self):
+        self.exit()
+
+    def on_unmount(self):  # no key is read any more
+        os.kill(os.getpid(), signal.SIGCONT)
+
+run_app(Ending())
+"""
+
+
+def test_a_signal_to_go_on_that_comes_at_the_end_does_not_keep_it_alive(tmp_path: Path) -> None:
+    """Whoever closes a window sends two: one says that the terminal is gone, the other to go on."""
+    with terminal(tmp_path / "shop", program=[sys.executable, "-c", CONTINUED_AT_ITS_END]) as term:
+        assert term.ended() == 0
+        assert term.raw.count(ENTER) == 1
+
+
+def test_stopped_from_outside_it_goes_on_as_it_was(tmp_path: Path) -> None:
+    with terminal(tmp_path / "shop") as term:
+        term.until("Enter sends")
+        os.kill(term.child.pid, signal.SIGSTOP)
+        term.forget_screen()
+        os.kill(term.child.pid, signal.SIGCONT)
+        term.until("Enter sends")  # painted anew, over whatever was written there
+        assert term.raw.count(ENTER) == 1
+        quit_by_keys(term)
 
 
 def test_a_paste_of_many_lines_is_one_prompt(tmp_path: Path) -> None:

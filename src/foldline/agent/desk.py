@@ -11,7 +11,6 @@ from foldline.compaction import AdaptiveCompaction, CompactionStrategy, Dependen
 from foldline.context.budget import Budget, BudgetSettings, budget_for
 from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
-from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
@@ -198,10 +197,11 @@ class Desk:
             newest = (item for item in reversed(self.projection.view) if item.outline.type == kind)
             yield from islice(newest, 1)
 
-    def check_window(self, preamble: Sequence[BaseMessage]) -> None:
-        """Raises FoldlineError where system prompt, instruction files and tools alone fill the window."""
+    def check_window(self, preamble: int) -> None:
+        """Raises FoldlineError where system prompt, instruction files and tools alone fill the window.
+        `preamble` is the estimate of the first two, before calibration, in tokens."""
         scale = self.projection.calibration.scale(self.llm.info.id)
-        fixed = round(scale * (sum(message_tokens(message) for message in preamble) + self.overhead))
+        fixed = round(scale * (preamble + self.overhead))
         budget = self._budget_within(self.llm.info.window, self.llm)
         if fixed + budget.max_summary_tokens >= budget.threshold and self.servers is not None:
             name, tokens = self.servers.heaviest

@@ -57,7 +57,8 @@ def moved_notice(session: Session) -> list[BaseMessage]:
     """Where the folder was moved since the system prompt named it: says so, once in a view."""
     if not session.moved_from:
         return []
-    known = any(_source(item.message) == session.cwd for item in session.projection.view)
+    notes = (item for item in session.projection.view if item.outline.type == "developer")
+    known = any(_source(item.message) == session.cwd for item in notes)
     body = f"The working folder was moved from {session.moved_from}: it is {session.cwd} now."
     return [] if known else [DeveloperMessage(source=session.cwd, parts=text_parts(body))]
 

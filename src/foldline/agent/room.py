@@ -68,7 +68,8 @@ def _begin_draft(desk: Desk) -> None:
 
 async def fold_at_rest(desk: Desk) -> None:
     """Between two turns, nothing depends on a fold yet, and nothing waits for it: have it drafted, and fold
-    once the draft is there. Where the reader wants to be asked, it waits for them.
+    once the draft is there. Where the reader wants to be asked, it waits for them. Where there is no reader,
+    nobody may be there by then: it is folded now.
 
     Raises:
         FoldlineError: the fold failed.
@@ -76,7 +77,7 @@ async def fold_at_rest(desk: Desk) -> None:
     if why_not_by_itself(desk) is not None:
         return
     ahead, basis = desk.ahead, desk.basis
-    if not ahead.on or (ahead.ready and ahead.serves(basis)):
+    if not (ahead.on and desk.choices.interactive) or (ahead.ready and ahead.serves(basis)):
         await fold(desk, Wanted("phase", preview=desk.mode == "ask"))
         return
     if not ahead.serves(basis):

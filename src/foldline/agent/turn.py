@@ -7,9 +7,10 @@ from contextlib import aclosing, suppress
 from foldline.compaction import CompactionFailed, automation_paused, largest_items
 from foldline.context.numbers import many
 from foldline.context.pairing import paired
+from foldline.context.tally import FIXED
 from foldline.context.todos import newly_completed
+from foldline.context.tokens import message_tokens
 from foldline.context.unanswered import broke_off, unanswered
-from foldline.context.view import is_preamble
 from foldline.llm import (
     Answer,
     ContextOverflow,
@@ -92,7 +93,7 @@ class Turn:
 
     async def _steps(self, max_steps: int | None = None) -> AssistantMessage:
         try:
-            answer = await self.step()
+            answer = await self.step(drafts=self._drafts_at(0, max_steps))
             steps = 1
             while answer.calls:
                 await self._calls.run(answer.calls)
@@ -100,7 +101,7 @@ class Turn:
                 if steps == max_steps:
                     raise FoldlineError(f"Stopped after {many(steps, 'step')}, before the work was done.")
                 await self.make_room()
-                answer = await self.step()
+                answer = await self.step(drafts=self._drafts_at(steps, max_steps))
                 steps += 1
         except FoldlineError as failure:
             await put_on_record(self._desk, failure)
@@ -119,8 +120,8 @@ class Turn:
         await self._settle()
         opened = bool(desk.projection.view)
         first = moved_notice(desk.session) if opened else await opening_of(desk)
-        opens = [item.message for item in desk.projection.view if is_preamble(item)]
-        desk.check_window(opens if opened else first)
+        preamble = desk.projection.tally.estimate(FIXED) if opened else sum(map(message_tokens, first))
+        desk.check_window(preamble)
         turn = Checkpoint(id=desk.projection.next_checkpoint_id)
         told = ended_notice(desk.jobs)
         await desk.session.append(*first, turn, *told, UserMessage(parts=tuple(parts)), durable=True)
@@ -173,11 +174,18 @@ class Turn:
         text += f"Largest: {largest_items(desk.projection)}. /compact folds at your word."
         desk.emit(events.Notice(level="warning", text=text))
 
-    async def step(self) -> AssistantMessage:
-        """One request; refused as too long, room is made and it is sent again, each time strictly smaller."""
+    def _drafts_at(self, steps: int, max_steps: int | None) -> bool:
+        """Whether the next fold may be drafted beside the step after so many. Where nobody goes on after the
+        turn (`foldline run`), its last step drafts in vain: that is the first one of a plain question."""
+        return self._desk.choices.interactive or (steps > 0 and steps + 1 != max_steps)
+
+    async def step(self, *, drafts: bool = True) -> AssistantMessage:
+        """One request; refused as too long, room is made and it is sent again, each time strictly smaller.
+        `drafts` is whether the next fold may be drafted meanwhile."""
         desk = self._desk
         await self._mark_step()
-        draft_early(desk)  # not before: the mark may change the last item
+        if drafts:
+            draft_early(desk)  # not before: the mark may change the last item
         while True:
             size = desk.size()
             try:

@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,7 +46,7 @@ def run(
             from .choosing import choose
 
             resume = str(choose())
-        root = folder_of(resume, Path.cwd()) if resume and not _held_here(resume) else Path.cwd()
+        root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
         named = chosen_theme(theme, root)
         use_chosen_keys()
         first, again = prompt or "", resume
@@ -85,7 +85,7 @@ def run(
                 attempt.tell_way_back()
                 return app.return_code or 0
             before = _Before(attempt.kept, root)
-            first, again, root = "", app.resume, folder_of(app.resume, root)
+            first, again, root = "", app.resume, _folder_of(app.resume, root)
 
 
 @contextmanager
@@ -102,6 +102,12 @@ def _without_collector() -> "Iterator[None]":
 def _is_dumb() -> bool:
     """Whether there is a terminal, and it can only print lines, as in an editor's shell window."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") == "dumb"
+
+
+def _folder_of(resume: str, here: Path) -> Path:
+    from .resuming import folder_of  # of no use to any other start
+
+    return folder_of(resume, here)
 
 
 class _Before(NamedTuple):
@@ -179,54 +185,3 @@ def _failed(sentence: str) -> int:
 
     note(sentence)
     return 1
-
-
-def _held_here(ref: str) -> bool:
-    """Whether this is a file or a folder of a session that says it was held in the folder we are in: it goes
-    on here, nobody is asked, and what reads sessions is imported after the first paint."""
-    import json
-
-    path = os.path.expanduser(ref)  # noqa: PTH111 - as `history.paths.typed_path`
-    file = next((file for file in (path, f"{path}/events.jsonl") if os.path.isfile(file)), None)  # noqa: PTH113
-    with suppress(OSError, ValueError):
-        if file is not None:
-            with open(file, "rb") as events:  # noqa: PTH123
-                header = json.loads(events.readline(_LONGEST_HEADER))
-            return isinstance(header, dict) and header.get("cwd") == str(Path.cwd())
-    return False
-
-
-_LONGEST_HEADER = 64 * 1024
-"""Bytes; a longer one is read with all care."""
-
-
-def folder_of(ref: str, here: Path) -> Path:
-    """The working folder of a session that is resumed from `here`, wherever that is now.
-
-    One that came from elsewhere is not believed where that is: the user says.
-
-    Raises:
-        FoldlineError: it is gone, and the user does not want to go on in this one.
-    """
-    from foldline.history import Folder, data_home, find_session, read_header
-    from foldline.history.catalog.parent import is_foreign
-    from foldline.history.paths import real_path
-    from foldline.protocol import FoldlineError
-
-    from .asking import confirmed
-    from .output import note
-
-    path = find_session(data_home(), ref)
-    header = read_header(path)
-    place = Folder(here).place(header)
-    if place.tie == "path" and is_foreign(header, path) and str(place.folder) != real_path(here):
-        # Its reads would count as inside, whatever folder somebody else wrote there.
-        question = f"This session was imported, and names {header.cwd}. Let it work there, not in {here}?"
-        return place.folder if confirmed(question, yes=False, how="y") else here
-    if place.tie is None:
-        question = f"{header.cwd}, where this session was held, is gone. Go on with it in {place.folder}?"
-        if not confirmed(question, yes=False, how="y"):
-            raise FoldlineError("The session was not resumed: do so in the folder where its project is now.")
-    elif place.tie != "path":
-        note(f"This session was held in {header.cwd}; it goes on in {place.folder}.")
-    return place.folder

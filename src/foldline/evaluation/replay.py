@@ -195,7 +195,7 @@ class _Player:
         if self.arm.strategy is not None:
             _ = self.desk.budget
             try:
-                self.desk.check_window([message for message in self.history if is_preamble(message)])
+                self.desk.check_window(sum(map(message_tokens, filter(is_preamble, self.history))))
             except FoldlineError:
                 raise WindowTooSmall("its system prompt and instruction files fill the window") from None
 

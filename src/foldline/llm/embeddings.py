@@ -16,6 +16,7 @@ from .embedder import Vector
 from .failures import Endpoint
 from .providers import Provider
 from .sdk import sdk_client
+from .unreachable import unreachable_failure
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -65,7 +66,7 @@ class OpenAIEmbedder:
         except openai.APITimeoutError:
             raise LLMError(failures.stalled_failure(self._endpoint, self._seconds).sentence) from None
         except openai.APIConnectionError as error:
-            raise LLMError(failures.unreachable_failure(self._endpoint, str(error)).sentence) from None
+            raise LLMError(unreachable_failure(self._endpoint, error).sentence) from None
         except (openai.APIError, ValueError):
             raise self._unusable() from None
         vectors = _vectors(answer)

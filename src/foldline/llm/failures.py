@@ -111,14 +111,6 @@ def window_failure(at: Endpoint) -> Failure:
     return Failure(_overflow_sentence(at, ""), overflow=True)
 
 
-def unreachable_failure(at: Endpoint, reason: str) -> Failure:
-    why = f" ({cleaned.rstrip('.')})" if (cleaned := at.clean(reason)) else ""
-    return Failure(
-        f"Cannot connect to {at.shown}{why}: check that the server runs and that {at.url_name} is right.",
-        retry=True,
-    )
-
-
 def broken_failure(at: Endpoint) -> Failure:
     return Failure(f"{at.shown} ended the answer before it was complete: try again.", retry=True)
 

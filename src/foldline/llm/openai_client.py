@@ -20,6 +20,7 @@ from .offers import Offer, offered, stated_window
 from .providers import Provider
 from .responses import ResponsesWire
 from .sdk import is_local, sdk_client
+from .unreachable import unreachable_failure
 from .wire import Reading, Wire
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class OpenAIChat:
             return failures.status_failure(at, error.status_code, error.response.text, headers)
         cause = error.__cause__
         if "Connect" in type(cause).__name__:  # ConnectError or ConnectTimeout of the SDK's own HTTP library.
-            return failures.unreachable_failure(at, str(cause))
+            return unreachable_failure(at, error)
         if isinstance(error, openai.APITimeoutError):
             return failures.stalled_failure(at, self._idle)
         return failures.broken_failure(at)

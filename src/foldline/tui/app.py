@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.binding import Binding, BindingType
@@ -24,6 +24,7 @@ from foldline.tui.chat import (
 from foldline.tui.everywhere import KeyedApp
 from foldline.tui.meanwhile import Meanwhile
 from foldline.tui.messages import ChoiceAnswered, EditWanted, EntryWanted, UndoWanted
+from foldline.tui.opening import Load, Opened, Opening
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.terminal.faults import not_loaded
@@ -33,37 +34,18 @@ from foldline.tui.widgets.telling import Tells
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foldline.agent import Agent
-    from foldline.protocol import BaseMessage
     from foldline.protocol.events import Event
-    from foldline.tui.blocks import Block
     from foldline.tui.choosing.palette import Source
-    from foldline.tui.figures import Figures
     from foldline.tui.inspecting import Inspecting
     from foldline.tui.runner import Runner
     from foldline.tui.setup.opening import Setup
-    from foldline.tui.transcript import Transcript
 
 PATIENCE = 0.4
 """Seconds after which it is said that the session is being opened, and how far that is, again and again."""
 
-Load = Callable[[], "Agent"]
-"""Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
-
-
-class _Opened(NamedTuple):
-    """What a session needs to be shown, made in a thread."""
-
-    agent: "Agent"
-    transcript: "Transcript"
-    blocks: "Sequence[Block]"
-    figures: "Figures"
-    typed: "Sequence[BaseMessage]"
-    """What ↑ goes back through."""
-
 
 class FoldlineApp(KeyedApp[None]):
-    """Foldline's chat. `load` is called once the screen is there; prompts typed before it ends are kept."""
+    """Foldline's chat. `load` is called once the screen is there; what is entered before it ends is kept."""
 
     TITLE = "Foldline"
     ENABLE_COMMAND_PALETTE = False
@@ -87,21 +69,18 @@ class FoldlineApp(KeyedApp[None]):
         is_first_start: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(theme, themes_dir)
-        self._load = load
         self._clock = clock
         self._root = root
-        self._early: list[str] = [prompt] if prompt else []
         self._is_first_start = is_first_start
         self._setup: Setup | None = None
         self._closing = False
-        self._share_read = 0.0
-        """Of the file of the session that is being opened; 0 where that is no work."""
         self.failure: str | None = None
         """Why the program ended on its own, for the shell."""
         self.resume: str | None = None
         """Event file of the session to go on with, where the reader chose one."""
         self.chat = ChatScreen(root=root, clock=clock)
-        first = ChatState(workdir=root.name or str(root), waiting=Waiting(queued=tuple(self._early)))
+        self._opening = Opening(load, self.chat.transcript, prompt)
+        first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
         self.presenter = Presenter(self.chat, first, clock)
         self._meanwhile = Meanwhile(self)
 
@@ -139,7 +118,7 @@ class FoldlineApp(KeyedApp[None]):
     async def _bring_agent(self) -> None:
         late = self.set_interval(PATIENCE, self._say_opening)
         try:
-            opened = await asyncio.to_thread(self._opened)
+            opened = await asyncio.to_thread(self._opening.run)
         finally:
             late.stop()
             gc.freeze()  # what is there by now stays: collecting it again and again would hold up frames
@@ -157,45 +136,13 @@ class FoldlineApp(KeyedApp[None]):
         self.agent_ready()
 
     def _say_opening(self) -> None:
-        far = f": {self._share_read:.0%}" if self._share_read else ""
+        share = self._opening.share_read
+        far = f": {share:.0%}" if share else ""
         self.presenter.show(
             replace(self.state, news=News(f"Opening the session{far}", "info", self._clock()))
         )
 
-    def _opened(self) -> "_Opened | str":
-        """The agent and what its session looks like, or why there is none. In a thread: all of it may take
-        long, its imports first."""
-        from foldline.history.reading.opening import heard
-        from foldline.protocol import FoldlineError
-
-        def far(share: float) -> None:
-            if self._closing:  # the end of the program waits for its threads
-                raise asyncio.CancelledError
-            self._share_read = share
-
-        try:
-            with heard(far):
-                return self._shown_by(self._load())
-        except FoldlineError as failure:
-            return str(failure)
-        except ImportError as missing:
-            return not_loaded(missing)
-
-    def _shown_by(self, agent: "Agent") -> "_Opened":
-        # Imported here, not on the event loop, also where they are used later.
-        from foldline.tui import machine, opened, previewing, runner  # noqa: F401
-        from foldline.tui.figures import Figures
-        from foldline.tui.prompting.recalled import typed_in
-        from foldline.tui.setup import opening  # noqa: F401
-        from foldline.tui.transcript import Transcript
-
-        transcript = Transcript(self.chat.transcript, agent.session.projection)
-        figures = Figures(agent.desk)
-        figures.sidebar()  # counts all that was touched, once
-        entries = agent.session.entries
-        return _Opened(agent, transcript, transcript.read(entries), figures, typed_in(entries))
-
-    def _use(self, opened: "_Opened") -> None:
+    def _use(self, opened: Opened) -> None:
         from foldline.tui.machine import EDITS
         from foldline.tui.opened import sentences
         from foldline.tui.previewing import Previewing
@@ -234,9 +181,10 @@ class FoldlineApp(KeyedApp[None]):
         self.presenter.refresh_figures()
         agent.start()
         self._setup = Setup(self, runner, clock=self._clock, is_first_start=self._is_first_start())
-        early, self._early = self._early, []
-        self._setup.begin(early)
-        if not early:  # else what was typed meanwhile goes first, and the rest waits for the next time
+        for command, argument in self._opening.commands:  # before prompts, as whatever is asked by hand
+            self._carry_out(command, argument, self.presenter.shown)
+        self._setup.begin(self._opening.prompts)
+        if not self._opening.prompts:  # else they go first, and what waited waits for the next time
             give_back_unsent(agent.session, runner, self.chat)
 
     def agent_ready(self) -> None:
@@ -249,6 +197,7 @@ class FoldlineApp(KeyedApp[None]):
 
     async def on_unmount(self) -> None:
         self._closing = True
+        self._opening.give_up()
         if self.runner is not None:
             from foldline.tui.unsent import keep_what_waits
 
@@ -281,8 +230,8 @@ class FoldlineApp(KeyedApp[None]):
             if self._setup is None or not self._setup.holds(message.text):
                 self.runner.send(message.text)
         else:
-            self._early.append(message.text)
-            self.presenter.show(replace(self.state, waiting=Waiting(queued=tuple(self._early))))
+            self._opening.prompts.append(message.text)
+            self.presenter.show(replace(self.state, waiting=self._opening.waiting))
 
     @on(Prompt.FactsChanged)
     def _typing(self) -> None:
@@ -335,13 +284,15 @@ class FoldlineApp(KeyedApp[None]):
         if message.command == "quit":
             self.exit()
         elif self.presenter.shown is None:
-            self.chat.remark("One moment: the session is being opened")
+            self.chat.remark(self._opening.keep(message.command, message.argument, self.state))
         else:
-            shown = self.presenter.shown
-            try:
-                self._commands(shown)[message.command](shown.runner, message.argument)
-            except ImportError as missing:
-                self.say(not_loaded(missing))
+            self._carry_out(message.command, message.argument, self.presenter.shown)
+
+    def _carry_out(self, command: str, argument: str, shown: Shown) -> None:
+        try:
+            self._commands(shown)[command](shown.runner, argument)
+        except ImportError as missing:
+            self.say(not_loaded(missing))
 
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
         from foldline.tui.approvals.opening import approval_commands

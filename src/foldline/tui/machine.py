@@ -69,7 +69,8 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
         case events.ApprovalRequested():
             return _asked(state, _question_of(event, now))
         case events.ApprovalResolved():
-            return _answered(state, "call", event.call_id)
+            tools = tuple(replace(t, since=now) if t.call_id == event.call_id else t for t in state.tools)
+            return _running(_answered(state, "call", event.call_id), tools, now)
         case events.ChoiceRequested():
             options = tuple(Answerable(option.key, option.label) for option in event.options)
             choice = Question(event.choice, event.title, event.detail, None, now, options, "choice")
@@ -81,7 +82,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
             return replace(state, compacting=begun)
         case events.CompactionProgress():
             layer = state.compacting
-            return state if layer is None else replace(state, compacting=_further(layer, event))
+            return state if layer is None else replace(state, compacting=_further(layer, event, state.ahead))
         case events.CompactionEnd():
             return _folded(state, event, now)
         case events.DraftAhead():
@@ -147,8 +148,11 @@ def _folded(state: ChatState, event: events.CompactionEnd, now: float) -> ChatSt
     return replace(rest, room=room, cached=None)
 
 
-def _further(layer: Compacting, event: events.CompactionProgress) -> Compacting:
-    """The sentence about a rung stays while it works: its drafting says nothing of it."""
+def _further(layer: Compacting, event: events.CompactionProgress, ahead: DraftedAhead | None) -> Compacting:
+    """The sentence about a rung stays while it works: its drafting says nothing of it. A draft that was begun
+    ahead and is taken over (else it is gone by now) counts from its own beginning."""
+    if ahead is not None and event.stage == "draft":
+        layer = replace(layer, since=ahead.since)
     drafted = max(event.drafted_tokens, layer.drafted if event.stage == "draft" else 0)
     detail = event.detail or (layer.detail if event.rung == layer.rung else "")
     return replace(layer, stage=event.stage, rung=event.rung, detail=detail, drafted=drafted, again=None)

@@ -58,6 +58,8 @@ class Previewing:
         self._state = PreviewState()
         self._screen: PreviewScreen | None = None
         self._stale = False
+        self._ahead_since: float | None = None
+        """When the draft that is made ahead was begun."""
         self._drafted: str | None = None
         """The notes as they were drafted: what differs is the reader's own."""
 
@@ -95,6 +97,10 @@ class Previewing:
                 self._state = replace(base, reason=event.reason, drafting=drafting, error="")
                 if self._screen is not None:  # nothing is committed under the reader's eyes
                     self._runner.submit(operations.HoldCommit())
+            case events.DraftAhead(state="gone"):
+                self._ahead_since = None
+            case events.DraftAhead() if self._ahead_since is None:
+                self._ahead_since = self._clock()
             case events.CompactionProgress() if state.drafting is not None or event.stage == "draft":
                 # A proposal that something waits for is drafted again without another start.
                 self._state = self._written(event)
@@ -178,6 +184,8 @@ class Previewing:
         sentence has been read."""
         state = self._state
         drafting = state.drafting or Drafting(since=self._clock())
+        if self._ahead_since is not None and event.stage == "draft":  # taken over: else it is gone by now
+            drafting = replace(drafting, since=self._ahead_since)
         if event.detail or (event.delta and drafting.again is not None):
             drafting = replace(drafting, text="", again=None)
         error = event.detail or ("" if event.delta else state.error)

@@ -22,8 +22,8 @@ def talk(
     from foldline.agent.choosing_model import is_first_start
     from foldline.agent.settings import connect_llm
     from foldline.cli.agents import agent_for, chosen_session
-    from foldline.cli.chat import folder_of
     from foldline.cli.output import note
+    from foldline.cli.resuming import folder_of
     from foldline.cli.windows import settings_here
     from foldline.history import data_home, short_id
 

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 _KEEP_TITLE: Final = "\x1b[22;2t"
 _OLD_TITLE: Final = "\x1b[23;2t"
 """The title before ours is on the terminal's stack meanwhile (xterm's window operations 22 and 23)."""
-_LOOKS: Final = 2.0
+_LOOKS: Final = 1.0
 """Seconds between two looks whether the terminal is still there."""
 
 

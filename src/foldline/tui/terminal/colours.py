@@ -99,6 +99,15 @@ class AskingDriver(linux_driver.LinuxDriver):
             self._asked = False
         super().stop_application_mode()
 
+    def _sigcont_application(self, *_: object) -> None:
+        """Set the screen up again only where it was given back. The system sends this signal along with the
+        one that says that the terminal is gone; Textual 8.2.8 then starts a second thread that reads keys.
+        Nobody ends that one, and it keeps the program alive on a terminal that is no more."""
+        if self._must_signal_resume:
+            super()._sigcont_application()
+        elif self._app.is_running:
+            self.send_message(self.SignalResume())  # stopped from outside: others may have written here
+
 
 # The driver makes its parser by this name, and there is no other way in.
 linux_driver.XTermParser = _Parser  # type: ignore[attr-defined]

@@ -86,7 +86,7 @@ def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
         return [_news(news)]
     if state.proposal is not None:
         return _proposal(state.proposal)
-    return [] if state.ahead is None else _ahead(state.ahead, now)
+    return [] if state.ahead is None else _ahead(state.ahead, state.room.size, now)
 
 
 def _news(news: News) -> Piece:
@@ -133,10 +133,16 @@ def _ahead_beside(state: ChatState) -> list[Piece]:
     return [piece(f"next fold: {'drafted' if ahead.ready else drafted}", "muted", rank=6)]
 
 
-def _ahead(ahead: DraftedAhead, now: float) -> list[Piece]:
-    """The next fold, where nothing else is said."""
+def _ahead(ahead: DraftedAhead, size: int, now: float) -> list[Piece]:
+    """The next fold, where nothing else is said.
+
+    What the view has grown by since the draft was made stays behind the cut: it counts on both sides.
+    """
     if ahead.ready:
-        sizes = f"{numbers.tokens(ahead.tokens_before)} → {numbers.tokens(ahead.tokens_after)}"
+        grown = max(0, size - ahead.tokens_before)
+        sizes = (
+            f"{numbers.tokens(ahead.tokens_before + grown)} → {numbers.tokens(ahead.tokens_after + grown)}"
+        )
         parts = [piece(f"Next fold drafted · {sizes}", "muted")]
         return [*parts, piece(f" · {key_of('preview')} looks at it", "muted", rank=3, gap=0)]
     parts = [Piece(((f"{_spin(now)} ", "accent"), ("Drafting the next fold", "text")))]

@@ -1,0 +1,108 @@
+"""Where a session that is resumed goes on: known before the first paint, which shows that folder."""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from foldline.data import data_home
+
+_LONGEST_HEADER = 64 * 1024
+"""Bytes; a longer one is read with all care."""
+_LEAST_OF_AN_ID = 3
+"""Characters; what less means is for `find_session` to say."""
+
+
+def folder_of(ref: str, here: Path) -> Path:
+    """The working folder of a session that is resumed from `here`, wherever that is now.
+
+    One that came from elsewhere is not believed where that is: the user says.
+
+    Raises:
+        FoldlineError: it is gone, and the user does not want to go on in this one.
+    """
+    return at_a_glance(ref, here) or _looked_into(ref, here)
+
+
+def at_a_glance(ref: str, here: Path) -> Path | None:
+    """The folder of a session that was plainly held there, by us; None where that takes a closer look.
+
+    What reads sessions takes long to import: here nothing of it is, and it comes after the first paint.
+    """
+    with suppress(OSError, ValueError):
+        file = _file(ref)
+        header = _header(file) if file is not None else {}
+        held_in, mark = header.get("cwd"), header.get("folder", {})
+        if held_in == os.path.realpath(here):
+            return here
+        is_ours = file is not None and "parent" not in header and _is_kept(file)
+        # A folder that was renamed keeps its inode, and takes its sessions along.
+        may_be_here = not isinstance(mark, dict) or str(mark.get("id")).startswith(f"{here.stat().st_ino:x}-")
+        if is_ours and not may_be_here and isinstance(held_in, str) and os.path.isabs(held_in):  # noqa: PTH117
+            return Path(held_in) if os.path.isdir(held_in) else None  # noqa: PTH112
+    return None
+
+
+def _file(ref: str) -> str | None:
+    """The one event file that is meant, by its path, its folder, or an end of its id."""
+    path = os.path.expanduser(ref)  # noqa: PTH111 - as `history.paths.typed_path`
+    for file in (path, f"{path}/events.jsonl"):
+        if os.path.isfile(file):  # noqa: PTH113
+            return file
+    found = [each for each in _sessions() if each.name.startswith(ref) or each.name.endswith(ref)]
+    exact = [each for each in found if each.name == ref]
+    if len(exact or found) != 1 or not (exact or len(ref) >= _LEAST_OF_AN_ID):
+        return None
+    return f"{(exact or found)[0].path}/events.jsonl"
+
+
+def _sessions() -> "list[os.DirEntry[str]]":
+    """The folders of all sessions that are kept."""
+    found: list[os.DirEntry[str]] = []
+    for root in _roots():
+        if os.path.isdir(root):  # noqa: PTH112
+            for folder in os.scandir(root):
+                found += os.scandir(folder.path) if folder.is_dir() else ()
+    return found
+
+
+def _roots() -> list[str]:
+    home = data_home(os.environ)
+    return [str(home / "sessions"), str(home / "archive")]
+
+
+def _is_kept(file: str) -> bool:
+    path = os.path.realpath(file)
+    return any(path.startswith(os.path.realpath(root) + os.sep) for root in _roots())
+
+
+def _header(file: str) -> dict[str, Any]:
+    with open(file, "rb") as events:  # noqa: PTH123
+        header = json.loads(events.readline(_LONGEST_HEADER))
+    return header if isinstance(header, dict) and header.get("type") == "session" else {}
+
+
+def _looked_into(ref: str, here: Path) -> Path:
+    from foldline.history import Folder, data_home, find_session, read_header
+    from foldline.history.catalog.parent import is_foreign
+    from foldline.history.paths import real_path
+    from foldline.protocol import FoldlineError
+
+    from .asking import confirmed
+    from .output import note
+
+    path = find_session(data_home(), ref)
+    header = read_header(path)
+    place = Folder(here).place(header)
+    if place.tie == "path" and is_foreign(header, path) and str(place.folder) != real_path(here):
+        # Its reads would count as inside, whatever folder somebody else wrote there.
+        question = f"This session was imported, and names {header.cwd}. Let it work there, not in {here}?"
+        return place.folder if confirmed(question, yes=False, how="y") else here
+    if place.tie is None:
+        question = f"{header.cwd}, where this session was held, is gone. Go on with it in {place.folder}?"
+        if not confirmed(question, yes=False, how="y"):
+            raise FoldlineError("The session was not resumed: do so in the folder where its project is now.")
+    elif place.tie != "path":
+        note(f"This session was held in {header.cwd}; it goes on in {place.folder}.")
+    return place.folder

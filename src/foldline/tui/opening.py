@@ -1,0 +1,101 @@
+"""The time before the session is there: it is read in a thread, and what is entered meanwhile is kept."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from foldline.tui.keys.commands import BY_ID
+from foldline.tui.state import ChatState, Waiting, Working
+from foldline.tui.terminal.faults import not_loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from foldline.agent import Agent
+    from foldline.protocol import BaseMessage
+    from foldline.tui.blocks import Block
+    from foldline.tui.blocks.view import BlockView
+    from foldline.tui.figures import Figures
+    from foldline.tui.transcript import Transcript
+
+Load = Callable[[], "Agent"]
+"""Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
+
+
+class Opened(NamedTuple):
+    """What a session needs to be shown, made in a thread."""
+
+    agent: "Agent"
+    transcript: "Transcript"
+    blocks: "Sequence[Block]"
+    figures: "Figures"
+    typed: "Sequence[BaseMessage]"
+    """What ↑ goes back through."""
+
+
+class Opening:
+    """Opens one session, to be shown in `view`."""
+
+    def __init__(self, load: Load, view: "BlockView", prompt: str = "") -> None:
+        self._load = load
+        self._view = view
+        self._given_up = False
+        self.share_read = 0.0
+        """Of its file; 0 where that is no work."""
+        self.prompts = [prompt] if prompt else []
+        """Those entered so far."""
+        self.commands: list[tuple[str, str]] = []
+        """And the commands, with what was typed behind them; each once."""
+
+    @property
+    def waiting(self) -> Waiting:
+        """The prompts as a queue."""
+        return Waiting(queued=tuple(self.prompts))
+
+    def keep(self, command: str, argument: str, state: ChatState) -> str:
+        """Keep a command for when the session is there; what is said of it. By then the prompts entered
+        before it run: what cannot be done beside them is refused, as it will be then."""
+        asked = BY_ID[command]
+        if self.prompts and not asked.works(replace(state, activity=Working(0.0))):
+            return f"{asked.title}: not now"
+        if (command, argument) not in self.commands:
+            self.commands.append((command, argument))
+        return f"{asked.title}: as soon as the session is open"
+
+    def give_up(self) -> None:
+        """The program ends, and its end waits for its threads."""
+        self._given_up = True
+
+    def run(self) -> "Opened | str":
+        """The agent and what its session looks like, or why there is none. In a thread: all of it may take
+        long, its imports first."""
+        from foldline.history.reading.opening import heard
+        from foldline.protocol import FoldlineError
+
+        def far(share: float) -> None:
+            if self._given_up:
+                raise asyncio.CancelledError
+            self.share_read = share
+
+        try:
+            with heard(far):
+                return self._shown_by(self._load())
+        except FoldlineError as failure:
+            return str(failure)
+        except ImportError as missing:
+            return not_loaded(missing)
+
+    def _shown_by(self, agent: "Agent") -> Opened:
+        # Imported here, not on the event loop, also where they are used later.
+        from foldline.tui import machine, opened, previewing, runner  # noqa: F401
+        from foldline.tui.figures import Figures
+        from foldline.tui.prompting.recalled import typed_in
+        from foldline.tui.setup import opening  # noqa: F401
+        from foldline.tui.transcript import Transcript
+
+        transcript = Transcript(self._view, agent.session.projection)
+        figures = Figures(agent.desk)
+        figures.sidebar()  # counts all that was touched, once
+        entries = agent.session.entries
+        return Opened(agent, transcript, transcript.read(entries), figures, typed_in(entries))
