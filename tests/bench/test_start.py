@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.bytecode import compiled
 from bench.floor_app import SEEN
 from bench.seat import COLUMNS, FLOOR, ROWS, Seat, processor, seated
-from bench.sessions import twin
+from bench.sessions import events_of, twin
 from bench.tables import table
 from bench.timing import Times, ms
 from foldline.history.paths import INDEX
@@ -108,6 +108,8 @@ def test_the_first_paint(benchmark: Benchmark, large: Path, tmp_path: Path) -> N
                 start("foldline, a server set up", shop, opened=server.model, **asked)
                 start("foldline, the very first time", tmp_path / f"first{nth}", FOLDLINE_MODEL="")
                 start("foldline -c, 1 GB", large, "-c", opened="offline")
+                held, home = events_of(large), events_of(large).parents[3]
+                start("foldline -r, of another folder", shop, "-r", str(held), FOLDLINE_HOME=str(home))
                 unindexed.with_name(INDEX).unlink(missing_ok=True)
                 last = "offline" if nth == ROUNDS else ""  # it takes long, and once is enough
                 start("foldline -r, 1 GB, no index", large, "-r", str(unindexed), opened=last)

@@ -124,7 +124,8 @@ class FoldlineApp(KeyedApp[None]):
             gc.freeze()  # what is there by now stays: collecting it again and again would hold up frames
             gc.enable()  # the front door starts without (`cli/chat.py`)
             # So many objects a frame makes; at Python's 700 a fifth of its time went into looking at them.
-            gc.set_threshold(10_000, 10, 10)
+            # Three frames are looked at together: ten, as by default, are 15 ms in which no key is heard.
+            gc.set_threshold(10_000, 3, 30)
         if isinstance(opened, str):
             self.failure = opened
             self.exit(return_code=1)
