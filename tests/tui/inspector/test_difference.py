@@ -100,6 +100,12 @@ async def test_a_marked_request_is_compared_with_the_shown_one() -> None:
 # --- What is shown ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", [(80, 24), (40, 12)])
+async def test_where_there_is_little_room_the_hints_still_name_the_way_out(size: tuple[int, int]) -> None:
+    async with compared(NOW, "older-fold", "older-fold", "diff", size=size) as (app, _, _):
+        assert screen_rows(app)[-1].rstrip().endswith("Esc close")
+
+
 async def test_what_is_the_same_is_one_line_until_it_is_opened() -> None:
     async with compared(NOW, "fold-before", "diff") as (app, screen, pilot):
         assert "… 4 items the same" in text(app) and "Foldline system prompt" not in text(app)

@@ -13,6 +13,7 @@ from foldline.context.moments import Moment
 from foldline.context.projection import Projection
 from foldline.tui.blocks import BlockView, Key, Span, Spans, TextBlock, clean_line
 from foldline.tui.help import open_help
+from foldline.tui.inspector import describe
 from foldline.tui.inspector.comparing import Comparison
 from foldline.tui.inspector.diff_keys import KEYS, Facts
 from foldline.tui.inspector.diff_rows import (
@@ -186,11 +187,7 @@ class DiffScreen(Screen[int | None]):
         else:
             self._sums.show([[]])
         self._status.show([self._about(width)])
-        *left, help_, close = (
-            Piece(((names, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
-            for rank, (names, word) in enumerate(hint_words(KEYS, self._facts), 1)
-        )
-        self._hints.show([row(left, [help_, close], width)])
+        self._hints.show([describe.hints_row(width, hint_words(KEYS, self._facts))])
 
     def _about(self, width: int) -> list[Span]:
         """What the cursor is on."""
