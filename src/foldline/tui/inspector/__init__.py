@@ -5,8 +5,8 @@
 the pure part.
 """
 
-from foldline.tui.inspector.board import Link
 from foldline.tui.inspector.filelist import file_rows
+from foldline.tui.inspector.linked import Link
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.rows import history_rows, view_rows
 from foldline.tui.inspector.screen import InspectorScreen

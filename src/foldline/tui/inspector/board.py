@@ -1,7 +1,7 @@
-"""The board: the three panels, what stands in them, and the one place they all show."""
+"""The board: the three panels side by side, what comes into them, and the words around them."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events, on
@@ -13,41 +13,22 @@ from textual.widget import Widget
 from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
-from foldline.tui.blocks import BlockView, Key, Span, Spans
+from foldline.tui.blocks import BlockView, Key, Span
 from foldline.tui.docking import CHAT_COLUMNS
 from foldline.tui.inspector import describe
 from foldline.tui.inspector.edits import Limits, Offers
-from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.inspector.filelist import (
-    FileBlock,
-    names_of,
-)
-from foldline.tui.inspector.files_panel import FilesPanel
 from foldline.tui.inspector.filtering import Filtering
 from foldline.tui.inspector.history_sheet import HistorySheet
 from foldline.tui.inspector.keys import hints
 from foldline.tui.inspector.layout import FILES, HEADER_ROWS, HISTORY, VIEW, files_width, panels_at
-from foldline.tui.inspector.marks import gutter_width, history_marks, picked_mark, view_marks
+from foldline.tui.inspector.linked import LinkedPanels
+from foldline.tui.inspector.marks import gutter_width
 from foldline.tui.inspector.offering import priced_row
-from foldline.tui.inspector.panel import Columns, Panel, Text
-from foldline.tui.inspector.places import fold_of, in_view, is_gone, row_key, row_of
+from foldline.tui.inspector.panel import Text
+from foldline.tui.inspector.places import fold_of
 from foldline.tui.inspector.prices import Prices
 from foldline.tui.inspector.searching import Searching
-from foldline.tui.inspector.summaries import SummaryPreview, summary_preview
 from foldline.tui.inspector.view_sheet import ViewSheet
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """The one place all panels show: an entry, and the message a compaction wrote (nth)."""
-
-    key: Key
-    source: int
-    """The panel it was chosen in."""
-
-    @property
-    def index(self) -> int:
-        return self.key[0]
 
 
 class _Row(Horizontal):
@@ -56,7 +37,7 @@ class _Row(Horizontal):
     BLANK: ClassVar[bool] = True
 
 
-class Board(Widget):
+class Board(LinkedPanels):
     """Shows a projection in three linked panels. What keys do is `InspectorPanels`' business."""
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -86,39 +67,16 @@ class Board(Widget):
         """`overhead` is the estimate of the tool schemas in tokens; paths below `cwd` are shown relative to
         it; without `rows` there is no row of hints below the panels. `live`: the view can be edited here.
         `threshold` is the size in tokens from which on a request is folded first."""
-        super().__init__(id=id)
+        super().__init__(projection, cwd, overhead=overhead, id=id)
         self._activity = activity
         self._prices = Prices(self, Limits(overhead, threshold), self._describe) if live else None
-        self._projection = projection
         self._overhead = overhead
-        self._cwd = cwd
         self._with_hints = rows
-        self._active = HISTORY
-        self._link: Link | None = None
-        self._names: tuple[str, ...] = ()
-        width = gutter_width(projection.last_index)
-        history = EntryView(
-            gutter=self._history_gutter, gutter_width=width, faded=self._faded, follow=True, id="history"
-        )
-        view = EntryView(
-            gutter=self._view_gutter, gutter_width=width, faded=lambda _: False, follow=True, id="view"
-        )
-        self.history = HistorySheet(history, cwd)
-        self.view = ViewSheet(view, overhead, cwd)
-        self._columns = (Columns("entry"), Columns("item"))
-        self._files = FilesPanel(cwd, self._files_counted)
-        self._panels = (
-            Panel(history, title="1 History", above=self._columns[0]),
-            Panel(view, title="2 LLM view", above=self._columns[1]),
-            self._files,
-        )
         self._status = Text(id="status")
         self._hints = Text(id="hints")
         self._searching = Searching()
         self._news = ""
-        self.filtering = Filtering(self, self._refiltered)
-        self._picked: set[int] = set()
-        """Entries that the edit keys act on, where there are any."""
+        self.filtering = Filtering(self, self._rows_changed)
 
     def compose(self) -> ComposeResult:
         with _Row(id="panels"):
@@ -142,18 +100,9 @@ class Board(Widget):
     # --- For the owner --------------------------------------------------------------------------------
 
     @property
-    def projection(self) -> Projection:
-        return self._projection
-
-    @property
     def weight(self) -> Size:
         """What is shown weighs so much as a request."""
         return view_size(self._projection, overhead=self._overhead)
-
-    @property
-    def link(self) -> Link | None:
-        """The place all panels show."""
-        return self._link
 
     @property
     def as_of(self) -> str:
@@ -169,11 +118,6 @@ class Board(Widget):
     def priced(self) -> bool:
         """Whether the status row says by now what the edit keys would do."""
         return self._prices is not None and self._prices.known
-
-    @property
-    def active_view(self) -> EntryView:
-        """The list of the panel that has, or last had, the focus."""
-        return self._panels[self._active].view
 
     @property
     def panel_of_keys(self) -> int:
@@ -250,123 +194,13 @@ class Board(Widget):
         news = self.view.news
         self.history.new_from = news.first_index if news is not None else None
 
-    def _refiltered(self) -> None:
-        """Other rows are shown: the place stays."""
-        self._relink(scroll=False)
-        self._describe()
-
     def _fill_later(self) -> None:
         self.run_worker(self._fill(), group="fill", exclusive=True)
 
     async def _fill(self) -> None:
         for sheet in (self.history, self.view):
             await sheet.fill()
-        self._relink(scroll=False)
-        self._describe()
-
-    def _files_counted(self) -> None:
-        self._relink(scroll=False)
-        self._describe()
-
-    def _follow_cursor_through(self, change: Callable[[], None]) -> None:
-        """A cursor whose item was folded goes to what stands for it, not to a neighbour."""
-        view = self.view.view
-        before = view.cursor
-        change()
-        if before is not None and view.cursor != before and before[0] >= 0:
-            key = in_view(self._projection, before[0]).key
-            if key is not None and view.index_of(key) is not None:
-                view.cursor_to(key, quiet=True, scroll=False)
-                self._link = Link(key, VIEW)
-
-    # --- Drawing of gutters ---------------------------------------------------------------------------
-
-    def _history_gutter(self, key: Key, line: int) -> Spans:
-        width = gutter_width(self._projection.last_index)
-        marks = history_marks(self._projection, self.view.news, key, line, width)
-        return picked_mark(marks) if self._picked and self._is_picked(key, line) else marks
-
-    def _is_picked(self, key: Key, line: int) -> bool:
-        return not line and key == row_of(key) and key[0] in self._picked
-
-    def _view_gutter(self, key: Key, line: int) -> Spans:
-        view = self._panels[VIEW].view
-        block = view.block(key)
-        if not isinstance(block, SummaryPreview):
-            block = view.block(row_of(key))
-        marks = view_marks(block, self.view.news, key, line, gutter_width(self._projection.last_index))
-        return picked_mark(marks) if self._picked and self._is_picked(key, line) else marks
-
-    def _faded(self, key: Key) -> bool:
-        return key[0] >= 0 and is_gone(self._projection, key[0])
-
-    # --- The link -------------------------------------------------------------------------------------
-
-    @on(BlockView.CursorMoved)
-    def _cursor_moved(self, event: BlockView.CursorMoved) -> None:
-        event.stop()
-        if event.view is self.active_view:
-            self._news = ""
-            self._link_here()
-
-    def _link_here(self) -> None:
-        """The cursor of the active panel is the place now."""
-        key = self.active_view.cursor
-        if key is None:
-            return
-        if self._active == FILES:
-            block = self.active_view.block(key)
-            self._files.file = block if isinstance(block, FileBlock) else self._files.file
-        else:
-            self._link = Link(row_of(key), self._active)
-            self._relink(scroll=True)
-        self._describe()
-
-    def _relink(self, *, scroll: bool) -> None:
-        """Show the link in the panels that do not have the cursor."""
-        for number, panel in enumerate(self._panels):
-            if number != self._active:
-                key = self.counterpart(number)
-                if scroll:
-                    panel.view.show_counterpart(key)
-                else:
-                    panel.view.counterpart = key
-        link = self._link
-        path = self._files.path_of(link.index) if link is not None else None
-        if path is not None and self._active != FILES:
-            self._files.file = self._files.table.by_path.get(path)
-        self._mark_names(names_of(path, self._cwd) if path is not None else ())
-
-    def counterpart(self, panel: int) -> Key | None:
-        """The row of a panel that shows the link; None where it has none."""
-        link = self._link
-        if link is None or link.index < 0:
-            return None
-        view = self._panels[panel].view
-        if panel == FILES:
-            key = self._files.row_of(link.index)
-        elif panel == HISTORY:
-            key = row_key(link.index)
-        elif link.source == VIEW and view.index_of(link.key) is not None:
-            key = link.key
-        else:
-            key = in_view(self._projection, link.index).key
-        return key if key is not None and view.index_of(key) is not None else None
-
-    def _mark_names(self, names: tuple[str, ...]) -> None:
-        """Mark the lines of closed summaries that name the file of the place."""
-        if names == self._names:
-            return
-        self._names = self.view.names = names
-        view = self.view.view
-        for item in self.view.summaries():
-            preview = summary_preview(row_key(*item.key), item.message.text, names)
-            shown = view.block(preview.key)
-            if isinstance(shown, SummaryPreview) and (shown.lines, shown.marked) != (
-                preview.lines,
-                preview.marked,
-            ):
-                view.replace(preview.key, preview)
+        self._rows_changed()
 
     # --- Panels and focus -----------------------------------------------------------------------------
 
@@ -396,6 +230,13 @@ class Board(Widget):
             if key is not None and panel.display:
                 panel.view.scroll_to_key(key)
         self._describe()
+
+    @on(BlockView.CursorMoved)
+    def _cursor_moved(self, event: BlockView.CursorMoved) -> None:
+        event.stop()
+        if event.view is self.active_view:
+            self._news = ""
+            self._link_here()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Tab, a number or the mouse: the cursor goes along."""

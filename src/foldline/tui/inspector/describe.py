@@ -14,8 +14,8 @@ from foldline.tui.inspector.places import TOOLS_KEY, fate_words, in_view, marks,
 from foldline.tui.widgets.rows import Piece, piece, row
 
 if TYPE_CHECKING:
-    from foldline.tui.inspector.board import Link
     from foldline.tui.inspector.history_sheet import HistorySheet
+    from foldline.tui.inspector.linked import Link
     from foldline.tui.inspector.view_sheet import ViewSheet
 
 HISTORY, VIEW = 0, 1

@@ -187,7 +187,7 @@ class DiffScreen(Screen[int | None]):
         else:
             self._sums.show([[]])
         self._status.show([self._about(width)])
-        self._hints.show([describe.hints_row(width, hint_words(KEYS, self._facts))])
+        self._hints.show([describe.hints_row(width, tuple(hint_words(KEYS, self._facts)))])
 
     def _about(self, width: int) -> list[Span]:
         """What the cursor is on."""

@@ -12,7 +12,6 @@ from foldline.context.numbers import many
 from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, BlockView
 from foldline.tui.inspector import editing
-from foldline.tui.inspector.board import Link
 from foldline.tui.inspector.comparing import comparisons
 from foldline.tui.inspector.diff_screen import DiffScreen
 from foldline.tui.inspector.edits import EditKey, may_edit
@@ -21,6 +20,7 @@ from foldline.tui.inspector.filters import EVERYTHING
 from foldline.tui.inspector.finding import FindingBoard
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.layout import FILES, HISTORY, TIMELINE
+from foldline.tui.inspector.linked import Link
 from foldline.tui.inspector.places import first_folded, fold_of, row_key, row_of
 from foldline.tui.inspector.rows import is_fold, is_prompt
 from foldline.tui.inspector.standing import Standing, scroll_of, take_up
