@@ -103,6 +103,18 @@ async def test_a_draft_begun_ahead_goes_on_counting_from_its_beginning(tmp_path:
         assert len(running.llm.summary_requests) == 1
 
 
+async def test_esc_stops_a_draft_that_is_made_ahead_beside_no_work(tmp_path: Path) -> None:
+    early = BudgetSettings(soft_ratio=0.6)
+    async with live(tmp_path, budget=early, window=16_384, summaries=(Hang("## Goal"),)) as running:
+        while not running.app.state.drafting_ahead:
+            await running.ask(FULL)
+        await running.until(lambda: "Esc cancels the draft" in running.text)
+        await running.press("escape")
+        await running.until(lambda: not running.app.state.drafting_ahead)
+        assert not running.agent.desk.ahead.drafting
+        assert (running.app.state.cancelling, folds(running)) == (False, [])
+
+
 async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None:
     async with live(tmp_path, summaries=(Hang("## Goal"),)) as running:
         await fill(running)

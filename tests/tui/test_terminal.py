@@ -148,6 +148,14 @@ def test_a_paste_of_many_lines_is_one_prompt(tmp_path: Path) -> None:
         assert never_cleared(term)
 
 
+def test_bytes_that_are_no_text_are_shown_as_such_and_end_nothing(tmp_path: Path) -> None:
+    with terminal(tmp_path) as term:
+        term.until("Enter sends")
+        term.child.send(b"caf\xe9 \x9b noir")
+        term.until("┃ ❯ caf\ufffd \ufffd noir")
+        quit_by_keys(term)
+
+
 def test_another_size_is_drawn_without_clearing(tmp_path: Path) -> None:
     with terminal(tmp_path / "shop", columns=120, rows=40) as term:
         term.until("The model still has")

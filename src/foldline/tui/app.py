@@ -241,8 +241,11 @@ class FoldlineApp(KeyedApp[None]):
 
     @on(CancelRequested)
     def _cancel(self) -> None:
-        if self.runner is not None and self.state.busy:
+        if self.runner is None:
+            return
+        if self.state.busy:
             self.presenter.show(replace(self.state, cancelling=True))
+        if self.state.busy or self.state.drafting_ahead:
             self.runner.cancel()
 
     @on(QueueEdited)

@@ -4,8 +4,10 @@ The answers come between the keys. Textual 8.2.8 knows neither of them and would
 its parser gets only what they leave. Who does not answer is not waited for.
 """
 
+import codecs
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.color import Color
@@ -109,8 +111,14 @@ class AskingDriver(linux_driver.LinuxDriver):
             self.send_message(self.SignalResume())  # stopped from outside: others may have written here
 
 
-# The driver makes its parser by this name, and there is no other way in.
+def _decoder(encoding: str) -> "partial[codecs.IncrementalDecoder]":
+    """What is no text becomes the sign for that. An error in the thread that reads keys ends the program."""
+    return partial(codecs.getincrementaldecoder(encoding), errors="replace")
+
+
+# The driver makes its parser and its decoder by these names, and there is no other way in.
 linux_driver.XTermParser = _Parser  # type: ignore[attr-defined]
+linux_driver.getincrementaldecoder = _decoder  # type: ignore[attr-defined, assignment]
 
 
 def ask_background(app: "App[Any]") -> None:
