@@ -3,7 +3,7 @@
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.weight import Weight, entry_weight, view_size
-from foldline.protocol import BaseMessage, Compaction, Entry, Written
+from foldline.protocol import BaseMessage, Compaction, Entry
 from foldline.tui.numbers import tokens
 
 from .output import Cell, Column, note, say_heading, say_json, say_legend, say_table
@@ -46,7 +46,7 @@ def _weight(projection: Projection, entry: Entry) -> Weight:
             return entry_weight(projection, entry)
         case Compaction():
             scale = projection.calibration.scale(projection.model)
-            new = sum(message_tokens(piece.message) for piece in entry.head if isinstance(piece, Written))
+            new = sum(message_tokens(piece.message) for piece in entry.written)
             return Weight(round(new * scale), estimated=True)
         case _:
             return Weight(0, estimated=False)

@@ -102,7 +102,7 @@ def file_lists(projection: Projection) -> FoldDetails:
 
 def folded_count(projection: Projection, fold: Compaction | FoldOutline) -> int:
     """How many messages a compaction's new texts stand for, earlier summaries not counted."""
-    spans = [span for piece in fold.head if not isinstance(piece, Kept) for span in piece.covers]
+    spans = [span for piece in fold.written for span in piece.covers]
     return sum(projection.messages_within(first, last) for first, last in spans)
 
 
@@ -112,7 +112,7 @@ def fold_words(projection: Projection, fold: Compaction | FoldOutline) -> str:
     Entries that were altered in place are named where no new text was written, for then they are all it did,
     or all that can be counted.
     """
-    if not all(isinstance(piece, Kept) for piece in fold.head):
+    if fold.written:
         return f"{_counted(folded_count(projection, fold), 'entry', 'entries')} folded"
     fates = [piece.fate for piece in (*fold.head, *fold.replaced) if isinstance(piece, Kept) and piece.fate]
     done = [

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self, overload
 
-from foldline.protocol import BaseMessage, Compaction, Entry, Written
+from foldline.protocol import BaseMessage, Compaction, Entry
 
 from .outline import MessageOutline, Outline, outline_of
 
@@ -52,8 +52,8 @@ class Entries(Sequence[Entry]):
 def message_in(entry: Entry, outline: MessageOutline) -> BaseMessage:
     """The message of this outline: the entry itself, or what it wrote where it is a fold."""
     if isinstance(entry, Compaction):
-        written = [piece.message for piece in entry.head if isinstance(piece, Written)]
-        return written[outline.nth].model_copy(update={"index": outline.index, "nth": outline.nth})
+        message = entry.written[outline.nth].message
+        return message.model_copy(update={"index": outline.index, "nth": outline.nth})
     assert isinstance(entry, BaseMessage), "an outline of a message is of a message"
     return entry
 

@@ -22,7 +22,6 @@ from foldline.protocol import (
     ToolResultMessage,
     Undo,
     Unknown,
-    Written,
 )
 from foldline.protocol.entries import Marker
 from foldline.protocol.messages import MESSAGE_TYPES
@@ -97,7 +96,7 @@ def _coverage(projection: Projection) -> Iterator[str]:
 
 def _covered(projection: Projection, fold: int, nth: int) -> list[Span]:
     """What a summary of this fold stands for, itself or through those it absorbed: spans in order, apart."""
-    waiting = [piece for place, piece in enumerate(_written(projection, fold)) if place == nth]
+    waiting = [*projection.written_by(fold)[nth : nth + 1]]
     spans: list[Span] = []
     seen: set[int] = set()
     while waiting:
@@ -105,7 +104,7 @@ def _covered(projection: Projection, fold: int, nth: int) -> list[Span]:
         spans += piece.covers
         for absorbed in set(piece.inputs) - seen:
             seen.add(absorbed)
-            waiting += _written(projection, absorbed)
+            waiting += projection.written_by(absorbed)
     apart: list[Span] = []
     for first, last in sorted(spans):
         if apart and first <= apart[-1][1]:
@@ -119,15 +118,6 @@ def _within(index: int, spans: Sequence[Span]) -> bool:
     """Whether one of these spans, in order and apart, holds the index."""
     place = bisect_right(spans, index, key=lambda span: span[0]) - 1
     return place >= 0 and index <= spans[place][1]
-
-
-def _written(projection: Projection, fold: int) -> list[Written]:
-    marker = projection.entry(fold)
-    return (
-        [piece for piece in marker.head if isinstance(piece, Written)]
-        if isinstance(marker, Compaction)
-        else []
-    )
 
 
 def _groups(projection: Projection) -> Iterator[str]:

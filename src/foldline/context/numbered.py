@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from foldline.protocol import Entry
 
 from .history_entries import Entries
-from .outline import MessageOutline, Outline
+from .outline import FoldOutline, MessageOutline, Outline, WrittenOutline
 
 
 class Numbered:
@@ -31,6 +31,11 @@ class Numbered:
         """The outline of the entry with this index, which costs no look at what the entry says."""
         position = self._position(index)
         return None if position is None else self.entries.outlines[position]
+
+    def written_by(self, index: int) -> tuple[WrittenOutline, ...]:
+        """The new texts of the fold with this index; none where it is no fold."""
+        outline = self.outline(index)
+        return outline.written if isinstance(outline, FoldOutline) else ()
 
     def _position(self, index: int) -> int | None:
         position = bisect_left(self._indices, index)

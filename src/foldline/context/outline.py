@@ -8,6 +8,7 @@ changes a field, or what it means, raises `VERSION` there.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from sys import intern
 from typing import NamedTuple
 
@@ -149,6 +150,11 @@ class FoldOutline:
     tokens_after: int
     details: FoldDetails
 
+    @property
+    def written(self) -> tuple[WrittenOutline, ...]:
+        """The new texts of its head, in order."""
+        return tuple(piece for piece in self.head if isinstance(piece, WrittenOutline))
+
 
 Lasting = Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange | Approval
 """These markers are few and short: they are their own outline."""
@@ -207,13 +213,13 @@ def message_outline(message: BaseMessage) -> MessageOutline:
 
 
 def fold_outline(fold: Compaction) -> FoldOutline:
-    written = iter(range(len(fold.head)))
+    nth = count()
     return FoldOutline(
         index=fold.index,
         at=fold.at,
         first_kept_index=fold.first_kept_index,
         head=tuple(
-            _written_outline(piece, fold.index, next(written)) if isinstance(piece, Written) else piece
+            _written_outline(piece, fold.index, next(nth)) if isinstance(piece, Written) else piece
             for piece in fold.head
         ),
         replaced=fold.replaced,

@@ -216,7 +216,7 @@ class ViewState(Numbered):
             if index < fold.index:
                 self._pin(self.group(index))
         old = {item.key: item for item in self.view}
-        written = [piece for piece in fold.head if isinstance(piece, WrittenOutline)]
+        written = fold.written
         head = [self._head_item(fold, piece, old) for piece in fold.head]
         placed = {item.key for item in head if item is not None}
         replaced = {(piece.ref, piece.nth): piece for piece in fold.replaced}

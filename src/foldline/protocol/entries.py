@@ -72,6 +72,11 @@ class Compaction(Entry):
     """Those of them that the view no longer held."""
     details: FoldDetails = FoldDetails()
 
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """The new texts of its head, in order."""
+        return tuple(piece for piece in self.head if isinstance(piece, Written))
+
 
 class Undo(Entry):
     type: Literal["undo"] = "undo"

@@ -8,7 +8,6 @@ from foldline.agent.desk import Desk
 from foldline.compaction import plan
 from foldline.context.budget import Budget
 from foldline.context.file_ledger import FileLedger, FileState, NewestFiles
-from foldline.context.outline import WrittenOutline
 from foldline.context.projection import Projection
 from foldline.context.unanswered import unanswered
 from foldline.context.undoing import newest_undoable
@@ -168,7 +167,7 @@ def _fold_rows(projection: Projection) -> tuple[FoldRow, ...]:
             fold.tokens_after,
             f"{fold.at.astimezone():%H:%M}" if fold.at else "",
             undone=fold.index not in in_force,
-            written=any(isinstance(piece, WrittenOutline) for piece in fold.head),
+            written=bool(fold.written),
         )
         for fold in projection.folds
     )

@@ -12,10 +12,9 @@ from foldline.context.outline import (
     MessageOutline,
     Outline,
     RequestOutline,
-    WrittenOutline,
     outline_of,
 )
-from foldline.protocol import BaseMessage, Compaction, Entry, Written
+from foldline.protocol import BaseMessage, Compaction, Entry
 
 from .lines import Place
 from .lost import stand_in
@@ -199,10 +198,6 @@ def _is_of(outline: MessageOutline | RequestOutline | FoldOutline | Aside, entry
         case RequestOutline():
             return entry.type == "request"
         case FoldOutline():
-            return isinstance(entry, Compaction) and _count(entry, Written) == _count(outline, WrittenOutline)
+            return isinstance(entry, Compaction) and len(entry.written) == len(outline.written)
         case Aside():
             return True
-
-
-def _count(fold: Compaction | FoldOutline, kind: type) -> int:
-    return sum(isinstance(piece, kind) for piece in fold.head)

@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foldline.context.outline import FoldOutline, Outline
+from foldline.context.outline import Outline
 from foldline.context.projection import Projection
+from foldline.context.undoing import ViewMarker
 from foldline.context.view import ViewItem
-from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Entry, Revert, Undo
-
-ViewMarkers = FoldOutline | Compaction | Clear | Edit | Revert | Undo
+from foldline.protocol import AssistantMessage, Undo
 
 
-def changes_view(entry: Entry | Outline) -> bool:
-    """Whether an entry, or one of this outline, may change fates or the view above its end."""
-    return isinstance(entry, ViewMarkers)
+def changes_view(entry: Outline) -> bool:
+    """Whether an entry of this outline may change fates or the view above its end."""
+    return isinstance(entry, ViewMarker | Undo)
 
 
 def newest_change(projection: Projection) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from foldline.context.files import fold_words
-from foldline.context.outline import FoldOutline, WrittenOutline
+from foldline.context.outline import FoldOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, Fate, FateKind
 from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo
@@ -174,13 +174,7 @@ def fold_of(projection: Projection, index: int) -> int | None:
 def first_folded(projection: Projection, fold: int) -> int | None:
     """The first entry that is only in the view through this compaction, or was changed by it."""
     outlines = projection.entries.outlines
-    kept = projection.outline(fold)
-    spans = (
-        [span for piece in kept.head if isinstance(piece, WrittenOutline) for span in piece.covers]
-        if isinstance(kept, FoldOutline)
-        else []
-    )
-    low = min((first for first, _ in spans), default=0)
+    low = min((first for piece in projection.written_by(fold) for first, _ in piece.covers), default=0)
     for at in range(bisect_left(outlines, low, key=lambda outline: outline.index), len(outlines)):
         index = outlines[at].index
         if index >= fold:

@@ -8,7 +8,7 @@ from typing import Final
 
 from textual.strip import Strip
 
-from foldline.context.outline import FoldOutline, MessageOutline, WrittenOutline
+from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.tui.blocks import Block, Key, Span, Styles, cut_right
@@ -80,11 +80,7 @@ def _abridged(spans: Sequence[str]) -> Sequence[str]:
 
 
 def _inputs(projection: Projection, item: ViewItem) -> tuple[int, ...]:
-    fold = projection.outline(item.index)
-    if not isinstance(fold, FoldOutline):
-        return ()
-    written = [piece for piece in fold.head if isinstance(piece, WrittenOutline)]
-    nth = item.key[1]
+    written, nth = projection.written_by(item.index), item.key[1]
     return written[nth].inputs if nth < len(written) else ()
 
 

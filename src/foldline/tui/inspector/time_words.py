@@ -7,7 +7,7 @@ from foldline.context.budget import Size
 from foldline.context.moments import Against, Moment, against_before, as_of_request
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
-from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord, Written
+from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
 from foldline.tui import numbers
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Spans
@@ -76,7 +76,7 @@ def fold_words(now: Projection, moment: Moment, then: Projection | None, diff_ke
     if then is None:
         lines.append(((_ON_ITS_WAY, "muted"),))
         return tuple(lines)
-    written = sum(isinstance(piece, Written) for piece in entry.head)
+    written = len(entry.written)
     folded = sum(then.messages_within(first, last) for item in then.view for first, last in item.covers)
     if written:
         lines.append(

@@ -9,7 +9,7 @@ from foldline.context.cut import Cut, cut_at, legal_positions
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import ViewItem, is_preamble, total_tokens
-from foldline.protocol import NEW, Kept, Span, Written
+from foldline.protocol import NEW, Kept, Span
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.state import Weights
 
@@ -226,8 +226,8 @@ def _drafted(proposal: Proposal) -> dict[Key, Would]:
     """What the draft takes away or changes."""
     entry = proposal.entry
     stays = {message.key for message in proposal.after}
-    covers = [span for kept in entry.head if isinstance(kept, Written) for span in kept.covers]
-    inputs = {index for kept in entry.head if isinstance(kept, Written) for index in kept.inputs}
+    covers = [span for piece in entry.written for span in piece.covers]
+    inputs = {index for piece in entry.written for index in piece.inputs}
     fates: dict[Key, Would] = {
         (kept.ref, kept.nth): kept.fate
         for kept in (*entry.head, *entry.replaced)
