@@ -1,10 +1,15 @@
-"""Where files lie: those that travel with the program, `prompts/` and `themes/`, and the user's own."""
+"""Where files lie: those that travel with the program, `prompts/` and `themes/`, and the user's own.
+
+Needs no other module of ours: a start looks here before anything is painted.
+"""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
+EVENTS = "events.jsonl"
+"""The name of a session's history, in a folder of its own."""
 
 
 def data_dir(name: str) -> Path:
@@ -23,11 +28,38 @@ def config_dir(environ: Mapping[str, str]) -> Path:
     return user_config_path("foldline", appauthor=False)
 
 
-def data_home(environ: Mapping[str, str]) -> Path:
+def data_home() -> Path:
     """The folder of everything Foldline stores: `FOLDLINE_HOME`, else the data folder of this platform."""
-    home = environ.get("FOLDLINE_HOME")
+    home = os.environ.get("FOLDLINE_HOME")
     if home:
-        return Path(os.path.expanduser(home))  # noqa: PTH111 - `Path.expanduser` raises for nobody
-    from platformdirs import user_data_path
+        return typed_path(home)
+    from platformdirs import user_data_path  # costs time only where it is needed
 
     return user_data_path("foldline", appauthor=False)
+
+
+def sessions_dir(home: Path) -> Path:
+    return home / "sessions"
+
+
+def archive_dir(home: Path) -> Path:
+    """Where sessions lie that lists leave out unless asked, laid out as those in `sessions_dir`."""
+    return home / "archive"
+
+
+def is_kept(home: Path, events: Path) -> bool:
+    """Whether an event file lies among our sessions, whatever links led to it."""
+    path = real_path(events)
+    return any(
+        path.startswith(real_path(folder) + os.sep) for folder in (sessions_dir(home), archive_dir(home))
+    )
+
+
+def typed_path(text: str) -> Path:
+    """A path as people type it: `~` is the home folder; `~name` of nobody here is a file of that name."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - `Path.expanduser` raises for nobody
+
+
+def real_path(folder: Path | str) -> str:
+    """The path that names a working folder, whatever link or relative path led to it."""
+    return os.path.realpath(folder)

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
-from foldline.history.paths import EVENTS, INDEX, META, session_dir
+from foldline.data import EVENTS
+from foldline.history.paths import INDEX, META, session_dir
 from foldline.protocol import (
     AssistantMessage,
     Compaction,

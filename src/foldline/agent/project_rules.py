@@ -12,8 +12,9 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from foldline.data import data_home, real_path
 from foldline.history.catalog.folders import FolderMark, mark_of
-from foldline.history.paths import data_home, home_apart, real_path, workdir_key
+from foldline.history.paths import home_apart, workdir_key
 from foldline.history.private import make_private, put_private
 from foldline.history.small_files import read_small
 from foldline.protocol import Rule

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from foldline.data import archive_dir
 from foldline.history import SessionInfo, list_sessions, sessions_dir, short_id, utc_now
 from foldline.history.care.doctor import Finding
 from foldline.history.care.patient import drafts_in
 from foldline.history.care.repair import tidy_up
 from foldline.history.holder import holder_of
 from foldline.history.library.session_search import SEARCH
-from foldline.history.paths import HOLDER, archive_dir
+from foldline.history.paths import HOLDER
 from foldline.protocol import FoldlineError, system_words
 
 _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000

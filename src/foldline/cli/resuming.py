@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from foldline.data import data_home
+from foldline.data import EVENTS, archive_dir, data_home, is_kept, real_path, sessions_dir, typed_path
 
 _LONGEST_HEADER = 64 * 1024
 """Bytes; a longer one is read with all care."""
@@ -34,9 +34,9 @@ def at_a_glance(ref: str, here: Path) -> Path | None:
         file = _file(ref)
         header = _header(file) if file is not None else {}
         held_in, mark = header.get("cwd"), header.get("folder", {})
-        if held_in == os.path.realpath(here):
+        if held_in == real_path(here):
             return here
-        is_ours = file is not None and "parent" not in header and _is_kept(file)
+        is_ours = file is not None and "parent" not in header and is_kept(data_home(), file)
         # A folder that was renamed keeps its inode, and takes its sessions along.
         may_be_here = not isinstance(mark, dict) or str(mark.get("id")).startswith(f"{here.stat().st_ino:x}-")
         if is_ours and not may_be_here and isinstance(held_in, str) and os.path.isabs(held_in):  # noqa: PTH117
@@ -44,49 +44,38 @@ def at_a_glance(ref: str, here: Path) -> Path | None:
     return None
 
 
-def _file(ref: str) -> str | None:
+def _file(ref: str) -> Path | None:
     """The one event file that is meant, by its path, its folder, or an end of its id."""
-    path = os.path.expanduser(ref)  # noqa: PTH111 - as `history.paths.typed_path`
-    for file in (path, f"{path}/events.jsonl"):
-        if os.path.isfile(file):  # noqa: PTH113
+    path = typed_path(ref)
+    for file in (path, path / EVENTS):
+        if file.is_file():
             return file
     found = [each for each in _sessions() if each.name.startswith(ref) or each.name.endswith(ref)]
     exact = [each for each in found if each.name == ref]
     if len(exact or found) != 1 or not (exact or len(ref) >= _LEAST_OF_AN_ID):
         return None
-    return f"{(exact or found)[0].path}/events.jsonl"
+    return Path((exact or found)[0].path, EVENTS)
 
 
 def _sessions() -> "list[os.DirEntry[str]]":
     """The folders of all sessions that are kept."""
     found: list[os.DirEntry[str]] = []
-    for root in _roots():
-        if os.path.isdir(root):  # noqa: PTH112
+    for root in (sessions_dir(data_home()), archive_dir(data_home())):
+        if root.is_dir():
             for folder in os.scandir(root):
                 found += os.scandir(folder.path) if folder.is_dir() else ()
     return found
 
 
-def _roots() -> list[str]:
-    home = data_home(os.environ)
-    return [str(home / "sessions"), str(home / "archive")]
-
-
-def _is_kept(file: str) -> bool:
-    path = os.path.realpath(file)
-    return any(path.startswith(os.path.realpath(root) + os.sep) for root in _roots())
-
-
-def _header(file: str) -> dict[str, Any]:
-    with open(file, "rb") as events:  # noqa: PTH123
+def _header(file: Path) -> dict[str, Any]:
+    with file.open("rb") as events:
         header = json.loads(events.readline(_LONGEST_HEADER))
     return header if isinstance(header, dict) and header.get("type") == "session" else {}
 
 
 def _looked_into(ref: str, here: Path) -> Path:
-    from foldline.history import Folder, data_home, find_session, read_header
+    from foldline.history import Folder, find_session, read_header
     from foldline.history.catalog.parent import is_foreign
-    from foldline.history.paths import real_path
     from foldline.protocol import FoldlineError
 
     from .asking import confirmed

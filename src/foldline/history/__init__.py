@@ -1,5 +1,7 @@
 """The truth on disk: the event file of a session, the session and its search index, the catalogue of all."""
 
+from foldline.data import EVENTS, archive_dir, data_home, sessions_dir, typed_path
+
 from .catalog.ages import age
 from .catalog.archiving import archive, bring_back
 from .catalog.deleting import Deleted, delete
@@ -11,18 +13,7 @@ from .contents import CONTENTS, Contents, content_id
 from .lock import SessionHeld
 from .log import Damage, LoadedLog, Log, WriteFailed, is_our_header, parse_log, read_log
 from .meta import Meta, clip_cells
-from .paths import (
-    EVENTS,
-    archive_dir,
-    data_home,
-    events_file,
-    new_session_id,
-    session_dir,
-    sessions_dir,
-    short_id,
-    typed_path,
-    workdir_key,
-)
+from .paths import events_file, new_session_id, session_dir, short_id, workdir_key
 from .search import EntrySearch, Found, Hit, MessageKind
 from .session import Clock, Session, utc_now
 from .unsent import Unsent, keep_unsent, take_unsent

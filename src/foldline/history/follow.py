@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
+from foldline.data import EVENTS
 from foldline.protocol import Entry, FoldlineError, system_words
 
 from .holder import Holder, holder_of
 from .log import Damage, cannot_be_read, parse_header
-from .paths import EVENTS, events_file
+from .paths import events_file
 from .reading.lines import LineReader, Progress
 from .session import Session
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from foldline.data import EVENTS
 from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry, system_words
 
 from .lock import WriterLock
-from .paths import EVENTS
 from .private import make_private
 from .reading.lines import LineReader, Place, Progress
 

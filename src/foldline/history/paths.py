@@ -7,9 +7,8 @@ import secrets
 from datetime import datetime
 from pathlib import Path
 
-from foldline import data
+from foldline.data import EVENTS, real_path, sessions_dir
 
-EVENTS = "events.jsonl"
 META = "meta.json"
 INDEX = "index.jsonl"
 LOCK = "lock"
@@ -20,41 +19,9 @@ _SUFFIX_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _SUFFIX_LENGTH = 6
 
 
-def data_home() -> Path:
-    """The folder of everything Foldline stores: `FOLDLINE_HOME`, else the data folder of this platform."""
-    return data.data_home(os.environ)
-
-
-def sessions_dir(home: Path) -> Path:
-    return home / "sessions"
-
-
-def archive_dir(home: Path) -> Path:
-    """Where sessions lie that lists leave out unless asked, laid out as those in `sessions_dir`."""
-    return home / "archive"
-
-
-def is_kept(home: Path, events: Path) -> bool:
-    """Whether an event file lies among our sessions, whatever links led to it."""
-    path = real_path(events)
-    return any(
-        path.startswith(real_path(folder) + os.sep) for folder in (sessions_dir(home), archive_dir(home))
-    )
-
-
 def holds_home(folder: Path) -> bool:
     """Whether a folder is the home folder or lies above it, as `/` does: more than anybody works on."""
     return Path(real_path(Path.home())).is_relative_to(real_path(folder))
-
-
-def typed_path(text: str) -> Path:
-    """A path as people type it: `~` is the home folder; `~name` of nobody here is a file of that name."""
-    return Path(os.path.expanduser(text))  # noqa: PTH111 - `Path.expanduser` raises for nobody
-
-
-def real_path(folder: Path | str) -> str:
-    """The path that names a working folder, whatever link or relative path led to it."""
-    return os.path.realpath(folder)
 
 
 def workdir_key(cwd: Path | str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from foldline.context.history_entries import Entries, HeldEntries
 from foldline.context.projection import Projection
+from foldline.data import EVENTS, data_home, is_kept, real_path
 from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, system_words
 
 from .catalog.folders import FOLDER, FolderMark, mark_of, recorded_mark
@@ -17,7 +18,7 @@ from .catalog.sharing import share_files
 from .catalog.snapshot import save_snapshot
 from .log import NO_DAMAGE, Damage, Log, WriteFailed
 from .meta import Describer, Meta, describer_of
-from .paths import EVENTS, data_home, events_file, is_kept, new_session_id, real_path, session_dir
+from .paths import events_file, new_session_id, session_dir
 from .reading.index import LEAST, Index
 from .reading.lines import Place, Progress
 from .reading.many_objects import uncollected

@@ -10,13 +10,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from foldline.context.outline import outline_of
+from foldline.data import EVENTS
 from foldline.protocol import Entry, FoldlineError, SessionHeader, system_words
 
 from ..contents import CONTENTS, content_id
 from ..holder import Holder, holder_of
 from ..log import read_log
 from ..meta import Meta
-from ..paths import EVENTS, HOLDER, INDEX, META
+from ..paths import HOLDER, INDEX, META
 from ..session import Session
 from .scan import Scan, scan
 

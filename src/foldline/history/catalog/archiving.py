@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from foldline.data import EVENTS, archive_dir, sessions_dir
 from foldline.protocol import FoldlineError, system_words
 
 from ..holder import noted_holder
 from ..lock import SessionHeld, WriterLock
-from ..paths import EVENTS, HOLDER, archive_dir, sessions_dir
+from ..paths import HOLDER
 from ..private import make_private
 
 

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
+from foldline.data import real_path
 from foldline.protocol import SessionHeader
 from foldline.protocol.base import Record
 
-from ..paths import real_path
 from ..small_files import read_small
 
 FOLDER = "folder"

@@ -8,11 +8,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
+from foldline.data import EVENTS, archive_dir, sessions_dir, typed_path
 from foldline.protocol import FoldlineError, SessionHeader, system_words
 
 from ..log import cannot_be_read, parse_header
 from ..meta import Meta
-from ..paths import EVENTS, archive_dir, sessions_dir, typed_path, workdir_key
+from ..paths import workdir_key
 from ..small_files import read_small
 from .ages import file_time
 from .folders import Folder, Tie

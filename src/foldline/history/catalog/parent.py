@@ -5,10 +5,9 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from foldline.data import data_home, is_kept
 from foldline.protocol import NEW, SessionHeader
 from foldline.protocol.base import Record
-
-from ..paths import data_home, is_kept
 
 PARENT = "parent"
 """The field of a session's header that holds a `Parent`."""

@@ -6,11 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from foldline.data import EVENTS
 from foldline.protocol import FoldlineError
 
 from ..catalog.folders import Folder
 from ..catalog.listing import read_header
-from ..paths import EVENTS, workdir_key
+from ..paths import workdir_key
 from .store import BLOCK_BITS, has_trigrams
 from .trigrams import candidates_expression
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from foldline.context.matching import Query, excerpt, fold, marks
+from foldline.data import EVENTS
 
-from ..paths import EVENTS
 from ..search import MessageKind, fused_scores
 from .candidates import Candidate, Shelf, candidates, of_folder
 from .intake import ARCHIVE, ROOTS, entry_at, searched

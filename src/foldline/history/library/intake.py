@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from foldline.context.matching import fold
 from foldline.context.original import original
+from foldline.data import EVENTS
 from foldline.protocol import (
     AssistantMessage,
     Entry,
@@ -28,7 +29,6 @@ from foldline.protocol import (
 
 from ..log import FORMAT_VERSION
 from ..meta import TITLE_CELLS, clip_cells, prompt_line
-from ..paths import EVENTS
 from ..search import LARGEST_NUMBER
 
 ROOTS = ("sessions", "archive")

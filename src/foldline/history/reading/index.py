@@ -24,9 +24,10 @@ from typing import Any
 
 from foldline.context.outline import Outline
 from foldline.context.tokens import estimate_tokens
+from foldline.data import EVENTS
 
 from ..meta import Meta
-from ..paths import EVENTS, INDEX
+from ..paths import INDEX
 from ..small_files import open_regular
 from .index_tables import Table, outlines_in, table_of
 from .lines import Place, Progress
