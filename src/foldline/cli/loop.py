@@ -1,10 +1,10 @@
 """Runs a coroutine from the command line."""
 
 import asyncio
-import signal
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
+
+from foldline.termination import on_termination
 
 T = TypeVar("T")
 
@@ -37,15 +37,11 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 
 def _cancel_on_signals(ended_by: list[int]) -> None:
     """Cancel the task that runs now where the system wants the program to end."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    task = asyncio.current_task()
 
-    def end(number: signal.Signals) -> None:
+    def end(number: int) -> None:
         ended_by.append(number)
         if task is not None and not task.cancelling():  # once: a second one must not break into tidying up
             task.cancel()
 
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
-        # What is ignored was meant to be: `nohup`. Outside the main thread nobody sends us signals.
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            with suppress(ValueError, RuntimeError, NotImplementedError):
-                loop.add_signal_handler(number, end, number)
+    on_termination(asyncio.get_running_loop(), end)

@@ -2,10 +2,8 @@
 
 import asyncio
 import gc
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -97,20 +95,15 @@ class FoldlineApp(KeyedApp[None]):
 
     async def on_mount(self) -> None:
         await self.chat.ready.wait()  # What was typed before then is for the editor.
+        from foldline.termination import on_termination
+
         self.presenter.show(self.state)
-        self._leave_on(signal.SIGTERM, signal.SIGHUP)
+        on_termination(asyncio.get_running_loop(), self._leave, self.give_terminal_back)
         self.call_after_refresh(self._start)
 
-    def _leave_on(self, *signals: signal.Signals) -> None:
+    def _leave(self, number: int) -> None:
         """Told to end by the system, put the terminal back in order first."""
-        loop = asyncio.get_running_loop()
-        for number in signals:
-            # Outside the main thread, as in some tests, nobody sends us signals.
-            with suppress(ValueError, RuntimeError, NotImplementedError):
-                loop.add_signal_handler(number, self._leave, 128 + number)
-
-    def _leave(self, return_code: int) -> None:
-        self.exit(return_code=return_code)
+        self.exit(return_code=128 + number)
 
     def _start(self) -> None:
         self.run_worker(self._bring_agent(), group="attach", exclusive=True)

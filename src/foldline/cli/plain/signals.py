@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from foldline.termination import end_soon
+
 HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NUDGE: Final = signal.SIGURG
 """Ends a blocking call of the main thread, and means nothing else: ignored by whoever has no handler."""
@@ -31,6 +33,8 @@ def heard_at_once(loop: asyncio.AbstractEventLoop, heard: Callable[[signal.Signa
     theirs.setblocking(False)
 
     def handle(number: int, _: FrameType | None) -> None:
+        if number not in (_NUDGE, signal.SIGINT):
+            end_soon(number)
         if number != _NUDGE:
             heard(signal.Signals(number))
 

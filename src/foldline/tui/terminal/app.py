@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 _KEEP_TITLE: Final = "\x1b[22;2t"
 _OLD_TITLE: Final = "\x1b[23;2t"
 """The title before ours is on the terminal's stack meanwhile (xterm's window operations 22 and 23)."""
+_NO_MOUSE: Final = "".join(f"\x1b[?{mode}l" for mode in (1000, 1003, 1015, 1006))
 _LOOKS: Final = 1.0
 """Seconds between two looks whether the terminal is still there."""
 
@@ -75,6 +76,15 @@ class TerminalApp(PlainApp[Result]):
         """Give the terminal's window this title; it must be clean."""
         self._titled = f"\x1b]2;{title}\x1b\\"
         self._write(self._titled)
+
+    def give_terminal_back(self) -> None:
+        """Put the terminal in order from another thread, where the loop no longer turns."""
+        driver = self._driver
+        if driver is not None and not (driver.is_headless or driver.is_web):
+            driver.write(_NO_MOUSE)  # Textual's own way to it is for the main thread
+            driver.stop_application_mode()
+            self._write(_OLD_TITLE)
+            driver.close()  # waits until all is written
 
     def _write(self, words: str) -> None:
         """Words for the terminal's window."""

@@ -1,7 +1,11 @@
 """Where the terminal is a page in a browser: `foldline serve` stands between it and us."""
 
+import signal
+
 from textual import messages
 from textual.drivers.web_driver import WebDriver
+
+from foldline.termination import end_soon
 
 
 class ServedDriver(WebDriver):
@@ -10,4 +14,6 @@ class ServedDriver(WebDriver):
     def run_input_thread(self) -> None:
         """As long as the server is there."""
         super().run_input_thread()
+        if not self.exit_event.is_set():
+            end_soon(signal.SIGTERM)
         self._app.post_message(messages.ExitApp())
