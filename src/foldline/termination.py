@@ -29,8 +29,8 @@ def on_termination(
 ) -> None:
     """Have the loop call `leave` with the number of each signal that wants the program to end.
 
-    `at_last` is called, in another thread, where the program did not end in order. A signal that is ignored was
-    meant to be (`nohup`); outside the main thread nobody sends us any.
+    `at_last` is called, in another thread, where the program did not end in order. What is ignored was meant
+    to be (`nohup`); outside the main thread nobody sends us signals.
     """
 
     def heard(number: int, _: FrameType | None) -> None:
