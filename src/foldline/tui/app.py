@@ -95,10 +95,7 @@ class FoldlineApp(KeyedApp[None]):
 
     async def on_mount(self) -> None:
         await self.chat.ready.wait()  # What was typed before then is for the editor.
-        from foldline.termination import on_termination
-
         self.presenter.show(self.state)
-        on_termination(asyncio.get_running_loop(), self._leave, self.give_terminal_back)
         self.call_after_refresh(self._start)
 
     def _leave(self, number: int) -> None:
@@ -106,6 +103,9 @@ class FoldlineApp(KeyedApp[None]):
         self.exit(return_code=128 + number)
 
     def _start(self) -> None:
+        from foldline.termination import on_termination  # after the first paint
+
+        on_termination(asyncio.get_running_loop(), self._leave, self.give_terminal_back)
         self.run_worker(self._bring_agent(), group="attach", exclusive=True)
 
     async def _bring_agent(self) -> None:
