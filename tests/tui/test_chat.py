@@ -141,7 +141,7 @@ async def test_enter_ahead_of_the_list_takes_nothing_that_was_offered_for_less()
     async with app.run_test() as pilot:
         await type_text(pilot, "/c")
         await pilot.pause()
-        assert app.chat.completion.marked is not None
+        assert app.chat.completion.offered.marked is not None
         app.chat.prompt.editor.insert("ompact")  # in one burst with Enter: the list has not heard of it yet
         await app.chat.prompt._take_key("enter")
         await pilot.pause()

@@ -122,7 +122,8 @@ class ChatScreen(Screen[None]):
         self._focused_before: Widget | None = None
         """What had the focus before the terminal became too small."""
         self._handlers: dict[str, Callable[[str], None]] = {
-            "complete": lambda _: self._complete(),
+            # Its turn comes after what was typed before it, which the text field may not have heard yet.
+            "complete": lambda _: (self.focused or self).call_later(self._complete),
             "editor": lambda _: self._edit_prompt(),
             "prompt-older": lambda _: self.reading.to_prompt(-1),
             "prompt-newer": lambda _: self.reading.to_prompt(1),
@@ -336,8 +337,7 @@ class ChatScreen(Screen[None]):
     @on(CompletionList.Picked)
     def _picked(self, event: CompletionList.Picked) -> None:
         event.stop()
-        if self.completion.mark(event.number):
-            self.prompt.complete()
+        self.prompt.pick(event.candidate)
 
     # --- Commands -------------------------------------------------------------------------------------
 

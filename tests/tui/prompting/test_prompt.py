@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from textual import events
+from textual.keys import _character_to_key
 
 from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
 from foldline.tui.chat import PromptSubmitted, QueueEdited
@@ -109,7 +111,7 @@ async def test_tab_takes_arguments_and_paths_and_enter_never_runs_another_comman
         editor, shown = app.chat.prompt.editor, app.chat.completion
         editor.put("/strategy ")
         await pilot.pause()
-        assert shown.open and shown.marked is None, "nothing is taken where the command is whole"
+        assert shown.open and shown.offered.marked is None, "nothing is taken where the command is whole"
         editor.put("/strategy hier")
         await pilot.pause()
         await pilot.press("tab")
@@ -121,6 +123,116 @@ async def test_tab_takes_arguments_and_paths_and_enter_never_runs_another_comman
         await until(lambda: shown.open or editor.text != "!cat my")
         await pilot.press("tab")
         assert editor.text == "!cat my\\ file.txt "
+
+
+def burst(app: ChatApp, text: str) -> None:
+    """Keys that arrive together, as over a slow line or by `tmux send-keys -l`."""
+    for sign in text:
+        key = {"\r": "enter", "\t": "tab"}.get(sign) or _character_to_key(sign)
+        app.post_message(events.Key(key, sign))
+
+
+def box(app: ChatApp) -> str:
+    """What stands on the screen where the list of completions is."""
+    area = app.chat.completion.region
+    return "\n".join(row[area.x : area.right] for row in screen_text(app)[area.y : area.bottom])
+
+
+@pytest.mark.parametrize(("typed", "first", "one"), [("@proj", 10, "p0/proj.py"), ("/", 10, "/approvals")])
+async def test_completions_for_keys_in_one_burst_are_painted_each_time_they_come_up(
+    tmp_path: Path, typed: str, first: int, one: str
+) -> None:
+    for number in range(12):
+        (tmp_path / f"p{number}").mkdir()
+        (tmp_path / f"p{number}" / "proj.py").touch()
+    app = ChatApp(ChatState(), root=tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        for _ in range(3):
+            burst(app, typed)
+            await until(lambda: app.chat.completion.open)
+            await pilot.pause()
+            assert box(app).count("\n") == first + 1 and one in box(app)
+            await pilot.press("ctrl+u")
+            assert not app.chat.completion.open
+
+
+@pytest.mark.parametrize(
+    ("typed", "marked", "then"),
+    [
+        ("@proj", "projects/", "@projects/"),
+        ("/appr", "/approvals", "/approvals"),
+        ("/theme high", "high-contrast", "/theme high-contrast"),
+    ],
+)
+async def test_only_a_completion_that_was_painted_is_taken(
+    tmp_path: Path, typed: str, marked: str, then: str
+) -> None:
+    (tmp_path / "projects").mkdir()
+    (tmp_path / "projects" / "a.py").touch()
+    app = ChatApp(ChatState(), root=tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        editor, shown = app.chat.prompt.editor, app.chat.completion
+        burst(app, "@")
+        await until(lambda: shown.open)
+        await pilot.press("ctrl+u")
+        burst(app, f"{typed}\t")
+        await pilot.pause()
+        assert editor.text == typed and editor.has_focus and f"▶{marked}" in box(app)
+        burst(app, "\t")
+        await pilot.pause()
+        assert editor.text.rstrip() == then
+        await pilot.press("ctrl+u")
+        burst(app, f"{typed}\r")
+        await pilot.pause()
+        sent = [each.text for each in app.posted if isinstance(each, PromptSubmitted)]
+        assert sent == ["@proj"] * (typed == "@proj") and then not in editor.text
+
+
+async def test_enter_takes_nothing_that_came_into_the_list_since_it_was_painted(tmp_path: Path) -> None:
+    for name in ("projects.py", "zebra_proj.py"):
+        (tmp_path / name).touch()
+    app = ChatApp(ChatState(), root=tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        burst(app, "@")
+        await until(lambda: app.chat.completion.open)
+        await pilot.pause()
+        burst(app, "z\r")
+        await pilot.pause()
+        assert app.chat.prompt.editor.text == "@z" and "▶zebra_proj.py" in box(app) and not app.posted
+        await pilot.press("enter")
+        assert app.chat.prompt.editor.text == "@zebra_proj.py "
+
+
+async def test_a_click_takes_the_completion_that_stands_there(tmp_path: Path) -> None:
+    for name in ("proj_a.py", "proj_b.py"):
+        (tmp_path / name).touch()
+    app = ChatApp(ChatState(), root=tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        burst(app, "@proj")
+        await until(lambda: app.chat.completion.open)
+        await pilot.pause()
+        assert "Esc closes the list" in screen_text(app)[-2], "also where the files became known later"
+        await pilot.click("#completion", offset=(5, 2))
+        assert app.chat.prompt.editor.text == "@proj_b.py "
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (("a", "alt+enter", "b"), "a\nb"),
+        (("a", "shift+enter", "b"), "a\nb"),
+        (("a", "backslash", "enter", "b"), "a\nb"),
+        (("exclamation_mark", "a", "backslash", "enter", "b"), "!a\\\nb"),
+        (("a", "backslash", "x", "left", "enter", "b"), "a\nbx"),
+        (("a", "backslash", "backslash", "enter"), ""),
+    ],
+)
+async def test_keys_of_other_agents_begin_a_new_line(keys: tuple[str, ...], text: str) -> None:
+    app = ChatApp(ChatState())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*keys)
+        assert app.chat.prompt.editor.text == text
+        assert len(app.posted) == (not text)
 
 
 def test_matching_fifty_thousand_files_takes_slices_and_finds_folders(tmp_path: Path) -> None:

@@ -17,6 +17,10 @@ def heard(pieces: list[str]) -> list[str]:
     ]
 
 
+def test_alt_enter_is_known_in_both_ways_terminals_send_it() -> None:
+    assert heard(["\x1b\r", "\x1b[13;3u", "\r"]) == ["key alt+enter", "key alt+enter", "key enter"]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
 def test_an_escape_within_a_paste_is_text(size: int) -> None:
     pieces = [SENT[at : at + size] for at in range(0, len(SENT), size)]

@@ -28,8 +28,8 @@ COMMANDS: Final[tuple[Command, ...]] = table(
     ),
     Command(
         "newline",
-        ("ctrl+j", "shift+enter"),
-        "Starts a new line in the prompt.",
+        ("ctrl+j", "shift+enter", "alt+enter"),
+        "Starts a new line in the prompt. So does Enter behind a backslash.",
         "Prompt",
         title="New line",
         place="prompt",

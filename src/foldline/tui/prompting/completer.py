@@ -34,7 +34,8 @@ class Completer:
 
     @property
     def open(self) -> bool:
-        return self._list.open
+        """Whether the reader sees a list: keys that come in one burst are ahead of it."""
+        return bool(self._list.painted.candidates)
 
     def refresh(self, *, now: bool = False) -> None:
         """Look again: after typing, and when more is known. `now`: also where that takes a moment."""
@@ -65,26 +66,35 @@ class Completer:
             return False
         self._asked_at = line
         self.refresh(now=True)
-        if self._list.count == 1:
-            self.take()
+        if len(self._list.offered.candidates) == 1:
+            self.put(self._list.offered.candidates[0])
         return True
 
     def move(self, step: int) -> None:
         self._list.move(step)
 
     def take(self, *, first: bool = True) -> bool:
-        """Put the marked completion, or the first where none is marked, in place of the typed word. False
-        where there is nothing to take."""
+        """Put the marked completion, or the first where none is marked, in place of the typed word; one that
+        was not on the screen yet is only shown. False where there is nothing to take."""
         self.refresh(now=True)  # keys may be ahead of what was offered for them
-        word, candidate = self._word(), self._list.first if first else self._list.marked
-        if candidate is None or word is None:
+        offered, painted = self._list.offered, self._list.painted
+        candidate, seen = (offered.first, painted.first) if first else (offered.marked, painted.marked)
+        if candidate is None:
             return False
+        if candidate == seen:
+            self.put(candidate)
+        return True
+
+    def put(self, candidate: Candidate) -> None:
+        """Put this completion in place of the typed word."""
+        word = self._word()
+        if word is None:
+            return
         line, column = self._editor.cursor_location
         self._list.close()
         insert = clean(candidate.insert)
         self._editor.replace(insert, (line, word.start), (line, column))
         self._editor.move_cursor((line, word.start + len(insert)))
-        return True
 
     def _found(self, word: "Completing", now: bool) -> Sequence[Candidate]:
         from foldline.tui.prompting import candidates

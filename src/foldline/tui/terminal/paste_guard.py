@@ -8,6 +8,7 @@ characters out of a paste; tmux does not.
 from collections.abc import Iterable
 from typing import Final
 
+from textual import events
 from textual._xterm_parser import XTermParser
 from textual.message import Message
 
@@ -56,7 +57,8 @@ class PasteGuard:
 
 
 class GuardedParser(XTermParser):
-    """Textual's parser behind a `PasteGuard`."""
+    """Textual's parser behind a `PasteGuard`. It also knows Alt+Enter, which 8.2.8 takes for Enter where the
+    terminal sends it as terminals always have: an escape before the key."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -66,3 +68,8 @@ class GuardedParser(XTermParser):
         passed = self._guard.passed(data)
         if passed or not data:  # nothing at all means the end of the input
             yield from super().feed(passed)
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+        if sequence == "\x1b\r":
+            return (events.Key("alt+enter", None),)
+        return super()._sequence_to_key_events(sequence, alt)

@@ -1,12 +1,13 @@
 """The list of completions above the prompt. It never has the focus: the prompt moves and takes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
+from textual.strip import Strip
 
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
 from foldline.tui.widgets.frames import LIGHT, edge, sides
@@ -23,6 +24,24 @@ class Candidate:
     """What replaces the typed word, its `/` or `@` included."""
     label: str
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Candidates, and which of them is marked."""
+
+    candidates: Sequence[Candidate] = ()
+    at: int = -1
+    """Number of the marked one; -1: none."""
+
+    @property
+    def marked(self) -> Candidate | None:
+        return self.candidates[self.at] if self.candidates and self.at >= 0 else None
+
+    @property
+    def first(self) -> Candidate | None:
+        """The marked one, or, where none is, the first."""
+        return self.marked or next(iter(self.candidates), None)
 
 
 def window_start(marked: int, count: int, rows: int) -> int:
@@ -76,63 +95,51 @@ class CompletionList(Lines):
     class Picked(Message):
         """A click on a candidate."""
 
-        def __init__(self, number: int) -> None:
+        def __init__(self, candidate: Candidate) -> None:
             super().__init__()
-            self.number = number
+            self.candidate = candidate
 
     def __init__(self) -> None:
         super().__init__(id="completion")
         self._title = ""
-        self._candidates: Sequence[Candidate] = ()
-        self._marked = 0
+        self.offered = Offered()
+        self.painted = Offered()
+        """What stands on the screen: keys that come in one burst are ahead of it."""
 
     @property
     def open(self) -> bool:
-        return bool(self._candidates)
-
-    @property
-    def count(self) -> int:
-        return len(self._candidates)
-
-    @property
-    def marked(self) -> Candidate | None:
-        return self._candidates[self._marked] if self._candidates and self._marked >= 0 else None
-
-    @property
-    def first(self) -> Candidate | None:
-        """The marked one, or, where none is, the first."""
-        return self.marked or next(iter(self._candidates), None)
+        return bool(self.offered.candidates)
 
     def offer(self, title: str, candidates: Sequence[Candidate], *, marked: bool = True) -> None:
         """Show these, the first one marked or, where what is typed is whole without them, none; no candidates
         close the list."""
-        if candidates != self._candidates:
-            self._marked = 0 if marked else -1
-        self._title, self._candidates = title, candidates
+        if candidates != self.offered.candidates:
+            self.offered = Offered(candidates, 0 if marked else -1)
+        self._title = title
         self.styles.height = min(len(candidates), ROWS) + 2
         self.display = self.open
+        if not self.open:
+            self.painted = Offered()
         self.update()
 
     def close(self) -> None:
         self.offer("", ())
 
     def move(self, step: int) -> None:
-        if self._candidates:
-            at = max(self._marked, -1 if step > 0 else 0)
-            self._marked = (at + step) % len(self._candidates)
+        if self.open:
+            at = max(self.offered.at, -1 if step > 0 else 0)
+            self.offered = replace(self.offered, at=(at + step) % len(self.offered.candidates))
             self.update()
-
-    def mark(self, number: int) -> bool:
-        """Mark a candidate by its number; whether there is one."""
-        if 0 <= number < len(self._candidates):
-            self._marked = number
-            self.update()
-            return True
-        return False
 
     def on_click(self, event: events.Click) -> None:
-        first = window_start(self._marked, len(self._candidates), ROWS)
-        self.post_message(self.Picked(first + event.y - 1))
+        seen = self.painted
+        number = window_start(seen.at, len(seen.candidates), ROWS) + event.y - 1
+        if 0 <= number < len(seen.candidates):
+            self.post_message(self.Picked(seen.candidates[number]))
+
+    def render_line(self, y: int) -> Strip:
+        self.painted = self.offered
+        return super().render_line(y)
 
     def lines(self, width: int) -> list[list[Span]]:
-        return completion_lines(self._title, self._candidates, self._marked, width)
+        return completion_lines(self._title, self.offered.candidates, self.offered.at, width)

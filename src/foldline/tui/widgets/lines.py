@@ -30,11 +30,10 @@ class Lines(Widget):
         raise NotImplementedError
 
     def update(self) -> None:
-        """Draw again, where something to see has changed."""
+        """Draw again, where something to see has changed. While hidden it has no lines: the old ones must
+        not stand there when it is shown again at the same size."""
         size = self.size
-        if size.width <= 0:
-            return
-        fresh = self.lines(size.width)
+        fresh = self.lines(size.width) if size.width > 0 else ()
         if size == self._drawn_size and fresh == self._drawn:
             return
         self._drawn, self._drawn_size = fresh, size

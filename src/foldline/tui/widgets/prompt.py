@@ -22,7 +22,7 @@ from foldline.tui.prompting.completer import Completer
 from foldline.tui.prompting.finding import FileFinder, Work
 from foldline.tui.prompting.recall import Recall
 from foldline.tui.state import ChatState, Waiting
-from foldline.tui.widgets.completion import CompletionList
+from foldline.tui.widgets.completion import Candidate, CompletionList
 from foldline.tui.widgets.editor import Editor
 from foldline.tui.widgets.frames import edge, frame, sides
 from foldline.tui.widgets.lines import Lines
@@ -178,16 +178,20 @@ class Prompt(Lines):
     def refresh_completion(self) -> None:
         """Look again for what completes the word at the cursor: after typing, and when files became known."""
         self.completer.refresh()
+        self.post_message(self.FactsChanged())
 
     def complete(self) -> bool:
         """Take what is offered or, behind a `!`, offer files; False where there is nothing to complete."""
         if not self.editor.has_focus:
             return False
-        if not self.completer.open:
-            return self.completer.ask()
         taken = self.completer.take()
         self.attaching.attach_soon()
-        return taken
+        return taken or self.completer.ask()
+
+    def pick(self, candidate: Candidate) -> None:
+        """Take the completion that was clicked on."""
+        self.completer.put(candidate)
+        self.attaching.attach_soon()
 
     def _in_background(self, group: str, work: Work) -> None:
         _: Worker[object] = self.run_worker(work, group=group, exclusive=True)
@@ -235,6 +239,8 @@ class Prompt(Lines):
         if self._marked is not None:
             self._change_places(self._marked)
             return
+        if self._continues():
+            return
         from foldline.tui.prompting import inputs  # by now: nothing was entered on the first screen
 
         text = self.editor.text
@@ -261,6 +267,17 @@ class Prompt(Lines):
                 else:
                     self._sent(text)
                     self.post_message(self.CommandTyped(command, argument))
+
+    def _continues(self) -> bool:
+        """Enter behind a backslash begins a new line in its place; to a shell both mean that, so it has both.
+        A backslash behind another one is text."""
+        line, column = self.editor.cursor_location
+        before = self.editor.document.get_line(line)[:column]
+        if self.editor.selected_text or (len(before) - len(before.rstrip("\\"))) % 2 == 0:
+            return False
+        start = column if shell_of(self.editor.document.get_line(0)) else column - 1
+        self.editor.move_cursor(self.editor.replace("\n", (line, start), (line, column)).end_location)
+        return True
 
     def _send(self, text: str) -> None:
         if not self.attaching.in_vain(text, self._state.model):
@@ -330,7 +347,6 @@ class Prompt(Lines):
         if (shell := shell_of(self.editor.document.get_line(0))) != self._shell:
             self._shell = shell
             self.update()
-        self.post_message(self.FactsChanged())
 
     # --- Drawing --------------------------------------------------------------------------------------
 
