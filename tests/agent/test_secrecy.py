@@ -3,13 +3,20 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from foldline.agent.secrecy import hider
+from foldline.agent.secrecy import Mask, mask_of
+from foldline.history import Session
 from support.agents import PlayedLLM, agent_in, calling
 from support.planted_key import KEY, found_below
+from support.terminal import terminal
+from support.tools import call, tool_context
 
 STORED = "sk-stored-0f1e2d3c4b5a"
 
@@ -26,15 +33,79 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_key_we_know_is_hidden_and_no_other_word(home: Path) -> None:
-    hide = hider(os.environ)
-    assert hide(f"a {KEY} b {STORED}, {KEY}") == "a [key] b [key], [key]"
-    assert hide("sk-planted elsewhere") == "sk-planted elsewhere"
+    mask = mask_of(os.environ)
+    assert mask(f"a {KEY} b {STORED}, {KEY}") == "a [key] b [key], [key]"
+    assert mask("sk-planted elsewhere") == "sk-planted elsewhere"
 
 
-@pytest.mark.parametrize("short", ["", " ", "none", "ollama"])
-def test_what_is_too_short_for_a_key_stays_a_word(short: str) -> None:
-    environ = {"OPENAI_API_KEY": short, "FOLDLINE_HOME": "/nowhere"}
-    assert hider(environ)("none of ollama's words") == "none of ollama's words"
+@pytest.mark.parametrize("word", ["", " ", "none", "ollama", "lm-studio", "not-needed"])
+def test_a_word_that_a_server_without_keys_is_given_stays_a_word(word: str) -> None:
+    environ = {"OPENAI_API_KEY": word, "FOLDLINE_HOME": "/nowhere"}
+    text = "none of ollama's or lm-studio's words is not-needed"
+    assert mask_of(environ)(text) == text
+
+
+def test_a_new_key_in_the_file_is_masked_from_then_on(home: Path) -> None:
+    assert mask_of(os.environ)("sk-new-0123456789") == "sk-new-0123456789"
+    (home / "keys.toml").write_text('[keys]\ndeepseek = "sk-new-0123456789"\n')
+    assert mask_of(os.environ)("sk-new-0123456789") == "[key]"
+
+
+@given(
+    st.lists(st.sampled_from([KEY, STORED, KEY[:9], STORED[3:], "sk-", "a\n", "é"]), max_size=12), st.data()
+)
+def test_a_key_cut_between_two_pieces_is_masked_as_in_one(parts: list[str], data: st.DataObject) -> None:
+    mask, whole = Mask([KEY, STORED]), "".join(parts).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    stream, said = mask.stream(), b""
+    for start, end in pairwise([0, *cuts, len(whole)]):
+        said += stream.feed(whole[start:end])
+    assert said + stream.rest() == mask(whole.decode()).encode()
+
+
+async def test_what_is_cut_to_its_room_was_masked_first(home: Path, tmp_path: Path) -> None:
+    """By every tool that cuts: at any width, a key is nowhere shown in part."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for shift in range(0, 40, 3):
+        (folder / f"{shift}.txt").write_text(("x" * shift + f" {KEY} ") * 200 + "\n")
+        (folder / f"{shift}.log").write_text("y" * (360 + shift) + f"{KEY} and so on" + "z" * 400 + "\n")
+        (folder / f"{shift}.env").write_text("q" * (120 + shift) + KEY + "\n")
+    shown = []
+    for shift in range(0, 40, 3):
+        context = replace(tool_context(folder, max_tokens=300 + shift), mask=mask_of(os.environ))
+        shown += [
+            await call(context, "read", path=f"{shift}.txt"),
+            await call(context, "grep", pattern="y and|yy|q", path="."),
+            await call(context, "edit", path=f"{shift}.env", old="q" * (120 + shift) + "\nnext", new="r"),
+            await call(context, "bash", command=f"cat {shift}.txt", background=True),
+            await call(context, "bash", command=f"cat {shift}.txt; sleep 0.01; cat {shift}.log"),
+        ]
+        await context.jobs.aclose()
+    spilled = [path.read_text() for path in (tmp_path / "work-spill").iterdir()]
+    assert not [text for text in [outcome.text for outcome in shown] + spilled if KEY[8:20] in text]
+    assert sum("[key]" in outcome.text for outcome in shown) > 30, "they looked at it"
+
+
+async def test_a_key_in_a_prompt_an_instruction_file_or_an_answer_is_neither_sent_nor_stored(
+    home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "AGENTS.md").write_text(f"Use {KEY} for the tests.\n")
+    llm = PlayedLLM(f"as you say: {STORED}", "done")
+    agent, _ = agent_in(folder, llm)
+    await agent.prompt(f"my key is {KEY}")
+    await agent.prompt("go on")
+    await agent.aclose()
+    sent = [message.text for request in llm.requests for message in request.messages]
+    assert "my key is [key]" in sent and any("Use [key] for the tests." in text for text in sent)
+    assert not [text for text in sent if KEY in text or STORED in text]
+    assert agent.session.path is not None
+    assert found_below(agent.session.path.parent) == []
+    assert found_below(agent.session.path.parent, key=STORED) == []
+    stored = Session.open(agent.session.path)
+    assert list(stored.entries) == list(agent.session.entries), "the live session is the stored one"
 
 
 async def test_a_file_that_holds_a_key_is_read_without_it(home: Path, tmp_path: Path) -> None:
@@ -60,25 +131,22 @@ async def test_a_file_that_holds_a_key_is_read_without_it(home: Path, tmp_path: 
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
-def test_no_program_reads_it_out_of_this_process() -> None:
+@pytest.mark.parametrize("command", [[], ["serve", "--port", "0"], ["run", "stop and go"]])
+def test_from_its_start_on_no_program_reads_a_key_out_of_it(tmp_path: Path, command: list[str]) -> None:
+    """Read by root, from whom nothing else could hide it."""
+    with terminal(tmp_path / "work", *command, OPENAI_API_KEY=KEY, FOLDLINE_MODEL="offline") as started:
+        process = Path(f"/proc/{started.child.pid}")
+        started.until(lambda _: b"OPENAI_API_KEY=xxx" in (process / "environ").read_bytes())
+        assert KEY.encode() not in (process / "environ").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_nobody_may_trace_this_process_and_it_leaves_no_core() -> None:
     code = """
-import asyncio, os
-from pathlib import Path
-from foldline.agent.tools.process import spawn
-
-async def look():
-    said = []
-    async def take(chunk):
-        said.append(chunk)
-        return True
-    async with spawn(["cat", f"/proc/{os.getpid()}/environ"], Path("/"), {}) as child:
-        await child.follow(take)
-    return b"".join(said)
-
-said = asyncio.run(look())
-assert b"OPENAI_API_KEY=xxx" in said and b"HOME=" in said, said
-assert os.environ["OPENAI_API_KEY"].encode() not in said
+import ctypes, resource
+from foldline.process import protect_process
+protect_process()
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT_CORE)[0])
 """
-    environ = {**os.environ, "OPENAI_API_KEY": KEY, "HOME": "/"}
-    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 0\n"

@@ -23,7 +23,7 @@ from .approvals import decide
 from .desk import Desk
 from .permitting import grant, grant_in_project
 from .recording import recorder
-from .secrecy import hider
+from .secrecy import mask_of
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 
 _DECLINED = ToolOutcome("The user declined this call. Do not try it again unasked.", True, "declined ✗")
@@ -93,15 +93,15 @@ class Calls:
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
         desk, arguments = self._desk, call.parsed()
-        hide = await asyncio.to_thread(hider, os.environ)  # it reads a file
+        mask = mask_of(os.environ)
         context = ToolContext(
             cwd=desk.cwd,
-            output=lambda text: desk.emit(events.ToolOutput(call_id=call.call_id, text=hide(text))),
+            output=lambda text: desk.emit(events.ToolOutput(call_id=call.call_id, text=mask(text))),
             max_tokens=room - _RESULT_FRAME,
             spill_dir=desk.spill_dir,
             known_files=desk.known_files,
             jobs=desk.jobs,
-            hide=hide,
+            mask=mask,
             before_change=recorder(desk.session),
         )
         refusal = await self._refusal(tool, call, title, context)
@@ -110,7 +110,7 @@ class Calls:
         self._under_way = call.call_id
         self._began = time.monotonic()
         outcome = await tool.run(arguments, context)
-        return replace(outcome, text=hide(outcome.text), diff=outcome.diff and hide(outcome.diff))
+        return replace(outcome, text=mask(outcome.text), diff=outcome.diff and mask(outcome.diff))
 
     async def _refusal(
         self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext

@@ -1,5 +1,6 @@
 """The desk: what everything that works on one session shares. No decisions beyond sizes."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from .choices import Choices
 from .mcp import ToolServers
 from .project_rules import ProjectRules
 from .review import Review
+from .secrecy import mask_of
 from .tools import FileMemory, Jobs, Tool
 from .tools.dmail import Mailbox
 
@@ -70,6 +72,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.project = ProjectRules(self.session.cwd)
+        self.session.mask = lambda text: mask_of(os.environ)(text)
         self.session.on_append.append(self._heed)
 
     def _heed(self, entry: Entry) -> None:

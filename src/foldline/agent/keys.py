@@ -16,6 +16,7 @@ from pathlib import Path
 from foldline.data import config_dir
 from foldline.history.private import make_private
 from foldline.llm.providers import OPENAI, PROVIDERS, Provider, is_same_server
+from foldline.process import wipe_environment
 from foldline.protocol import FoldlineError, system_words
 
 KEYS_FILE = "keys.toml"
@@ -47,7 +48,7 @@ def key_of(provider: Provider, environ: Mapping[str, str]) -> Key:
         if value := environ.get(name, "").strip():
             return Key(usable(value, name), name, name)
     path, entry = keys_file(environ), _entry_of(provider)
-    if value := stored_keys(environ).get(entry, ""):
+    if value := stored_keys(path).get(entry, ""):
         return Key(usable(value, str(path)), str(path), f"{entry} in {path}")
     if OPENAI.key_env in {*provider.key_envs} - {*variables}:
         return Key(name=f"{entry} in {path} ({OPENAI.key_env} is for the server of OPENAI_BASE_URL)")
@@ -77,7 +78,7 @@ def save_key(environ: Mapping[str, str], provider: Provider, key: str) -> Path:
 
     path = keys_file(environ)
     key = usable(key.strip(), "What was entered")
-    stored = stored_keys(environ)  # Refused where others could have read it: their keys should be made anew.
+    stored = stored_keys(path)  # Refused where others could have read it: their keys should be made anew.
     document = tomlkit.parse(path.read_text(encoding="utf-8")) if stored else tomlkit.document()
     table = document.setdefault("keys", tomlkit.table())
     table[_entry_of(provider)] = key
@@ -113,7 +114,10 @@ _secret = {name for provider in PROVIDERS.values() for name in provider.key_envs
 
 def keep_secret(own: Iterable[Provider]) -> None:
     """The keys of the user's own providers are secret, too: from now on, as long as the program runs."""
-    _secret.update(name for provider in own for name in provider.key_envs)
+    added = {name for provider in own for name in provider.key_envs} - _secret
+    if added:
+        _secret.update(added)
+        wipe_environment(added.__contains__)
 
 
 def secret_variables() -> frozenset[str]:
@@ -137,13 +141,12 @@ def _variables(provider: Provider, environ: Mapping[str, str]) -> Sequence[str]:
     return [*own, OPENAI.key_env] if is_same_server(url, provider.base_url) else own
 
 
-def stored_keys(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The keys in the user's file, by provider; none where there is no such file.
+def stored_keys(path: Path) -> Mapping[str, str]:
+    """The keys in this file of the user's, by provider; none where there is no such file.
 
     Raises:
         FoldlineError: others can read it, or it is no such file.
     """
-    path = keys_file(environ)
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode

@@ -8,7 +8,7 @@ from contextlib import suppress
 from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
 
 from .desk import Desk
-from .secrecy import hider
+from .secrecy import mask_of
 from .tools import ToolContext
 from .tools.bash import Output, ending_words
 from .tools.clip import fitted
@@ -38,8 +38,8 @@ async def run_shell(desk: Desk, command: str, *, aside: bool) -> None:
         FoldlineError: it could not be started.
     """
     desk.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
-    context = await _context(desk)
-    output = Output(context.output)
+    context = _context(desk)
+    output = Output(context.output, context.mask)
     cancelled, note = False, _CANCELLED
     try:
         note = await _run(command, context, output)
@@ -63,7 +63,7 @@ async def run_shell(desk: Desk, command: str, *, aside: bool) -> None:
 async def _run(command: str, context: ToolContext, output: Output) -> str:
     """How it ended, where it did not end well, in the words of the tool `bash`."""
     argv = [shutil.which("bash") or "/bin/sh", "-c", command]
-    async with spawn(argv, context.cwd, environment()) as child:
+    async with spawn(argv, context.cwd, environment(), context.jobs.left) as child:
         held = await child.follow(output.take) is None
         status = child.status or 0
     how = ending_words(status, has_output=True)[1]
@@ -77,22 +77,23 @@ async def _keep(
     note = note or ("" if text.strip() else "[no output]")
     shown, _ = await fitted(text.rstrip("\n"), context, "shell", note)
     # Two parts: the one is what the user typed, the other what a program said.
-    said = [TextPart(text=sendable(context.hide(part))) for part in (f"$ {command}", shown)]
+    said = [TextPart(text=sendable(context.mask(part))) for part in (f"$ {command}", shown)]
     first = [] if desk.projection.view else await opening_of(desk)
     message = UserMessage(origin="shell", parts=tuple(said))
     left_out = [Edit(target=desk.session.next_index + len(first), action="drop")] if aside else []
     await desk.session.append(*first, message, *left_out, durable=True)
 
 
-async def _context(desk: Desk) -> ToolContext:
-    hide = await asyncio.to_thread(hider, os.environ)  # it reads a file
+def _context(desk: Desk) -> ToolContext:
+    mask = mask_of(os.environ)
     room = _LEAST
     with suppress(FoldlineError):  # a window too small to work in: the next turn will say so
         room = max(_LEAST, min(_MOST, desk.room_for_results()))
     return ToolContext(
         cwd=desk.cwd,
-        output=lambda text: desk.emit(events.ToolOutput(call_id=SHELL_CALL, text=hide(text))),
+        output=lambda text: desk.emit(events.ToolOutput(call_id=SHELL_CALL, text=mask(text))),
         max_tokens=room,
         spill_dir=desk.spill_dir,
-        hide=hide,
+        jobs=desk.jobs,
+        mask=mask,
     )

@@ -26,6 +26,10 @@ def _run(argv: "Sequence[str] | None") -> int:
     write_utf8()
     if arguments == ["--version"]:
         return _version()  # before anything is imported
+    if argv is None:
+        from foldline.process import protect_process
+
+        protect_process()
     from .arguments import UsageError, parse
 
     try:

@@ -1,7 +1,9 @@
 """`foldline import`: another agent's session, or ours as one file, copied into one that can be continued."""
 
+import os
 from pathlib import Path
 
+from foldline.agent.secrecy import mask_of
 from foldline.formats.bundle_members import BUNDLED, unpack
 from foldline.history import EVENTS, Session, short_id
 from foldline.history.catalog.sharing import share_files
@@ -15,7 +17,9 @@ from .sources import Source, read_source
 def run(source: str, as_json: bool, format_name: str | None) -> int:
     found = read_source(source, format_name)
     folder = _folder(found.header.cwd)
-    copy = run_async(found.session().copy(cwd=folder))
+    session = found.session()
+    session.mask = mask_of(os.environ)
+    copy = run_async(session.copy(cwd=folder))
     try:
         _bring_along(found, copy)
         copy.save_meta()

@@ -212,15 +212,18 @@ class Log:
         """Let another process write. A later append claims the session again."""
         self.lock.release()
 
-    async def append(self, entries: Sequence[Entry], durable: bool = False) -> list[Place]:
+    async def append(
+        self, entries: Sequence[Entry], durable: bool = False, lines: Sequence[bytes] | None = None
+    ) -> list[Place]:
         """Write these entries as whole lines, in one piece; where they are. `durable` waits for the disk.
+        `lines` are the entries as `dump_entry` writes them, where the caller knows.
 
         Raises:
             WriteFailed: the disk refused; says which entry is the last one there, and why.
             FoldlineError: another process writes, or has written, to this session.
         """
         self.claim()
-        lines = [dump_entry(entry) for entry in entries]
+        lines = [dump_entry(entry) for entry in entries] if lines is None else lines
         before = [b""] if self._torn else []
         if not self.exists:
             before = [dump_header(self.header)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from foldline.context.history_entries import Entries, HeldEntries
 from foldline.context.projection import Projection
 from foldline.data import EVENTS, data_home, is_kept, real_path
-from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, system_words
+from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, dump_entry, parse_entry, system_words
 
 from .catalog.folders import FOLDER, FolderMark, mark_of, recorded_mark
 from .catalog.parent import PARENT, Parent, foreign_upto
@@ -67,6 +67,8 @@ class Session:
         """What the file held that could not be read."""
         self.on_append: list[Callable[[Entry], None]] = []
         """Called with each entry once it is on disk and in the projection, in order."""
+        self.mask: Callable[[str], str] = str
+        """Takes out of each entry, as JSON, what must not be stored, such as keys."""
         self.read_only = read_only
         """Why nothing can be appended, as a sentence; empty where it can."""
         self.projection = Projection(entries if isinstance(entries, Entries) else HeldEntries(entries))
@@ -176,6 +178,7 @@ class Session:
         folder = self.cwd if cwd is None else cwd
         mark = recorded_mark(self.header) if str(folder) == self.header.cwd else None
         copy = Session.create(folder, home=home, now=now, session_id=session_id, parent=parent, mark=mark)
+        copy.mask = self.mask
         try:
             if self.path is not None and copy.path is not None:
                 share_files(self.path.parent, copy.path.parent)
@@ -277,17 +280,26 @@ class Session:
                 entry.model_copy(update={"index": index, "at": at})
                 for index, entry in enumerate(entries, start=self.next_index)
             ]
-            await self._commit(numbered, durable)
-            return numbered
+            return await self._commit(numbered, durable)
 
-    async def _commit(self, numbered: Sequence[Entry], durable: bool) -> None:
+    async def _commit(self, numbered: Sequence[Entry], durable: bool) -> list[Entry]:
         assert self._log is not None, "a session that can be appended to has a log"
+        stored = [self._masked(entry) for entry in numbered]
+        entries = [entry for entry, _ in stored]
         try:
-            places = await self._log.append(numbered, durable)
+            places = await self._log.append(entries, durable, [line for _, line in stored])
         except WriteFailed as failure:
-            self._fold_in(numbered[: failure.written], failure.places)
+            self._fold_in(entries[: failure.written], failure.places)
             raise
-        self._fold_in(numbered, places)
+        self._fold_in(entries, places)
+        return entries
+
+    def _masked(self, entry: Entry) -> tuple[Entry, bytes]:
+        """The entry as it is stored and believed from here on, and its line."""
+        line = dump_entry(entry)
+        written = line.decode()
+        masked = self.mask(written)
+        return (entry, line) if masked == written else (parse_entry(masked), masked.encode())
 
     @property
     def progress(self) -> Progress | None:

@@ -13,7 +13,8 @@ def keep_what_waits(runner: Runner, chat: ChatScreen) -> None:
     path = runner.agent.session.path
     if path is not None:
         with suppress(OSError):
-            keep_unsent(path.parent, Unsent(runner.unsent, chat.prompt.editor.text))
+            mask = runner.agent.session.mask
+            keep_unsent(path.parent, Unsent(tuple(map(mask, runner.unsent)), mask(chat.prompt.editor.text)))
 
 
 def give_back_unsent(session: Session, runner: Runner, chat: ChatScreen) -> None:

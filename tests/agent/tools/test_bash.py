@@ -15,6 +15,13 @@ from foldline.llm.providers import PROVIDERS
 from support.agents import PATIENCE
 from support.tools import TOOLS, call
 
+ESCAPES = (
+    "env -i nohup setsid sh -c 'sleep 1000 & echo $! >>p' >/dev/null 2>&1; "
+    "(env -i setsid sh -c 'trap \"\" TERM; echo $$ >>p; while :; do sleep 9; done' >/dev/null 2>&1 &); "
+    "sleep 99"
+)
+"""Without its mark, in sessions of their own, detached from the output, their parents gone."""
+
 
 def is_running(pid: int) -> bool:
     try:
@@ -140,6 +147,7 @@ async def test_a_timed_out_command_says_so_and_keeps_what_it_printed(
         "setsid sleep 1000 >/dev/null 2>&1 & echo $! >p; setsid sh -c 'sleep 999 & echo $! >>p'; sleep 99",
         """setsid sh -c 'trap "" TERM; (while :; do sleep 9; done) & echo $! >p'; echo $$ >>p; sleep 999""",
         "set -m; sleep 1000 & echo $! >p; env -i sh -c 'echo $$ >>p; exec sleep 1000'",
+        ESCAPES,
     ],
 )
 async def test_cancelling_leaves_no_process_behind(context: ToolContext, command: str) -> None:
@@ -166,15 +174,30 @@ async def test_a_second_cancel_while_the_group_is_ended_leaves_nobody_either(con
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "setsid sleep 1000 >/dev/null 2>&1 & echo $! >p; setsid sh -c 'sleep 1000 & echo $! >>p'; sleep 99",
+        ESCAPES,
+    ],
+)
 async def test_a_timed_out_command_takes_those_with_it_who_left_its_group(
-    context: ToolContext, time_runs_out: Callable[[float, Callable[[], object]], None]
+    context: ToolContext, time_runs_out: Callable[[float, Callable[[], object]], None], command: str
 ) -> None:
-    command = (
-        "setsid sleep 1000 >/dev/null 2>&1 & echo $! >p; setsid sh -c 'sleep 1000 & echo $! >>p'; sleep 99"
-    )
     time_runs_out(1, lambda: len(numbers_in(context.cwd / "p")) == 2)
     await call(context, "bash", command=command, timeout=1)
     for pid in await pids(context.cwd / "p", 2):
+        await gone(pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+async def test_what_finished_commands_left_running_ends_with_the_agent(context: ToolContext) -> None:
+    await call(context, "bash", command=ESCAPES.replace("sleep 99", "true"))
+    await call(context, "bash", command=ESCAPES.replace("sleep 99", "true"), background=True)
+    started = await pids(context.cwd / "p", 4)
+    assert all(map(is_running, started))
+    await context.jobs.aclose()
+    for pid in started:
         await gone(pid)
 
 

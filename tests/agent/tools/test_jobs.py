@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent.secrecy import Mask
 from foldline.agent.tools import ToolContext, ToolOutcome, bash, keeping
 from foldline.agent.tools.background import Job
 from foldline.context.tokens import estimate_tokens
@@ -146,7 +147,7 @@ async def test_the_end_of_a_job_is_said_once_to_each(context: ToolContext) -> No
 
 
 async def test_a_job_that_is_stopped_before_it_began_has_ended(context: ToolContext) -> None:
-    job = context.jobs.start(["touch", "x"], "touch x", context.cwd, {}, context.spill_dir, None)
+    job = context.jobs.start(["touch", "x"], "touch x", context.cwd, {}, context.spill_dir, None, Mask())
     await context.jobs.stop(job)
     assert job.state == "ended: stopped"
 
@@ -159,7 +160,9 @@ async def test_a_job_that_cannot_be_started_says_why(context: ToolContext) -> No
 
 async def test_only_so_many_run_at_a_time(context: ToolContext) -> None:
     for _ in range(16):
-        context.jobs.start(["sleep", "1000"], "sleep 1000", context.cwd, os.environ, context.spill_dir, None)
+        context.jobs.start(
+            ["sleep", "1000"], "sleep 1000", context.cwd, os.environ, context.spill_dir, None, Mask()
+        )
     refused = await start(context, "echo no")
     assert refused.is_error
     assert "16 jobs run already" in refused.text
@@ -233,7 +236,7 @@ async def test_a_full_disk_is_told_and_does_not_end_the_job(context: ToolContext
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
     context.spill_dir.mkdir()
-    keeper = keeping.Keeper(1, Path("/dev/null"), open("/dev/full", "wb", buffering=0))  # noqa: PTH123, SIM115
+    keeper = keeping.Keeper(1, Path("/dev/null"), open("/dev/full", "wb", buffering=0), Mask())  # noqa: PTH123, SIM115
     assert await keeper.take(b"text\n")
     assert "no space left" in keeper.trouble.lower()
     keeper.close()

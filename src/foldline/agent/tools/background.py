@@ -9,9 +9,11 @@ from pathlib import Path
 from foldline.context.numbers import many
 from foldline.protocol import system_words
 
+from ..secrecy import Mask
 from .failure import ToolFailure
 from .keeping import Keeper
 from .process import ending, spawn
+from .reaping import LeftBehind
 
 _MOST = 16
 """Jobs that run at a time."""
@@ -67,6 +69,8 @@ class Jobs:
     def __init__(self, on_end: Callable[[Job], None] = lambda job: None) -> None:
         self.on_end = on_end
         """Hears of each job that ends, but for those that end with the agent."""
+        self.left = LeftBehind()
+        """What commands that have ended left running."""
         self._jobs: dict[int, Job] = {}
         self._closing = False
 
@@ -84,8 +88,10 @@ class Jobs:
         environment: Mapping[str, str],
         folder: Path,
         seconds: float | None,
+        mask: Mask,
     ) -> Job:
-        """Start a command; its output goes to a new file in `folder`. It is ended after `seconds`.
+        """Start a command; its output goes to a new file in `folder`, without keys. It is ended after
+        `seconds`.
 
         Raises:
             ToolFailure: too many run already.
@@ -94,9 +100,9 @@ class Jobs:
         running = sum(job.runs for job in self._jobs.values())
         if running >= _MOST:
             raise ToolFailure(f"{many(running, 'job')} run already: stop one with `jobs` first.")
-        kept = Keeper.new(folder)
+        kept = Keeper.new(folder, mask)
         job = self._jobs[kept.number] = Job(kept.number, command, kept)
-        job.task = asyncio.create_task(_run(job, argv, cwd, environment, seconds))
+        job.task = asyncio.create_task(_run(job, argv, cwd, environment, seconds, self.left))
         job.task.add_done_callback(lambda _: self._ended(job))  # also where it was stopped before it began
         return job
 
@@ -109,9 +115,10 @@ class Jobs:
         await asyncio.wait({job.task})
 
     async def aclose(self) -> None:
-        """End all that run."""
+        """End all that run, and what commands left running."""
         self._closing = True
-        await asyncio.gather(*(self.stop(job, "Foldline was closed") for job in self._jobs.values()))
+        stops = (self.stop(job, "Foldline was closed") for job in self._jobs.values())
+        await asyncio.gather(*stops, asyncio.to_thread(self.left.end))
 
     def news(self) -> list[Job]:
         """What has ended and the model does not know of."""
@@ -125,10 +132,15 @@ class Jobs:
 
 
 async def _run(
-    job: Job, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], seconds: float | None
+    job: Job,
+    argv: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    seconds: float | None,
+    left: LeftBehind,
 ) -> None:
     try:
-        async with asyncio.timeout(seconds), spawn(argv, cwd, environment) as child:
+        async with asyncio.timeout(seconds), spawn(argv, cwd, environment, left) as child:
             # As long as anybody holds the output: a script that starts a server and ends is that server.
             await child.follow(job.kept.take, drain=None)
             job.status = child.status

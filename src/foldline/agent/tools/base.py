@@ -13,6 +13,7 @@ from foldline.llm.base import ToolSpec
 from foldline.protocol import FileTouch, ImagePart, Rule
 
 from ..approvals import Level
+from ..secrecy import Mask
 from .background import Jobs
 from .failure import ToolFailure
 from .memory import FileMemory
@@ -49,8 +50,8 @@ class ToolContext:
     """The commands that run in the background."""
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses of hosts, as they were when the call was allowed: no others are connected to."""
-    hide: Callable[[str], str] = str
-    """Takes what must not be kept or sent, such as our keys, out of a text."""
+    mask: Mask = field(default_factory=Mask)
+    """Takes our keys out of a text. What is cut to its room goes through it first: half a key is none."""
     before_change: Callable[[Path, bytes | None, bytes], None] = lambda *_: None
     """Called in the tool's thread right before a file is changed, with what it holds (None: there is none)
     and what it will hold. Raises ToolFailure where that could not be recorded: then nothing is changed."""

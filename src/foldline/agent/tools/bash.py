@@ -9,6 +9,7 @@ from pydantic import Field
 
 from foldline.protocol import Rule
 
+from ..secrecy import Mask
 from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
 from .environment import environment
@@ -79,12 +80,12 @@ class BashTool(BaseTool[BashArguments]):
         if arguments.background:
             return await _in_background(argv, arguments, context)
         seconds = arguments.timeout or _SECONDS
-        output = Output(context.output)
+        output = Output(context.output, context.mask)
         timed_out = False
         status: int | None = None
         held = False
         try:
-            async with spawn(argv, context.cwd, environment()) as child:
+            async with spawn(argv, context.cwd, environment(), context.jobs.left) as child:
                 try:
                     async with asyncio.timeout(seconds):
                         status = await child.follow(output.take)
@@ -107,7 +108,13 @@ class BashTool(BaseTool[BashArguments]):
 
 async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:
     job = context.jobs.start(
-        argv, arguments.command, context.cwd, environment(), context.spill_dir, arguments.timeout
+        argv,
+        arguments.command,
+        context.cwd,
+        environment(),
+        context.spill_dir,
+        arguments.timeout,
+        context.mask,
     )
     await job.wait(_AT_ONCE)
     job.told = not job.runs
@@ -123,8 +130,9 @@ async def _in_background(argv: list[str], arguments: BashArguments, context: Too
 class Output:
     """Collects a program's output, and passes it on to the screen at a pace a reader's screen can take."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], None], mask: Mask) -> None:
         self._show = show
+        self._masked = mask.stream()
         self._start = bytearray()
         self._end = bytearray()
         self._left_out = 0
@@ -133,6 +141,10 @@ class Output:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, chunk: bytes) -> bool:
+        self._keep(self._masked.feed(chunk))
+        return True
+
+    def _keep(self, chunk: bytes) -> None:
         room = _KEPT - len(self._start)
         self._start += chunk[:room]
         self._end += chunk[room:]
@@ -142,10 +154,10 @@ class Output:
         self._pending = (self._pending + self._decoder.decode(chunk))[-_SHOWN_AT_ONCE:]
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._flush)
-        return True
 
     def close(self) -> None:
         """Pass on what is still waiting."""
+        self._keep(self._masked.rest())
         if self._timer is not None:
             self._timer.cancel()
         self._pending += self._decoder.decode(b"", final=True)

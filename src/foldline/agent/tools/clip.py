@@ -121,7 +121,7 @@ async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tup
     """
 
     def measure_and_spill() -> tuple[str, str | None]:
-        shown = context.hide(text)
+        shown = context.mask(text)
         room = context.max_tokens - sum(map(estimate_tokens, notes))
         if fits(shown, room):
             return with_notes(shown, *notes), None

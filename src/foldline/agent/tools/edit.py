@@ -103,7 +103,7 @@ def _edited(arguments: EditArguments, context: ToolContext) -> _Edited:
     found = list(_pattern(arguments.old).finditer(before))
     lines = tuple(before.count(b"\n", 0, match.start()) + 1 for match in found[:1000])
     if not found:
-        hint = nearest(decoded(before), arguments.old)
+        hint = nearest(context.mask(decoded(before)), arguments.old)
         raise ToolFailure(f"`old` does not occur in {shown}. {hint}", brief="not found ✗")
     if len(found) > 1 and not arguments.replace_all:
         raise ToolFailure(

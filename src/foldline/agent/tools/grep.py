@@ -189,17 +189,17 @@ class _Found:
         content = _bytes(data["lines"])
         start = data["submatches"][0]["start"] if data["submatches"] else 0
         name = named(path, self.context)
-        self.lines.append(f"{name}:{data['line_number']}: {_window(content, start)}\n")
+        self.lines.append(f"{name}:{data['line_number']}: {_window(content, start, self.context.mask)}\n")
 
 
 def _bytes(value: dict[str, str]) -> bytes:
     return base64.b64decode(value["bytes"]) if "bytes" in value else value["text"].encode()
 
 
-def _window(content: bytes, start: int) -> str:
+def _window(content: bytes, start: int, mask: Callable[[str], str]) -> str:
     """The line, or of a long one what is around the match."""
-    before = content[:start].decode("utf-8", "replace")
-    line = before + content[start:].decode("utf-8", "replace")
+    before = mask(content[:start].decode("utf-8", "replace"))
+    line = mask(content.decode("utf-8", "replace"))
     line = line.rstrip("\r\n").replace("\r", "␍").replace("\n", "␊")
     if len(line) <= _LINE:
         return line

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from foldline.history.private import make_private
 
+from ..secrecy import Mask
 from .text import printed, sized
 
 _START = 16 * 1024 * 1024
@@ -21,12 +22,14 @@ _LINE = 64 * 1024
 class Keeper:
     """Takes output as it comes. The file holds its start, what was left out, and its end, at any moment."""
 
-    def __init__(self, number: int, path: Path, file: BinaryIO) -> None:
+    def __init__(self, number: int, path: Path, file: BinaryIO, mask: Mask) -> None:
         self.number = number
         self.path = path
         self.trouble = ""
         """Why nothing more is kept: the disk is full."""
         self._file = file
+        self._mask, self._masked = mask, mask.stream()
+        """Of whole texts, where a terminal sequence may have stood within a key; of what comes in pieces."""
         self._held = b""
         """The line that has not ended yet."""
         self._written = 0
@@ -37,7 +40,7 @@ class Keeper:
         """A job that is stopped is closed here while a thread may still be at its last piece."""
 
     @classmethod
-    def new(cls, folder: Path) -> "Keeper":
+    def new(cls, folder: Path, mask: Mask) -> "Keeper":
         """A keeper with the next number and a file of its own, readable by its owner only.
 
         Raises:
@@ -52,7 +55,7 @@ class Keeper:
                 handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
                 continue
-            return cls(number, path, os.fdopen(handle, "wb", buffering=0))
+            return cls(number, path, os.fdopen(handle, "wb", buffering=0), mask)
 
     async def take(self, chunk: bytes) -> bool:
         """Always wants more: a program that writes must not stop because nobody keeps it."""
@@ -64,7 +67,7 @@ class Keeper:
         with self._lock:
             kept, held = self.path.read_bytes(), self._held
         trouble = f"\n[{self.trouble}]" if self.trouble else ""
-        return kept.decode("utf-8", "replace") + printed(held) + trouble
+        return kept.decode("utf-8", "replace") + self._printed(held) + trouble
 
     def tail(self, size: int) -> str:
         """The end of what is kept so far, about so many bytes of it, from the start of a line. Reads the
@@ -76,31 +79,34 @@ class Keeper:
         if start:
             kept = kept.partition(b"\n")[2] or kept
         trouble = f"\n[{self.trouble}]" if self.trouble else ""
-        return kept.decode("utf-8", "replace") + printed(held) + trouble
+        return kept.decode("utf-8", "replace") + self._printed(held) + trouble
 
     def close(self) -> None:
         """Write what is held back."""
         with self._lock:
-            held, self._held = self._held, b""
+            held, self._held = self._held + self._masked.rest(), b""
             self._keep(held)
             self._file.close()
 
     def _take(self, chunk: bytes) -> None:
         with self._lock:
-            lines, line_end, rest = (self._held + chunk).rpartition(b"\n")
+            lines, line_end, rest = (self._held + self._masked.feed(chunk)).rpartition(b"\n")
             self._held = rest if len(rest) <= _LINE else b""
             self._keep(lines + line_end if self._held or not rest else lines + line_end + rest)
 
     def _keep(self, output: bytes) -> None:
         if not output or self.trouble or self._file.closed:
             return
-        text = printed(output).encode()
+        text = self._printed(output).encode()
         try:
             room = _START - self._written
             self._written += self._file.write(text[:room]) if room else 0
             self._keep_end(text[room:])
         except OSError as error:
             self.trouble = f"the output is not kept from here on: {error.strerror or error}"
+
+    def _printed(self, output: bytes) -> str:
+        return self._mask(printed(output))
 
     def _keep_end(self, text: bytes) -> None:
         self._end += text

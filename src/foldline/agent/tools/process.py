@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ..secrecy import wipe_first_environment
-from .reaping import Kin, end_all, end_holders, marked, new_mark
+from .reaping import Kin, Leash, LeftBehind, end_all, end_holders, marked, new_mark
 
 _CHUNK = 64 * 1024
 _REAPED = 0.03
@@ -97,10 +96,12 @@ class Child:
 
 
 @contextlib.asynccontextmanager
-async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Child]:
+async def spawn(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, left: LeftBehind | None = None
+) -> AsyncIterator[Child]:
     """A program in a new session, without input. On leaving, also by cancel or error, it is ended with all it
     started unless it finished; what a finished program deliberately left running in the background, detached
-    from its output, stays.
+    from its output, stays, and goes to `left`.
 
     Raises:
         OSError: it could not be started.
@@ -112,15 +113,17 @@ async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = 
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     pipe = os.fdopen(reading, "rb", buffering=0)
-    output, mark = os.fstat(reading).st_ino, new_mark()
+    output, mark, leash = os.fstat(reading).st_ino, new_mark(), Leash()
     try:
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     except BaseException:
         os.close(writing)
         pipe.close()
+        leash.handed_over()
+        leash.close()
         raise
+    kin = None
     try:
-        wipe_first_environment()
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -130,10 +133,13 @@ async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = 
                 stdout=writing,
                 stderr=writing,
                 start_new_session=True,
+                pass_fds=(leash.given,),
             )
         finally:
             os.close(writing)
-        child = Child(process, reader, Kin(process.pid, mark.encode(), output))
+            leash.handed_over()
+        kin = Kin(process.pid, mark.encode(), output, leash.inode)
+        child = Child(process, reader, kin)
         try:
             yield child
         finally:
@@ -141,6 +147,10 @@ async def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = 
                 await child.end()
     finally:
         transport.close()
+        if left is not None and kin is not None:
+            left.add(kin, leash)
+        else:
+            leash.close()
 
 
 def ending(status: int | None) -> str:

@@ -67,7 +67,7 @@ def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
             brief="binary ✗",
         )
     context.known_files.remember(path, content)
-    text = decoded(content)
+    text = context.mask(decoded(content))
     total = line_count(text)
     first = arguments.offset or 1
     if first > max(total, 1):

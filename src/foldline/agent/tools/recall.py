@@ -154,6 +154,7 @@ def _shown(entry: Entry | None, arguments: _Read, context: ToolContext) -> tuple
     if text is None:
         sentence = f"There is no message with the number {arguments.index}."
         raise ToolFailure(f"{sentence} history_search tells the numbers.", "not found ✗")
+    text = context.mask(text)
     total, first = line_count(text), arguments.offset or 1
     if first > max(total, 1):
         beyond = f"line {first} is beyond its end"
