@@ -1,5 +1,4 @@
 import asyncio
-import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from foldline.agent.tools.reaping import MARK
 from foldline.context.tokens import estimate_tokens
 from foldline.llm.providers import PROVIDERS
 from support.agents import PATIENCE
+from support.processes import gone, is_running, numbers_in, pids
 from support.tools import TOOLS, call
 
 ESCAPES = (
@@ -21,36 +21,6 @@ ESCAPES = (
     "sleep 99"
 )
 """Without its mark, in sessions of their own, detached from the output, their parents gone."""
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return True
-
-
-async def gone(pid: int) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while is_running(pid):
-            await asyncio.sleep(0.005)
-
-
-async def pids(path: Path, count: int) -> list[int]:
-    """The numbers a command wrote, once it has written so many."""
-    async with asyncio.timeout(PATIENCE):
-        while len(numbers_in(path)) < count:
-            await asyncio.sleep(0.005)
-    return numbers_in(path)
-
-
-def numbers_in(path: Path) -> list[int]:
-    """Those whose line is complete."""
-    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    return [int(line) for line in lines if line.endswith("\n")]
 
 
 async def test_output_and_errors_come_as_one_text(context: ToolContext) -> None:

@@ -1,16 +1,28 @@
 """Who gets in at `foldline serve`: whoever has the address, and no page of a stranger in the same browser."""
 
+import shlex
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from aiohttp import ClientSession, WSServerHandshakeError
 from aiohttp.test_utils import TestServer, unused_port
+from textual_serve.download_manager import DownloadManager
 from yarl import URL
 
+from foldline.cli.serve import server
 from foldline.cli.serve.server import FoldlineServer, Served
 from support.front_door import FrontDoor
+from support.processes import gone, pids
 
 PLACE = "t0ken"
+
+
+def own(address: str) -> dict[str, str]:
+    """The headers of our own page."""
+    return {"Host": address, "Origin": f"http://{address}"}
 
 
 @pytest.fixture
@@ -22,12 +34,12 @@ async def address(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
 
     monkeypatch.setattr(Served, "start", nothing)
     port = unused_port()
-    server = TestServer(FoldlineServer("127.0.0.1", port, PLACE, []).app(), port=port)
-    await server.start_server()
+    running = TestServer(FoldlineServer("127.0.0.1", port, PLACE, []).app(), port=port)
+    await running.start_server()
     try:
         yield f"127.0.0.1:{port}"
     finally:
-        await server.close()
+        await running.close()
 
 
 @pytest.mark.parametrize(
@@ -84,6 +96,53 @@ async def test_a_socket_opens_for_our_own_page_only(
             assert refused.status == 403
             opened = False
     assert opened == opens
+
+
+async def test_a_page_cannot_ask_for_more_than_a_screen(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[tuple[int, int]] = []
+
+    async def sized(_: Served, width: int, height: int) -> None:
+        sizes.append((width, height))
+
+    monkeypatch.setattr(Served, "start", sized)
+    monkeypatch.setattr(Served, "set_terminal_size", sized)
+    url = f"http://{address}/{PLACE}/ws?width=9999&height=9999"
+    async with ClientSession() as client, client.ws_connect(url, headers=own(address)) as page:
+        await page.send_json(["resize", {"width": 100_000, "height": -5}])
+        await page.send_json(["ping", 1])
+        assert await page.receive_json() == ["pong", 1]
+    assert sizes == [(1_000, 500), (1_000, 1)]
+
+
+async def test_only_so_many_pages_are_open_at_a_time(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_MOST_PAGES", 1)
+    url = f"http://{address}/{PLACE}/ws"
+    async with ClientSession() as client, client.ws_connect(url, headers=own(address)) as page:
+        await page.send_json(["ping", 1])
+        await page.receive_json()
+        with pytest.raises(WSServerHandshakeError, match="503"):
+            await client.ws_connect(url, headers=own(address))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc to find them by")
+async def test_a_foldline_that_does_not_end_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "left = subprocess.Popen(['setsid', 'sleep', '1000']);"
+        "open(sys.argv[1], 'w').write(f'{os.getpid()}\\n{left.pid}\\n'); time.sleep(1000)"
+    )
+    unused = cast(Any, None)
+    served = Served(
+        shlex.join([sys.executable, "-c", script, str(tmp_path / "p")]),
+        write_bytes=unused, write_str=unused, close=unused, download_manager=DownloadManager(),
+    )  # fmt: skip
+    await served.start(80, 24)
+    started = await pids(tmp_path / "p", 2)
+    await served.end(patience=0)
+    for pid in started:
+        await gone(pid)
 
 
 def test_other_machines_are_let_in_only_where_that_is_said(door: FrontDoor) -> None:

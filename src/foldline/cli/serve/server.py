@@ -10,6 +10,7 @@ import hmac
 import json
 import shlex
 import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,7 @@ from aiohttp import WSMsgType, web
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
+from foldline.agent.tools.reaping import Kin, end_all, marked, new_mark
 from foldline.cli.output import say
 from foldline.cli.streams import flush_out
 
@@ -29,6 +31,12 @@ _PAGE: Final = Path(__file__).with_name("page.html")
 _DRIVER: Final = "foldline.tui.terminal.served:ServedDriver"
 _PATIENCE: Final = 10.0
 """Seconds a Foldline has to end when its page was closed."""
+_HURRY: Final = 1.0
+"""Seconds it has where the server itself is to end, which has two (`foldline.termination`)."""
+_MOST_PAGES: Final = 16
+"""Open at a time: behind each runs a Foldline, with some 70 MB."""
+_WIDEST, _HIGHEST = 1_000, 500
+"""Cells of a page. What is larger is no screen, and would be painted all the same."""
 _LARGEST: Final = 64 * 1024 * 1024
 """Bytes of one message: a paste."""
 _HEADERS: Final = {
@@ -49,20 +57,36 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Served(AppService):
     """One Foldline, behind pipes."""
 
+    _kin: Kin | None = None
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        """Without a shell around it, and with a mark: whatever it started is found again at its end."""
+        mark = new_mark()
+        process = await asyncio.create_subprocess_exec(
+            *shlex.split(self.command),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=marked(self._build_environment(width, height), mark),
+            start_new_session=True,
+        )
+        self._kin = Kin(process.pid, mark.encode(), output=0, leash=0)
+        self._process, self._stdin = process, process.stdin
+        return process
+
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
         environment = super()._build_environment(width, height)
         environment.pop("COLORFGBG", None)  # that is of the terminal of the server
         return environment | {"TEXTUAL_DRIVER": _DRIVER}
 
-    async def end(self) -> None:
-        """Ask it to end, and wait; one that does not is killed."""
-        try:
-            async with asyncio.timeout(_PATIENCE):
+    async def end(self, patience: float = _PATIENCE) -> None:
+        """Ask it to end, and wait so many seconds; then it is ended with all that it started."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
                 await self.stop()
-        except TimeoutError:
-            if self._process is not None:
-                with suppress(ProcessLookupError):
-                    self._process.kill()
+        kin, self._kin = self._kin, None
+        if kin is not None:
+            await asyncio.to_thread(end_all, kin)
 
 
 class FoldlineServer:
@@ -75,7 +99,7 @@ class FoldlineServer:
         start = "import sys; from foldline.cli import main; sys.exit(main())"
         # -P: modules of the folder it runs in are not ours.
         self._command = shlex.join([sys.executable, "-P", "-c", start, *options])
-        self._sockets: set[web.WebSocketResponse] = set()
+        self._pages: dict[web.WebSocketResponse, Served] = {}
 
     async def run(self) -> int:
         """Serve until cancelled; then every page is closed, and what ran behind it ends.
@@ -161,26 +185,30 @@ class FoldlineServer:
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("Origin") != f"http://{request.host}":
             return web.Response(status=403, text=_BEHIND)
+        if len(self._pages) >= _MOST_PAGES:
+            return web.Response(status=503, text=f"{_MOST_PAGES} pages are open: close one first.\n")
         socket = web.WebSocketResponse(heartbeat=15, max_msg_size=_LARGEST)
-        await socket.prepare(request)
-        served = Served(
+        self._pages[socket] = served = Served(
             self._command,
             write_bytes=partial(_sent, socket.send_bytes),
             write_str=partial(_sent, socket.send_str),
             close=partial(_closed, socket),
             download_manager=DownloadManager(),
         )
-        self._sockets.add(socket)
         try:
-            await served.start(_number(request, "width", 80), _number(request, "height", 24))
+            await socket.prepare(request)
+            width, height = (_number(request, name, usual) for name, usual in (("width", 80), ("height", 24)))
+            await served.start(*_bounded(width, height))
             await _pass_on(socket, served)
         finally:
-            self._sockets.discard(socket)
             await asyncio.shield(served.end())
+            del self._pages[socket]
         return socket
 
     async def _close_pages(self, _: web.Application) -> None:
-        await asyncio.gather(*(socket.close() for socket in tuple(self._sockets)))
+        pages = tuple(self._pages.items())
+        await asyncio.gather(*(served.end(_HURRY) for _, served in pages))
+        await asyncio.gather(*(socket.close() for socket, _ in pages))
 
 
 async def _sent(send: Callable[[T], Awaitable[None]], data: T) -> None:
@@ -202,7 +230,7 @@ async def _pass_on(socket: web.WebSocketResponse, served: Served) -> None:
             case ["stdin", str() as keys]:
                 await served.send_bytes(keys.encode())
             case ["resize", {"width": int() as width, "height": int() as height}]:
-                await served.set_terminal_size(width, height)
+                await served.set_terminal_size(*_bounded(width, height))
             case ["ping", data]:
                 await socket.send_json(["pong", data])
             case ["blur", *_]:
@@ -219,6 +247,10 @@ def _read(text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _bounded(width: int, height: int) -> tuple[int, int]:
+    return min(max(width, 1), _WIDEST), min(max(height, 1), _HIGHEST)
 
 
 def _number(request: web.Request, name: str, usual: int) -> int:
