@@ -112,7 +112,9 @@ def test_answers_without_an_id_stand_for_themselves() -> None:
 def test_blocks_of_unknown_kind_are_left_out_with_a_note() -> None:
     session = read(piece("m1", {"type": "hologram"}), piece("m1", text("hi")))
     assert texts(session) == ["hi"]
-    assert session.notes == ("1 piece of a message of a kind unknown here was left out.",)
+    assert session.notes == (
+        "Left out, pieces of messages of a kind that cannot be shown here: hologram (1).",
+    )
 
 
 def test_images_come_along_in_requests_and_results() -> None:

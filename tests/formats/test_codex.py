@@ -170,7 +170,9 @@ def test_images_come_along_with_their_prompt() -> None:
     assert isinstance(typed, UserMessage)
     assert typed.origin == "typed"
     assert typed.parts == (TextPart(text="look"), ImagePart(media_type="image/png", data="aGk="))
-    assert session.notes == ("Pieces of messages that are encrypted or of a kind unknown here, left out: 1.",)
+    assert session.notes == (
+        "Left out, pieces of messages of a kind that cannot be shown here: input_audio (1).",
+    )
 
 
 def test_what_another_agent_says_is_machine_text() -> None:

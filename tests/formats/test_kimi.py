@@ -507,7 +507,7 @@ STEPS = st.sampled_from(
 @given(st.lists(STEPS, max_size=14))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_events_of_kimi_code_give_a_sound_session(tmp_path: Path, steps: list[Any]) -> None:
-    code = Code()
+    code = Code().user("one")
     for step in steps:
         step(code)
     write(tmp_path / "wire.jsonl", code.records)

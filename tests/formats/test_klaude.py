@@ -139,7 +139,9 @@ def test_parts_and_usage_come_along(read: Any) -> None:
     )
     assert message.usage == Usage(input=100, cached=40, output=7, reasoning=2)
     assert (message.model, message.stop_reason) == ("m", "tool_calls")
-    assert session.notes == ("1 piece of a message of a kind unknown here was left out.",)
+    assert session.notes == (
+        "Left out, pieces of messages of a kind that cannot be shown here: hologram (1).",
+    )
 
 
 def test_who_wrote_a_message_is_kept(read: Any) -> None:

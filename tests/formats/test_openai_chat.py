@@ -105,7 +105,9 @@ def test_parts_calls_and_reasoning_come_along(read: Any) -> None:
     assert answer.parts[0] == ThinkingPart(text="hm")
     assert answer.calls[0].arguments == arguments
     assert (result.name, result.details.brief) == ("read", "1 line")
-    assert session.notes == ("1 piece of a message of a kind unknown here was left out.",)
+    assert session.notes == (
+        "Left out, pieces of messages of a kind that cannot be shown here: input_audio (1).",
+    )
 
 
 def test_an_image_elsewhere_is_named(read: Any) -> None:

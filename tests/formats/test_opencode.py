@@ -157,7 +157,7 @@ def test_images_come_along_and_other_media_are_noted() -> None:
     [typed] = session.entries
     assert isinstance(typed, UserMessage)
     assert typed.parts == (TextPart(text="see"), ImagePart(media_type="image/png", data="aGk="))
-    assert session.notes == ("Pieces of messages of a kind that cannot be shown here, left out: 1.",)
+    assert session.notes == ("Left out, pieces of messages of a kind that cannot be shown here: file (1).",)
 
 
 def test_what_was_not_meant_for_the_model_is_a_notice() -> None:

@@ -110,7 +110,9 @@ def test_an_answer_keeps_parts_usage_and_reason(read: Any) -> None:
     assert answer.calls[0].arguments == '{"command":"echo 你好","n":1}'
     assert answer.usage == Usage(input=125, cached=100, output=7, reasoning=3)
     assert (answer.model, answer.stop_reason) == ("m-1", "tool_calls")
-    assert session.notes == ("1 pieces of messages of a kind unknown here were left out.",)
+    assert session.notes == (
+        "Left out, pieces of messages of a kind that cannot be shown here: hologram (1).",
+    )
 
 
 @pytest.mark.parametrize(

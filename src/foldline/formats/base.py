@@ -18,6 +18,15 @@ _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """How many messages a request had, its system prompt aside, by the count in the file."""
+
+    before: int
+    """The index of the first entry that was not there yet."""
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignSession:
     """A session read from a file that may not be ours. The file itself is never written to."""
 
@@ -28,6 +37,8 @@ class ForeignSession:
     damage: Damage
     notes: tuple[str, ...] = ()
     """What a reader should know: what was left out, and why. Sentences."""
+    counted: tuple[Counted, ...] = ()
+    """What the file says of its requests, oldest first: held against the view by `check.checked`."""
 
 
 @dataclass(frozen=True, slots=True)

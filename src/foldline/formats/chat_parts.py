@@ -2,21 +2,31 @@
 
 import json
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from foldline.protocol import ImagePart, Part, TextPart, ThinkingPart, ToolCallPart
+from foldline.protocol import ImagePart, Part, TextPart, ThinkingPart, ToolCallPart, text_parts
 
 from .base import Json, JsonObject, as_list, as_object, as_text
+from .noted import kind_of
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 
 
-def content_parts(content: Json) -> tuple[tuple[Part, ...], int]:
-    """The parts of a content, a text or a list of pieces; and how many of unknown kind are left out."""
+def content_parts(content: Json) -> tuple[tuple[Part, ...], list[str]]:
+    """The parts of a content, a text or a list of pieces; and the kinds of those left out."""
     if isinstance(content, str):
-        return ((TextPart(text=content),) if content else ()), 0
-    pieces = as_list(content)
-    parts = [part for part in map(_part, pieces) if part is not None]
-    return tuple(parts), len(pieces) - len(parts)
+        return text_parts(content), []
+    return shown(as_list(content), _part)
+
+
+def shown(pieces: Sequence[Any], part_of: Callable[[Any], Part | None]) -> tuple[tuple[Part, ...], list[str]]:
+    """The parts that pieces become, and the kinds of those that become none."""
+    found = [(piece, part_of(piece)) for piece in pieces]
+    return (
+        tuple(part for _, part in found if part is not None),
+        [kind_of(piece) for piece, part in found if part is None],
+    )
 
 
 def _part(piece: Json) -> Part | None:

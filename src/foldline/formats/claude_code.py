@@ -21,7 +21,7 @@ from .claude_code_branch import active_branch, answer_id, blocks_of, is_boundary
 from .claude_code_folds import Folds
 from .claude_code_messages import Calls, answer, tool_result
 from .claude_code_voices import attached, is_for_model, notice, said_by_user
-from .noted import left_out_note
+from .noted import left_out_note, unknown_records_note
 
 _KINDS_BESIDE = {
     "file-history-snapshot": "messageId",
@@ -32,6 +32,23 @@ _KINDS_BESIDE = {
     "ai-title": "aiTitle",
 }
 """Records that may open a file before its first message, each with a field that is its own."""
+
+_SILENT = (
+    *_KINDS_BESIDE,
+    "agent-color",
+    "agent-name",
+    "agent-setting",
+    "attachment",
+    "atis-latch",
+    "mode",
+    "permission-mode",
+    "pr-link",
+    "progress",
+    "system",
+    "tag",
+    "worktree",
+)
+"""How the types of records begin that may say nothing to the model."""
 
 
 def is_claude_code(records: list[JsonObject]) -> bool:
@@ -105,7 +122,7 @@ class _Reader:
         self._shift = 0
         """How many entries more than records there are so far: where a record holds several messages, the
         indices after it are later than the positions."""
-        self._left_out = 0
+        self._left_out: list[str] = []
         self._without_text = 0
 
     def read_all(self) -> None:
@@ -117,6 +134,7 @@ class _Reader:
 
     def notes(self) -> Iterable[str]:
         yield from left_out_note(self._left_out)
+        yield from unknown_records_note(self.entries, _SILENT)
         if self._without_text:
             yield f"Left out: {self._without_text} notes to the model whose text is not in the file."
         if self._folds.without_summary:

@@ -19,7 +19,7 @@ from foldline.protocol import (
 from foldline.protocol.messages import StopReason
 
 from .base import Json, JsonObject, as_count, as_list, as_object, as_text
-from .chat_parts import arguments_text, line_count
+from .chat_parts import arguments_text, line_count, shown
 from .claude_code_branch import blocks_of
 
 Calls = dict[str, ToolCallPart]
@@ -39,11 +39,9 @@ _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d+)")
 _NOT_RUN = re.compile(r"The user doesn't want to (?:proceed|take)|<tool_use_error>Sibling tool call errored")
 
 
-def parts_of(blocks: Sequence[JsonObject]) -> tuple[tuple[Part, ...], int]:
-    """The parts of these blocks, and how many blocks of unknown kind were left out."""
-    blocks = [block for block in blocks if block.get("type") != "text" or block.get("text")]
-    parts = [part for part in map(_part, blocks) if part is not None]
-    return tuple(parts), len(blocks) - len(parts)
+def parts_of(blocks: Sequence[JsonObject]) -> tuple[tuple[Part, ...], list[str]]:
+    """The parts of these blocks, and the kinds of those left out."""
+    return shown([block for block in blocks if block.get("type") != "text" or block.get("text")], _part)
 
 
 def _part(block: JsonObject) -> Part | None:
@@ -72,7 +70,7 @@ def image(data: Json, media_type: Json) -> ImagePart | None:
     return ImagePart(media_type=as_text(media_type) or "image/png", data=as_text(data))
 
 
-def answer(pieces: Sequence[JsonObject]) -> tuple[AssistantMessage, int]:
+def answer(pieces: Sequence[JsonObject]) -> tuple[AssistantMessage, list[str]]:
     """One answer, from the records that its pieces were written to as they came; and the blocks left out.
 
     The first pieces carry the usage as it stood when the answer began: the one with most output is the last.
@@ -80,7 +78,7 @@ def answer(pieces: Sequence[JsonObject]) -> tuple[AssistantMessage, int]:
     messages = [as_object(piece.get("message")) for piece in pieces]
     if any(piece.get("isApiErrorMessage") is True for piece in pieces):
         text = "\n".join(as_text(block.get("text")) for piece in pieces for block in blocks_of(piece))
-        return AssistantMessage(stop_reason="error", error=text or "the request failed"), 0
+        return AssistantMessage(stop_reason="error", error=text or "the request failed"), []
     parts, left_out = parts_of([block for piece in pieces for block in blocks_of(piece)])
     usages = [usage for message in messages if (usage := _usage(as_object(message.get("usage"))))]
     models = [model for message in messages if (model := as_text(message.get("model")))]
@@ -122,14 +120,14 @@ def _usage(usage: JsonObject) -> Usage | None:
     return reported if reported.total else None
 
 
-def tool_result(block: JsonObject, outcome: Json, calls: Calls) -> tuple[ToolResultMessage, int]:
+def tool_result(block: JsonObject, outcome: Json, calls: Calls) -> tuple[ToolResultMessage, list[str]]:
     """The result in a block, and the pieces left out. `outcome` is what the program noted about the run."""
     call_id, is_error = as_text(block.get("tool_use_id")), block.get("is_error") is True
     call = calls.get(call_id)
     name = call.name if call else ""
     content = block.get("content")
     parts, left_out = (
-        (text_parts(content), 0)
+        (text_parts(content), [])
         if isinstance(content, str)
         else parts_of([as_object(piece) for piece in as_list(content)])
     )

@@ -64,10 +64,10 @@ _DEPTH = 6
 """How deep in an attachment text is looked for; the deepest known lies at 4."""
 
 
-def said_by_user(record: JsonObject, blocks: Sequence[JsonObject]) -> tuple[list[BaseMessage], int]:
+def said_by_user(record: JsonObject, blocks: Sequence[JsonObject]) -> tuple[list[BaseMessage], list[str]]:
     """The messages of a user row apart from its results, one for each voice; and the blocks left out."""
     messages: list[BaseMessage] = []
-    left_out = 0
+    left_out: list[str] = []
     for voice, group in groupby(blocks, key=lambda block: voice_of(record, as_text(block.get("text")))):
         parts, unknown = parts_of(list(group))
         left_out += unknown

@@ -73,8 +73,8 @@ class Answers:
             self._changes.setdefault(caller, []).append(applied(as_object(row.payload.get("changes"))))
         return True
 
-    def result(self, row: Row) -> int:
-        """The result of a call; gives how many pieces of it were left out."""
+    def result(self, row: Row) -> list[str]:
+        """The result of a call; gives the kinds of the pieces of it that were left out."""
         call_id = as_text(row.payload.get("call_id"))
         changes = self._changes.pop(call_id, None)
         result, left_out = tool_result(

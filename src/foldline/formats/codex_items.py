@@ -49,7 +49,9 @@ _READS = {"view_image": "path", "read_file": "file_path"}
 # --- what is said -----------------------------------------------------------------------------------
 
 
-def user_messages(content: Json, prompts: frozenset[str], *, trusted: bool) -> tuple[list[BaseMessage], int]:
+def user_messages(
+    content: Json, prompts: frozenset[str], *, trusted: bool
+) -> tuple[list[BaseMessage], list[str]]:
     """What an item of the role user holds, one message for each voice in turn; and the pieces left out.
 
     `prompts` is what the file elsewhere says was typed; where that list is `trusted`, nothing else was.
@@ -158,7 +160,7 @@ class _Run:
 
 def tool_result(
     item: JsonObject, call: ToolCallPart | None, changes: Changes | None
-) -> tuple[ToolResultMessage, int]:
+) -> tuple[ToolResultMessage, list[str]]:
     """The result in an item, and the pieces left out. `changes` is what the file reports of its effect."""
     output = item.get("tools") if item.get("type") == "tool_search_output" else item.get("output")
     parts, left_out = _output_parts(output)
@@ -181,16 +183,16 @@ def tool_result(
     return result, left_out
 
 
-def _output_parts(output: Json) -> tuple[tuple[Part, ...], int]:
+def _output_parts(output: Json) -> tuple[tuple[Part, ...], list[str]]:
     """Text, pieces, or an object around either: shapes of different versions."""
     match output:
         case dict():
             inner = next(
                 (output[key] for key in ("content_items", "content", "output") if output.get(key)), None
             )
-            return content_parts(inner) if isinstance(inner, str | list) else (_as_json(output), 0)
+            return content_parts(inner) if isinstance(inner, str | list) else (_as_json(output), [])
         case list() if not any(as_object(piece).get("type") in _PIECES for piece in output):
-            return _as_json(output), 0
+            return _as_json(output), []
         case _:
             return content_parts(output)
 

@@ -31,6 +31,7 @@ from .codex_items import (
     user_messages,
 )
 from .codex_turns import Turns
+from .noted import kind_of, left_out_note, unknown_note
 
 _TOLD_TWICE = (
     "agent_message",
@@ -42,6 +43,15 @@ _TOLD_TWICE = (
     "web_search_end",
 )
 """Events that repeat an item."""
+_SILENT = (
+    "event_msg",
+    "inter_agent_communication_metadata",
+    "session_meta",
+    "token_usage_record",
+    "turn_context",
+    "world_state",
+)
+"""Rows that say nothing to the model: what an event says to it, an item says, too."""
 
 
 @dataclass
@@ -68,7 +78,9 @@ class Reading:
     _total: Json = None
     _fold: int | None = None
     """The newest compaction, until the size after it is known."""
-    _left_out: int = 0
+    _left_out: list[str] = field(default_factory=list)
+    _unknown: list[str] = field(default_factory=list)
+    """The kinds of the records that say nothing to us, though they might to the model."""
     _sealed: int = 0
     _sealed_folds: int = 0
     _restored: int = 0
@@ -85,10 +97,13 @@ class Reading:
         told = (
             ("Encrypted summaries of compactions, each replaced by a line that says so", self._sealed_folds),
             ("Pieces of reasoning that are encrypted, left out", self._sealed),
-            ("Pieces of messages that are encrypted or of a kind unknown here, left out", self._left_out),
             ("Messages on damaged lines, taken from what Codex showed of them", self._restored),
         )
-        return [f"{what}: {count}." for what, count in told if count]
+        return [
+            *(f"{what}: {count}." for what, count in told if count),
+            *left_out_note(self._left_out),
+            *unknown_note(self._unknown),
+        ]
 
     def read(self, row: Row) -> None:
         match row.kind:
@@ -110,6 +125,8 @@ class Reading:
     def _keep(self, row: Row) -> None:
         """A record that says nothing to us stays as it is."""
         name = as_text(row.payload.get("type")) if row.kind in ("event_msg", "response_item") else row.kind
+        if row.kind not in _SILENT:
+            self._unknown.append(kind_of(row.payload) if row.kind == "response_item" else row.kind[:40])
         self._book.add(row, Unknown.model_validate({"type": f"codex.{name or 'row'}", "record": row.record}))
 
     # --- about the session ---------------------------------------------------------------------------
@@ -176,7 +193,7 @@ class Reading:
     def _messages_of(self, item: JsonObject) -> Sequence[BaseMessage]:
         """The messages of an item, whatever its role."""
         if item.get("type") != "message":
-            self._left_out += 1
+            self._left_out.append(kind_of(item))
             return ()
         content = item.get("content")
         match item.get("role"):

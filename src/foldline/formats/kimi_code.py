@@ -33,7 +33,30 @@ from .base import Json, JsonLine, JsonObject, as_count, as_object, as_text, as_t
 from .chat_parts import arguments_text, content_parts, tool_call_parts
 from .foreign_view import ForeignView, Moment
 from .kimi_tools import Calls, result_of
-from .noted import Noted, left_out_note
+from .noted import Noted, left_out_note, unknown_records_note
+
+_SILENT = (
+    "config.",
+    "context.append_loop_event",
+    "forked",
+    "full_compaction.",
+    "goal.",
+    "llm.",
+    "mcp.",
+    "metadata",
+    "micro_compaction.",
+    "permission.",
+    "plan_mode.",
+    "plugin.",
+    "profile.",
+    "runtime.",
+    "swarm_mode.",
+    "token_counting.",
+    "tools.",
+    "turn.",
+    "usage.",
+)
+"""How the types of records begin that say nothing to the model, or that other records repeat."""
 
 
 def read_code_wire(lines: Sequence[JsonLine]) -> Noted:
@@ -45,7 +68,7 @@ def read_code_wire(lines: Sequence[JsonLine]) -> Noted:
     for line in lines:
         reader.read(line)
     reader.end_step()
-    notes = [*left_out_note(reader.left_out), *reader.notes]
+    notes = [*left_out_note(reader.left_out), *unknown_records_note(reader.entries, _SILENT), *reader.notes]
     if len(set(prompts)) > 1:
         notes.append("The system prompt changed: the last one stands for all.")
     entries = sorted(reader.entries, key=lambda entry: entry.index)
@@ -88,7 +111,7 @@ class _Reader:
     """The system prompt the model had last: a view has only one."""
     has_undos: bool
     entries: list[Entry] = field(default_factory=list)
-    left_out: int = 0
+    left_out: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cwd: str = ""
     _view: ForeignView = field(default_factory=ForeignView)

@@ -32,7 +32,7 @@ from .base import Json, JsonLine, JsonObject, as_count, as_text
 from .chat_parts import content_parts, tool_call_parts
 from .foreign_view import ForeignView, Moment
 from .kimi_tools import Calls, tool_result
-from .noted import Noted, left_out_note
+from .noted import Noted, left_out_note, unknown_records_note
 
 SUMMARY = "<system>Previous context has been compacted"
 """How the message starts that holds the summary of a fold."""
@@ -80,7 +80,10 @@ def read_context(generations: Sequence[Generation], *, by_agent: bool) -> Noted:
     reader = _Reader(by_agent, prompts[-1] if prompts else None)
     for generation in generations:
         reader.read(generation)
-    notes = [*left_out_note(reader.left_out)]
+    notes = [
+        *left_out_note(reader.left_out),
+        *unknown_records_note(reader.entries, ("_system_prompt", "_usage")),
+    ]
     if any(prompt != prompts[-1] for prompt in prompts):
         notes.append("The system prompt changed: the last one stands for all.")
     if len(generations) > 1:
@@ -111,7 +114,7 @@ class _Reader:
     prompt: Json
     """The system prompt the model had last. Each state repeats its own, and a view has only one."""
     entries: list[Entry] = field(default_factory=list)
-    left_out: int = 0
+    left_out: list[str] = field(default_factory=list)
     _view: ForeignView = field(default_factory=ForeignView)
     _rows: list[_Row] = field(default_factory=list)
     """The current state."""

@@ -26,10 +26,32 @@ from .base import Json, JsonLine, JsonObject, as_count, as_object, as_text, as_t
 from .chat_parts import content_parts, tool_call_parts
 from .foreign_view import ForeignView
 from .kimi_tools import Calls, result_of
-from .noted import Noted, left_out_note
+from .noted import Noted, left_out_note, unknown_records_note
 
 _KEPT_BY_A_FOLD = 2
 """How many prompts and answers kimi-cli keeps of its newest, with their results (`SimpleCompaction`)."""
+
+_SILENT = (
+    "Approval",
+    "Btw",
+    "ContentPart",
+    "ImageURLPart",
+    "TextPart",
+    "ThinkPart",
+    "Compaction",
+    "Hook",
+    "MCP",
+    "Notification",
+    "PlanDisplay",
+    "Question",
+    "StatusUpdate",
+    "Step",
+    "Subagent",
+    "ToolCall",
+    "Turn",
+    "metadata",
+)
+"""How the kinds of events begin that tell the model nothing, or that are pieces of an answer."""
 
 
 def read_wire(lines: Sequence[JsonLine]) -> Noted:
@@ -37,7 +59,7 @@ def read_wire(lines: Sequence[JsonLine]) -> Noted:
     for line in lines:
         reader.read(line)
     reader.end_step()
-    notes = list(left_out_note(reader.left_out))
+    notes = [*left_out_note(reader.left_out), *unknown_records_note(reader.entries, _SILENT)]
     if reader.folds:
         notes.append(
             f"A wire file has no summaries: what {reader.folds} folds wrote is missing here. "
@@ -63,7 +85,7 @@ class _Reader:
     """Turns events into entries, one after the other."""
 
     entries: list[Entry] = field(default_factory=list)
-    left_out: int = 0
+    left_out: list[str] = field(default_factory=list)
     folds: int = 0
     _view: ForeignView = field(default_factory=ForeignView)
     _step: _Step | None = None

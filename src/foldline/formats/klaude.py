@@ -46,9 +46,23 @@ from .base import (
 )
 from .foreign_view import ForeignView, Moment
 from .klaude_messages import Calls, answer, checkpoint_of, parts_of, tool_result
-from .noted import left_out_note
+from .noted import left_out_note, unknown_records_note
 
 _MESSAGES = ("SystemMessage", "DeveloperMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
+
+_SILENT = (
+    "AwaySummaryEntry",
+    "CacheHitRateEntry",
+    "FallbackModelConfigWarnEntry",
+    "PromptSuggestionEntry",
+    "RetractEntry",
+    "RewindEntry",
+    "SideQuestionEntry",
+    "SpawnSubAgentEntry",
+    "TaskFileChangeSummaryEntry",
+    "TaskMetadataItem",
+)
+"""Events that say nothing to the model."""
 
 
 def is_klaude(records: Sequence[JsonObject]) -> bool:
@@ -122,7 +136,7 @@ class _Reader:
     by_agent: bool
     """Whether another agent, and no person, wrote the prompts."""
     entries: list[Entry] = field(default_factory=list)
-    left_out: int = 0
+    left_out: list[str] = field(default_factory=list)
     _view: ForeignView = field(default_factory=ForeignView)
     _items: list[_Item] = field(default_factory=list)
     _calls: Calls = field(default_factory=dict)
@@ -130,7 +144,7 @@ class _Reader:
     _checkpoints: int = 0
 
     def notes(self) -> list[str]:
-        notes = list(left_out_note(self.left_out))
+        notes = [*left_out_note(self.left_out), *unknown_records_note(self.entries, _SILENT)]
         if self.by_agent:
             notes.append("These are the steps of a sub-agent: the agent that started it wrote its prompts.")
         return notes

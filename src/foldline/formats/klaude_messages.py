@@ -19,6 +19,7 @@ from foldline.protocol.messages import StopReason
 
 from .base import Json, JsonObject, as_count, as_list, as_object, as_text
 from .chat_parts import arguments_text, image_at, line_count
+from .noted import kind_of
 
 Calls = dict[str, ToolCallPart]
 """The tool calls made so far, by id."""
@@ -45,10 +46,10 @@ def checkpoint_of(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def parts_of(pieces: Json) -> tuple[tuple[Part, ...], int]:
-    """The parts of a message, and how many pieces of unknown kind were left out."""
+def parts_of(pieces: Json) -> tuple[tuple[Part, ...], list[str]]:
+    """The parts of a message, and the kinds of the pieces left out."""
     parts: list[Part] = []
-    left_out = 0
+    left_out: list[str] = []
     for piece in map(as_object, as_list(pieces)):
         last = parts[-1] if parts else None
         if piece.get("type") == "thinking_signature":
@@ -60,7 +61,7 @@ def parts_of(pieces: Json) -> tuple[tuple[Part, ...], int]:
             continue
         part = _part(piece)
         if part is None:
-            left_out += 1
+            left_out.append(kind_of(piece))
         else:
             parts.append(part)
     return tuple(parts), left_out

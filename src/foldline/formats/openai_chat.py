@@ -46,7 +46,7 @@ from .base import (
 )
 from .chat_parts import arguments_text, content_parts, line_count, tool_call_parts, usage_count
 from .foreign_view import ForeignView
-from .noted import left_out_note
+from .noted import left_out_note, unknown_records_note
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _BOM = b"\xef\xbb\xbf"
@@ -87,7 +87,7 @@ def read_openai(data: bytes, path: Path) -> ForeignSession:
     reader.summaries = _summaries(chat.about)
     for line in chat.lines:
         reader.read(line)
-    notes = [*([f"{chat.damage}."] if chat.damage else []), *chat.notes, *left_out_note(reader.left_out)]
+    notes = [*([f"{chat.damage}."] if chat.damage else []), *chat.notes, *reader.notes()]
     created = next((entry.at for entry in reader.entries if entry.at), datetime.fromtimestamp(0, UTC))
     header = SessionHeader(
         id=as_text(chat.about.get("instance_id")) or path.stem,
@@ -156,7 +156,10 @@ class _Reader:
     _names: dict[str, str] = field(default_factory=dict)
     """The names of the tools called, by call."""
     _legacy_call: str = ""
-    left_out: int = 0
+    left_out: list[str] = field(default_factory=list)
+
+    def notes(self) -> tuple[str, ...]:
+        return (*left_out_note(self.left_out), *unknown_records_note(self.entries, ("exit",)))
 
     def read(self, line: JsonLine) -> None:
         message, extra = line.record, as_object(line.record.get("extra"))

@@ -27,6 +27,7 @@ from foldline.protocol import (
 
 from .base import JsonObject, as_count, as_object, as_text, as_time
 from .foreign_view import ForeignView
+from .noted import kind_of, left_out_note
 from .opencode_parts import (
     ABORTED,
     DEFAULT_TITLE,
@@ -68,7 +69,7 @@ class Reading:
     _failed: int = 0
     _goes_back: bool = False
     _size: int = 0
-    _left_out: int = 0
+    _left_out: list[str] = field(default_factory=list)
 
     def title(self, title: str) -> None:
         if title.strip() and not DEFAULT_TITLE.match(title):
@@ -91,7 +92,7 @@ class Reading:
             case "assistant":
                 self._assistant(info, parts, at)
             case _:
-                self._left_out += len(parts)
+                self._left_out += map(kind_of, parts)
 
     def done(self) -> list[Entry]:
         at = self.entries[-1].at if self.entries else None
@@ -101,11 +102,8 @@ class Reading:
         return self.entries
 
     def notes(self) -> list[str]:
-        told = (
-            ("Pieces of messages of a kind that cannot be shown here, left out", self._left_out),
-            ("Failed answers that opencode never sent again, dropped from the view", self._failed),
-        )
-        return [f"{what}: {count}." for what, count in told if count]
+        dropped = f"Failed answers that opencode never sent again, dropped from the view: {self._failed}."
+        return [*left_out_note(self._left_out), *([dropped] if self._failed else [])]
 
     def _add(self, entry: Entry, at: datetime | None) -> int:
         index = len(self.entries)
@@ -124,8 +122,11 @@ class Reading:
         if asked is not None and identity in self.completed:
             self._asked[identity] = asked
             return
-        said = [(voice, part) for voice, part in map(said_in, parts) if voice != "nobody"]
-        self._left_out += sum(part is None for _, part in said)
+        heard = [(*said_in(piece), piece) for piece in parts]
+        said = [(voice, part) for voice, part, _ in heard if voice != "nobody"]
+        self._left_out += [
+            kind_of(piece) for voice, part, piece in heard if voice != "nobody" and part is None
+        ]
         for voice, group in groupby(said, key=lambda pair: pair[0]):
             spoken = tuple(part for _, part in group if part is not None)
             if voice == "ignored":

@@ -44,7 +44,24 @@ from .base import (
     as_time,
     json_lines,
 )
+from .noted import left_out_note, unknown_records_note
 from .pi_messages import Calls, assistant_message, parts_of, shell_text, tool_result
+
+_SILENT = (
+    "credential_pin",
+    "custom",
+    "label",
+    "mcp_tool_selection",
+    "mode_change",
+    "model_change",
+    "model_usage",
+    "service_tier_change",
+    "session",
+    "thinking_level_change",
+    "title",
+    "ttsr_injection",
+)
+"""How the types of records begin that say nothing to the model."""
 
 
 def read_pi(data: bytes, path: Path) -> ForeignSession:
@@ -134,16 +151,14 @@ class _Reader:
     entries: list[Entry] = field(default_factory=list)
     _calls: Calls = field(default_factory=dict)
     _positions: dict[str, int] = field(default_factory=dict)
-    _left_out: int = 0
+    _left_out: list[str] = field(default_factory=list)
     _lost_cuts: int = 0
     _in_view: set[int] = field(default_factory=set)
     """Indices of the messages the view holds verbatim at this point, as pi built it."""
     _last_fold: Compaction | None = None
 
     def notes(self) -> list[str]:
-        notes = []
-        if self._left_out:
-            notes.append(f"{self._left_out} pieces of messages of a kind unknown here were left out.")
+        notes = [*left_out_note(self._left_out), *unknown_records_note(self.entries, _SILENT)]
         if self._lost_cuts:
             notes.append(
                 f"{self._lost_cuts} compactions name a first kept record that is not in the file: "

@@ -15,10 +15,12 @@ from foldline.protocol import (
     ToolDetails,
     ToolResultMessage,
     Usage,
+    text_parts,
 )
 from foldline.protocol.messages import StopReason
 
 from .base import Json, JsonObject, as_count, as_list, as_object, as_text
+from .chat_parts import shown
 
 Calls = dict[str, ToolCallPart]
 """The tool calls made so far, by id."""
@@ -35,13 +37,11 @@ _ACTIONS: dict[str, Literal["read", "modified"]] = {"read": "read", "write": "mo
 _EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*$")
 
 
-def parts_of(content: Json) -> tuple[tuple[Part, ...], int]:
-    """The parts of a message's content, and how many pieces of unknown kind were left out."""
+def parts_of(content: Json) -> tuple[tuple[Part, ...], list[str]]:
+    """The parts of a message's content, and the kinds of the pieces left out."""
     if isinstance(content, str):
-        return ((TextPart(text=content),) if content else ()), 0
-    pieces = as_list(content)
-    parts = [part for part in map(_part, map(as_object, pieces)) if part is not None]
-    return tuple(parts), len(pieces) - len(parts)
+        return text_parts(content), []
+    return shown(list(map(as_object, as_list(content))), _part)
 
 
 def _part(piece: JsonObject) -> Part | None:

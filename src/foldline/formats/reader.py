@@ -7,6 +7,7 @@ from foldline.history import EVENTS, parse_log, typed_path
 from foldline.protocol import FoldlineError, system_words
 
 from .base import ForeignSession
+from .check import checked
 from .detect import Unreadable, detect
 from .known import FOREIGN, FORMATS
 
@@ -22,7 +23,8 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
     `format` is one of `FORMATS` and overrides detection.
 
     Raises:
-        FoldlineError: no such file, not a session, or of a format without a reader.
+        FoldlineError: no such file, not a session, of a format without a reader, or one of many records in
+            which the reader found no message.
     """
     path = typed_path(os.fspath(path))
     if format is not None and format not in FORMATS:
@@ -38,7 +40,7 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
         raise FoldlineError(f"{path} {name.what}: Foldline reads {_known()}.")
     for known in FOREIGN:
         if known.name == name:
-            return known.read(data, path)
+            return checked(known.read(data, path), known.title, path)
     loaded = parse_log(data, path)
     notes = (f"{loaded.damage}.",) if loaded.damage else ()
     return ForeignSession("foldline", loaded.header, loaded.entries, loaded.damage, notes)
