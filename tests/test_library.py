@@ -11,6 +11,7 @@ from foldline.compaction import DigestCompaction
 from foldline.history import Session
 from foldline.llm.offline import OfflineLLM
 from support.history import history
+from support.llm import ScriptedLLM, refusal
 from support.recorded import needs_recorded, recorded
 
 
@@ -56,6 +57,14 @@ async def test_nothing_to_fold_commits_nothing() -> None:
     session = await kept(1)
     assert await foldline.compact(session, llm=OfflineLLM(pace=0)) is None
     assert len(session.entries) == 2
+
+
+async def test_a_compaction_that_fails_is_raised_and_changes_nothing() -> None:
+    session = await kept(12)
+    entries = list(session.entries)
+    with pytest.raises(FoldlineError, match="key was refused"):
+        await foldline.compact(session, llm=ScriptedLLM(refusal()))
+    assert list(session.entries) == entries
 
 
 @needs_recorded

@@ -119,7 +119,13 @@ SCENARIOS = [
         script=(calling(("read", {"path": "f0.txt"})),),
         summaries=("", SUMMARY),
     ),
-    Scenario("by hand, digest after a failure", FOLD, summaries=(LLMError("The server is down."),)),
+    Scenario(
+        "before a prompt, the ladder after a failure",
+        operations.CompactSession(reason="threshold", pending=3_000),
+        entries=worked(6),
+        summaries=(LLMError("The server is down."),),
+        window=16_384,
+    ),
     Scenario(
         "overflow within a turn",
         PROMPT,

@@ -229,14 +229,19 @@ async def test_a_mistake_in_a_tool_is_raised_and_reported_and_hangs_nothing(tmp_
     await agent.aclose()
 
 
-async def test_a_mistake_in_a_strategy_is_reported_and_the_ladder_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("preview", [False, True], ids=["at once", "preview"])
+async def test_a_mistake_in_a_strategy_is_one_sentence_and_changes_nothing(
+    tmp_path: Path, preview: bool
+) -> None:
     agent, watch = agent_in(tmp_path, PlayedLLM(), compaction=BuggyStrategy())
     for n in range(4):
         await agent.prompt(long(n))
-    await agent.compact()
-    assert agent.session.projection.folds[-1].rung == "digest"
-    [told] = [text for text in watch.notices if "BuggyStrategy failed (ZeroDivisionError: a mistake)" in text]
-    assert told.endswith("Folded by a digest without a model.")
+    task = agent.executor.submit(operations.CompactSession(reason="manual", preview=preview))
+    finished = await agent.executor.wait_for(task)
+    said = "The strategy BuggyStrategy failed (ZeroDivisionError: a mistake)."
+    assert (finished.outcome, finished.error) == ("failed", said)
+    assert [end.error for end in watch.of(events.CompactionEnd)] == [said]
+    assert not agent.session.projection.folds
     assert (await agent.prompt("and now?")).text == "done"
     await agent.aclose()
 

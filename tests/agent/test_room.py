@@ -10,7 +10,7 @@ from foldline.agent import Agent
 from foldline.agent.room import offer_remedies
 from foldline.compaction import CompactionContext, automation_paused
 from foldline.context.outline import FoldOutline
-from foldline.llm import ContextOverflow, ModelInfo
+from foldline.llm import ContextOverflow, LLMError, ModelInfo
 from foldline.protocol import (
     BaseMessage,
     Edit,
@@ -363,6 +363,24 @@ async def test_a_completed_todo_above_the_soft_mark_folds_between_two_steps(tmp_
     fold = agent.session.projection.folds[0]
     before = [entry for entry in agent.session.entries if entry.index < fold.index]
     assert before[-1].type == "tool_result"
+    await agent.aclose()
+
+
+async def test_a_phase_compaction_that_fails_leaves_a_full_window_to_be_compacted_in_the_same_turn(
+    tmp_path: Path,
+) -> None:
+    todos = [[{"content": "read", "status": status}] for status in ("pending", "completed")]
+    write_lines(tmp_path / "f.txt", 130)
+    llm = PlayedLLM(window=16_384, summaries=(LLMError("The server is down."),))
+    agent, watch = agent_in(tmp_path, llm, draft_ahead=False, compaction="summary")
+    while agent.desk.budget.soft_mark - agent.desk.size() > 1_600:
+        await agent.prompt(long(1, 60))
+    llm.script.append(calling(("todo", {"todos": todos[0]}), ("read", {"path": "f.txt"}), stem="a"))
+    llm.script.append(calling(("todo", {"todos": todos[1]}), stem="b"))
+    llm.script.extend(calling(("read", {"path": "f.txt"}), stem=f"c{n}") for n in range(3))
+    await agent.prompt("go on")
+    assert [end.reason for end in watch.of(events.CompactionEnd) if end.error] == ["phase"]
+    assert [fold.reason for fold in agent.session.projection.folds] == ["threshold"]
     await agent.aclose()
 
 

@@ -1,5 +1,6 @@
 """`foldline compact`."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,41 @@ def test_out_never_overwrites(door: FrontDoor) -> None:
     assert "exists already" in said.err
     assert (door.cwd / "mine.txt").read_text() == "precious"
     assert "no folder" in door("compact", file, "--out", "nowhere/x.jsonl").err
+
+
+def test_a_refused_key_changes_nothing_and_fails(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = door.keep(long().entries)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with running_server(key="sk-right") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
+        said = [door("compact", folder, *options) for options in ((), ("--json",), ("--out", "copy.jsonl"))]
+    assert [(each.code, each.out, each.err.count("\n")) for each in said] == [(1, "", 1)] * 3
+    assert "key" in said[0].err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert not (door.cwd / "copy.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ("raise RuntimeError('no luck')", "The strategy Own failed (RuntimeError: no luck)."),
+        ("return ctx.history[:-1]", "The compaction by Own was rejected: the unanswered request, entry 41, "),
+        ("return ctx.history", "The compaction by Own was rejected: it is not smaller: "),
+    ],
+)
+def test_a_strategy_of_ones_own_that_fails_changes_nothing(
+    door: FrontDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, says: str
+) -> None:
+    (tmp_path / "own_strategy.py").write_text(f"class Own:\n    async def compact(self, ctx): {does}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_strategy", raising=False)
+    folder = door.keep(long().user("and now?").entries)
+    before = (folder / "events.jsonl").read_bytes()
+    said = door("compact", folder, "--strategy", "own_strategy:Own", "--window", "100k")
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert says in said.err
+    assert (folder / "events.jsonl").read_bytes() == before
 
 
 def test_a_copy_leaves_our_own_session_alone(door: FrontDoor) -> None:

@@ -9,6 +9,7 @@ from foldline.compaction import (
     CompactionContext,
     CompactionFailed,
     CompactionStrategy,
+    DigestCompaction,
     HidingThenSummaryCompaction,
     Proposal,
     SimpleCompaction,
@@ -18,8 +19,8 @@ from foldline.compaction import (
 )
 from foldline.compaction.verify import faults
 from foldline.context.budget import Budget
-from foldline.llm import LLMError
-from foldline.protocol import BaseMessage, Compaction, Kept, Reason, RequestRecord, Usage, events
+from foldline.llm import ContextOverflow, LLMError
+from foldline.protocol import BaseMessage, Compaction, FoldlineError, Reason, RequestRecord, Usage, events
 from support.history import History, call, history
 from support.invariants import broken
 from support.llm import ScriptedLLM, Step, overflow, refusal
@@ -193,11 +194,59 @@ async def test_truncated_turns_are_not_told_as_summarised() -> None:
     assert projection.view[-1].message.text == "and now?"
 
 
-async def test_a_small_session_folded_by_hand_loses_no_result_to_a_failed_summary() -> None:
-    built = steps(6, 20).assistant("read")
-    fold = await committed(built, await climb(built, refusal(), reason="manual"))
-    assert fold.rung == "digest"
-    assert not any(isinstance(piece, Kept) and piece.fate for piece in fold.head)
+class Raises:
+    async def compact(self, ctx: CompactionContext) -> None:
+        raise KeyError("oops")
+
+
+class Rubbish:
+    async def compact(self, ctx: CompactionContext) -> list[str]:
+        return ["not a message"]
+
+
+class DropsTheRequest:
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
+        return ctx.history[:-1]
+
+
+class ChangesNothing:
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage]:
+        return ctx.history
+
+
+@pytest.mark.parametrize("reason", ["manual", "phase", "threshold"])
+@pytest.mark.parametrize(
+    ("strategy", "says"),
+    [
+        (SummaryCompaction(), "The key was refused: check OPENAI_API_KEY."),
+        (Raises(), "The strategy Raises failed (KeyError: 'oops')."),
+        (Rubbish(), "The strategy Rubbish failed (AttributeError: "),
+        (DropsTheRequest(), "by DropsTheRequest was rejected: the unanswered request, entry 5, is gone."),
+        (ChangesNothing(), "by ChangesNothing was rejected: it is not smaller: "),
+    ],
+)
+async def test_in_a_window_that_is_not_full_a_strategy_that_fails_is_followed_by_nothing_else(
+    strategy: CompactionStrategy, says: str, reason: Reason
+) -> None:
+    built = history().system("s").turn("a", LINE * 60).turn("b", LINE * 60).user("and?")
+    llm = ScriptedLLM(refusal())
+    with pytest.raises(FoldlineError) as failure:
+        await propose(built.projection(), strategy=strategy, llm=llm, budget=BUDGET, reason=reason)
+    assert says in str(failure.value)
+    assert "\n" not in str(failure.value)
+
+
+async def test_another_strategy_than_the_one_asked_for_goes_on_in_chunks_only_in_a_full_window() -> None:
+    class TooLong:
+        async def compact(self, ctx: CompactionContext) -> None:
+            raise overflow()
+
+    with pytest.raises(ContextOverflow):
+        await climb(steps(6, 20).assistant("read"), strategy=TooLong(), reason="manual")
+    fold = await committed(
+        full := steps(20, 60), await climb(full, *(f"notes {n}" for n in range(9)), strategy=TooLong())
+    )
+    assert (fold.rung, fold.strategy) == ("chunks", "SummaryCompaction")
 
 
 async def test_an_overflow_with_one_giant_result_that_nobody_saw_clips_it() -> None:
@@ -241,20 +290,18 @@ async def test_every_rung_is_announced_with_the_reason_of_the_one_before() -> No
     assert told[0].detail == f"The key was refused: check OPENAI_API_KEY. Going on with: {WORDS['digest']}."
 
 
-async def test_a_strategy_of_somebody_else_may_raise_anything_and_is_named() -> None:
-    class Buggy:
-        async def compact(self, ctx: CompactionContext) -> None:
-            raise KeyError("oops")
-
-    class Rubbish:
-        async def compact(self, ctx: CompactionContext) -> list[str]:
-            return ["not a message"]
-
-    for strategy, said in ((Buggy(), "KeyError: 'oops'"), (Rubbish(), "Rubbish failed")):
-        built = history().system("s").turn("a", LINE * 60).turn("b", LINE * 60).user("and?")
-        proposal = await climb(built, strategy=strategy, reason="manual")  # type: ignore[arg-type]
-        assert proposal is not None
-        assert (proposal.entry.rung, said in proposal.troubles[0]) == ("digest", True)
+@pytest.mark.parametrize("strategy", [Raises(), DropsTheRequest(), ChangesNothing()])
+async def test_in_a_full_window_a_strategy_that_fails_is_named_and_the_ladder_goes_on(
+    strategy: CompactionStrategy,
+) -> None:
+    built = history().system("s")
+    for turn in range(16):
+        built.turn(f"request {turn}", LINE * 60)
+    proposal = await climb(built.user("and?"), strategy=strategy)
+    fold = await committed(built, proposal)
+    assert proposal is not None
+    assert fold.rung == "digest"
+    assert type(strategy).__name__ in proposal.troubles[0]
 
 
 async def test_a_model_whose_window_holds_no_summary_is_not_asked() -> None:
@@ -262,12 +309,12 @@ async def test_a_model_whose_window_holds_no_summary_is_not_asked() -> None:
     for turn in range(4):
         built.turn(f"request {turn}", LINE * 30)
     llm = ScriptedLLM(window=1_024)
-    proposal = await propose(
-        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
-    )
-    assert proposal is not None
-    assert (proposal.entry.rung, llm.requests) == ("digest", [])
-    assert "compaction.model" in proposal.troubles[0]
+    view = built.projection()
+    with pytest.raises(CompactionFailed, match=r"compaction\.model"):
+        await propose(view, strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual")
+    assert llm.requests == []
+    fold = await propose(view, strategy=DigestCompaction(), llm=llm, budget=BUDGET, reason="manual")
+    assert fold is not None
 
 
 # --- the cache-preserving form ----------------------------------------------------------------------------
@@ -338,12 +385,11 @@ async def test_where_the_model_does_not_play_along_the_text_form_does_it(refused
 
 async def test_a_failure_that_no_other_form_cures_is_not_tried_twice() -> None:
     llm = ScriptedLLM(refusal())
-    built = warm()
-    proposal = await propose(
-        built.projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
-    )
-    assert proposal is not None
-    assert (proposal.entry.rung, len(llm.requests)) == ("digest", 1)
+    with pytest.raises(LLMError, match="key was refused"):
+        await propose(
+            warm().projection(), strategy=SummaryCompaction(), llm=llm, budget=BUDGET, reason="manual"
+        )
+    assert len(llm.requests) == 1
 
 
 async def test_focus_and_guidance_go_with_either_form() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from foldline.compaction import (
     CompactionFailed,
     CompactionStrategy,
     DigestCompaction,
+    DraftRejected,
     Proposal,
     SummaryCompaction,
     automation_paused,
@@ -34,6 +36,9 @@ LONG = "what the command said, line after line: all is well\n" * 60
 BUDGET = Budget(
     window=16_384, reserve_tokens=2_048, keep_recent_tokens=700, max_summary_tokens=1_600, soft_ratio=0.75
 )
+
+FULL = replace(BUDGET, window=5_120)
+"""A session of four turns is above its threshold."""
 
 
 def session(turns: int = 4) -> History:
@@ -157,13 +162,11 @@ async def test_one_long_answer_does_not_keep_what_came_before_it_from_being_fold
 
 
 @pytest.mark.parametrize("kind", BAD_DRAFTS)
-async def test_a_bad_draft_is_repaired_once_and_then_the_digest_folds(kind: str) -> None:
+async def test_a_bad_draft_is_repaired_once_and_then_rejected(kind: str) -> None:
     llm = ScriptedLLM(BAD_DRAFTS[kind], BAD_DRAFTS[kind])
-    proposal = await proposed(session(), llm=llm)
-    assert proposal is not None
-    assert (proposal.entry.rung, proposal.entry.strategy) == ("digest", "DigestCompaction")
-    assert len(llm.requests) == proposal.model_calls == 2
-    assert "sen" not in proposal.entry.summary.split()
+    with pytest.raises(DraftRejected):
+        await proposed(session(), llm=llm)
+    assert len(llm.requests) == 2
 
 
 @pytest.mark.parametrize("kind", BAD_DRAFTS)
@@ -178,17 +181,18 @@ async def test_a_repaired_draft_is_as_good_as_any(kind: str) -> None:
 async def test_one_repair_a_run_not_one_a_request() -> None:
     built = session(2).user("then this").step("read", LONG).step("read", LONG).step("read", LONG)
     llm = ScriptedLLM(BAD_DRAFTS["empty"], "notes", BAD_DRAFTS["empty"])
-    proposal = await proposed(built, llm=llm)
-    assert proposal is not None
-    assert (proposal.entry.rung, len(llm.requests)) == ("digest", 3)
+    with pytest.raises(DraftRejected):
+        await proposed(built, llm=llm)
+    assert len(llm.requests) == 3
 
 
-@pytest.mark.parametrize("failure", [refusal(), TOO_LONG], ids=["refusal", "too long"])
-async def test_a_summariser_that_fails_or_does_not_shrink_hands_over_to_the_digest(failure: Step) -> None:
+@pytest.mark.parametrize("failure", [refusal(), TOO_LONG, BAD_DRAFTS["cut off"]])
+async def test_in_a_full_window_a_summariser_that_fails_hands_over_to_the_digest(failure: Step) -> None:
     heard: list[events.CompactionProgress] = []
-    proposal = await proposed(session(), failure, heard=heard)
+    proposal = await proposed(session(), llm=ScriptedLLM(always=failure), budget=FULL, heard=heard)
     assert proposal is not None
-    assert proposal.entry.rung == "digest"
+    assert (proposal.entry.rung, proposal.entry.strategy) == ("digest", "DigestCompaction")
+    assert "sen" not in proposal.entry.summary.split()
     assert any("Going on with: a digest without a model." in event.detail for event in heard)
 
 
@@ -209,7 +213,7 @@ async def test_a_cancelled_fold_changes_nothing_and_closes_the_stream() -> None:
 
 async def test_a_failed_fold_leaves_no_instruction_of_its_own_in_the_conversation() -> None:
     built = session()
-    await folded(built, BAD_DRAFTS["empty"], BAD_DRAFTS["tool call"])
+    await folded(built, BAD_DRAFTS["empty"], BAD_DRAFTS["tool call"], budget=FULL)
     typed = [item.message.text for item in built.projection().view if item.kind == "user"]
     assert typed == ["request 3"]
 
@@ -251,22 +255,11 @@ class Hands:
         return self._after
 
 
-async def test_a_strategy_that_loses_the_request_is_rejected_by_name_and_the_digest_folds() -> None:
-    built = session().user("the unanswered one")
-    heard: list[events.CompactionProgress] = []
-    bare = [built.projection().view[0].message]
-    proposal = await proposed(built, strategy=Hands(bare), heard=heard)
-    assert proposal is not None
-    assert proposal.entry.rung == "digest"
-    assert any("the unanswered request, entry 9, is gone" in event.detail for event in heard)
-
-
 async def test_a_strategy_that_finds_nothing_to_do_ends_the_matter() -> None:
     assert await proposed(session(), strategy=Hands(None)) is None
 
 
 async def test_a_failure_is_never_taken_for_nothing_to_do() -> None:
-    """The digest cannot help where only a giant result could be clipped: the failure is told."""
     giant = history().system("s").user("read it all").step("read", LONG * 15).assistant("Now I know.")
     with pytest.raises(CompactionFailed, match="my own reason"):
         await proposed(giant, strategy=Hands(error=CompactionFailed("my own reason")))

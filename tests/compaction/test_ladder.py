@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.compaction import CompactionFailed, LadderCompaction, Proposal, Wishes, propose
+from foldline.compaction import CompactionFailed, DraftRejected, LadderCompaction, Proposal, Wishes, propose
 from foldline.context.budget import Budget, budget_for
 from foldline.context.cut import giant_limit
 from foldline.context.tokens import estimate_tokens
@@ -166,10 +166,8 @@ async def test_a_rung_with_the_same_cut_asks_no_model_again() -> None:
 async def test_by_hand_nothing_is_left_out_for_a_draft_that_was_rejected(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    built = steps(8).assistant("all read")
-    proposal = await folded(built, llm=ScriptedLLM(always=EMPTY), reason="manual")
-    assert proposal is not None
-    assert proposal.entry.rung == "digest"
+    with pytest.raises(DraftRejected):
+        await folded(steps(8).assistant("all read"), llm=ScriptedLLM(always=EMPTY), reason="manual")
     assert record(caplog)["rung"] == "failed"
 
 
@@ -242,17 +240,16 @@ async def test_a_request_typed_after_unseen_results_does_not_fold_them() -> None
 
 async def test_a_cut_the_reader_chose_is_not_moved_by_a_harder_rung() -> None:
     built, llm = steps(14), ScriptedLLM(EMPTY, EMPTY)
-    proposal = await propose(
-        built.projection(),
-        strategy=LadderCompaction(),
-        llm=llm,
-        budget=budget_for(32_768),
-        reason="manual",
-        wishes=Wishes(first_kept_index=6),
-    )
-    assert proposal is not None
+    with pytest.raises(DraftRejected):
+        await propose(
+            built.projection(),
+            strategy=LadderCompaction(),
+            llm=llm,
+            budget=budget_for(32_768),
+            reason="manual",
+            wishes=Wishes(first_kept_index=6),
+        )
     assert len(llm.requests) == 2
-    assert (proposal.entry.rung, proposal.entry.first_kept_index) == ("digest", 6)
 
 
 # --- truncation, in any script --------------------------------------------------------------------------

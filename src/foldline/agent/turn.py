@@ -56,8 +56,8 @@ class Turn:
     def __init__(self, desk: Desk, calls: Calls) -> None:
         self._desk = desk
         self._calls = calls
-        self._folds = True
-        """Whether a full window is still folded in this turn: what failed is not tried at each step."""
+        self._compacts: set[Reason] = {"threshold", "phase"}
+        """What is still a reason to compact in this turn: what failed is not tried at each step."""
 
     async def run(self, parts: Sequence[Part], max_steps: int | None = None) -> AssistantMessage:
         """The final answer.
@@ -151,7 +151,7 @@ class Turn:
 
     async def _fold(self, reason: Reason) -> None:
         desk = self._desk
-        if not self._folds:
+        if reason not in self._compacts:
             return
         if reason == "phase" and (desk.mode == "ask" or why_not_by_itself(desk) is not None):
             return  # nothing depends on it yet
@@ -161,7 +161,7 @@ class Turn:
         try:
             await make_room(desk, reason)
         except (CompactionFailed, LLMError) as failure:
-            self._folds = False
+            self._compacts -= {"phase", reason}
             desk.emit(events.Notice(level="warning", text=f"{failure} The turn goes on without a fold."))
 
     def _say_stopped(self) -> None:
@@ -169,7 +169,7 @@ class Turn:
         desk = self._desk
         if desk.mode == "off" or not automation_paused(desk.projection):
             return
-        self._folds = False
+        self._compacts.clear()
         text = "Two folds in a row freed little: not folding again by itself. "
         text += f"Largest: {largest_items(desk.projection)}. /compact folds at your word."
         desk.emit(events.Notice(level="warning", text=text))

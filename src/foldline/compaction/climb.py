@@ -1,7 +1,8 @@
 """The failure ladder: what is tried, in order, until a view comes out that will do.
 
-Configured strategy, the same in chunks, hide old results, clip giant ones, digest, truncate whole turns
-(DESIGN §7). Each rung goes on from the best view so far, or starts over where it writes a summary.
+Configured strategy, the same in chunks; where the window is full also: hide old results, clip giant ones,
+digest, truncate whole turns (DESIGN §7). Each rung goes on from the best view so far, or starts over where it
+writes a summary.
 """
 
 import asyncio
@@ -39,8 +40,8 @@ class Need:
     enough: int
     """A view of this size or less will do."""
     must: bool
-    """Whether the next request depends on it. Where it does not, nothing is hidden or left out instead of a
-    summary that failed."""
+    """Whether the next request depends on it. Where it does not, the strategy that was asked for does it, or
+    nothing is changed."""
     refused: bool = False
     """Whether the provider refused the request: then every bit helps."""
 
@@ -72,40 +73,35 @@ class Climb:
     _summarised: bool = False
     failures: list[FoldlineError] = field(default_factory=list)
 
-    async def run(
-        self, strategy: CompactionStrategy, refused: FoldlineError | None = None
-    ) -> Sequence[BaseMessage] | None:
+    async def run(self, strategy: CompactionStrategy) -> Sequence[BaseMessage] | None:
         """The view to propose; None where there is nothing to do.
-
-        `refused` says why the model cannot be asked at all: the strategy is then left out.
 
         Raises:
             FoldlineError: no rung gave a view that may replace this one.
         """
-        if refused is not None:
-            self.failures.append(refused)
-        for rung in (
-            _ladder(strategy, self.need) if not self.alone else (Rung("strategy", strategy, "draft"),)
-        ):
+        for rung in self._rungs(strategy):
             if self._is_wanted(rung) and await self._holds(rung):
                 break
         if self._best is None and self.failures:
             raise self.failures[-1]
         return self._best
 
+    def _rungs(self, strategy: CompactionStrategy) -> Iterator[Rung]:
+        yield Rung("strategy", strategy, "draft")
+        if self.alone:
+            return
+        in_chunks = isinstance(strategy, _IN_CHUNKS)
+        if in_chunks or (self.need.must and not isinstance(strategy, DigestCompaction)):
+            yield Rung("chunks", strategy if in_chunks else SummaryCompaction(), "draft")
+        if self.need.must:
+            yield from _last_resorts(strategy, self.need)
+
     def _is_wanted(self, rung: Rung) -> bool:
-        if rung.kind == "again":
-            wrote = self._summarised or self.metered.calls
-            return self.need.must and self._best is not None and not wrote
-        if rung.kind != "draft":
-            return self.need.must
-        if rung.name == "strategy":
-            return not self.failures
-        if self._summarised:
-            return False
         if rung.name == "chunks":
             return bool(self.failures) and isinstance(self.failures[-1], ContextOverflow)
-        return bool(self.failures) or self.need.must
+        if rung.kind == "again":
+            return self._best is not None and not (self._summarised or self.metered.calls)
+        return rung.kind != "draft" or not self._summarised
 
     async def _holds(self, rung: Rung) -> bool:
         """Try one rung; whether what is there now is enough."""
@@ -120,7 +116,7 @@ class Climb:
                 self.failures.append(failure)
             return False
         if after is None:
-            return rung.name == "strategy" and not self.need.must
+            return False
         if rung.kind in ("lighten", "truncate"):
             self._announce(rung)
         return self._take(rung, base, after)
@@ -132,6 +128,7 @@ class Climb:
             FoldlineError: there is none. A strategy may be anybody's: whatever it raises is told.
         """
         ctx = replace(self.ctx, history=base)
+        name = type(rung.strategy).__name__
         if rung.kind == "again":
             smaller = sum(map(message_tokens, base)) / max(1, sum(map(message_tokens, self.ctx.history)))
             # What is cached is the view as it was.
@@ -154,12 +151,11 @@ class Climb:
         except FoldlineError:
             raise
         except Exception as error:
-            name = type(rung.strategy).__name__
             raise CompactionFailed(
                 f"The strategy {name} failed ({type(error).__name__}: {error})."
             ) from error
         if wrong:
-            raise CompactionFailed(f"The fold was rejected: {'; '.join(wrong)}.")
+            raise CompactionFailed(f"The compaction by {name} was rejected: {'; '.join(wrong)}.")
         return after
 
     def _take(self, rung: Rung, base: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> bool:
@@ -207,14 +203,12 @@ WORDS = {
 """The rungs as people read them."""
 
 
-def _ladder(strategy: CompactionStrategy, need: Need) -> Iterator[Rung]:
+def _last_resorts(strategy: CompactionStrategy, need: Need) -> Iterator[Rung]:
     hide = Rung("hide", ToolResultHidingCompaction(), "lighten")
     clip = Rung("clip", ClipGiants(), "lighten")
-    yield Rung("strategy", strategy, "draft")
     # What hides first and summarises where nothing is left to hide gets to its summary in one run.
     yield Rung("strategy", strategy, "again")
     if not isinstance(strategy, DigestCompaction):
-        yield Rung("chunks", strategy if isinstance(strategy, _IN_CHUNKS) else SummaryCompaction(), "draft")
         yield hide
         yield clip
         yield Rung("digest", DigestCompaction(), "draft")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from foldline.context.audit import Audit
-from foldline.context.budget import SMALLEST_WINDOW, Budget
+from foldline.context.budget import Budget
 from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
@@ -21,7 +21,7 @@ from .automation import INEFFECTIVE
 from .climb import Climb, Need
 from .metering import Metered, Progress
 from .proposal import Proposal, originals_of, shown
-from .strategy import CompactionContext, CompactionFailed, CompactionStrategy
+from .strategy import CompactionContext, CompactionStrategy
 
 _MANUAL_SHARE = 4
 """By hand, at most a quarter of what could be folded is kept: who asks for a fold wants one."""
@@ -185,7 +185,7 @@ async def propose(
     originals = originals_of(projection)
     ctx = replace(ctx, history=tuple(await asyncio.to_thread(shown, view, originals, wished.pins)))
     climb = Climb(ctx, need, metered, alone=alone)
-    after = await climb.run(strategy, refused=_too_small(llm))
+    after = await climb.run(strategy)
     if after is None:
         return None
     return await asyncio.to_thread(
@@ -263,13 +263,3 @@ def _summary_room(budget: Budget, llm: LLM) -> int:
     """The longest summary, in tokens, that this model can write."""
     room = min(budget.max_summary_tokens, llm.info.max_output or budget.max_summary_tokens)
     return min(room, llm.info.window // _LEAST_SUMMARISER)
-
-
-def _too_small(llm: LLM) -> CompactionFailed | None:
-    """Why this model can write no summaries; None where it can."""
-    if llm.info.window >= SMALLEST_WINDOW:
-        return None
-    return CompactionFailed(
-        f"The model {llm.info.id} cannot write summaries: its window of {llm.info.window:,} tokens is too "
-        "small. Choose another one with compaction.model."
-    )

@@ -4,9 +4,12 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from foldline.context.budget import SMALLEST_WINDOW
 from foldline.context.tokens import estimate_tokens
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk
 from foldline.protocol import Usage, events
+
+from .strategy import CompactionFailed
 
 Progress = Callable[[events.CompactionProgress | events.Retrying], None]
 
@@ -35,6 +38,17 @@ class Metered:
         return await self.llm.prepare()
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The answer to a request of the strategy's.
+
+        Raises:
+            CompactionFailed: the model cannot write summaries. It is not asked.
+            LLMError: it could not be asked.
+        """
+        if self.info.window < SMALLEST_WINDOW:
+            raise CompactionFailed(
+                f"The model {self.info.id} cannot write summaries: its window of {self.info.window:,} tokens "
+                "is too small. Choose another one with compaction.model."
+            )
         self.calls += 1
         growing = 0
         self._tell("", 0)
