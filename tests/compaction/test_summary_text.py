@@ -5,12 +5,14 @@ from hypothesis import strategies as st
 
 from foldline.compaction.summary_text import (
     appendix_of,
+    counted,
     framed,
     lists_of,
     notes_of,
     unframed,
     with_appendix,
 )
+from foldline.context.sections import parse_summary
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import BaseMessage, FoldDetails
 from support.history import history
@@ -65,6 +67,30 @@ def test_lists_keep_within_their_share_and_one_long_line_makes_no_other_disappea
     assert estimate_tokens(text) < 130
     assert "src/module_499.py" in text
     assert "src/module_1.py" not in text
+
+
+@given(st.integers(0, 200), st.sampled_from([200, 400, 1_600]))
+def test_a_list_counts_what_it_has_no_room_for_and_says_where_it_is_found(files: int, room: int) -> None:
+    paths = tuple(f"src/package_{n}/module_{n}.py" for n in range(files))
+    text = with_appendix("x", [], "", FoldDetails(modified_files=paths), room)
+    [items] = [items for _, items in lists_of(text)] or [[]]
+    assert counted(items) == files
+    listed = [item for item in items if item in paths]
+    assert listed == [path for path in paths if path in listed]
+    if len(listed) < files:
+        left = files - len(listed)
+        assert items[0] == f"[foldline: {left} more are not listed here; history_search finds them]"
+    assert sum(estimate_tokens(item) + 1 for item in items) <= max(room // 4, 25)
+
+
+def test_constraints_without_room_are_counted_over_several_compactions_and_never_taken_for_one() -> None:
+    said = [f"Never touch table_{n} of the payments database." for n in range(40)]
+    first = with_appendix("x", messages(*said), "", FoldDetails(), 800)
+    second = with_appendix("y", messages("Never use tabs."), first, FoldDetails(), 800)
+    items = dict(lists_of(second))["standing-constraints"]
+    assert counted(items) == 41
+    assert items[-2:] == [said[-1], "Never use tabs."]
+    assert not [line for _, line in parse_summary(second) if "not listed" in line]
 
 
 def test_an_empty_list_has_no_block() -> None:

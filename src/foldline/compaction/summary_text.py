@@ -30,6 +30,7 @@ _APPENDIX = re.compile(rf"\n*<({_LISTS})>\n(.*?)\n</\1>", re.DOTALL)
 _TAG = re.compile(rf"<(/?(?:{_LISTS}))>")
 _QUOTE = re.compile(r"^\[entry (\d+)\] ", re.MULTILINE)
 """Begins each quoted message: the number it can be read back by."""
+_UNLISTED = "[foldline: {} more are not listed here; history_search finds them]"
 _LABEL_TOKENS = 12
 """Of such a beginning at most, with the line end before it."""
 _LIST_SHARE = 4
@@ -77,14 +78,19 @@ def with_appendix(
     room = max_tokens // _LIST_SHARE
     freed = sum(map(message_tokens, folded)) + estimate_tokens(previous) - 2 * LEAST_FOLD
     sections = (
-        (CONSTRAINTS, _newest(_constraints(folded, previous), room)),
+        (CONSTRAINTS, _listed(_constraints(folded, previous), room)),
         # Mostly quoted, a small fold would free nothing.
         (LAST_MESSAGES, _last_messages(folded, previous, min(room, freed // _LIST_SHARE))),
-        ("read-files", _newest(list(details.read_files), room)),
-        ("modified-files", _newest(list(details.modified_files), room)),
+        ("read-files", _listed(list(details.read_files), room)),
+        ("modified-files", _listed(list(details.modified_files), room)),
     )
     blocks = [_block(tag, items) for tag, items in sections if items]
     return "\n\n".join([harmless(notes.strip()), *blocks])
+
+
+def counted(items: Iterable[str]) -> int:
+    """How many things a list stands for: those it shows, and those it says it has no room for."""
+    return sum(_unlisted(item) or 1 for item in items)
 
 
 def _constraints(folded: Iterable[BaseMessage], previous: str) -> list[str]:
@@ -94,7 +100,7 @@ def _constraints(folded: Iterable[BaseMessage], previous: str) -> list[str]:
         if isinstance(message, DeveloperMessage) or _is_typed(message)
         for sentence in constraints(message.text)
     ]
-    return list(dict.fromkeys([*_listed(previous, CONSTRAINTS), *found]))
+    return list(dict.fromkeys([*_items_of(previous, CONSTRAINTS), *found]))
 
 
 def _last_messages(folded: Iterable[BaseMessage], previous: str, room: int) -> list[str]:
@@ -103,7 +109,7 @@ def _last_messages(folded: Iterable[BaseMessage], previous: str, room: int) -> l
     A message takes half the room at most, or its middle is left out. Those an earlier summary quotes come
     along as they stand there, as far as the newer ones leave room.
     """
-    quotes = {_number(quote): quote for quote in _listed(previous, LAST_MESSAGES)}
+    quotes = {_number(quote): quote for quote in _items_of(previous, LAST_MESSAGES)}
     for message in folded:
         if _is_typed(message) and message.text.strip():
             quotes[message.index] = _quote(message, room // 2 - _LABEL_TOKENS)
@@ -124,7 +130,7 @@ def _is_typed(message: BaseMessage) -> bool:
     return isinstance(message, UserMessage) and message.origin == "typed"
 
 
-def _listed(summary: str, tag: str) -> list[str]:
+def _items_of(summary: str, tag: str) -> list[str]:
     return [item for name, items in lists_of(summary) if name == tag for item in items]
 
 
@@ -133,6 +139,21 @@ def _items(tag: str, body: str) -> list[str]:
         return body.splitlines()
     starts = [found.start() for found in _QUOTE.finditer(body)]
     return [body[start:end].rstrip("\n") for start, end in pairwise([*starts, len(body)])]
+
+
+def _listed(items: list[str], max_tokens: int) -> list[str]:
+    """The newest items that fit, after a line that counts those that do not: nothing goes without a word."""
+    kept = _newest(items, max_tokens)
+    if len(kept) < len(items):
+        room = max_tokens - estimate_tokens(_UNLISTED.format(counted(items))) - 1
+        kept = _newest([item for item in items if not _unlisted(item)], room)
+        kept.insert(0, _UNLISTED.format(counted(items) - len(kept)))
+    return kept
+
+
+def _unlisted(item: str) -> int:
+    found = re.match(r"\[foldline: (\d+) more are not listed", item)
+    return int(found[1]) if found else 0
 
 
 def _newest(items: list[str], max_tokens: int) -> list[str]:

@@ -61,6 +61,8 @@ _APPENDED = re.compile(r"<(last-user-messages|read-files|modified-files)>.*?(?:<
 """What every fold appends anew from the history."""
 _OPEN, _CLOSE = "<summary>\n", "\n</summary>"
 _STANDING = "<standing-constraints>"
+_REMARK = "[foldline: "
+"""Begins what we say of a list or a text ourselves."""
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
 _TAG = re.compile(r"</?[a-z][a-z-]{0,40}>")
 _MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
@@ -86,7 +88,7 @@ def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
             section = SECTIONS.constraints
         mark = _MARK.match(line)
         line = line[mark.end() if mark else 0 :].strip()
-        if line and line != NONE and not _TAG.fullmatch(line):
+        if line and line != NONE and not _TAG.fullmatch(line) and not line.startswith(_REMARK):
             ticked = mark is not None and mark[1] in ("x", "X")
             yield (SECTIONS.done if ticked else section), line
 

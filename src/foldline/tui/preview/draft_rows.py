@@ -7,7 +7,7 @@ from typing import Final
 from textual.strip import Strip
 
 from foldline.compaction import Proposal
-from foldline.compaction.summary_text import CONSTRAINTS, LAST_MESSAGES, lists_of, notes_of, unframed
+from foldline.compaction.summary_text import CONSTRAINTS, LAST_MESSAGES, counted, lists_of, notes_of, unframed
 from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
 from foldline.tui.blocks.cells import to_strip
 from foldline.tui.widgets.rows import crop
@@ -56,7 +56,7 @@ def history_blocks(proposal: Proposal) -> list[Block]:
     lists = appended(proposal.entry.summary)
     if not lists:
         return []
-    counts = " · ".join(f"{_WORDS.get(tag, tag)} {len(items)}" for tag, items in lists)
+    counts = " · ".join(f"{_WORDS.get(tag, tag)} {counted(items)}" for tag, items in lists)
     blocks: list[Block] = [
         HistoryRule((HISTORY, 0), "from the history, not from the model:", stop=False),
         TextBlock((HISTORY, 1), counts, "text"),
