@@ -111,6 +111,27 @@ def test_config_shows_each_value_and_who_set_it(door: FrontDoor) -> None:
     assert "compaction.mode" in door("config").out
 
 
+@pytest.mark.parametrize(
+    ("strategy", "says"),
+    [
+        ("wizardry", "There is no strategy wizardry; there are adaptive, summary, simple,"),
+        ("nowhere:Thing", "The strategy nowhere:Thing cannot be loaded: there is no module nowhere."),
+        ("foldline.context.cut:Cut", "The strategy foldline.context.cut:Cut has no method compact(ctx)"),
+    ],
+)
+@pytest.mark.parametrize("command", ["config", "doctor"])
+def test_a_strategy_that_cannot_be_loaded_is_refused_where_settings_are_looked_at(
+    door: FrontDoor, command: str, strategy: str, says: str
+) -> None:
+    door.home.mkdir()
+    (door.home / "config.toml").write_text(f'[compaction]\nstrategy = "{strategy}"\n')
+    said = door(command)
+    assert said.code == 1
+    assert f"{door.home / 'config.toml'}: compaction.strategy: {says}" in (said.out + said.err).replace(
+        "\n", ""
+    )
+
+
 def test_config_says_who_is_asked_and_where_the_key_came_from(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.compaction import BUILT_IN, CompactionContext, load_strategy
+from foldline.compaction import BUILT_IN, CompactionContext, check_strategy, load_strategy
 from foldline.llm import LLM
 from foldline.protocol import BaseMessage, FoldlineError
 from support.llm import ScriptedLLM
@@ -30,6 +30,24 @@ class Quoted:
         self.llm, self.keep = llm, keep
     async def compact(self, ctx):
         return None
+
+class Later:
+    def __init__(self, keep: int = 3, llm: LLM | None = None, at: Path = Path("/"), /, more: int = 5) -> None:
+        self.given = keep, llm, at, more
+    async def compact(self, ctx):
+        return None
+
+class NeedsKeyword:
+    def __init__(self, *, keep: int) -> None: ...
+    async def compact(self, ctx): ...
+
+class NoSuchType:
+    def __init__(self, llm: "Nothing") -> None: ...
+    async def compact(self, ctx): ...
+
+class Fails:
+    def __init__(self) -> None: raise TypeError("no luck")
+    async def compact(self, ctx): ...
 
 class AsksTooMuch:
     def __init__(self, database: dict) -> None: ...
@@ -77,6 +95,13 @@ def test_annotations_as_text_and_defaults_behind_them_are_understood() -> None:
     assert (made.llm, made.keep) == (llm, 3)  # type: ignore[attr-defined]
 
 
+def test_a_parameter_with_a_default_is_injected_too_wherever_it_stands() -> None:
+    llm = ScriptedLLM()
+    made = load_strategy("their_folding:Later", {LLM: llm, Path: Path("/work")})
+    assert made.given == (3, llm, Path("/work"), 5)  # type: ignore[attr-defined]
+    assert load_strategy("their_folding:Later").given == (3, None, Path("/"), 5)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -86,14 +111,28 @@ def test_annotations_as_text_and_defaults_behind_them_are_understood() -> None:
         ("their_folding:a_function", "has no class a_function"),
         ("their_folding:NoMethod", r"no method compact\(ctx\)"),
         ("their_folding:NotAsync", "write async def"),
-        ("their_folding:AsksTooMuch", "asks for database: dict.*there is LLM, Path.*keyword-only"),
+        ("their_folding:AsksTooMuch", "asks for database: dict.*there is .*LLM, Path.*keyword-only"),
         ("their_broken:Thing", "ZeroDivisionError"),
+        ("their_folding:NeedsKeyword", "NeedsKeyword asks for keep, which is keyword-only: give it a def"),
+        ("their_folding:NoSuchType", "NoSuchType .*annotations.*NameError: name 'Nothing' is not defined"),
     ],
 )
-def test_what_cannot_be_loaded_is_said_in_one_sentence(name: str, says: str) -> None:
-    with pytest.raises(FoldlineError, match=says) as refusal:
-        load_strategy(name, {LLM: ScriptedLLM(), Path: Path()})
-    assert "\n" not in str(refusal.value)
+def test_what_cannot_be_loaded_is_said_in_one_sentence_also_before_anything_is_made(
+    name: str, says: str
+) -> None:
+    for load in (
+        lambda: load_strategy(name, {LLM: ScriptedLLM(), Path: Path()}),
+        lambda: check_strategy(name),
+    ):
+        with pytest.raises(FoldlineError, match=says) as refusal:
+            load()
+        assert "\n" not in str(refusal.value)
+
+
+def test_a_constructor_that_fails_is_one_sentence_and_is_not_run_by_a_check() -> None:
+    check_strategy("their_folding:Fails")
+    with pytest.raises(FoldlineError, match=r"their_folding:Fails cannot be made: .*TypeError: no luck"):
+        load_strategy("their_folding:Fails")
 
 
 def test_the_protocol_is_what_a_strategy_needs_and_no_more() -> None:

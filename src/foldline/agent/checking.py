@@ -74,6 +74,13 @@ def checked(given: Given, keys: Fields, tables: Tables) -> object:
             f"{given.origin}: a project may set compaction.strategy only to one that comes with Foldline; "
             "a class of your own is set in your own settings, FOLDLINE_COMPACTION__STRATEGY or --strategy."
         )
+    if given.key == "compaction.strategy" and ":" not in str(value):
+        from foldline.compaction.loading import strategy_class
+
+        try:
+            strategy_class(str(value))
+        except FoldlineError as unknown:
+            raise FoldlineError(f"{given.origin}: {given.key}: {unknown}") from None
     return value
 
 

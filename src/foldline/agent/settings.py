@@ -163,6 +163,20 @@ class Settings(Section):
 
         return load_strategy(self.compaction.strategy, dependencies)
 
+    def check_strategy(self) -> None:
+        """See whether the strategy that was set can be loaded: one of the user's own is imported for that.
+
+        Raises:
+            FoldlineError: it cannot; the sentence says who set it.
+        """
+        from foldline.compaction import check_strategy
+
+        try:
+            check_strategy(self.compaction.strategy)
+        except FoldlineError as failure:
+            key = "compaction.strategy"
+            raise FoldlineError(f"{self.origin(key)}: {key}: {failure}") from None
+
 
 KEYS: Mapping[str, FieldInfo] = dict(fields_of(Settings))
 """Every setting there is, by its dotted key; those of one model apart."""

@@ -15,6 +15,7 @@ from .windows import settings_here
 
 def run(as_json: bool) -> int:
     settings = settings_here()
+    settings.check_strategy()
     own, project = config_file(os.environ), project_file(Path.cwd())
     asked, trouble = None, ""
     try:

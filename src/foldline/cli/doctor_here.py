@@ -150,6 +150,7 @@ def _settings() -> tuple[Settings | None, list[Finding]]:
     there = ", ".join(str(file) for file in files if file is not None and file.is_file())
     try:
         settings = load_settings(Path.cwd(), os.environ)
+        settings.check_strategy()
     except FoldlineError as error:
         return None, [
             Finding("bad", "settings", str(error).removesuffix("."), "`foldline config` lists them")

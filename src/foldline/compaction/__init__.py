@@ -11,7 +11,16 @@ from .hierarchical import HierarchicalCompaction
 from .importance import ImportanceCompaction
 from .ladder import LadderCompaction
 from .lighter import TruncateTurns
-from .loading import BUILT_IN, DEFAULT, Dependencies, dependencies, for_fold, load_strategy, plans_by_cut
+from .loading import (
+    BUILT_IN,
+    DEFAULT,
+    Dependencies,
+    check_strategy,
+    dependencies,
+    for_fold,
+    load_strategy,
+    plans_by_cut,
+)
 from .metering import Progress
 from .prompts import load_prompt
 from .proposal import Outline, Proposal
@@ -46,6 +55,7 @@ __all__ = [
     "TruncateTurns",
     "Wishes",
     "automation_paused",
+    "check_strategy",
     "dependencies",
     "fold_taken_back",
     "for_fold",

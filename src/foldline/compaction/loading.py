@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from types import UnionType
+from typing import Union, get_args, get_origin
 
 from foldline.history import Session
 from foldline.llm import LLM, Embedder
@@ -66,22 +68,49 @@ def for_fold(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy
 def load_strategy(name: str, dependencies: Dependencies | None = None) -> CompactionStrategy:
     """The strategy of this name, made.
 
-    Positional constructor parameters are injected by their annotation, up to the first keyword-only one;
-    keyword-only parameters keep their defaults. (The rule is kimi-cli's.)
+    Positional constructor parameters are injected by their annotation, those with a default where there is
+    something to inject; keyword-only ones keep their defaults. (The rule is kimi-cli's.)
 
     Raises:
-        FoldlineError: there is no such module, class or method, or it asks for something that is not there.
+        FoldlineError: there is no such module, class or method, it asks for something that is not there, or
+            its constructor fails.
     """
-    kind: type = BUILT_IN.get(name) or _imported(name)
+    kind = strategy_class(name)
+    arguments = _arguments(name, kind, dependencies or {})
+    try:
+        return kind(*arguments)
+    except FoldlineError:
+        raise
+    except Exception as error:  # it may be anybody's
+        raise FoldlineError(
+            f"The strategy {name} cannot be made: its constructor failed ({type(error).__name__}: {error})."
+        ) from error
+
+
+def check_strategy(name: str) -> None:
+    """See whether the strategy of this name can be loaded, without making one.
+
+    Raises:
+        FoldlineError: it cannot, whatever there is to be injected.
+    """
+    _arguments(name, strategy_class(name), dict.fromkeys((LLM, Path, Session, Embedder)))
+
+
+def strategy_class(name: str) -> type[CompactionStrategy]:
+    """The class of this name.
+
+    Raises:
+        FoldlineError: there is none, or it has no method to compact with.
+    """
+    kind: type[CompactionStrategy] = BUILT_IN.get(name) or _imported(name)
     if not callable(getattr(kind, "compact", None)):
         raise FoldlineError(f"The strategy {name} has no method compact(ctx): it is no compaction strategy.")
-    made: CompactionStrategy = kind(*_injected(name, kind, dependencies or {}))
-    if not inspect.iscoroutinefunction(made.compact):
+    if not inspect.iscoroutinefunction(kind.compact):
         raise FoldlineError(f"The strategy {name} has a method compact that is not async: write async def.")
-    return made
+    return kind
 
 
-def _imported(name: str) -> type:
+def _imported(name: str) -> type[CompactionStrategy]:
     module_name, colon, class_name = name.partition(":")
     if not colon:
         close = get_close_matches(name, BUILT_IN, n=1)
@@ -107,23 +136,36 @@ def _imported(name: str) -> type:
     return found
 
 
-def _injected(name: str, kind: type, dependencies: Dependencies) -> list[object]:
+def _arguments(name: str, kind: type, dependencies: Dependencies) -> list[object]:
     """The positional arguments of its constructor."""
-    constructor = inspect.signature(kind, eval_str=True)
+    try:
+        parameters = inspect.signature(kind, eval_str=True).parameters.values()
+    except Exception as error:  # an annotation is evaluated, and may be any code
+        raise FoldlineError(
+            f"The strategy {name} cannot be made: the annotations of its constructor cannot be read "
+            f"({type(error).__name__}: {error})."
+        ) from error
     given: list[object] = []
-    for parameter in constructor.parameters.values():
-        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            break
-        wanted = parameter.annotation
-        if wanted in dependencies:
-            given.append(dependencies[wanted])
-        elif parameter.default is not parameter.empty:
-            break
-        else:
-            what = getattr(wanted, "__name__", wanted)
-            known = ", ".join(sorted(each.__name__ for each in dependencies)) or "nothing"
+    for parameter in parameters:
+        required = parameter.default is parameter.empty
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            wanted = _kinds(parameter.annotation)
+            found = [what for each, what in dependencies.items() if each in wanted]
+            if required and not found:
+                what = getattr(parameter.annotation, "__name__", parameter.annotation)
+                known = ", ".join(sorted(each.__name__ for each in dependencies)) or "nothing"
+                raise FoldlineError(
+                    f"The strategy {name} asks for {parameter.name}: {what}, which cannot be given to it; "
+                    f"there is {known}. Make it keyword-only with a default."
+                )
+            given.append(found[0] if found else parameter.default)
+        elif required and parameter.kind is parameter.KEYWORD_ONLY:
             raise FoldlineError(
-                f"The strategy {name} asks for {parameter.name}: {what}, which cannot be given to it; there "
-                f"is {known}. Make it keyword-only with a default."
+                f"The strategy {name} asks for {parameter.name}, which is keyword-only: give it a default."
             )
     return given
+
+
+def _kinds(annotation: object) -> tuple[object, ...]:
+    """What an annotation takes: of `LLM | None`, both."""
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
