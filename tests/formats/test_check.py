@@ -46,10 +46,10 @@ def answered(text: str, tokens: int) -> AssistantMessage:
 def test_many_records_without_a_message_are_an_error_that_names_their_kinds() -> None:
     prompt = SystemMessage(parts=text_parts("You are pi."))
     with pytest.raises(FoldlineError) as refusal:
-        check(prompt, *[unknown("turn")] * 7, *[unknown("event")] * 2)
+        check(prompt, *[unknown("turn")] * 7, *[unknown("event")] * 3)
     assert str(refusal.value) == (
         "/x/session.jsonl has 10 records of pi, and none of them became a message: this version of the "
-        "format is not known here (kinds of records: turn (7), event (2), system (1))."
+        "format is not known here (kinds of records: turn (7), event (3))."
     )
 
 

@@ -37,18 +37,14 @@ def checked(found: ForeignSession, title: str, path: Path) -> ForeignSession:
     projection, differences = _projected(found)
     if any(not is_preamble(item.message) for item in projection.view) or projection.markers:
         return replace(found, notes=(*found.notes, *differences))
-    if len(found.entries) >= _MANY:
+    unread = [entry for entry in found.entries if isinstance(entry, Unknown)]
+    if len(unread) >= _MANY:
+        kinds = by_kind(entry.type.partition(".")[2] for entry in unread)
         raise FoldlineError(
-            f"{path} has {len(found.entries)} records of {title}, and none of them became a message: this "
-            f"version of the format is not known here (kinds of records: {_kinds(found)})."
+            f"{path} has {len(unread)} records of {title}, and none of them became a message: this version "
+            f"of the format is not known here (kinds of records: {kinds})."
         )
     return replace(found, notes=(*found.notes, "There is no message in it."))
-
-
-def _kinds(found: ForeignSession) -> str:
-    return by_kind(
-        entry.type.partition(".")[2] if isinstance(entry, Unknown) else entry.type for entry in found.entries
-    )
 
 
 def _projected(found: ForeignSession) -> tuple[Projection, Sequence[str]]:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, given
 
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
@@ -84,6 +84,7 @@ def folded(built: History, first_kept: int, *head: Written | Kept, **fields: Any
 @given(steps)
 def test_whatever_happened_the_view_is_the_same(tmp_path_factory: Any, happened: list[Step]) -> None:
     entries = played(happened)
+    assume(heard(entries))
     exported = write(entries, "pi")
     again = reread(exported, tmp_path_factory.mktemp("pi"))
     assert not again.damage
