@@ -122,8 +122,7 @@ class ChatScreen(Screen[None]):
         self._focused_before: Widget | None = None
         """What had the focus before the terminal became too small."""
         self._handlers: dict[str, Callable[[str], None]] = {
-            # Its turn comes after what was typed before it, which the text field may not have heard yet.
-            "complete": lambda _: (self.focused or self).call_later(self._complete),
+            "complete": lambda _: self._complete_in_turn(),
             "editor": lambda _: self._edit_prompt(),
             "prompt-older": lambda _: self.reading.to_prompt(-1),
             "prompt-newer": lambda _: self.reading.to_prompt(1),
@@ -340,6 +339,10 @@ class ChatScreen(Screen[None]):
         self.prompt.pick(event.candidate)
 
     # --- Commands -------------------------------------------------------------------------------------
+
+    def _complete_in_turn(self) -> None:
+        """Behind what was typed before it, which the text field may not have heard yet."""
+        (self.focused or self).call_later(self._complete)
 
     def _complete(self) -> None:
         if self.prompt.complete():
