@@ -24,6 +24,8 @@ class Foreseen:
 
     items: int
     """Items that would leave the view; negative where a fold is taken back, too."""
+    prompts: int
+    """Typed prompts among them."""
     tokens: int
     """Estimate of the view after it, before calibration."""
     files: Sequence[FileChange]
@@ -39,7 +41,9 @@ async def foresee(desk: Desk, checkpoint: int) -> Foreseen:
     projection, index = desk.projection, _index_of(desk, checkpoint)
     after = await asyncio.to_thread(projection.foreseen, Revert(checkpoint=checkpoint))
     files = await file_changes(desk, index)
-    return Foreseen(len(projection.view) - len(after.view), after.sent, files)
+    stay = {item.key for item in after.view}
+    prompts = sum(item.key not in stay and _is_request(item.message) for item in projection.view)
+    return Foreseen(len(projection.view) - len(after.view), prompts, after.sent, files)
 
 
 async def rewind(desk: Desk, asked: operations.Rewind) -> None:

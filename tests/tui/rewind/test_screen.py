@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+from textual.keys import _character_to_key
+
 from foldline.tui.app import FoldlineApp
 from foldline.tui.rewind.screen import RewindScreen
 from support.agents import Hang, calling
@@ -27,7 +30,7 @@ async def opened(running: Live) -> RewindScreen:
 
 
 async def gone_back(running: Live, key: str) -> None:
-    await running.press(key)
+    await running.press(key, "ctrl+s")
     await running.until(lambda: not isinstance(running.app.screen, RewindScreen))
     await running.at_rest()
 
@@ -95,6 +98,25 @@ async def test_esc_twice_on_an_empty_prompt_opens_it_and_esc_leaves_everything_a
         await running.until(lambda: isinstance(running.app.screen, RewindScreen))
         await running.press("escape")
         assert running.app.screen is running.app.chat and len(running.entries) == count
+
+
+@pytest.mark.parametrize("typed", ["before you go on, check b.txt", "fix it: quickly\r", "coop\ry"])
+async def test_what_is_typed_behind_esc_esc_changes_nothing(tmp_path: Path, typed: str) -> None:
+    async with live(tmp_path / "w", calling(WRITE), "done") as running:
+        await running.ask("write it")
+        running.app.chat.run_command("rewind")
+        await running.until(
+            lambda: isinstance(running.app.screen, RewindScreen) and screen(running).state.outcome
+        )
+        shown, count = screen(running), len(running.entries)
+        for sign in typed:
+            await running.press({"\r": "enter"}.get(sign) or _character_to_key(sign))
+        assert len(running.entries) == count and (tmp_path / "w" / "b.txt").exists()
+        assert "Go back with" in running.text and "b.txt" in running.text
+        await running.press("escape")
+        assert shown.is_current and shown.state.asked is None
+        await running.press("escape")
+        assert running.app.screen is running.app.chat and running.editor_text == ""
 
 
 async def test_a_second_esc_that_comes_late_is_a_first_one(tmp_path: Path) -> None:

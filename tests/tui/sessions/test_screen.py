@@ -115,7 +115,7 @@ async def test_what_leaving_the_chat_ends_is_asked_about_first(shelf: Shelf) -> 
         await seen.press("enter")
         await seen.says("Leave this chat?")
         assert seen.app.left == []
-        await seen.press("y")
+        await seen.press("y", "ctrl+s")
         assert await seen.left_with() is not None
 
 
@@ -293,7 +293,9 @@ async def test_only_y_deletes(shelf: Shelf) -> None:
             await seen.press(key)
             await seen.press("escape") if "for good" in seen.text else None
             assert "Idempotent orders" in shelf.titles()
-        await seen.press("D", "y")
+        await seen.press("D", *"ynamic")
+        await seen.says("Delete “Idempotent orders”", "Ctrl+S deletes it")
+        await seen.press("ctrl+s")
         await seen.says("is deleted", "1 session")
         assert "Idempotent orders" not in shelf.titles()
 
@@ -302,7 +304,7 @@ async def test_a_session_that_is_held_is_not_deleted_and_says_why(shelf: Shelf) 
     path = find_session(shelf.home, "0001")
     with holder(path.parent):
         async with sessions_on(shelf.home) as seen:
-            await seen.press("home", "D", "y")
+            await seen.press("home", "D", "ctrl+s")
             await seen.says("it cannot be deleted meanwhile")
     assert path.exists()
 
@@ -380,7 +382,7 @@ async def test_it_fits_every_terminal(shelf: Shelf, size: tuple[int, int]) -> No
     async with sessions_on(shelf.home, size) as seen:
         assert any("Idempotent" in row for row in seen.listed)
         await seen.press("D")
-        assert "y deletes it" in seen.text
+        assert "Ctrl+S deletes it" in seen.text
         await seen.press("escape", "r")
         assert "Idempotent orders" in seen.text
 

@@ -19,8 +19,8 @@ KEYS: Final[tuple[ScreenKey[RewindState], ...]] = table(
     ScreenKey(
         "both",
         ("b",),
-        "Goes back to right before the marked place with the context and the files that write and edit "
-        "changed since. The prompt is then in the editor again. /undo takes it back.",
+        "To right before the marked place, with the context and the files that write and edit changed "
+        "since. Says what that changes, and asks.",
         "Go back",
         "both",
         works=lambda state: state.can("both"),
@@ -28,7 +28,7 @@ KEYS: Final[tuple[ScreenKey[RewindState], ...]] = table(
     ScreenKey(
         "context",
         ("c",),
-        "Only with what the model has: the files stay as they are.",
+        "Only with what the model has: the files stay as they are. Asks, too.",
         "Go back",
         "context",
         works=lambda state: state.can("context"),
@@ -36,7 +36,7 @@ KEYS: Final[tuple[ScreenKey[RewindState], ...]] = table(
     ScreenKey(
         "files",
         ("f",),
-        "Only with the files: the conversation goes on as it is.",
+        "Only with the files: the conversation goes on as it is. Asks, too.",
         "Go back",
         "files",
         works=lambda state: state.can("files"),
@@ -49,6 +49,14 @@ KEYS: Final[tuple[ScreenKey[RewindState], ...]] = table(
         "Go back",
         "overwrite, too",
         works=_has_conflicts,
+    ),
+    ScreenKey(
+        "go",
+        ("ctrl+s",),
+        "Goes back as the question says; no letter does, for it may have been typed ahead. The prompt is then "
+        "in the editor again. /undo takes it back.",
+        "Go back",
+        works=lambda state: state.asked is not None,
     ),
     ScreenKey("up", ("up", "k"), "To the place after.", "Choose"),
     ScreenKey("down", ("down", "j"), "To the place before.", "Choose"),
@@ -65,7 +73,7 @@ KEYS: Final[tuple[ScreenKey[RewindState], ...]] = table(
         works=_has_steps,
     ),
     ScreenKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?"),
-    ScreenKey("close", ("escape", "q"), "Closes; nothing has changed.", "Program"),
+    ScreenKey("close", ("escape",), "Leaves the question, else closes; nothing has changed.", "Program"),
 )
 
 

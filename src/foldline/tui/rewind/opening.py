@@ -23,7 +23,7 @@ def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool])
         scale = desk.projection.calibration.scale(desk.projection.model)
         # No report is true of the view that is left: all of it is estimated, as it will be then.
         after = round((foreseen.tokens + desk.overhead) * scale)
-        return Outcome(desk.size(), after, foreseen.items, foreseen.files)
+        return Outcome(desk.size(), after, foreseen.items, foreseen.prompts, foreseen.files)
 
     def go(asked: operations.Rewind | None) -> None:
         if asked is not None:

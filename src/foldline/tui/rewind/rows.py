@@ -1,6 +1,7 @@
 """The lines of the Rewind screen: the list of places, and below it what going back would do. Pure."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from foldline.context.file_states import FileChange
 from foldline.context.harmless import clean_line
@@ -10,7 +11,7 @@ from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
 from foldline.tui.keys.table import name_of, names_of
 from foldline.tui.rewind.keys import KEYS, hints
-from foldline.tui.rewind.state import Outcome, RewindState
+from foldline.tui.rewind.state import Outcome, RewindState, What
 from foldline.tui.widgets.completion import window_start
 from foldline.tui.widgets.frames import HEAVY, edge, framed_row, sides
 from foldline.tui.widgets.rows import Piece, piece
@@ -25,6 +26,8 @@ FILES = 4
 
 def screen_lines(state: RewindState, width: int, height: int) -> list[list[Span]]:
     """Exactly `height` lines of `width` cells."""
+    if state.asked is not None and state.outcome is not None and state.place is not None:
+        return _question(state, state.outcome, state.place, state.asked, width, height)
     shown = state.shown
     below = min(DETAILS, max(height - _LEAST_ROWS, 1))
     room = max(height - below - 3, 1)
@@ -46,6 +49,38 @@ def screen_lines(state: RewindState, width: int, height: int) -> list[list[Span]
         *details,
         edge(HEAVY, False, ((_moves(), "muted"),), (), width),
     ]
+
+
+def _question(
+    state: RewindState, outcome: Outcome, place: Place, what: What, width: int, height: int
+) -> list[list[Span]]:
+    """What is to change, all of it as far as there is room, and the keys that answer."""
+    label = cut_right(clean_line(place.label) or "(no words)", max(width // 2, 8))
+    when = f"before “{label}”" if place.kind == "turn" else f"after {label}"
+    context = [(" context  ", "muted"), ("stays as it is", "text")]
+    files = [[(" files    ", "muted"), ("stay as they are", "text")]]
+    if what != "files":
+        context = _context_line(outcome)
+    if what != "context":
+        files = _file_lines(state, outcome, width - 2, max(height - 7, 1))
+    lines = [[], context, *files][: height - 4]
+    lines += [[]] * (height - 4 - len(lines))
+    go, leave = name_of(KEYS, "go"), name_of(KEYS, "close")
+    asks = f"Go back {_WITH[what]} to right {when}?"
+    return [
+        edge(HEAVY, True, (("? ", "altered"), (cut_right(asks, width - 8), "text bold")), (), width),
+        *(sides(HEAVY, line, width) for line in lines),
+        sides(HEAVY, [(" /undo takes it back. Letters do nothing here.", "muted")], width),
+        sides(HEAVY, [(f" {go}", "accent"), (" goes back", "text")], width),
+        edge(HEAVY, False, ((f"{leave} changes nothing", "muted"),), (), width),
+    ]
+
+
+_WITH: Final[dict[What, str]] = {
+    "both": "with context and files",
+    "context": "with the context",
+    "files": "with the files",
+}
 
 
 def _moves() -> str:
@@ -82,7 +117,7 @@ def _details(state: RewindState, width: int, height: int) -> list[list[Span]]:
     if state.place is not None:
         lines = [[(" looking at the files …", "muted")]]
         if state.outcome is not None:
-            lines = [_context_line(state.outcome), *_file_lines(state, state.outcome, width)]
+            lines = [_context_line(state.outcome), *_file_lines(state, state.outcome, width, FILES)]
     lines = lines[: height - 1]
     lines += [[]] * (height - 1 - len(lines))
     return [*lines, _keys(state)]
@@ -91,19 +126,21 @@ def _details(state: RewindState, width: int, height: int) -> list[list[Span]]:
 def _context_line(outcome: Outcome) -> list[Span]:
     items = f"{many(outcome.items, 'item')} {'leaves' if outcome.items == 1 else 'leave'} the view"
     if outcome.items < 0:
-        items = "what was folded since is there again"
+        items = "what was compacted since is there again"
+    if outcome.prompts:
+        items += f", {many(outcome.prompts, 'prompt')} among them"
     sizes = f"{numbers.tokens(outcome.before)} → {numbers.tokens(outcome.after, estimated=True)} tokens"
     return [(" context  ", "muted"), (sizes, "text"), (f", {items}", "muted")]
 
 
-def _file_lines(state: RewindState, outcome: Outcome, width: int) -> list[list[Span]]:
+def _file_lines(state: RewindState, outcome: Outcome, width: int, most: int) -> list[list[Span]]:
     if not outcome.files:
         return [[(" files    ", "muted"), ("as they were then, or changed by no tool of ours", "muted")]]
     shown: Sequence[FileChange] = sorted(outcome.files, key=lambda change: change.kind not in _LOUD)
-    lines = [_file_line(change, state.overwrite, width) for change in shown[:FILES]]
+    lines = [_file_line(change, state.overwrite, width) for change in shown[:most]]
     lines[0][0] = (" files    ", "muted")
-    if len(shown) > FILES:
-        lines.append([("          ", ""), (f"and {len(shown) - FILES} more", "muted")])
+    if len(shown) > most:
+        lines.append([("          ", ""), (f"and {len(shown) - most} more", "muted")])
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The Rewind screen: choose a place, see what going back would do, then go with context, files or both."""
+"""The Rewind screen: choose a place, see what going back would do, choose context, files or both, confirm."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -57,23 +57,28 @@ class RewindScreen(BoxedScreen[operations.Rewind | None, RewindState]):
             self._show(replace(self.state, outcome=outcome))
 
     def works_now(self, command: str) -> bool:
-        """Whether a key does anything now."""
-        return works(KEYS, command, self.state)
+        """Whether a key does anything now. At the question, letters do not."""
+        asks = self.state.asked is not None
+        return works(KEYS, command, self.state) and (not asks or command in ("go", "help", "close"))
 
     def action_rewind(self, command: str) -> None:
         """What a key of the table does."""
         state = self.state
-        if not works(KEYS, command, state):
+        if not self.works_now(command):
             return
         match command:
             case "both" | "context" | "files":
-                self.dismiss(state.operation(command))
+                self._show(state.ask(command))
+            case "go":
+                self.dismiss(state.operation)
             case "overwrite":
                 self._show(replace(state, overwrite=not state.overwrite))
             case "steps":
                 self._show(state.toggled_steps())
             case "help":
                 open_help(self.app)
+            case "close" if state.asked is not None:
+                self._show(state.ask(None))
             case "close":
                 self.dismiss(None)
             case _:

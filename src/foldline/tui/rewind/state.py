@@ -20,6 +20,8 @@ class Outcome:
     after: int
     items: int
     """Items that would leave the view."""
+    prompts: int = 0
+    """Typed prompts among them."""
     files: Sequence[FileChange] = ()
 
     @property
@@ -45,6 +47,8 @@ class RewindState:
     """None until the files were looked at."""
     overwrite: bool = False
     """Whether what others changed is put back as well."""
+    asked: What | None = None
+    """What the reader wants to go back with: it is done at their second word, once they know what changes."""
 
     @property
     def shown(self) -> tuple[Place, ...]:
@@ -71,7 +75,7 @@ class RewindState:
         return state._at(next(earlier, state.shown[0].id if state.shown else None))
 
     def _at(self, marked: int | None) -> "RewindState":
-        return self if marked == self.marked else replace(self, marked=marked, outcome=None, overwrite=False)
+        return self if marked == self.marked else RewindState(self.places, marked, self.steps)
 
     def can(self, what: What) -> bool:
         """Whether going back with this would change anything."""
@@ -81,9 +85,15 @@ class RewindState:
         files = bool(known.changing or (self.overwrite and known.conflicts))
         return {"context": True, "files": files, "both": files}[what]
 
-    def operation(self, what: What) -> operations.Rewind | None:
-        """What is asked of the agent; None where it would do nothing."""
-        if not self.can(what) or self.marked is None or self.outcome is None:
+    def ask(self, what: What | None) -> "RewindState":
+        """With this as what is asked about; with nothing, where it would change nothing."""
+        return replace(self, asked=what if what is not None and self.can(what) else None)
+
+    @property
+    def operation(self) -> operations.Rewind | None:
+        """What the reader was asked about, and the agent is to do; None where nothing is asked."""
+        what = self.asked
+        if what is None or self.marked is None or self.outcome is None:
             return None
         conflicts = tuple(change.path for change in self.outcome.conflicts) if self.overwrite else ()
         return operations.Rewind(

@@ -12,6 +12,7 @@ from foldline.tui.blocks import Span, Spans
 from foldline.tui.blocks.cells import wrap_spans
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.panel import Panel
+from foldline.tui.keys.names import key_name
 from foldline.tui.sessions.rows import heading
 from foldline.tui.sessions.state import Scope
 from foldline.tui.widgets.frames import edge, frame, sides
@@ -117,6 +118,10 @@ class ListPanel(Panel):
         self._upper.show(tabs, ((count, "muted"),) if count else ())
 
 
+SURE: Final = "ctrl+s"
+"""The answer to what nothing takes back: no word that was typed ahead holds it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is asked, and the keys that answer it; Esc leaves it in any case."""
@@ -193,5 +198,5 @@ class Strip(Lines, can_focus=True):
 def _keys(question: Question) -> Spans:
     spans: list[Span] = []
     for key, word, _ in question.answers:
-        spans += [(key, "accent"), (f" {word} · ", "text")]
+        spans += [(key_name(key), "accent"), (f" {word} · ", "text")]
     return (*spans, ("Esc", "accent"), (f" {question.leaves}", "text"))

@@ -18,7 +18,7 @@ from foldline.tui.keys.table import bindings, works
 from foldline.tui.sessions import deeds, words
 from foldline.tui.sessions.keys import KEYS
 from foldline.tui.sessions.lists import SessionsLists
-from foldline.tui.sessions.parts import Question, SearchField, Strip
+from foldline.tui.sessions.parts import SURE, Question, SearchField, Strip
 from foldline.tui.sessions.reading import read_along
 from foldline.tui.sessions.rows import named_note
 from foldline.tui.sessions.state import SCOPES, Listed, SessionsState
@@ -126,7 +126,7 @@ class SessionsScreen(SessionsLists):
             go()
             return
         question = words.leaving_question(lost)
-        self._ask(Question(question, (("y", "leaves it", go),), "stays here"))
+        self._ask(Question(question, ((SURE, "leaves it", go),), "stays here"))
 
     def _fork(self) -> None:
         if self.marked is not None:
@@ -220,7 +220,7 @@ class SessionsScreen(SessionsLists):
         marked = self.marked
         if marked is not None:
             remove = partial(deeds.remove, self._home, marked.row)
-            answers = (("y", "deletes it", lambda: self._change("Deleting it", remove)),)
+            answers = ((SURE, "deletes it", lambda: self._change("Deleting it", remove)),)
             self._ask(Question(words.delete_question(marked.row, self.look), answers))
 
     def _change(self, doing: str, change: Callable[[], str]) -> None:
