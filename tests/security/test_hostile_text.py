@@ -5,12 +5,28 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from textual.drivers.headless_driver import HeadlessDriver
 
+from foldline.agent import Agent
+from foldline.cli.plain.paper import Paper
+from foldline.cli.plain.questions import Asked
+from foldline.cli.plain.telling import Teller
+from foldline.cli.reporting import JsonLines, Sentences
 from foldline.compaction.summary_text import framed
-from foldline.protocol import Compaction, RequestRecord, Title, Written
+from foldline.protocol import Compaction, RequestRecord, Title, Written, events
+from support.agents import PlayedLLM
 from support.front_door import FrontDoor
 from support.history import history
-from support.hostile import HOSTILE, SEQUENCES, acting, hostile_file
+from support.hostile import (
+    HOSTILE,
+    SEQUENCES,
+    acting,
+    beyond_frames,
+    hostile_entries,
+    hostile_events,
+    hostile_file,
+)
+from support.live import live, session_in
 from support.server import MODEL, running_server
 from support.terminal import ENTER, LEAVE, Terminal, terminal
 
@@ -58,6 +74,46 @@ def test_what_a_session_holds_acts_on_no_terminal(door: FrontDoor, command: tupl
     said = door(name, kept(door), *options)
     assert said.out
     assert acting(said.out + said.err) == []
+
+
+@pytest.mark.parametrize("command", ["view", "history", "verify", "stats", "audit"])
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["lines", "json"])
+def test_no_field_of_any_entry_acts_on_the_terminal_of_a_command(
+    door: FrontDoor, command: str, form: tuple[str, ...]
+) -> None:
+    numbered = [entry.model_copy(update={"index": at}) for at, entry in enumerate(hostile_entries())]
+    said = door(command, door.keep(numbered), *form)
+    assert said.out
+    assert acting(said.out + said.err) == []
+
+
+@pytest.mark.parametrize("reporter", [JsonLines, Sentences])
+def test_no_field_of_any_event_acts_on_the_terminal_of_a_run(
+    reporter: type[JsonLines | Sentences], capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard = reporter()
+    for event in (*hostile_events(), *(events.EntryAppended(entry=each) for each in hostile_entries())):
+        heard.hear(event)  # type: ignore[arg-type]
+    out, err = capsys.readouterr()
+    assert "PWNED" in out + err
+    assert acting(out + err) == []
+
+
+async def test_no_field_of_any_event_acts_on_the_terminal_of_a_plain_chat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Asked] = []
+    agent = Agent(session_in(tmp_path), llm=PlayedLLM())
+    teller = Teller(agent, paper := Paper(), asked.append)
+    for event in (*hostile_events(), *(events.EntryAppended(entry=each) for each in hostile_entries())):
+        teller.hear(event)  # type: ignore[arg-type]
+    for question in asked:
+        for line in question.all_lines():
+            paper.line(line)
+    out, err = capsys.readouterr()
+    assert asked and "PWNED" in out + err
+    assert acting(out + err) == []
+    await agent.aclose()
 
 
 @pytest.mark.parametrize(
@@ -125,6 +181,53 @@ def test_what_a_server_answers_acts_on_no_terminal(door: FrontDoor, monkeypatch:
             said = door(*arguments, "-m", MODEL)
             assert "PWNED" in said.out + said.err
             assert acting(said.out + said.err) == []
+
+
+class Recorder(HeadlessDriver):
+    """A terminal that keeps what is written to it."""
+
+    is_headless = False
+    written = ""
+
+    def write(self, data: str) -> None:
+        self.written += data
+
+    def taken(self) -> str:
+        """What was written since the last look."""
+        taken, self.written = self.written, ""
+        return taken
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 44)])
+async def test_no_field_of_any_record_acts_on_the_terminal(tmp_path: Path, size: tuple[int, int]) -> None:
+    """The raw bytes of the program, its title included, while it hears and shows what may be anybody's."""
+    async with live(tmp_path / "shop", "hi", size=size) as running:
+        app, session = running.app, running.agent.session
+        app._driver = screen = Recorder(app, size=size)
+        app.rings = True
+
+        async def nothing_acts(what: object) -> None:
+            app.refresh(layout=True)
+            await running.drawn()
+            written = screen.taken()
+            assert written
+            assert (acting(written), beyond_frames(written)) == ([], []), what
+
+        await running.ask("begin")
+        assert "\x1b]2;" in screen.taken()
+        for entry in hostile_entries():
+            await session._commit([entry.model_copy(update={"index": len(session.entries)})], False)
+            await nothing_acts(entry)
+        for event in hostile_events():
+            app._hear(event)  # type: ignore[arg-type]
+            await nothing_acts(event)
+        for command in ("inspector", "preview", "context", "sessions", "rewind", "approvals", "jobs", "help"):
+            app.chat.run_command(command)
+            await nothing_acts(command)
+            await running.press("down", "enter")
+            await nothing_acts(command)
+            while app.screen is not app.chat:
+                await running.press("escape")
 
 
 def lived_through(term: Terminal) -> None:

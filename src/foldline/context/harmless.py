@@ -51,10 +51,13 @@ def clean(text: str) -> str:
     Tabs are expanded to 8, CR and CR LF become LF, an escape sequence becomes one `␛`, other controls their
     control picture, bidi and zero-width controls `�`. Printing the result moves nothing but the cursor.
     """
-    if _QUICK.search(text) is None:
-        return text
-    text = _sequences().sub(_sign, text)
+    text = copied(text)
     return text.expandtabs(TAB) if "\t" in text else text
+
+
+def copied(text: str) -> str:
+    """`clean(text)` for the clipboard: tabs stay tabs. What is pasted is what was seen, and nothing else."""
+    return text if _QUICK.search(text) is None else _sequences().sub(_sign, text)
 
 
 def clean_line(text: str) -> str:
@@ -68,6 +71,12 @@ def with_signs(text: str) -> str:
     if _QUICK.search(text) is None:
         return text
     return _characters().sub(_sign, text.replace("\r\n", "\n"))
+
+
+def clean_code(line: str) -> str:
+    """A line of a file or a diff, without its line end, for screens: a sign for each character that acts, so
+    that nothing is hidden in a sequence or before a CR. Tabs are expanded."""
+    return with_signs(line.removesuffix("\r")).expandtabs(TAB)
 
 
 def json_with_escapes(text: str) -> str:

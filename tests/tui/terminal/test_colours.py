@@ -8,7 +8,8 @@ import pytest
 from textual import events
 
 from foldline.tui.dressed import DressedApp
-from foldline.tui.terminal.colours import ASK, REPORT, REPORT_NO_MORE, BackgroundTold, _Parser
+from foldline.tui.terminal.colours import BackgroundTold, _Parser
+from foldline.tui.terminal.output import Control
 from foldline.tui.themes import AUTO
 from support.terminal import terminal
 
@@ -66,7 +67,9 @@ async def test_auto_changes_with_the_terminal_and_another_theme_does_not(
 
 def test_in_a_real_terminal_it_is_asked_once_heard_and_left_as_it_was(tmp_path: Path) -> None:
     with terminal(tmp_path / "work", COLORTERM="truecolor") as term:
-        term.until(lambda t: ASK.encode() in t.raw and REPORT.encode() in t.raw)
+        term.until(
+            lambda t: Control.BACKGROUND.value.encode() in t.raw and Control.REPORT.value.encode() in t.raw
+        )
         term.send(WHITE)
         term.until(lambda t: b"38;2;8;96;202" in t.raw)  # the accent of the light theme
         term.send("\x1b[?997;1n")
@@ -76,7 +79,7 @@ def test_in_a_real_terminal_it_is_asked_once_heard_and_left_as_it_was(tmp_path: 
         term.until("again quits")
         term.send("\x03")
         assert term.ended() == 0
-        assert REPORT_NO_MORE.encode() in term.raw
+        assert Control.REPORT_NO_MORE.value.encode() in term.raw
 
 
 COLOUR = re.compile(rb"\x1b\[(?:[0-9;:]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:[;:][0-9;:]*)?m")
@@ -89,7 +92,7 @@ def test_no_colour_leaves_where_none_is_wanted_and_marks_and_reverse_do(tmp_path
         term.until("▶")
         raw = term.between
     assert not COLOUR.findall(raw)
-    assert ASK.encode() not in raw
+    assert Control.BACKGROUND.value.encode() not in raw
     assert re.search(rb"\x1b\[7[;m]", raw) and re.search(rb"\x1b\[1[;m]", raw)
     assert "\n ┃ " in term.text
 

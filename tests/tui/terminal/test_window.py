@@ -1,8 +1,10 @@
 """The window's title, and when the reader is called back."""
 
+from dataclasses import replace
+
 import pytest
 
-from foldline.tui.state import ChatState, Idle, Question, Stepping, Waiting
+from foldline.tui.state import ChatState, Idle, Question, RunningTool, Stepping, Waiting
 from foldline.tui.terminal.window import calls_back, title_words
 
 IDLE = ChatState(workdir="shop-api", title="Idempotent\x1b]2;orders\x07")
@@ -17,6 +19,8 @@ def test_the_title_says_what_is_done_and_nothing_that_acts() -> None:
     assert title_words(ASKED) == "? shop-api · waits for you"
     assert title_words(ChatState()) == "Foldline"
     assert title_words(IDLE).isprintable() and title_words(IDLE).startswith("Idempotent")
+    called = replace(BUSY, activity=RunningTool(1.0, "c1", "x\x1b\\\x1b]52;c;eA==\x07" * 9_999, ""))
+    assert title_words(called).isprintable() and len(title_words(called)) < 130
 
 
 @pytest.mark.parametrize(

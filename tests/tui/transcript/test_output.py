@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from foldline.context.harmless import clean
 from foldline.protocol import ImagePart, ToolCallPart, ToolDetails, ToolResultMessage, text_parts
 from foldline.tui.blocks import Styles
 from foldline.tui.transcript.bodies import PART, call_body
 from foldline.tui.transcript.calls import call_title, tool_name
-from foldline.tui.transcript.output import LINE_LENGTH, output_lines
+from foldline.tui.transcript.output import LINE_LENGTH, output_lines, plain_output
 
 KEY = (1, 1_000_000)
 
@@ -33,6 +34,7 @@ def test_colours_become_roles_and_nothing_else_of_an_escape_is_left(
     text: str, spans: list[tuple[str, str]]
 ) -> None:
     assert lines_of(text) == [spans]
+    assert clean(plain_output(text)) == "".join(part for part, _ in spans) or "\t" in text
 
 
 def test_a_colour_goes_on_over_the_end_of_a_line() -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from foldline.context.harmless import clean
+from foldline.context.harmless import clean_code
 from foldline.tui.blocks.plain import DiffLine
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -14,7 +14,7 @@ _NUMBERED: Final = re.compile(r"([ +-]) *(\d+)[| ](.*)$")
 
 def lines_of_diff(text: str) -> Iterator[DiffLine]:
     """The lines of a diff with their numbers, clean; file heads are left out."""
-    lines = clean(text).rstrip("\n").split("\n")
+    lines = [clean_code(line) for line in text.rstrip("\n").split("\n")]
     changes = [line for line in lines if line[:1] in "+-" and not line.startswith(("--- ", "+++ "))]
     if changes and all(_NUMBERED.match(line) for line in changes):
         return _numbered(lines)

@@ -26,7 +26,7 @@ from foldline.tui.inspector.rows import is_fold, is_prompt
 from foldline.tui.inspector.standing import Standing, scroll_of, take_up
 from foldline.tui.inspector.timeline import TimelinePanel
 from foldline.tui.keys.table import bindings, name_of, works
-from foldline.tui.reading.clipboard import copy
+from foldline.tui.terminal.clipboard import copy
 
 _OF_ENTRIES: Final = frozenset(
     (

@@ -14,12 +14,12 @@ from textual.worker import Worker
 
 from foldline.tui.blocks import BlockView, Key
 from foldline.tui.messages import EntryWanted
-from foldline.tui.reading import clipboard
 from foldline.tui.reading.keys import ReadingFacts, key_name
 from foldline.tui.reading.panel import TranscriptPanel
 from foldline.tui.reading.search import Search, places_of
 from foldline.tui.reading.search_bar import SearchBar
 from foldline.tui.reading.source import Source
+from foldline.tui.terminal import clipboard
 
 _PAUSE: Final = 0.1
 """Seconds after the last letter until the search begins: typing costs no search a letter."""

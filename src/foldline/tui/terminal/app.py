@@ -11,15 +11,13 @@ from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 
+from foldline.context.harmless import copied
 from foldline.tui.terminal.ascii_set import AsciiFilter, Charset, charset_for
+from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.faults import PlainApp, raise_fault
-from foldline.tui.terminal.output import Lasting, is_gone, whole
+from foldline.tui.terminal.output import Control, Lasting, is_gone, whole, write_beside
 
 Result = TypeVar("Result")
-_KEEP_TITLE: Final = "\x1b[22;2t"
-_OLD_TITLE: Final = "\x1b[23;2t"
-"""The title before ours is on the terminal's stack meanwhile (xterm's window operations 22 and 23)."""
-_NO_MOUSE: Final = "".join(f"\x1b[?{mode}l" for mode in (1000, 1003, 1015, 1006))
 _LOOKS: Final = 1.0
 """Seconds between two looks whether the terminal is still there."""
 
@@ -32,8 +30,7 @@ class TerminalApp(PlainApp[Result]):
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True)
     ]
     _signs: AsciiFilter | None = None
-    _titled = ""
-    """What gives the window its title."""
+    _window_title = ""
     rings = False
     """Whether a bell may call the reader back."""
 
@@ -47,12 +44,14 @@ class TerminalApp(PlainApp[Result]):
 
     @on(events.Mount)
     def _keep_title(self) -> None:
-        self.app_suspend_signal.subscribe(self, lambda _: self._write(_OLD_TITLE), immediate=True)
+        self.app_suspend_signal.subscribe(self, lambda _: self._write(Control.OLD_TITLE), immediate=True)
         self.app_resume_signal.subscribe(self, lambda _: self._take_back())
 
     def _take_back(self) -> None:
         """Suspended, we have lost the title, and whatever was on the screen."""
-        self._write(f"{_KEEP_TITLE}{self._titled}")
+        self._write(Control.KEEP_TITLE)
+        if self._window_title:
+            self.write_title(self._window_title)
         self.refresh()
 
     @on(events.Mount)
@@ -72,25 +71,32 @@ class TerminalApp(PlainApp[Result]):
 
         cover_if_too_small(self.screen, event.size)
 
-    def write_title(self, title: str) -> None:
-        """Give the terminal's window this title; it must be clean."""
-        self._titled = f"\x1b]2;{title}\x1b\\"
-        self._write(self._titled)
+    def copy_to_clipboard(self, text: str) -> None:
+        """Put text into the clipboard, as it is shown: by OSC 52, and inside tmux by its own means. Every way
+        of copying leads here, Textual's own included."""
+        text = copied(text)
+        super().copy_to_clipboard(text)
+        if os.environ.get("TMUX"):
+            self.run_worker(lambda: to_tmux(text), thread=True, group="tmux", exit_on_error=False)
 
     def give_terminal_back(self) -> None:
         """Put the terminal in order from another thread, where the loop no longer turns."""
         driver = self._driver
         if driver is not None and not (driver.is_headless or driver.is_web):
-            driver.write(_NO_MOUSE)  # Textual's own way to it is for the main thread
+            write_beside(driver, Control.NO_MOUSE)  # Textual's own way to it is for the main thread
             driver.stop_application_mode()
-            self._write(_OLD_TITLE)
+            self._write(Control.OLD_TITLE)
             driver.close()  # waits until all is written
 
-    def _write(self, words: str) -> None:
-        """Words for the terminal's window."""
+    def write_title(self, title: str) -> None:
+        """Give the terminal's window this title."""
+        self._window_title = title
+        self._write(Control.TITLE, title)
+
+    def _write(self, sequence: Control, text: str = "") -> None:
         driver = self._driver
         if driver is not None and not (driver.is_headless or driver.is_web) and _has_window(os.environ):
-            driver.write(words)
+            write_beside(driver, sequence, text)
 
 
 def run_app(app: TerminalApp[Result]) -> None:
@@ -121,9 +127,9 @@ def _own_title() -> Iterator[None]:
     if terminal is None or not terminal.isatty() or not _has_window(os.environ):
         yield
         return
-    terminal.write(_KEEP_TITLE)
+    write_beside(terminal, Control.KEEP_TITLE)
     try:
         yield
     finally:
-        terminal.write(_OLD_TITLE)
+        write_beside(terminal, Control.OLD_TITLE)
         terminal.flush()

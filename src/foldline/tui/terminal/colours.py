@@ -14,17 +14,11 @@ from textual.color import Color
 from textual.drivers import linux_driver
 from textual.message import Message
 
+from foldline.tui.terminal.output import Control, write_beside
 from foldline.tui.terminal.paste_guard import GuardedParser
 
 if TYPE_CHECKING:
     from textual.app import App
-
-ASK: Final = "\x1b]11;?\x1b\\"
-"""What colour is the background? (xterm, "OSC Ps ; Pt ST", Ps = 11; tmux and nearly all others know it.)"""
-REPORT: Final = "\x1b[?2031h"
-"""Tell when it changes between dark and light: Contour's protocol, in Ghostty, kitty, foot, iTerm2, tmux 3.6.
-Others ignore a private mode they do not know."""
-REPORT_NO_MORE: Final = "\x1b[?2031l"
 
 _REPLY: Final = re.compile(
     r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
@@ -91,13 +85,14 @@ class AskingDriver(linux_driver.LinuxDriver):
 
     def ask(self) -> None:
         """The answer, if any comes, is a `BackgroundTold`."""
-        self.write(ASK + REPORT)
+        write_beside(self, Control.BACKGROUND)
+        write_beside(self, Control.REPORT)
         self.flush()
         self._asked = True
 
     def stop_application_mode(self) -> None:
         if self._asked:
-            self.write(REPORT_NO_MORE)
+            write_beside(self, Control.REPORT_NO_MORE)
             self._asked = False
         super().stop_application_mode()
 

@@ -1,11 +1,40 @@
-"""What the terminal is written to with: frames come whole, and a terminal that vanished stops nobody."""
+"""What the terminal is written to with: frames come whole, a terminal that vanished stops nobody, and what is
+written beside Textual's frames goes through one function."""
 
 import io
 import sys
-from typing import Any, TextIO
+from enum import Enum
+from typing import Any, Protocol, TextIO
+
+from foldline.context.harmless import clean_line
 
 if sys.platform != "win32":
     import termios
+
+
+class Control(Enum):
+    """All that is ever written beside Textual's frames; `{}` stands for the text that goes with it."""
+
+    KEEP_TITLE = "\x1b[22;2t"
+    """The title before ours is on the terminal's stack meanwhile (xterm's window operations 22 and 23)."""
+    OLD_TITLE = "\x1b[23;2t"
+    TITLE = "\x1b]2;{}\x1b\\"
+    BACKGROUND = "\x1b]11;?\x1b\\"
+    """Which colour is the background? (xterm, "OSC Ps ; Pt ST", Ps = 11; tmux and nearly all know it.)"""
+    REPORT = "\x1b[?2031h"
+    """Tell when it changes between dark and light: Contour's protocol, in Ghostty, kitty, foot, iTerm2,
+    tmux 3.6. Others ignore a private mode they do not know."""
+    REPORT_NO_MORE = "\x1b[?2031l"
+    NO_MOUSE = "".join(f"\x1b[?{mode}l" for mode in (1000, 1003, 1015, 1006))
+
+
+class _Writable(Protocol):
+    def write(self, data: str, /) -> object: ...
+
+
+def write_beside(terminal: _Writable, sequence: Control, text: str = "") -> None:
+    """Write one of the sequences. Its text may be anybody's: nothing in it acts on the terminal."""
+    terminal.write(sequence.value.format(clean_line(text)))
 
 
 def whole(stream: TextIO) -> TextIO:

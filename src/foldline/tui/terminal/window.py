@@ -10,15 +10,19 @@ from foldline.tui.state import ChatState
 from foldline.tui.terminal.app import TerminalApp
 
 _LONGEST: Final = 60
-"""Cells of a title: more than tabs and task bars show."""
+"""Cells of a title's name, and of what is done: more than tabs and task bars show."""
 
 
 def title_words(state: ChatState) -> str:
     """`Idempotent orders · working`, `? Idempotent orders` where a question waits."""
-    name = cut_right(clean_line(state.title or state.workdir) or "Foldline", _LONGEST)
+    name = _cut(state.title or state.workdir) or "Foldline"
     if state.question is not None:
         return f"? {name} · waits for you"
-    return f"{name} · {state.doing}" if state.busy else name
+    return f"{name} · {_cut(state.doing)}" if state.busy else name
+
+
+def _cut(text: str) -> str:
+    return cut_right(clean_line(text[: 8 * _LONGEST]), _LONGEST)
 
 
 def calls_back(before: ChatState, now: ChatState) -> bool:

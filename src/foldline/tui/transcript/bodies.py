@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from foldline.agent.tools.text import printed
+from foldline.context.harmless import clean_code
 from foldline.protocol import ImagePart, ToolCallPart, ToolResultMessage
 from foldline.tui.blocks import (
     Block,
@@ -95,7 +96,7 @@ def _changed(call: ToolCallPart, result: ToolResultMessage | None) -> tuple[Diff
     arguments = call.parsed()
     old, new = _first(arguments, _OLD), _first(arguments, _NEW)
     if old is not None and new is not None:
-        before, after = clean(old).split("\n"), clean(new).split("\n")
+        before, after = ([clean_code(line) for line in text.split("\n")] for text in (old, new))
         if len(before) + len(after) > WHOLE:
             return ()
         return tuple(replace(line, number=0) for line in diff_lines(before, after))
@@ -103,7 +104,7 @@ def _changed(call: ToolCallPart, result: ToolResultMessage | None) -> tuple[Diff
     if content is None:
         return ()
     lines = content.rstrip("\n").split("\n")
-    return tuple(DiffLine("new", at, clean(line)) for at, line in enumerate(lines, 1))
+    return tuple(DiffLine("new", at, clean_code(line)) for at, line in enumerate(lines, 1))
 
 
 def _short(line: DiffLine) -> DiffLine:

@@ -117,10 +117,19 @@ def _drawn(lines: list[str], style: str, length: int) -> Iterator[Spans]:
     """Lines with their colours; a colour lasts until the next one, over line ends too."""
     look = _Look(style)
     for line in lines:
-        line = line.removesuffix("\r").rpartition("\r")[2]  # of what was written over, the last state
+        line = _last_state(line)
         over = len(line) - length
         spans = _colored(_OTHER.sub("", line[:length]), look)
         yield (*spans, (f"… {over:,} more characters", "muted italic")) if over > 0 else tuple(spans)
+
+
+def plain_output(text: str) -> str:
+    """The text of an output as it is shown: without colours, of what was written over only the last state."""
+    return "\n".join(_SGR.sub("", _OTHER.sub("", _last_state(line))) for line in text.split("\n"))
+
+
+def _last_state(line: str) -> str:
+    return line.removesuffix("\r").rpartition("\r")[2]
 
 
 def _colored(line: str, look: "_Look") -> list[Span]:

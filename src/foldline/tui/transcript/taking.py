@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from foldline.context.harmless import with_signs
 from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
@@ -16,6 +17,7 @@ from foldline.tui.blocks.pieces import Code
 from foldline.tui.reading.source import Taken
 
 from .calls import Call
+from .output import plain_output
 from .thoughts import THOUGHT, is_thought
 
 
@@ -45,8 +47,8 @@ def _of_call(call: Call, projection: Projection, again: bool) -> Taken | None:
     if not isinstance(result, ToolResultMessage):
         return None
     if result.details.diff:
-        return Taken(result.details.diff.rstrip("\n"), "the diff", given[1])
-    return Taken(result.text.rstrip("\n"), f"the output of {call.name}", given[1])
+        return Taken(with_signs(result.details.diff.rstrip("\n")), "the diff", given[1])
+    return Taken(plain_output(result.text.rstrip("\n")), f"the output of {call.name}", given[1])
 
 
 def _given(part: ToolCallPart) -> tuple[str, str]:
