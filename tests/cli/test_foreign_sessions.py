@@ -10,6 +10,7 @@ from support.agent_homes import AgentHomes, said
 from support.claude_code_rows import piece, text
 from support.codex_rows import prompt
 from support.front_door import FrontDoor
+from support.opencode_store import exported, stored_in_database
 
 
 @pytest.fixture
@@ -69,7 +70,9 @@ def test_an_unknown_agent_is_wrong_usage_and_the_known_ones_are_named(
     said_ = door("sessions", "--from", "cline")
     assert (said_.code, said_.out) == (2, "")
     assert "'cline'" in said_.err
-    assert "claude-code, codex, pi, kimi-cli, klaude-code, opencode, or all" in said_.err
+    assert (
+        "claude-code, codex, pi, kimi-cli, klaude-code, opencode, gemini-cli, qwen-code, or all" in said_.err
+    )
 
 
 def test_the_help_names_every_agent(door: FrontDoor, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,14 +102,18 @@ def test_without_sessions_in_this_folder_it_is_said_that_others_have_some(
     assert "No sessions of Codex in this folder; with --all" in door("sessions", "--from", "codex").err
 
 
-def test_the_database_of_opencode_is_named_with_what_to_do_instead(
+def test_a_session_of_opencodes_database_is_listed_and_opened_by_its_id(
     door: FrontDoor, homes: AgentHomes
 ) -> None:
     assert "looked in ~/.local/share/opencode." in door("sessions", "--from", "opencode").err
-    homes.write(".local/share/opencode/opencode.db", b"SQLite format 3\0")
-    said_ = door("sessions", "--from", "opencode")
-    assert (said_.code, said_.err.count("\n")) == (0, 1)
-    assert "`opencode export ID > FILE`" in said_.err
+    path = homes.home / ".local/share/opencode/opencode.db"
+    stored_in_database(path, exported()).close()
+    listed = door("sessions", "--from", "opencode", "--all")
+    assert "The clock" in listed.out
+    shown = door("view", "opencode:ses_1", "--json").json
+    assert [message["role"] for message in shown["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert door("view", path / "ses_1", "--json").json["messages"] == shown["messages"]
+    assert door("import", "opencode:ses_1").code == 0
 
 
 def test_sessions_that_codex_has_compressed_are_named_with_what_to_do(

@@ -17,7 +17,7 @@ def recorded(folder: str) -> list[Path]:
     return sorted(path for path in (SHARED / folder).rglob("*") if path.is_file())
 
 
-READ = ("claude-code", "codex", "kimi", "mini-swe-agent", "opencode", "pi")
+READ = ("claude-code", "codex", "gemini-cli", "kimi", "mini-swe-agent", "opencode", "pi", "qwen-code")
 
 
 def readable() -> list[Path]:

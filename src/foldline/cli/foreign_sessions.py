@@ -77,7 +77,7 @@ def _say(found: Sequence[FoundSession], *, agents: bool, folders: bool) -> None:
             *([session.agent] if agents else []),
             shown_id,
             Cell(age(session.updated_at, now), "muted"),
-            *([sized(session.size)] if wide or not folders else []),
+            *([sized(session.size) if session.size else ""] if wide or not folders else []),
             *([session.model] if wide else []),
             *([shown_folder(session.cwd, 36 if wide else 20)] if folders else []),
             _title(session),
@@ -107,27 +107,21 @@ def _ids(ids: Sequence[str]) -> list[str]:
 
 
 def _say_what_is_not_there(places: Sequence[Place], found: bool, everywhere: bool) -> None:
-    unlisted = [sentence for place in places if (sentence := _unlisted(place))]
-    for sentence in unlisted:
-        note(sentence)
-    listed = [place for place in places if place.patterns]
-    if found or (unlisted and not listed):
+    for place in places:
+        if sentence := _unlisted(place):
+            note(sentence)
+    if found:
         return
-    searched = listed or places
-    names = _words([_title_of(place) for place in searched], "or")
-    if not everywhere and any(True for place in listed for _ in place.files()):
+    names = _words([_title_of(place) for place in places], "or")
+    if not everywhere and any(place.ids() for place in places):
         note(f"No sessions of {names} in this folder; with --all, those of all folders are listed.")
         return
-    looked = [home_apart(os.fspath(folder)) for place in searched for folder in place.folders()]
+    looked = [home_apart(os.fspath(folder)) for place in places for folder in place.folders()]
     note(f"No sessions of {names}: looked in {_words(looked, 'and')}.")
 
 
 def _unlisted(place: Place) -> str:
     """What to do about sessions that are there and cannot be listed; empty where there are none."""
-    store = next((folder for folder in place.folders() if folder.is_dir()), None)
-    if place.instead and store is not None:
-        where = home_apart(os.fspath(store))
-        return f"The sessions of {_title_of(place)} in {where} cannot be listed: {place.instead}."
     packed = place.packed_files()
     if packed:
         where = home_apart(os.fspath(packed[-1]))

@@ -62,8 +62,8 @@ def _format(parser: argparse.ArgumentParser) -> None:
         "--format",
         dest="format_name",
         metavar="NAME",
-        help="read FILE as this format: foldline, claude-code, codex, pi, kimi-cli, klaude-code, opencode, "
-        "openai",
+        help="read FILE as this format: foldline, qwen-code, claude-code, codex, pi, kimi-cli, klaude-code, "
+        "gemini-cli, opencode, anthropic, openai",
     )
 
 
@@ -252,7 +252,7 @@ def sessions(parser: argparse.ArgumentParser) -> None:
         dest="agent",
         metavar="AGENT",
         help="those of another agent, in its own folders: claude-code, codex, pi, kimi-cli, klaude-code, "
-        "opencode, or all",
+        "qwen-code, gemini-cli, opencode, or all",
     )
     _json(parser)
 

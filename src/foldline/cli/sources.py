@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.projection import Projection, project
-from foldline.formats import read_foreign, session_file
+from foldline.formats import file_of, read_foreign, session_file
 from foldline.formats.homes.found import find_found
 from foldline.formats.homes.places import AGENTS
 from foldline.history import EVENTS, Damage, Session, data_home, find_session, typed_path
@@ -63,7 +63,7 @@ def path_of(ref: str) -> Path:
         FoldlineError: there is none, or more than one answers to that.
     """
     path = typed_path(ref)
-    if ref and os.path.lexists(path):
+    if ref and os.path.lexists(file_of(path)):
         return session_file(path)
     if ref.partition(":")[0] in AGENTS:
         return find_found(ref)

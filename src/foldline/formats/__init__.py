@@ -2,6 +2,6 @@
 
 from .base import ForeignSession
 from .known import FORMATS, Format
-from .reader import read_foreign, session_file
+from .reader import file_of, read_foreign, session_file
 
-__all__ = ["FORMATS", "ForeignSession", "Format", "read_foreign", "session_file"]
+__all__ = ["FORMATS", "ForeignSession", "Format", "file_of", "read_foreign", "session_file"]

@@ -15,6 +15,8 @@ Json: TypeAlias = Any
 JsonObject = dict[str, Json]
 
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_GLUED = re.compile(rb'(?<=\})(?=\{"\w+":)')
+"""Where one object ends and the next begins. Inside a text, no word follows its closing quote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,19 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
         content = line.strip(b"\0 \t\r")
         if not content and b"\0" not in line:
             continue
-        record = parse_object(content)
-        if record is None:
+        records = [parse_object(piece) for piece in objects_in(content)]
+        if None in records:
             damaged.append(number)
-        else:
-            lines.append(JsonLine(position, record))
-        position += 1
+        for record in records:
+            if record is not None:
+                lines.append(JsonLine(position, record))
+            position += 1
     return lines, Damage(tuple(damaged))
+
+
+def objects_in(line: bytes) -> list[bytes]:
+    """The objects of a line, of which it has several where a writer was torn away before a line's end."""
+    return [line] if b"}{" not in line else _GLUED.split(line)
 
 
 def parse_object(text: bytes) -> JsonObject | None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from foldline.history import is_our_header
 
-from .base import Json, JsonObject, as_list, as_object, parse_object
+from .base import Json, JsonObject, as_list, as_object, objects_in, parse_object
 from .known import FOREIGN, Format, Head
+from .refusals import refusal_of
 
 _LINES_LOOKED_AT = 20
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,8 @@ class Unreadable:
     """A file without a reader. `what` ends the sentence "it …"."""
 
     what: str
+    instead: str = ""
+    """What to do about it: the rest of the sentence. Where it is empty, what can be read is said."""
 
 
 def detect(data: bytes) -> Format | Unreadable:
@@ -26,9 +28,9 @@ def detect(data: bytes) -> Format | Unreadable:
     if is_our_header(data.split(b"\n", 1)[0]):
         return "foldline"
     head = _head(data)
-    others = _without_reader(head)
-    if others is not None:
-        return Unreadable(f"seems to be {others}, which cannot be read yet")
+    refusal = refusal_of(head)
+    if refusal is not None:
+        return Unreadable(f"seems to be {refusal.name}, which cannot be read yet", refusal.instead)
     for known in FOREIGN:
         if known.recognises(head):
             return known.name
@@ -45,7 +47,7 @@ def _head(data: bytes) -> Head:
 
 def _document(data: bytes) -> Json:
     try:
-        return json.loads(data.removeprefix(_BOM).decode("utf-8"))
+        return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
 
@@ -53,40 +55,9 @@ def _document(data: bytes) -> Json:
 def _head_records(data: bytes) -> list[JsonObject]:
     """The first JSON objects of a file that has one a line; none where most lines are something else."""
     lines = [line.strip(b"\0 \t\r") for line in data.split(b"\n", _LINES_LOOKED_AT)[:_LINES_LOOKED_AT]]
-    lines = [line for line in lines if line]
-    records = [record for line in lines if (record := parse_object(line.removeprefix(_BOM))) is not None]
+    lines = [piece for line in lines if line for piece in objects_in(line)]
+    records = [record for line in lines if (record := parse_object(line)) is not None]
     return records if 2 * len(records) >= len(lines) - 1 else []
-
-
-def _without_reader(head: Head) -> str | None:
-    """The name of a format that is known and cannot be read."""
-    return next((name for record in head.lines if (name := _named_line(record))), None) or _named_document(
-        head
-    )
-
-
-def _named_line(record: JsonObject) -> str | None:
-    keys = record.keys()
-    if "message_id" in keys and "role" in keys:
-        return "a mistral-vibe session"
-    if {"instance_id", "history"} <= keys or {"source", "kind", "timestamp"} <= keys:
-        return "OpenHands output"
-    return None
-
-
-def _named_document(head: Head) -> str | None:
-    document = head.document
-    messages = head.items or [as_object(message) for message in as_list(document.get("messages"))]
-    first = messages[0].keys() if messages else set()
-    if "projectHash" in document and "sessionId" in document:
-        return "a Gemini CLI session"
-    if "trajectory" in document:
-        return "a SWE-agent trajectory"
-    if {"task_id", "traj"} <= first:
-        return "tau-bench output"
-    if "source" in first or {"source", "timestamp"} <= document.keys():
-        return "an OpenHands conversation"
-    return None
 
 
 def _what_else(data: bytes, head: Head) -> str:

@@ -8,7 +8,19 @@ from typing import Literal
 
 from .base import ForeignSession, JsonObject
 
-Format = Literal["foldline", "claude-code", "codex", "pi", "kimi-cli", "klaude-code", "opencode", "openai"]
+Format = Literal[
+    "foldline",
+    "qwen-code",
+    "claude-code",
+    "codex",
+    "pi",
+    "kimi-cli",
+    "klaude-code",
+    "gemini-cli",
+    "opencode",
+    "anthropic",
+    "openai",
+]
 
 Reader = Callable[[bytes, Path], ForeignSession]
 
@@ -59,14 +71,25 @@ class ForeignFormat:
 
 
 FOREIGN = (
+    ForeignFormat("qwen-code", "Qwen Code", "qwen", "is_qwen", "read_qwen"),
     ForeignFormat("claude-code", "Claude Code", "claude_code", "is_claude_code", "read_claude_code"),
     ForeignFormat("codex", "Codex", "codex", "is_codex", "read_codex"),
     ForeignFormat("pi", "pi", "pi", "is_pi_header", "read_pi", sees="any line"),
     ForeignFormat("kimi-cli", "kimi-cli", "kimi", "is_kimi", "read_kimi"),
     ForeignFormat("klaude-code", "klaude-code", "klaude", "is_klaude", "read_klaude"),
+    ForeignFormat("gemini-cli", "Gemini CLI", "gemini", "is_gemini", "read_gemini", sees="messages"),
     ForeignFormat("opencode", "opencode", "opencode", "is_opencode", "read_opencode", sees="document"),
+    ForeignFormat(
+        "anthropic",
+        "Amp, Cline and Goose",
+        "anthropic_chat",
+        "is_anthropic_chat",
+        "read_anthropic_chat",
+        sees="messages",
+    ),
     ForeignFormat("openai", "OpenAI chat", "openai_chat", "is_openai_chat", "read_openai", sees="messages"),
 )
-"""OpenAI chat comes last: others hold messages with roles, too."""
+"""OpenAI chat comes last: others hold messages with roles, too. Qwen Code comes before Claude Code,
+whose records look alike."""
 
 FORMATS: tuple[Format, ...] = ("foldline", *(known.name for known in FOREIGN))

@@ -49,7 +49,6 @@ from .foreign_view import ForeignView
 from .noted import left_out_note, unknown_records_note
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_BOM = b"\xef\xbb\xbf"
 _NOTE_OPEN, _NOTE_CLOSE = "<system-note>\n", "\n</system-note>"
 """What Foldline puts around machine text in the role user (`llm/dialect.py`)."""
 _STOP_REASONS: dict[str, StopReason] = {
@@ -80,7 +79,7 @@ def read_openai(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: there is no message in the file.
     """
-    chat = _chat(data.removeprefix(_BOM))
+    chat = _chat(data)
     if not any(_is_message(line.record) for line in chat.lines):
         raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")
     reader = _Reader(is_agent="trajectory_format" in chat.about or "model_stats" in _info(chat.about))

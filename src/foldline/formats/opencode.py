@@ -1,6 +1,8 @@
-"""Reader for the sessions of opencode, as `opencode export` writes them: one JSON document."""
+"""Reader for the sessions of opencode, as `opencode export` writes them, one JSON document, and as they are
+stored (`opencode_store.py`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,12 +12,21 @@ from foldline.protocol import FoldlineError, SessionHeader
 from .base import ForeignSession, JsonObject, as_list, as_object, as_text, as_time, parse_object
 from .opencode_parts import is_summary
 from .opencode_reading import Reading
-
-_BOM = b"\xef\xbb\xbf"
+from .opencode_store import (
+    StoredSession,
+    exported_files,
+    exported_rows,
+    is_session_info,
+    stored_in_database,
+    stored_in_files,
+)
 
 
 def is_opencode(document: JsonObject) -> bool:
-    """Whether this is an exported session: info on it, and messages that each have info and parts."""
+    """Whether this is an exported session, info on it and messages that each have info and parts; or a stored
+    one, of which the messages lie beside it."""
+    if is_session_info(document):
+        return True
     messages = document.get("messages")
     if not isinstance(document.get("info"), dict) or not isinstance(messages, list):
         return False
@@ -40,13 +51,58 @@ def read_opencode(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: the file is not a whole JSON document, or not such a session.
     """
-    document, notes = _document(data.removeprefix(_BOM))
+    document, notes = _document(data)
     if document is None:
         raise FoldlineError(f"{path} is not JSON from end to end: export the session from opencode again.")
     if not is_opencode(document):
         raise FoldlineError(
             f"{path} is no session of opencode: it has no `info` beside messages with info and parts."
         )
+    if is_session_info(document):
+        return _from_store(exported_files(document, path), path, stored_in_files(path.parent.parent.parent))
+    return _session(document, path, notes)
+
+
+def read_opencode_database(path: Path, session: str) -> ForeignSession:
+    """A session of opencode's database; the newest that no sub-agent held, where none is named.
+
+    Raises:
+        FoldlineError: there is no such session, or the database cannot be read.
+    """
+    stored = stored_in_database(path)
+    if session:
+        return _from_store(exported_rows(path, session), path, stored)
+    newest = newest_of(stored, path)
+    read = _from_store(exported_rows(path, newest.id), path, stored)
+    return replace(read, notes=(*several_note(stored, newest), *read.notes))
+
+
+def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
+    """The session last worked on, sub-agents' apart.
+
+    Raises:
+        FoldlineError: there is none.
+    """
+    newest = max((one for one in stored if not one.parent), key=lambda one: one.updated, default=None)
+    if newest is None:
+        raise FoldlineError(f"{path} holds no session of opencode.")
+    return newest
+
+
+def several_note(stored: Iterable[StoredSession], read: StoredSession) -> tuple[str, ...]:
+    others = sum(not one.parent for one in stored) - 1
+    many = f"Of its {others + 1} sessions, {read.id} was read, the newest: "
+    return (f"{many}`foldline sessions --from opencode --all` lists them.",) if others else ()
+
+
+def _from_store(document: JsonObject, path: Path, stored: Iterable[StoredSession]) -> ForeignSession:
+    session = as_text(as_object(document.get("info")).get("id"))
+    agents = [one.title or one.id for one in stored if session and one.parent == session]
+    left_out = f"Left out: the sessions of its sub-agents: {', '.join(sorted(agents))}."
+    return _session(document, path, [left_out] if agents else [])
+
+
+def _session(document: JsonObject, path: Path, notes: list[str]) -> ForeignSession:
     info, messages = as_object(document.get("info")), as_list(document.get("messages"))
     reading = Reading(_completed_folds(messages), as_object(info.get("revert")))
     reading.title(as_text(info.get("title")))

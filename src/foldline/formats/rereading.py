@@ -9,7 +9,7 @@ from foldline.history.holder import Holder
 from foldline.protocol import Entry, FoldlineError
 
 from .base import ForeignSession
-from .reader import read_foreign
+from .reader import file_of, read_foreign
 
 LIMIT = 8_000_000
 """Bytes up to which a file is read anew: a tenth of a second, beside what the reader does."""
@@ -40,7 +40,7 @@ class Rereader:
         self.session = session
         self._path = path
         self._format = format
-        status = path.stat()
+        status = file_of(path).stat()
         self._known = Reread(status.st_size, status.st_mtime_ns, None)
 
     def look(self) -> Reread:
@@ -50,7 +50,7 @@ class Rereader:
             NoLongerFollowed: it is gone, too large to be read again and again, or not what it was.
         """
         try:
-            status = self._path.stat()
+            status = file_of(self._path).stat()
         except OSError:
             raise NoLongerFollowed(f"{self._path} was moved or deleted: what was read of it stays.") from None
         if (status.st_size, status.st_mtime_ns) == (self._known.size, self._known.changed_at):

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import md5
+from hashlib import md5, sha256
 from pathlib import Path
 
 from ..base import JsonObject, as_list, as_object, as_text, parse_object
+from ..gemini import project_of
 
 Names = dict[str, str]
 
@@ -34,6 +35,8 @@ class Neighbours:
                 return self._kimi(path, session_id)
             case "klaude-code":
                 return _klaude(path)
+            case "gemini-cli":
+                return Beside(cwd=_gemini_folder(path))
             case _:
                 return Beside()
 
@@ -67,6 +70,16 @@ def _klaude(path: Path) -> Beside:
     meta = _object(path.with_name("meta.json"))
     by_agent = bool(as_object(meta.get("sub_agent_state")) or as_text(meta.get("parent_session_id")))
     return Beside(as_text(meta.get("title")), as_text(meta.get("work_dir")), by_agent)
+
+
+def _gemini_folder(path: Path) -> str:
+    """Gemini CLI calls the folder of a project's sessions by a digest of its path, or says there which it is.
+
+    Of a digest can be told only whether it is that of the folder we are in.
+    """
+    named, here = project_of(path), str(Path.cwd())
+    digest = sha256(here.encode(errors="surrogateescape")).hexdigest()
+    return named or (here if path.parent.parent.name == digest else "")
 
 
 def _thread_names(data: bytes) -> Names:

@@ -33,9 +33,9 @@ class FoundSession:
     id: str
     path: Path
     size: int
-    """Of the file, in bytes."""
+    """Of the file, in bytes; 0 where it has none of its own."""
     updated_at: datetime
-    """When the file was last written to."""
+    """When it was last written to."""
     cwd: str = ""
     title: str = ""
     """The agent's own, else the first prompt; empty where nothing was typed near the beginning."""
@@ -70,7 +70,8 @@ def found_sessions(
         session = _described(file, neighbours, here)
         if session is not None and (here is None or here.is_it(session.cwd)):
             found.append(session)
-    return found
+    found += [row for row in _stored(agents) if here is None or here.is_it(row.cwd) or row.note]
+    return sorted(found, key=lambda session: session.updated_at, reverse=True)[:limit]
 
 
 def find_found(ref: str) -> Path:
@@ -85,7 +86,7 @@ def find_found(ref: str) -> Path:
         raise FoldlineError(
             f"There is no agent {agent!r}: Foldline knows the folders of {', '.join(AGENTS)}."
         )
-    ids = {path: place.id_of(path) for path in place.files()}
+    ids = place.ids()
     answering = [
         path for path, name in ids.items() if wanted and (name.startswith(wanted) or name.endswith(wanted))
     ]
@@ -114,6 +115,21 @@ def _files(agents: Sequence[str]) -> Iterator[_File]:
                 continue  # gone since, or a link to nowhere
             if S_ISREG(status.st_mode):
                 yield _File(place, path, status.st_size, status.st_mtime)
+
+
+def _stored(agents: Sequence[str]) -> Iterator[FoundSession]:
+    """The sessions in stores that say themselves what they hold."""
+    for place in PLACES:
+        if place.agent not in agents:
+            continue
+        try:
+            for one in place.stored():
+                if not one.parent:
+                    updated = datetime.fromtimestamp(min(one.updated, _LATEST) / 1000, UTC)
+                    yield FoundSession(place.agent, one.id, one.path, 0, updated, one.cwd, one.title)
+        except FoldlineError as error:
+            folder = place.folders()[0]
+            yield FoundSession(place.agent, folder.name, folder, 0, _EPOCH, note=str(error))
 
 
 class _Here:
@@ -156,7 +172,8 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
     beside = neighbours.of(place.agent, path, session_id)
     meta, note = Meta(id=session_id, cwd="", created_at=_EPOCH, updated_at=_EPOCH), ""
     try:
-        for excerpt in excerpts(path, place.marks, begins_in(path)):
+        whole = path.suffix == ".json" and file.size <= _WHOLE
+        for excerpt in [path.read_bytes()] if whole else excerpts(path, place.marks, begins_in(path)):
             if beside.by_agent or (place.by_agent and place.by_agent in excerpt.partition(b"\n")[0]):
                 return None
             if here is not None and not here.is_it(beside.cwd) and not here.may_be_in(excerpt):
@@ -195,5 +212,9 @@ def _row(file: _File, session_id: str, meta: Meta, beside: Beside, note: str) ->
 
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+_LATEST = 4_102_444_800_000
+"""The year 2100, in milliseconds since 1970: later moments are no moments."""
+_WHOLE = 4_000_000
+"""Bytes up to which a session that is one document is read whole: no piece of one can be."""
 _DAMAGED = "Damaged records are left out."
 """Which ones is not known here: an excerpt has other lines than its file."""

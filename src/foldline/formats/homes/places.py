@@ -2,14 +2,19 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..kimi import session_id_of
 from ..kimi_context import rotations
 from ..known import Format
 from .excerpt import Marks
+
+if TYPE_CHECKING:
+    from ..opencode_store import StoredSession
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
@@ -25,6 +30,10 @@ def _uuid_at_the_end(path: Path) -> str:
 
 def _behind_the_time(path: Path) -> str:
     return path.stem.rpartition("_")[2]
+
+
+def _behind_the_dashes(path: Path) -> str:
+    return path.stem.rpartition("-")[2]
 
 
 def _folder(path: Path) -> str:
@@ -49,8 +58,12 @@ class Place:
     marks: Marks = field(default_factory=Marks)
     by_agent: bytes = b""
     """The first record of a sub-agent's session holds this, where its path does not tell."""
-    instead: str = ""
-    """What to do where the agent's store cannot be listed: the end of a sentence."""
+    stored: Callable[[], Sequence["StoredSession"]] = lambda: ()
+    """Its sessions that are no files of their own, where its store says itself what they are.
+
+    Raises:
+        FoldlineError: the store cannot be read.
+    """
 
     def files(self) -> Iterator[Path]:
         """The sessions, in no order. Folders that are absent or closed to us hold none."""
@@ -61,6 +74,15 @@ class Place:
                     if path not in seen and self.is_session(path):
                         seen.add(path)
                         yield path
+
+    def ids(self) -> dict[Path, str]:
+        """The ids of the sessions, by what they are read by.
+
+        Raises:
+            FoldlineError: a store cannot be read.
+        """
+        files = {path: self.id_of(path) for path in self.files()}
+        return files | {one.path: one.id for one in self.stored() if not one.parent}
 
     def packed_files(self) -> list[Path]:
         """Compressed sessions, which are not listed, apart from those that are there unpacked as well."""
@@ -105,6 +127,27 @@ def _klaude() -> list[Path]:
 
 def _opencode() -> list[Path]:
     return [_home("XDG_DATA_HOME", ".local/share")[0] / "opencode"]
+
+
+def _stored_by_opencode() -> "list[StoredSession]":
+    """The database comes first: the folder holds what was there before it was made of it."""
+    from ..opencode_store import stored_in_database, stored_in_files  # brings SQLite along
+
+    found: dict[str, StoredSession] = {}
+    for folder in _opencode():
+        stores = (*map(stored_in_database, folder.glob("opencode*.db")), stored_in_files(folder / "storage"))
+        for one in chain.from_iterable(stores):
+            found.setdefault(one.id, one)
+    return list(found.values())
+
+
+def _gemini() -> list[Path]:
+    return [_home("GEMINI_CLI_HOME", "")[0] / ".gemini" / "tmp"]
+
+
+def _qwen() -> list[Path]:
+    home = _home("QWEN_RUNTIME_DIR") if os.environ.get("QWEN_RUNTIME_DIR") else _home("QWEN_HOME", ".qwen")
+    return [home[0] / "projects", home[0] / "tmp"]
 
 
 def _is_kimi_session(path: Path) -> bool:
@@ -180,8 +223,31 @@ PLACES = (
     Place(
         "opencode",
         _opencode,
-        instead="`opencode session list` names them, and `opencode export ID > FILE` writes one that "
-        "Foldline reads",
+        stored=_stored_by_opencode,
+    ),
+    Place(
+        "gemini-cli",
+        _gemini,
+        ("*/chats/session-*.jsonl", "*/chats/session-*.json"),
+        id_of=_behind_the_dashes,
+        is_session=lambda path: path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file(),
+        marks=Marks(
+            prompts=(b'"user"',),
+            no_prompts=(b'"functionResponse"',),
+            beside=(b'"projectHash"', b'"summary"'),
+            answers=(b'"gemini"',),
+        ),
+    ),
+    Place(
+        "qwen-code",
+        _qwen,
+        ("*/chats/*.jsonl",),
+        marks=Marks(
+            prompts=(b'"user"',),
+            no_prompts=(b'"functionResponse"',),
+            beside=(b'"custom_title"',),
+            answers=(b'"assistant"',),
+        ),
     ),
 )
 

@@ -156,7 +156,7 @@ def _cell(row: Listed, column: str) -> str:
         case "tokens":
             return numbers.tokens(row.tokens) if row.tokens else ""
         case _:
-            return sized(row.size)
+            return sized(row.size) if row.size else ""
 
 
 def hit_row(hit: SessionHit, more: int, width: int) -> list[Span]:

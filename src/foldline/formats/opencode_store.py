@@ -1,0 +1,217 @@
+"""Where opencode keeps its sessions: a folder of JSON files, or, since 1.2, a database.
+
+Both hold what `opencode export` writes as one document; here they become that document. Nothing is written:
+no lock and no journal is left beside a database.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
+
+from foldline.protocol import FoldlineError
+
+from .base import JsonObject, as_count, as_object, as_text, parse_object
+
+DATABASE = "opencode.db"
+_SESSIONS, _MESSAGES, _PARTS = "session", "message", "part"
+"""The folders of the older store, and the tables of the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """What a list shows of a session."""
+
+    id: str
+    path: Path
+    """What `read_foreign` reads it by; in a database, its id behind the file's path."""
+    title: str
+    cwd: str
+    updated: int
+    """Milliseconds since 1970."""
+    parent: str = ""
+    """Of a sub-agent's session: the id of the one that started it."""
+
+
+def is_session_info(document: JsonObject) -> bool:
+    """Whether this is the file of a session in the folder: what it is called and where, without messages."""
+    return {"id", "directory", "time"} <= document.keys() and not {
+        "info",
+        "messages",
+        "role",
+    } & document.keys()
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder is opencode's store of JSON files."""
+    return (folder / _SESSIONS).is_dir() and (folder / _MESSAGES).is_dir()
+
+
+def exported_files(info: JsonObject, path: Path) -> JsonObject:
+    """The session of which `path` is the file in the folder, as one document."""
+    store = path.parent.parent.parent
+    session = as_text(info.get("id"))
+    messages = [
+        {"info": message, "parts": _objects(store / _PARTS / as_text(message.get("id")))}
+        for message in _objects(store / _MESSAGES / session)
+    ]
+    return {"info": info, "messages": messages}
+
+
+def stored_in_files(store: Path) -> Iterator[StoredSession]:
+    """The sessions of a folder, in no order."""
+    for path in store.glob(f"{_SESSIONS}/*/*.json"):
+        info = _object(path)
+        if info is not None and is_session_info(info):
+            yield _stored(info, path)
+
+
+def _stored(info: JsonObject, path: Path) -> StoredSession:
+    return StoredSession(
+        id=as_text(info.get("id")),
+        path=path,
+        title=as_text(info.get("title")),
+        cwd=as_text(info.get("directory")),
+        updated=as_count(as_object(info.get("time")).get("updated")),
+        parent=as_text(info.get("parentID")),
+    )
+
+
+def _objects(folder: Path) -> list[JsonObject]:
+    """The objects in the files of a folder, oldest first: opencode's ids begin with the time."""
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".json")
+    except OSError:
+        return []
+    return [found for path in paths if (found := _object(path)) is not None]
+
+
+def _object(path: Path) -> JsonObject | None:
+    try:
+        return parse_object(path.read_bytes())
+    except OSError:
+        return None
+
+
+# --- the database -----------------------------------------------------------------------------------
+
+
+def tables_of(path: Path) -> set[str]:
+    """The tables of a database.
+
+    Raises:
+        FoldlineError: it cannot be read.
+    """
+    with _reading(path) as database:
+        return {as_text(row["name"]) for row in _rows(database, "SELECT name FROM sqlite_master")}
+
+
+def is_opencode_database(tables: set[str]) -> bool:
+    return {_SESSIONS, _MESSAGES, _PARTS} <= tables
+
+
+def stored_in_database(path: Path) -> list[StoredSession]:
+    """The sessions of a database, in no order.
+
+    Raises:
+        FoldlineError: it cannot be read.
+    """
+    with _reading(path) as database:
+        infos = [_info(row) for row in _rows(database, "SELECT * FROM session")]
+    return [_stored(info, path / as_text(info.get("id"))) for info in infos]
+
+
+def exported_rows(path: Path, session: str) -> JsonObject:
+    """A session of a database, as one document.
+
+    Raises:
+        FoldlineError: there is none with that id, or the database cannot be read.
+    """
+    with _reading(path) as database:
+        infos = _rows(database, "SELECT * FROM session WHERE id = ?", session)
+        messages = _rows(
+            database, "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", session
+        )
+        parts = _rows(
+            database, "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id", session
+        )
+    if not infos:
+        raise FoldlineError(f"{path} has no session {session!r}.")
+    by_message: dict[str, list[JsonObject]] = {}
+    for row in parts:
+        by_message.setdefault(as_text(row["message_id"]), []).append(_data(row))
+    return {
+        "info": _info(infos[0]),
+        "messages": [
+            {"info": {**_data(row), "sessionID": session}, "parts": by_message.get(as_text(row["id"]), [])}
+            for row in messages
+        ],
+    }
+
+
+Row = Mapping[str, Any]
+
+
+def _data(row: Row) -> JsonObject:
+    """What a row says: its columns beside `data` are left out of that."""
+    return {**(_parsed(row["data"]) or {}), "id": as_text(row["id"])}
+
+
+def _parsed(value: object) -> JsonObject | None:
+    if isinstance(value, str):
+        value = value.encode(errors="replace")
+    return parse_object(value) if isinstance(value, bytes) else None
+
+
+def _info(row: Row) -> JsonObject:
+    """The session's row as its export spells it."""
+    found = dict(row)
+    return {
+        "id": as_text(found.get("id")),
+        "parentID": as_text(found.get("parent_id")),
+        "directory": as_text(found.get("directory")),
+        "title": as_text(found.get("title")),
+        "time": {"created": found.get("time_created"), "updated": found.get("time_updated")},
+        "revert": _parsed(found.get("revert")) or {},
+    }
+
+
+def _rows(database: sqlite3.Connection, query: str, *values: str) -> Sequence[Row]:
+    return [dict(row) for row in database.execute(query, values)]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A database opened so that nothing is written: not even the index of its journal.
+
+    Without a journal that holds anything, the file alone is all there is (`immutable`). With one and its
+    index, as while opencode runs, both are read where they are. A journal without its index, which SQLite
+    would write, is read in a copy.
+    """
+    journal, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    try:
+        pending = journal.is_file() and journal.stat().st_size > 0
+        if pending and not index.is_file():
+            with TemporaryDirectory(prefix="foldline-") as folder:
+                for file in (path, journal):
+                    copyfile(file, Path(folder, file.name))
+                with _opened(Path(folder, path.name), "mode=rw") as database:
+                    yield database
+        else:
+            with _opened(path, "mode=ro" if pending else "mode=ro&immutable=1") as database:
+                yield database
+    except (sqlite3.Error, OSError) as error:
+        raise FoldlineError(f"{path} cannot be read as a database: {error}.") from None
+
+
+@contextmanager
+def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True)) as database:
+        database.row_factory = sqlite3.Row
+        database.text_factory = lambda data: data.decode(errors="replace")
+        yield database
