@@ -47,7 +47,7 @@ from .base import (
 from .changes import Changes
 from .chat_parts import arguments_text, usage_count
 from .claude_code_messages import parts_of
-from .noted import left_out_note
+from .noted import kind_of, left_out_note, unknown_records_note
 from .tool_runs import changes_of, first_text, tool_result
 from .transcript import Transcript
 
@@ -107,7 +107,12 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
         created_at=next(filter(None, times), datetime.fromtimestamp(0, UTC)),
         cwd=as_text(about.get("working_dir")) or _tree(about),
     )
-    notes = [*([f"{damage}."] if damage else []), *left_out_note(len(reader.left_out))]
+    notes = [
+        *([f"{damage}."] if damage else []),
+        *_missing_note(about, len(records)),
+        *left_out_note(reader.left_out),
+        *unknown_records_note(entries, ()),
+    ]
     return ForeignSession("anthropic", header, entries, damage, tuple(notes))
 
 
@@ -122,6 +127,13 @@ def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
     records = [line.record for line in lines]
     about = records.pop(0) if records and not _is_message(records[0]) else {}
     return about, records, damage
+
+
+def _missing_note(about: JsonObject, messages: int) -> tuple[str, ...]:
+    """What a session of Goose says of its length, where that is not what it holds."""
+    told = as_count(about.get("message_count"))
+    differs = f"The file says that it has {told:,} messages, and holds {messages:,}."
+    return (differs,) if told and told != messages else ()
 
 
 _CLINE = "api_conversation_history"
@@ -283,7 +295,7 @@ class _Reader:
             found, left_out = parts_of([block])
             parts += found
             if left_out:
-                self.left_out.append(as_text(block.get("type")) or "block")
+                self.left_out.append(kind_of(block))
         return tuple(parts)
 
     def _answer(self, message: JsonObject, blocks: Sequence[JsonObject]) -> AssistantMessage:

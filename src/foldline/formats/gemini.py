@@ -32,7 +32,7 @@ from .base import (
     parse_object,
 )
 from .gemini_parts import Contents, is_content, pieces_of, usage_of
-from .noted import left_out_note
+from .noted import left_out_note, unknown_records_note
 from .transcript import Transcript
 
 _NOT_SENT = ("/", "?")
@@ -188,7 +188,10 @@ class _Reader:
     """The sub-agents that ran, by id: the tools that started them."""
 
     def notes(self) -> list[str]:
-        notes = list(left_out_note(len(self._contents.left_out)))
+        notes = [
+            *left_out_note(self._contents.left_out),
+            *unknown_records_note(self.transcript.entries, ()),
+        ]
         if self._agents:
             names = ", ".join(f"{tool} ({agent})" for agent, tool in self._agents.items())
             notes.append(f"Left out: the steps of its sub-agents, which have files of their own: {names}.")

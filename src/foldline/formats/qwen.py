@@ -21,7 +21,7 @@ from foldline.protocol import (
 
 from .base import ForeignSession, JsonObject, as_count, as_list, as_object, as_text, as_time, json_lines
 from .gemini_parts import Contents, is_content, pieces_of, usage_of
-from .noted import left_out_note
+from .noted import left_out_note, unknown_records_note
 from .transcript import Transcript
 
 _KINDS = ("user", "assistant", "tool_result", "system")
@@ -31,6 +31,34 @@ _TYPED = (None, "mid_turn_user_message")
 """Kinds of user records that hold what somebody typed; the others are the program's."""
 _BESIDE = ("realtime_message", "code_mode_tool_result")
 """Kinds of records with a message that the model is never sent."""
+_SILENT = (
+    "assistant.realtime_message",
+    "tool_result.code_mode_tool_result",
+    "user.realtime_message",
+    *(
+        f"system.{kind}"
+        for kind in (
+            "agent_",
+            "at_command",
+            "attribution_snapshot",
+            "background_task",
+            "branch_checkpoint",
+            "custom_title",
+            "file_history_snapshot",
+            "goal_",
+            "managed_session",
+            "omni_recall",
+            "parent_session",
+            "rewind",
+            "session_",
+            "slash_command",
+            "turn_",
+            "ui_telemetry",
+            "user_text_elements",
+        )
+    ),
+)
+"""How the kinds of records begin that say nothing to the model."""
 _CONTEXT = re.compile(r"\s*<qwen:user-prompt-submit-context>")
 
 
@@ -170,7 +198,10 @@ class _Reader:
                 node.checkpoint = self.transcript.checkpoint(at)
 
     def notes(self) -> list[str]:
-        notes = list(left_out_note(len(self._contents.left_out)))
+        notes = [
+            *left_out_note(self._contents.left_out),
+            *unknown_records_note(self.transcript.entries, _SILENT),
+        ]
         if any(node.first.get("isSidechain") is True for node in self.nodes):
             notes.append("These are the steps of a sub-agent: the agent that started it wrote its prompts.")
         return notes

@@ -108,7 +108,8 @@ def _read_database(path: Path) -> ForeignSession:
     file = file_of(path)
     tables = tables_of(file)
     if is_opencode_database(tables):
-        return read_opencode_database(file, path.name if file != path else "")
+        read = read_opencode_database(file, path.name if file != path else "")
+        return checked(read, "opencode", path)
     refusal = refused_database(tables)
     if refusal is None:
         raise FoldlineError(f"{file} is a database, but of no agent known here: Foldline reads {_known()}.")
