@@ -53,7 +53,7 @@ KEYS: Final[tuple[ScreenKey[RewindState], ...]] = table(
     ScreenKey(
         "go",
         ("ctrl+s",),
-        "Goes back as the question says; no letter does, for it may have been typed ahead. The prompt is then "
+        "Goes back as the question says; no letter does, for it may be typed ahead. The prompt is then "
         "in the editor again. /undo takes it back.",
         "Go back",
         works=lambda state: state.asked is not None,
