@@ -287,6 +287,17 @@ async def test_an_overflow_folds_and_sends_the_same_step_again(tmp_path: Path) -
     await agent.aclose()
 
 
+async def test_the_window_a_refusal_names_is_believed_from_then_on(tmp_path: Path) -> None:
+    for n in range(4):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    script: list[object] = list(long_turn(4))
+    script.insert(4, ContextOverflow("Requested tokens exceed context window.", status=400, window=10_000))
+    agent, _ = agent_in(tmp_path, PlayedLLM(*script, window=100_000))  # type: ignore[arg-type]
+    await agent.prompt("read them all")
+    assert agent.desk.budget.window == 10_000
+    await agent.aclose()
+
+
 async def test_an_overflow_that_cannot_be_cured_names_the_largest_items_and_ends(tmp_path: Path) -> None:
     llm = PlayedLLM(always=too_long(), window=100_000)
     agent, watch = agent_in(tmp_path, llm)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.context.overflow import is_overflow, silent_overflow
+from foldline.context.overflow import announced_window, is_overflow, silent_overflow
 
 TOO_LONG = [
     ("openai code", 400, "context_length_exceeded", "whatever the sentence is"),
@@ -71,12 +71,34 @@ TOO_LONG = [
         None,
         "The number of tokens to keep from the initial prompt is greater than the context length.",
     ),
+    ("in words", 400, None, "Context length exceeded"),
+    ("in words, of the window", 400, None, "Context window exceeded: requested 12000 tokens"),
+    ("too many tokens", 400, None, "Too many tokens"),
+    ("token limit", 400, None, "token limit exceeded"),
+    ("llama-cpp-python", 400, None, "Requested tokens (13689) exceed context window of 12000"),
+    ("dashscope", 400, "invalid_parameter_error", "Range of input length should be [1, 30720]"),
+    (
+        "sglang",
+        400,
+        None,
+        "The input (49146 tokens) is longer than the model's context length (40960 tokens).",
+    ),
+    (
+        "sglang of old",
+        400,
+        None,
+        "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).",
+    ),
+    ("lm studio of old", 400, None, "Input length 6491 exceeds context length 1500"),
     ("litellm", 400, None, "litellm.ContextWindowExceededError: AzureException"),
     ("litellm code", 400, "ContextWindowExceededError", "x"),
 ]
 
 SOMETHING_ELSE = [
     ("bedrock throttling", 429, "ThrottlingException", "Too many tokens, please wait before trying again."),
+    ("bedrock throttling in the stream", None, None, "Too many tokens, please wait before trying again."),
+    ("too many tokens for the moment", 429, None, "Too many tokens"),
+    ("a daily limit", 400, None, "Daily token limit exceeded"),
     ("bedrock throttling as a 400", 400, None, "ThrottlingException: Too many tokens, please wait"),
     (
         "groq tokens per minute",
@@ -132,3 +154,39 @@ def test_a_success_above_the_window_is_silent_overflow() -> None:
     assert silent_overflow(32_769, 32_768)
     assert not silent_overflow(32_768, 32_768)
     assert not silent_overflow(5, 0), "an unknown window proves nothing"
+
+
+ANNOUNCED = [
+    (
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 141072",
+        128_000,
+    ),
+    (
+        "This endpoint's maximum context length is 200,000 tokens. However, you requested about 230,034",
+        200_000,
+    ),
+    ("maximum context length is 8193 tokens", 8_193),
+    ("prompt is too long: 213462 tokens > 200000 maximum", 200_000),
+    ("input length and `max_tokens` exceed context limit: 190211 + 20000 > 200000, decrease", 200_000),
+    ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", 1_048_576),
+    ("This model's maximum prompt length is 131072 but the request contains 140012 tokens.", 131_072),
+    ("The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make sure", 4_096),
+    ("Prompt contains 40123 tokens, too large for model with 32768 maximum context length", 32_768),
+    ("Your request exceeded model token limit: 262144 (requested: 270031)", 262_144),
+    ("prompt token count of 140,211 exceeds the limit of 128,000", 128_000),
+    ("the model is loaded with context length of only 4096 tokens, which is not enough.", 4_096),
+    ('{"error":{"type":"exceed_context_size_error","n_prompt_tokens":5210,"n_ctx":4096}}', 4_096),
+    ("Requested tokens (13689) exceed context window of 12000", 12_000),
+    ("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]", 30_720),
+    ("The input (49146 tokens) is longer than the model's context length (40960 tokens).", 40_960),
+    ("Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).", 59_862),
+    ("Input length 6491 exceeds context length 1500", 1_500),
+    ("Context length exceeded", None),
+    ("prompt too long; exceeded max context length by 1114 tokens", None),
+    (f"context window of {'9' * 5_000}", None),
+]
+
+
+@pytest.mark.parametrize(("text", "window"), ANNOUNCED)
+def test_the_window_is_the_size_a_refusal_names(text: str, window: int | None) -> None:
+    assert announced_window(text) == window

@@ -298,6 +298,18 @@ TOO_LONG = [
             "prompt too long; exceeded max context length by 1114 tokens", type="invalid_request_error"
         ),
     ),
+    *(
+        Shape(f"in words {number}", body=error(words))
+        for number, words in enumerate(
+            (
+                "Context length exceeded",
+                "Too many tokens",
+                "token limit exceeded",
+                "Requested tokens (13689) exceed context window of 12000",
+                "Range of input length should be [1, 30720]",
+            )
+        )
+    ),
     Shape(
         "litellm",
         body=error(
@@ -403,9 +415,11 @@ async def test_a_request_that_is_too_long_is_overflow_and_sent_once(
     server: RunningServer, shape: Shape
 ) -> None:
     before = len(server.requests())
-    with pytest.raises(ContextOverflow):
+    with pytest.raises(ContextOverflow) as overflow:
         await ask(server, shape.name)
     assert len(server.requests()) == before + 1
+    if shape.name == "in words 3":
+        assert overflow.value.window == 12_000
 
 
 @pytest.mark.parametrize("shape", SOMETHING_ELSE, ids=lambda shape: shape.name)

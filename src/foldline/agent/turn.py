@@ -198,10 +198,10 @@ class Turn:
                     raise
                 overflow = failure
                 if overflow.status != _BYTES:
-                    desk.learn_refusal(size)
+                    desk.learn_refusal(min(size, overflow.window or size))
                 if not await self._shrunk():
                     why = why_not_by_itself(desk)
-                    if why is None:
+                    if why is None and overflow.window is None:
                         desk.forget_refusal()
                     raise _given_up(overflow, why or "Nothing more can be folded.", desk) from overflow
 

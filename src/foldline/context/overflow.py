@@ -30,13 +30,18 @@ _NOT_CODES = RATE_CODES | {
 
 _REJECT = re.compile(
     r"per[ _]min(ute)?\b|\b[TR]PM\b|per[ _]day|throttl|please wait|rate.?limit|too many requests|quota"
-    r"|max_tokens_exceeded",
+    r"|\b(hour|dai|week|month)ly\b|max_tokens_exceeded",
     re.IGNORECASE,
 )
 
 _TEXT = re.compile(
     r"maximum context length"  # OpenAI, OpenRouter, DeepSeek, vLLM, Together, Mistral
-    r"|exceeds? the context window"  # OpenAI Responses
+    r"|exceeds? (the )?context (window|length)"  # OpenAI Responses, llama-cpp-python, LM Studio
+    r"|context[ _](length|window)[ _]exceeded|token limit exceeded"  # gateways
+    r"|too many tokens"  # gateways; those who throttle with these words were sorted out above
+    r"|range of input length should be"  # Alibaba's DashScope
+    r"|longer than the model's context length|exceeds the maximum allowed length"  # SGLang
+    r"|prompt exceeds max length"  # z.ai
     r"|context window exceeds limit"  # MiniMax
     r"|prompt is too long"  # Anthropic
     r"|prompt too long"  # z.ai, Ollama where it is told not to truncate
@@ -52,10 +57,19 @@ _TEXT = re.compile(
     r"|exceeds the available context size"  # llama.cpp
     r"|initial prompt is greater than the context length|with context length of only \d+"  # LM Studio
     r"|longer than the maximum model length"  # vLLM
-    r"|context_length_exceeded|model_context_exceeded|prompt_too_long|model_context_window_exceeded"
-    r"|exceed_context_size_error|request_too_large|ContextWindowExceededError",
+    r"|model_context_exceeded|prompt_too_long|exceed_context_size_error|request_too_large"
+    r"|ContextWindowExceededError",
     re.IGNORECASE | re.DOTALL,
 )
+
+_SIZE = re.compile(
+    r"(?:maximum context length (?:is|of)|maximum prompt length is|context window of|exceeds the limit of"
+    r"|model token limit:|context length(?: of(?: only)?| \()?|maximum model length of|allowed length \("
+    r"|tokens allowed \(|input length should be \[\d+,|\bn_ctx\\?\":|tokens >|\d \+ \d+ >)\s*([\d,]{3,12})\b"
+    r"|too large for model with ([\d,]{3,12}) maximum",
+    re.IGNORECASE,
+)
+"""The size of the window, where a refusal names it. Beside it mostly stands what was asked for."""
 
 _STATUSES = frozenset({400, 413, 422})
 _BODYLESS = frozenset({400, 413})
@@ -78,6 +92,13 @@ def is_overflow(status: int | None, code: str | None, text: str) -> bool:
     if not text.strip():
         return status in _BODYLESS
     return _TEXT.search(text) is not None
+
+
+def announced_window(text: str) -> int | None:
+    """The window in tokens that a refusal names, where it names one."""
+    found = _SIZE.search(text)
+    size = (found[1] or found[2]).replace(",", "") if found else ""
+    return int(size) if size else None
 
 
 def silent_overflow(reported_input: int, window: int) -> bool:

@@ -136,5 +136,9 @@ class LLMError(FoldlineError):
         return self.sentence
 
 
+@dataclass(eq=False)
 class ContextOverflow(LLMError):
     """The request is longer than the model's window."""
+
+    window: int | None = None
+    """Its size in tokens, where the server named it."""

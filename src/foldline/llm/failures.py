@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from foldline.context.overflow import RATE_CODES, is_overflow
+from foldline.context.overflow import RATE_CODES, announced_window, is_overflow
 
 from .loose import mapping
 from .providers import SHORTEST_KEY
@@ -59,6 +59,8 @@ class Failure:
     status: int | None = None
     retry: bool = False
     overflow: bool = False
+    window: int | None = None
+    """Tokens the server says the window has, where the request was too long for it."""
     wait: float | None = None
     """Seconds the server asked to wait."""
     body: str = field(default="", repr=False)
@@ -145,7 +147,8 @@ def _classify(
     at: Endpoint, status: int | None, code: str | None, detail: str, body: str, wait: float | None
 ) -> Failure:
     if is_overflow(status, code, body):
-        return Failure(_overflow_sentence(at, detail), status, overflow=True, body=body)
+        sentence = _overflow_sentence(at, detail)
+        return Failure(sentence, status, overflow=True, window=announced_window(body), body=body)
     lowered = body.lower()
     if status in (402, 403, 429) and any(word in lowered for word in _OUT_OF_MONEY):
         sentence = f"{at.shown} says that the account of this key has no credit left{_because(at, detail)}"

@@ -320,8 +320,9 @@ async def _read_to_the_end(body: AsyncIterator[bytes]) -> None:
 
 def _error(failure: Failure, reading: Reading) -> LLMError:
     partial = reading.message(error=failure.sentence) if reading.started else None
-    kind = ContextOverflow if failure.overflow else LLMError
-    return kind(failure.sentence, failure.status, partial)
+    if failure.overflow:
+        return ContextOverflow(failure.sentence, failure.status, partial, failure.window)
+    return LLMError(failure.sentence, failure.status, partial)
 
 
 def _load() -> ModuleType:
