@@ -37,7 +37,8 @@ from support.invariants import broken
 from support.server import RunningServer, running_server
 from support.server_process import Seen
 
-RETRIES = 3
+RETRIES = 8
+EIGHT = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 29.0)
 SAID = "This much had been said, word for word, before it broke off. "
 """Text of the answers that break off: it arrives in pieces of 10 characters."""
 
@@ -102,22 +103,29 @@ FAULTS = [
     Fault("404 model", refusal(404, code="model_not_found"), "has no model"),
     Fault("400", refusal(400, "what is this?"), "refused the request (400)"),
     *(
-        Fault(str(status), refusal(status), f"({status})", RETRIES, (1.0, 2.0, 4.0))
+        Fault(str(status), refusal(status), f"({status})", RETRIES, EIGHT)
         for status in (408, 409, 429, 500, 502, 503, 529)
     ),
-    Fault("429 with retry-after", refusal(429, headers={"retry-after": "7"}), "(429)", RETRIES, (7.0,) * 3),
+    Fault("429 with retry-after", refusal(429, headers={"retry-after": "7"}), "(429)", RETRIES, (7.0,) * 8),
     Fault("no credit", refusal(429, code="insufficient_quota"), "no credit left"),
     Fault("an error page", {"fault": {"status": 502, "body": "<html>Bad gateway</html>"}}, "(502)", RETRIES),
     Fault("reset before a word", spoilt(cut_after=0), "before it was complete", RETRIES),
-    Fault("reset in mid-stream", spoilt(cut_after=4), "before it was complete", keeps=SAID[:30]),
+    Fault("reset in mid-stream", spoilt(cut_after=4), "before it was complete", RETRIES, keeps=SAID[:30]),
     Fault("silence", spoilt(stall_after=0), "sent nothing for", RETRIES),
-    Fault("stall in mid-stream", spoilt(stall_after=4), "sent nothing for", keeps=SAID[:30]),
+    Fault("stall in mid-stream", spoilt(stall_after=4), "sent nothing for", RETRIES, keeps=SAID[:30]),
     Fault("no server-sent events", {"fault": {"raw": ["%&/(", "}{"]}}, "before it was complete", RETRIES),
-    Fault("half a JSON in mid-stream", spoilt(malformed_after=4), "before it was complete", keeps=SAID[:30]),
+    Fault(
+        "half a JSON in mid-stream",
+        spoilt(malformed_after=4),
+        "before it was complete",
+        RETRIES,
+        keeps=SAID[:30],
+    ),
     Fault(
         "an error in mid-stream",
         spoilt(error_after=4, body={"error": {"message": "GPU on fire", "code": 500}}),
         "GPU on fire",
+        RETRIES,
         keeps=SAID[:30],
     ),
     Fault(
@@ -127,7 +135,7 @@ FAULTS = [
     ),
     Fault("an unknown finish reason", {"text": SAID, "finish_reason": "eos_token_of_the_day"}),
     Fault("an answer cut at its limit", {"text": SAID, "finish_reason": "length"}, tells="output limit"),
-    Fault("an empty answer", {"text": ""}, tells="empty answer"),
+    Fault("an empty answer", {"text": ""}, retries=RETRIES, tells="empty answer"),
     Fault("nothing at all", {"fault": {"raw": []}}, "before it was complete", RETRIES),
     Fault(
         "arguments that are no JSON",
@@ -151,6 +159,7 @@ FAULTS = [
         "a call broken off",
         pieces({"content": SAID[:30]}, part(0, '{"path": "a.', id="a", name="read"), ends=None),
         "before it was complete",
+        RETRIES,
         keeps=SAID[:30],
     ),
 ]
@@ -189,6 +198,7 @@ SCRIPT = [
     *(rule(f"for a while {fault}", fault.answer, fault.retries + 1) for fault in FAULTS),
     *(rule(f"once {fault}", fault.answer, 1) for fault in FAULTS),
     *(rule(name, answer) for name, answer in HELD.items()),
+    rule("a stall to be stopped", spoilt(stall_after=4), 1),
     {"answer": {"text": "Better now."}},
 ]
 
@@ -289,7 +299,7 @@ async def test_a_fault_ends_in_an_answer_or_in_one_sentence(
     fire = under_fire(tmp_path / "project", server)
     finished = await fire.ask(f"always {fault}")
     assert finished.outcome == ("failed" if fault.says else "done"), finished.error
-    assert len(fire.seen()) == (fault.retries + 1 if fault.says else 1 + bool(fault.results))
+    assert len(fire.seen()) == (fault.retries + 1 + bool(fault.results))
     one_sentence(fire, finished.error or "", fault)
     told = fire.watch.of(events.Retrying)
     assert [(each.attempt, each.attempts) for each in told] == [
@@ -331,6 +341,10 @@ async def test_what_passes_is_survived_unseen(tmp_path: Path, server: RunningSer
     first, second = fire.seen()
     assert first.messages == second.messages
     assert [entry.text for entry in fire.entries if isinstance(entry, AssistantMessage)] == ["Better now."]
+    given_up = [
+        entry.said or "" for entry in fire.entries if isinstance(entry, RequestRecord) and entry.error
+    ]
+    assert [said[: len(fault.keeps)] for said in given_up if said] == ([fault.keeps] if fault.keeps else [])
     await fire.goes_on()
     await fire.aclose()
 
@@ -375,7 +389,7 @@ async def test_a_server_that_is_down_is_asked_again_and_found_when_it_is_back(
         down = under_fire(tmp_path / "down", server, f"http://127.0.0.1:{closed.getsockname()[1]}/v1")
         finished = await down.ask("hello")
         assert finished.outcome == "failed" and "Cannot connect to" in (finished.error or "")
-        assert [each.attempt for each in down.watch.of(events.Retrying)] == [1, 2, 3]
+        assert [each.attempt for each in down.watch.of(events.Retrying)] == [*range(1, 9)]
         await down.agent.desk.llm.aclose()
         down.agent.desk.llm = under_fire(tmp_path / "up", server).agent.desk.llm
         assert (await down.done(operations.Retry())).outcome == "done"
@@ -486,7 +500,7 @@ async def closed(fire: Fire) -> None:
 
 async def test_an_escape_and_then_the_same_step_again(tmp_path: Path, server: RunningServer) -> None:
     fire = under_fire(tmp_path / "project", server, held=True)
-    task = fire.agent.executor.submit(prompt("once stall in mid-stream"))
+    task = fire.agent.executor.submit(prompt("a stall to be stopped"))
     await fire.watch.first(events.TextDelta)
     fire.agent.executor.submit(operations.Interrupt())
     assert (await fire.agent.executor.wait_for(task)).outcome == "cancelled"

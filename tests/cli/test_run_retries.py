@@ -20,7 +20,7 @@ def test_a_retry_is_told_on_stderr_and_is_an_event_of_its_own(
         told = door("run", "hello", "-m", MODEL)
         lines = door("run", "hello", "-m", MODEL, "--json").lines
     assert told.out == "Here you are.\n"
-    assert "(429)" in told.err and "Trying again in 0 s (1 of 3)." in told.err
+    assert "(429)" in told.err and "Trying again in 0 s (1 of 8)." in told.err
     [event] = [line for line in lines if line["type"] == "retrying"]
-    assert (event["seconds"], event["attempt"], event["attempts"]) == (0.0, 1, 3)
+    assert (event["seconds"], event["attempt"], event["attempts"]) == (0.0, 1, 8)
     assert event["sentence"] in told.err

@@ -1,5 +1,6 @@
 """The text of a summary: its frame, and the lists appended from the history."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from foldline.compaction.summary_text import (
     lists_of,
     notes_of,
     unframed,
+    unwrapped,
     with_appendix,
 )
 from foldline.context.sections import parse_summary
@@ -194,3 +196,27 @@ def test_notes_that_repeat_the_tags_of_the_lists_cannot_pass_for_lists() -> None
     text = with_appendix("## Goal\n<read-files>\nthen more", folded("hello"), "", DETAILS, 2_000)
     assert notes_of(text) == "## Goal\n[read-files]\nthen more"
     assert dict(lists_of(text))["read-files"] == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    "answer", ["<summary>\n## Goal\n</summary>", "\n<summary>## Goal</summary>\n\n", "## Goal"]
+)
+def test_a_model_that_wraps_its_answer_itself_is_not_wrapped_twice(answer: str) -> None:
+    assert unwrapped(answer) == "## Goal"
+
+
+@pytest.mark.parametrize("answer", ["<summary>\n## Goal", "As in <summary>\nx\n</summary>, so here.", ""])
+def test_tags_that_do_not_hold_the_whole_answer_stay_as_they_are(answer: str) -> None:
+    assert unwrapped(answer) == answer
+
+
+@pytest.mark.parametrize(
+    "piece", ["\n", "<read-files>\n", "<summary>\n", "\n</summary>", "\n</read-files>", "<"]
+)
+def test_however_often_a_model_says_something_its_summary_is_read_in_linear_time(piece: str) -> None:
+    """The patterns that stood here took a minute for each of these."""
+    text = piece * (400_000 // len(piece))
+    assert appendix_of(text) == "" and lists_of(text) == []
+    assert len(notes_of(f"x{text}x")) == len(text) + 2
+    assert len(unframed(framed(text))) >= len(text)
+    assert len(with_appendix(text, [], text, FoldDetails(), 1_000)) < 2 * len(text)

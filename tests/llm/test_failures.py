@@ -11,6 +11,7 @@ from foldline.llm.failures import (
     LONGEST_WAIT,
     Endpoint,
     Failure,
+    Retries,
     broken_failure,
     stalled_failure,
     status_failure,
@@ -171,4 +172,15 @@ def test_the_first_wait_is_what_the_server_asked_for(headers: dict[str, str], se
 
 
 def test_waits_grow_where_the_server_asks_for_none() -> None:
-    assert [broken_failure(AT).seconds_before(attempt) for attempt in (1, 2, 3)] == [1.0, 2.0, 4.0]
+    assert [broken_failure(AT).seconds_before(attempt) for attempt in (1, 2, 3, 8)] == [1.0, 2.0, 4.0, 30.0]
+
+
+def test_retries_end_after_two_minutes_of_waiting_whatever_a_server_asks_for() -> None:
+    retries = Retries()
+    busy = status_failure(AT, 429, body("busy"), {"retry-after": "50"})
+    assert [retries.wait(busy) for _ in range(4)] == [50.0, 50.0, 20.0, None]
+
+
+def test_a_server_that_stays_silent_is_not_asked_for_longer_than_others() -> None:
+    retries = Retries()
+    assert [retries.wait(stalled_failure(AT, 120)) for _ in range(2)] == [1.0, None]

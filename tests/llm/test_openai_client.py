@@ -203,29 +203,54 @@ async def test_throttling_is_waited_for_as_the_server_asks_and_announced() -> No
         await client.aclose()
 
 
-async def test_throttling_that_does_not_end_is_an_error_after_three_retries_and_never_overflow() -> None:
+async def test_throttling_that_does_not_end_is_an_error_after_two_minutes_and_never_overflow() -> None:
     waits = Waits()
     with scripted({"fault": {"status": 429, "body": "Too many tokens, please wait"}}) as server:
         client = client_of(server, waits)
         error = await error_of(client)
         assert not isinstance(error, ContextOverflow)
         assert error.status == 429
-        assert waits.seconds == [1.0, 2.0, 4.0]
-        assert len(server.requests()) == 4
+        assert (len(waits.seconds), sum(waits.seconds)) == (8, 120)
+        assert len(server.requests()) == 9
         await client.aclose()
 
 
+BREAKS = {"text": "one two three four", "chunk": 4}
+
+
 @pytest.mark.parametrize("fault", ["cut_after", "malformed_after"])
-async def test_a_stream_that_breaks_after_some_text_keeps_it_and_is_not_sent_again(fault: str) -> None:
+async def test_a_stream_that_breaks_after_some_text_is_asked_for_again_and_hands_over_what_came(
+    fault: str,
+) -> None:
+    with scripted({**BREAKS, "fault": {fault: 3}}, {"text": "whole"}) as server:
+        client = client_of(server)
+        chunks = await chunks_of(client, prompt())
+        [again] = [chunk for chunk in chunks if isinstance(chunk, RetryChunk)]
+        assert again.partial is not None
+        assert (again.partial.text, again.partial.stop_reason) == ("one two ", "error")
+        assert isinstance(chunks[-1], Answer)
+        assert chunks[-1].message.text == "whole"
+        await client.aclose()
+
+
+async def test_a_stream_that_always_breaks_fails_with_what_came_last() -> None:
     waits = Waits()
-    with scripted({"text": "one two three four", "chunk": 4, "fault": {fault: 3}}) as server:
+    with scripted({**BREAKS, "fault": {"cut_after": 3}}) as server:
         client = client_of(server, waits)
         error = await error_of(client)
         assert error.partial is not None
-        assert error.partial.text == "one two "
-        assert error.partial.stop_reason == "error"
-        assert len(server.requests()) == 1
-        assert waits.seconds == []
+        assert (error.partial.text, len(server.requests()), sum(waits.seconds)) == ("one two ", 9, 120)
+        await client.aclose()
+
+
+async def test_an_empty_answer_is_asked_for_again_and_taken_as_it_is_in_the_end() -> None:
+    waits = Waits()
+    with scripted({"text": ""}, {"text": " "}, {"text": "at last"}, {"text": ""}) as server:
+        client = client_of(server, waits)
+        assert (await answer_of(client, prompt())).text == "at last"
+        assert waits.seconds == [1.0, 2.0]
+        assert (await answer_of(client, prompt())).text == ""
+        assert len(waits.seconds) == 2 + 8
         await client.aclose()
 
 

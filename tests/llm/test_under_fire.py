@@ -81,16 +81,18 @@ def status(code: int, message: str = "no", **headers: str) -> dict[str, Any]:
 
 # --- statuses ---------------------------------------------------------------------------------------
 
+EIGHT = [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 29.0]
+"""Seconds before each retry: two minutes."""
 PASSING = {case(f"status {code}", status(code)): code for code in (408, 409, 429, 500, 502, 503, 529)}
 
 
 @pytest.mark.parametrize("name", PASSING)
-async def test_what_may_pass_is_tried_three_times_more(server: RunningServer, name: str) -> None:
+async def test_what_may_pass_is_tried_eight_times_more(server: RunningServer, name: str) -> None:
     waits, before = Waits(), len(asked(server, name))
     client = client_of(server, waits)
     error = await error_of(client, prompt(name))
-    assert (error.status, waits.seconds, error.partial) == (PASSING[name], [1.0, 2.0, 4.0], None)
-    assert len(asked(server, name)) == before + 4
+    assert (error.status, waits.seconds, error.partial) == (PASSING[name], EIGHT, None)
+    assert len(asked(server, name)) == before + 9
     assert f"({PASSING[name]})" in str(error)
     assert server.base_url in str(error)
     await client.aclose()
@@ -208,8 +210,6 @@ STREAMS = [
     Told("a null error", wild(HELLO + data({"error": None, "choices": []}) + END)),
     Told("choices for nobody", wild(data({"choices": []}) + data({}) + HELLO + END)),
     Told("a refusal", wild(says(None, refusal="hello wörld") + END), stop="filtered"),
-    Told("only a finish reason", wild(says(None, "stop") + data("[DONE]")), text=""),
-    Told("only usage", wild(data({"choices": [], "usage": {"prompt_tokens": 3}}) + data("[DONE]")), text=""),
 ]
 for told in STREAMS:
     case(told.name, told.answer)
@@ -225,6 +225,23 @@ async def test_an_answer_in_an_odd_form_is_an_answer(server: RunningServer, told
     await client.aclose()
 
 
+EMPTY = [
+    case("only a finish reason", wild(says(None, "stop") + data("[DONE]"))),
+    case("only usage", wild(data({"choices": [], "usage": {"prompt_tokens": 3}}) + data("[DONE]"))),
+]
+
+
+@pytest.mark.parametrize("name", EMPTY)
+async def test_an_answer_without_a_word_is_asked_for_again_and_taken_in_the_end(
+    server: RunningServer, name: str
+) -> None:
+    waits = Waits()
+    client = client_of(server, waits)
+    message = await answer_of(client, prompt(name))
+    assert (message.text, message.stop_reason, waits.seconds) == ("", "stop", EIGHT)
+    await client.aclose()
+
+
 @dataclass(frozen=True)
 class Broken:
     """An answer that is none, and how it is said."""
@@ -234,7 +251,7 @@ class Broken:
     words: str = "ended the answer before it was complete"
     partial: str | None = None
     again: bool = True
-    """Whether it is asked for again, as long as nothing was said."""
+    """Whether it is asked for again."""
 
 
 BROKEN = [
@@ -300,7 +317,7 @@ for broken in BROKEN:
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
-async def test_what_is_no_answer_is_asked_for_again_unless_something_was_said(
+async def test_what_is_no_answer_is_asked_for_again_unless_it_was_a_refusal(
     server: RunningServer, broken: Broken
 ) -> None:
     waits = Waits()
@@ -310,8 +327,7 @@ async def test_what_is_no_answer_is_asked_for_again_unless_something_was_said(
     assert "\n" not in str(error)
     said = None if error.partial is None else error.partial.text
     assert said == broken.partial
-    again = broken.again and broken.partial is None
-    assert waits.seconds == ([1.0, 2.0, 4.0] if again else [])
+    assert waits.seconds == (EIGHT if broken.again else [])
     await client.aclose()
 
 
@@ -342,7 +358,7 @@ async def test_a_refused_connection_is_tried_again_and_then_said() -> None:
         error = await error_of(client)
         assert f"Cannot connect to {url}" in str(error)
         assert "providers.x" in str(error)
-        assert waits.seconds == [1.0, 2.0, 4.0]
+        assert waits.seconds == EIGHT
         await client.aclose()
 
 
@@ -508,7 +524,13 @@ from foldline.llm.providers import Provider
 from foldline.protocol import UserMessage, text_parts
 
 async def talk():
-    client = OpenAIChat(Provider("x", "X", sys.argv[1]), model="scripted-1", window=4000, key="{KEY}")
+    client = OpenAIChat(
+        Provider("x", "X", sys.argv[1]),
+        model="scripted-1",
+        window=4000,
+        key="{KEY}",
+        sleep=lambda _: asyncio.sleep(0),
+    )
     for name in ("status 401", "a reset after some text", "CRLF"):
         request = Request([UserMessage(parts=text_parts(name))])
         try:

@@ -1,7 +1,7 @@
 """A turn: the user's request, then steps until the model answers without calling a tool."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
 from foldline.compaction import CompactionFailed, automation_paused, largest_items
@@ -237,8 +237,19 @@ class Turn:
             estimated=estimated,
         )
         heard = _Heard(desk)
+
+        async def given_up(again: RetryChunk) -> None:
+            """What came of an answer that is asked for again is kept, outside of the view."""
+            nonlocal record
+            if (partial := again.partial) is not None:
+                calls = [f"{call.name} {call.arguments}" for call in partial.calls]
+                said = "\n\n".join(filter(None, [partial.text, *calls])) or None
+                broken = {"error": again.sentence, "usage": partial.usage, "said": said}
+                await self._close(record.model_copy(update=broken), None)
+                record = record.model_copy(update={"after": desk.projection.last_index})
+
         try:
-            answer = await heard.listen(Request(messages=messages, tools=desk.specs))
+            answer = await heard.listen(Request(messages=messages, tools=desk.specs), given_up)
         except asyncio.CancelledError:
             partial = heard.partial("cancelled")
             await self._close(record.model_copy(update={"stop_reason": "cancelled"}), partial)
@@ -295,7 +306,10 @@ class _Heard:
         self._desk = desk
         self._text: list[str] = []
 
-    async def listen(self, request: Request) -> AssistantMessage:
+    async def listen(
+        self, request: Request, given_up: Callable[[RetryChunk], Awaitable[None]]
+    ) -> AssistantMessage:
+        """The answer. Each one that is given up for another goes to `given_up`."""
         emit = self._desk.emit
         async with aclosing(self._desk.llm.stream(request)) as chunks:
             async for chunk in chunks:
@@ -309,6 +323,7 @@ class _Heard:
                         pass
                     case RetryChunk():
                         self._text.clear()
+                        await given_up(chunk)
                         emit(chunk.event)
                     case Answer():
                         return chunk.message

@@ -24,7 +24,7 @@ from .hierarchy import Note, flat, joined, size_of
 from .levels import Levels, Memory
 from .prompts import load_prompt
 from .strategy import CompactionContext, DraftRejected
-from .summary_text import framed, notes_of, unframed, with_appendix
+from .summary_text import framed, notes_of, unframed, unwrapped, with_appendix
 
 _FRAME_TOKENS = 60
 """Of a summary request: roles and tags, and the line that asks for a repair."""
@@ -300,7 +300,9 @@ def _accepted(answer: AssistantMessage) -> str:
         raise DraftRejected("The draft of the summary was cut off by its length.")
     if answer.stop_reason not in ("stop", None):
         raise DraftRejected(f"The draft of the summary ended early ({answer.stop_reason}).")
-    notes = notes_of(answer.text)  # lists it copied from an earlier summary come from the history instead
+    notes = notes_of(
+        unwrapped(answer.text)
+    )  # lists it copied from an earlier summary come from the history instead
     if not notes:
         raise DraftRejected("The draft of the summary was empty.")
     return notes

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from foldline.context.cut import LEAST_FOLD
@@ -25,10 +26,10 @@ LAST_MESSAGES = "last-user-messages"
 KEPT = "kept-below"
 _LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}"
 
-_SUMMARY = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
-_APPENDIX = re.compile(rf"\n*<({_LISTS})>\n(.*?)\n</\1>", re.DOTALL)
+_OPEN, _CLOSE = "<summary>", "</summary>"
+_BEGIN = re.compile(rf"<({_LISTS})>\n")
 _TAG = re.compile(rf"<(/?(?:{_LISTS}))>")
-_QUOTE = re.compile(r"^\[entry (\d+)\] ", re.MULTILINE)
+_QUOTE = re.compile(r"^\[entry (\d{1,18})\] ", re.MULTILINE)
 """Begins each quoted message: the number it can be read back by."""
 _UNLISTED = "[foldline: {} more are not listed here; history_search finds them]"
 _LABEL_TOKENS = 12
@@ -46,23 +47,66 @@ def framed(summary: str) -> SystemMessage:
 
 def unframed(message: BaseMessage) -> str:
     """The summary a message carries; its whole text where it has no frame, as in imported sessions."""
-    found = _SUMMARY.search(message.text)
-    return found.group(1) if found else message.text
+    text = message.text
+    start, end = text.find(f"{_OPEN}\n"), text.rfind(f"\n{_CLOSE}")
+    start += len(_OPEN) + 1
+    return text[start:end] if len(_OPEN) < start <= end else text
+
+
+def unwrapped(answer: str) -> str:
+    """A model's summary without the tags some put around it: they are those of the frame."""
+    inner = answer.strip()
+    if inner.startswith(_OPEN) and inner.endswith(_CLOSE):
+        inner = inner[len(_OPEN) : -len(_CLOSE)].strip()
+    return inner
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """An appended list within a summary, with the line ends before it."""
+
+    start: int
+    end: int
+    name: str
+    body: str
 
 
 def notes_of(summary: str) -> str:
     """The summary without the lists that are appended anew each time."""
-    return _APPENDIX.sub("", summary).strip()
+    lists = _lists(summary)
+    ends = [0, *(found.end for found in lists)]
+    starts = [*(found.start for found in lists), len(summary)]
+    return "".join(summary[end:start] for end, start in zip(ends, starts, strict=True)).strip()
 
 
 def appendix_of(summary: str) -> str:
     """Those lists, as they stand at the end of a summary; empty or begun by an empty line."""
-    return "".join(f"\n\n{found[0].strip()}" for found in _APPENDIX.finditer(summary))
+    return "".join(f"\n\n{summary[found.start : found.end].strip()}" for found in _lists(summary))
 
 
 def lists_of(summary: str) -> list[tuple[str, list[str]]]:
     """Those lists by name, each with its items; a quoted message may span lines."""
-    return [(found[1], _items(found[1], found[2])) for found in _APPENDIX.finditer(summary)]
+    return [(found.name, _items(found.name, found.body)) for found in _lists(summary)]
+
+
+def _lists(summary: str) -> list[_List]:
+    """The lists in order. Each end is looked for once, in a text that may be all beginnings."""
+    found: list[_List] = []
+    unended: set[str] = set()
+    last = 0
+    for begin in _BEGIN.finditer(summary):
+        name, end = begin[1], -1
+        if begin.start() >= last and name not in unended:
+            end = summary.find(f"\n</{name}>", begin.end())
+            if end < 0:
+                unended.add(name)
+        if end >= 0:
+            start = begin.start()
+            while start > last and summary[start - 1] == "\n":
+                start -= 1
+            last = end + len(f"\n</{name}>")
+            found.append(_List(start, last, name, summary[begin.end() : end]))
+    return found
 
 
 def harmless(text: str) -> str:

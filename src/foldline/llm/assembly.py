@@ -29,6 +29,10 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 
+LONGEST_NAME = 1_000
+"""Characters of a tool's name, beyond which no more of it is taken."""
+
+
 class _Call:
     """A tool call, while it arrives."""
 
@@ -47,7 +51,7 @@ class _Call:
     def add(self, call_id: str, name: str, arguments: str) -> str:
         """What of `arguments` is new."""
         self.call_id = self.call_id or call_id
-        if name and name != self.name and not self.arguments:
+        if name and len(self._name) < LONGEST_NAME and name != self.name and not self.arguments:
             self._name.add(name)
         if self._repeats(arguments):
             return ""  # Some servers repeat the whole call in their last piece.
@@ -129,7 +133,10 @@ class Assembly:
             chunks.append(ThinkingChunk(thinking))
         if text := self._text.add(_content(content) + self._refusal(delta)):
             chunks.append(TextChunk(text))
-        chunks += [self._take_call(mapping(call)) for call in sequence(delta.get("tool_calls"))]
+        for call in sequence(delta.get("tool_calls")):
+            if self.full:
+                break
+            chunks.append(self._take_call(mapping(call)))
         return chunks
 
     def message(self, error: str | None = None) -> AssistantMessage:

@@ -73,6 +73,8 @@ class RetryChunk:
     """Which retry comes after the wait, counted from 1."""
     attempts: int
     """How many there are at most."""
+    partial: AssistantMessage | None = None
+    """What had come of the answer that is given up."""
 
     @property
     def event(self) -> events.Retrying:

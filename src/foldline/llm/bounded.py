@@ -2,14 +2,15 @@
 
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import httpx2
 import openai
 
 LONGEST_FAILURE = 64 * 2**10
-"""Bytes of an answer with an error status: enough for any sentence in it."""
-LONGEST_LISTING = 16 * 2**20
-"""Bytes of an answer that is JSON, and read whole; the longest list of models known is a twentieth of it."""
+"""Bytes of an answer with an error status, unpacked: enough for any sentence in it."""
+LONGEST_LISTING = 4 * 2**20
+"""Bytes of an answer that is JSON, and read whole; the longest list of models known is a fifth of it."""
 
 
 def http_client(timeout: openai.Timeout, *, trust_env: bool, encrypted: bool) -> httpx2.AsyncClient:
@@ -28,27 +29,38 @@ def http_client(timeout: openai.Timeout, *, trust_env: bool, encrypted: bool) ->
 
 async def _bound(response: httpx2.Response) -> None:
     """Streamed answers have their bound where they are read; what the SDK reads whole gets it here."""
+    if not response.is_success:
+        _cut(response, LONGEST_FAILURE)
+    elif "json" in response.headers.get("content-type", ""):
+        _cut(response, LONGEST_LISTING)
+
+
+def _cut(response: httpx2.Response, most: int) -> None:
+    """Let its body end after so many bytes. What is packed is unpacked here, or it would grow behind the cut:
+    64 KB come to 64 MB and more."""
     if isinstance(response.stream, httpx2.AsyncByteStream):
-        if not response.is_success:
-            response.stream = _Until(response.stream, LONGEST_FAILURE)
-        elif "json" in response.headers.get("content-type", ""):
-            response.stream = _Until(response.stream, LONGEST_LISTING)
+        packed = httpx2.Response(
+            response.status_code, headers=response.headers, stream=response.stream, request=response.request
+        )
+        response.stream = _Until(packed, most)
+        response.headers.pop("content-encoding", None)
 
 
 class _Until(httpx2.AsyncByteStream):
-    """A stream that ends early."""
+    """The unpacked body of a response, up to its first so many bytes."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
-        self._stream = stream
+    def __init__(self, response: httpx2.Response, most: int) -> None:
+        self._response = response
         self._most = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = self._most
-        async for chunk in self._stream:
-            yield chunk[:left]
-            left -= len(chunk)
-            if left <= 0:
-                return
+        async with aclosing(self._response.aiter_bytes()) as chunks:
+            async for chunk in chunks:
+                yield chunk[:left]
+                left -= len(chunk)
+                if left <= 0:
+                    return
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self._response.aclose()

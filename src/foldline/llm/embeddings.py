@@ -4,7 +4,6 @@ Whatever goes wrong is an `LLMError` at once: who asks has another way to compar
 """
 
 import asyncio
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from . import failures
 from .base import LLMError
 from .embedder import Vector
 from .failures import Endpoint
+from .loose import LARGEST
 from .providers import Provider
 from .sdk import sdk_client
 from .unreachable import unreachable_failure
@@ -67,7 +67,7 @@ class OpenAIEmbedder:
             raise LLMError(failures.stalled_failure(self._endpoint, self._seconds).sentence) from None
         except openai.APIConnectionError as error:
             raise LLMError(unreachable_failure(self._endpoint, error).sentence) from None
-        except (openai.APIError, ValueError):
+        except (openai.APIError, ValueError, RecursionError):
             raise self._unusable() from None
         vectors = _vectors(answer)
         if len(vectors) != len(texts):
@@ -128,4 +128,4 @@ def _vector(value: object) -> Vector:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST

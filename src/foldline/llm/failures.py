@@ -1,23 +1,34 @@
 """What a failed request means: one sentence for people, without any key, and whether waiting can help."""
 
-import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from foldline.context.overflow import RATE_CODES, announced_window, is_overflow
 
-from .loose import mapping
+from .loose import decoded, encoded, mapping
 from .providers import SHORTEST_KEY
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-MAX_RETRIES = 3
+MAX_RETRIES = 8
+LONGEST_RETRYING = 120.0
+"""Seconds that are waited for one answer, all in all."""
 LONGEST_WAIT = 60.0
 """Seconds; a server that asks for more is asked again after this."""
+_LONGEST_STEP = 30.0
+"""Seconds between two retries of a server that does not say how long to wait."""
 
+LONGEST_SENTENCE = 64 * 2**10
+"""Characters of a server's words that are looked at."""
+_PASSING = re.compile(
+    r"overloaded|rate.?limit|throttl|please wait|try again|server.?error|internal.?error|api_error"
+    r"|unavailable|time.?out|timed out|temporar|network|connection",
+    re.IGNORECASE,
+)
+"""In errors inside a stream, which have no status of their own: troubles of the server's that pass."""
 _OUT_OF_MONEY = ("insufficient_quota", "billing", "credit balance", "insufficient balance")
 
 
@@ -46,7 +57,7 @@ class Endpoint:
         """Foreign text fit for a sentence: one line, bounded, without control characters or the key."""
         if len(self.key) >= SHORTEST_KEY:
             text = text.replace(self.key, "[key]")
-        text = re.sub(r"\s+", " ", text).strip()
+        text = re.sub(r"\s+", " ", text[:LONGEST_SENTENCE]).strip()
         text = re.sub(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "�", text)
         return text if len(text) <= 300 else text[:299] + "…"
 
@@ -63,11 +74,34 @@ class Failure:
     """Tokens the server says the window has, where the request was too long for it."""
     wait: float | None = None
     """Seconds the server asked to wait."""
+    silent: float = 0.0
+    """Seconds in which nothing came."""
     body: str = field(default="", repr=False)
 
     def seconds_before(self, attempt: int) -> float:
-        """Seconds before retry `attempt`, counted from 1: what the server asked for, else 1, 2, 4."""
-        return min(LONGEST_WAIT, self.wait if self.wait is not None else 2.0 ** (attempt - 1))
+        """Seconds before retry `attempt`, counted from 1: what the server asked for, else 1, 2, 4, …"""
+        if self.wait is not None:
+            return min(LONGEST_WAIT, self.wait)
+        return min(_LONGEST_STEP, 2.0 ** (attempt - 1))
+
+
+class Retries:
+    """The retries of one request: so many, and no longer than `LONGEST_RETRYING`."""
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        self._spent = 0.0
+
+    def wait(self, failure: Failure) -> float | None:
+        """Seconds before the next one; None where there is none."""
+        if self.attempt:
+            self._spent += failure.silent
+        if not failure.retry or self.attempt == MAX_RETRIES or self._spent >= LONGEST_RETRYING:
+            return None
+        self.attempt += 1
+        seconds = min(failure.seconds_before(self.attempt), LONGEST_RETRYING - self._spent)
+        self._spent += seconds
+        return seconds
 
 
 def status_failure(at: Endpoint, status: int, body: str, headers: Mapping[str, str]) -> Failure:
@@ -87,12 +121,17 @@ def _redirect_failure(at: Endpoint, status: int, location: str) -> Failure:
     )
 
 
-def stream_failure(at: Endpoint, error: object) -> Failure:
-    """An error object inside a stream that began well; a numeric `code` is the status it stands for."""
-    body = error if isinstance(error, str) else json.dumps(error, default=str)
+def stream_failure(at: Endpoint, error: object, *, begun: bool = False) -> Failure:
+    """An error object inside a stream that began well; a numeric `code` is the status it stands for.
+
+    `begun` is whether something of the answer had come: whoever began to answer did not refuse the request.
+    """
+    body = error if isinstance(error, str) else encoded(error)
     code, detail = _error_of(body)
     status = int(code) if code is not None and re.fullmatch(r"[45]\d\d", code) else None
-    return _classify(at, status, code, detail, body, None)
+    failure = _classify(at, status, code, detail, body, None)
+    passes = begun and status is None and not failure.overflow and not _is_out_of_money(body)
+    return replace(failure, retry=failure.retry or passes)
 
 
 def error_in(piece: object, name: str = "") -> object | None:
@@ -117,8 +156,12 @@ def broken_failure(at: Endpoint) -> Failure:
     return Failure(f"{at.shown} ended the answer before it was complete: try again.", retry=True)
 
 
+def empty_failure(at: Endpoint) -> Failure:
+    return Failure(f"{at.model} gave an empty answer.", retry=True)
+
+
 def stalled_failure(at: Endpoint, seconds: float) -> Failure:
-    return Failure(f"{at.shown} sent nothing for {seconds:g} s: try again.", retry=True)
+    return Failure(f"{at.shown} sent nothing for {seconds:g} s: try again.", retry=True, silent=seconds)
 
 
 def endless_failure(at: Endpoint, length: int) -> Failure:
@@ -146,20 +189,25 @@ def unlisted_failure(at: Endpoint) -> Failure:
 def _classify(
     at: Endpoint, status: int | None, code: str | None, detail: str, body: str, wait: float | None
 ) -> Failure:
+    body = body[:LONGEST_SENTENCE]
     if is_overflow(status, code, body):
         sentence = _overflow_sentence(at, detail)
         return Failure(sentence, status, overflow=True, window=announced_window(body), body=body)
-    lowered = body.lower()
-    if status in (402, 403, 429) and any(word in lowered for word in _OUT_OF_MONEY):
+    if status in (402, 403, 429) and _is_out_of_money(body):
         sentence = f"{at.shown} says that the account of this key has no credit left{_because(at, detail)}"
         return Failure(sentence, status, body=body)
     return Failure(
         _sentence(at, status, code, detail),
         status,
-        retry=status in RETRY_STATUSES or (status is None and "overloaded" in lowered),
+        retry=status in RETRY_STATUSES or (status is None and _PASSING.search(body) is not None),
         wait=wait,
         body=body,
     )
+
+
+def _is_out_of_money(body: str) -> bool:
+    lowered = body.lower()
+    return any(word in lowered for word in _OUT_OF_MONEY)
 
 
 def _sentence(at: Endpoint, status: int | None, code: str | None, detail: str) -> str:
@@ -206,7 +254,7 @@ def _because(at: Endpoint, detail: str) -> str:
 def _error_of(body: str) -> tuple[str | None, str]:
     """Code (or type) and message of an error body, in the shapes servers use; a page of HTML says nothing."""
     try:
-        value = json.loads(body)
+        value = decoded(body)
     except ValueError:
         return None, "" if body.lstrip().startswith("<") else body
     if isinstance(value, list) and value:  # Gemini's compatible endpoint wraps its error in a list.
@@ -218,7 +266,7 @@ def _error_of(body: str) -> tuple[str | None, str]:
         return None, str(error)
     code = next((str(error[name]) for name in ("code", "type") if error.get(name)), None)
     message = next((error[name] for name in ("message", "detail", "msg") if error.get(name)), "")
-    return code, message if isinstance(message, str) else json.dumps(message)
+    return code, message if isinstance(message, str) else encoded(message)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -1,8 +1,32 @@
 """Reading JSON of which nobody promises anything: compatible servers send other fields, or other types."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 from foldline.protocol.messages import json_object
+
+LARGEST = 10**12
+"""No window and no usage comes near, in tokens. What goes beyond, as 1e999 does, is a mistake or meant ill."""
+
+
+def decoded(text: str) -> object:
+    """A JSON text.
+
+    Raises:
+        ValueError: it is none, or nested too deep to be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested without end") from None
+
+
+def encoded(value: object) -> str:
+    """The value as a JSON text; empty where it is nested too deep to be written."""
+    try:
+        return json.dumps(value, default=str)
+    except RecursionError:
+        return ""
 
 
 def mapping(value: object) -> Mapping[str, object]:
@@ -21,8 +45,8 @@ def string(value: object) -> str:
 
 
 def count(value: object) -> int:
-    """The value where it is a number above zero, else zero."""
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
+    """The value where it is a number above zero, and not beyond `LARGEST`, else zero."""
+    return int(value) if isinstance(value, int | float) and 0 < value <= LARGEST else 0
 
 
 def is_json_object(text: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .failures import Failure
-from .loose import mapping, sequence, string
+from .loose import LARGEST, count, mapping, sequence, string
 from .prices import Price
 from .providers import Provider
 
@@ -165,7 +165,7 @@ def _dollars(value: object) -> float | None:
         dollars = float(string(value)) * 1e6
     except ValueError:
         return None
-    return round(dollars, 6) if dollars >= 0 else None
+    return round(dollars, 6) if 0 <= dollars < LARGEST else None
 
 
 def _numbers(record: Mapping[str, object], fields: Sequence[str]) -> list[int]:
@@ -179,7 +179,7 @@ def _numbers(record: Mapping[str, object], fields: Sequence[str]) -> list[int]:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return count(value) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _smallest(numbers: Iterable[int]) -> int | None:
@@ -255,6 +255,6 @@ def _parameter(parameters: str, name: str) -> int:
     """A number from the parameters of a model, one a line: `num_ctx    8192`."""
     for line in parameters.splitlines():
         match line.split():
-            case [found, value] if found == name and value.isdecimal():
-                return int(value)
+            case [found, value] if found == name and value.isdecimal() and len(value) < 16:
+                return count(int(value))
     return 0

@@ -10,6 +10,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from foldline.protocol import AssistantMessage
+
 from . import failures, sse
 from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, RetryChunk
 from .chat import ChatWire
@@ -139,11 +141,11 @@ class OpenAIChat:
         return listed
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """See `LLM.stream`. Nothing is retried once a piece of the answer has arrived."""
+        """See `LLM.stream`. An answer that breaks off or says nothing is asked for again as well."""
         await self.prepare()
         if self._provider.states_output and request.max_output is None:
             request = replace(request, max_output=self._longest_answer())
-        attempt = 0
+        retries = failures.Retries()
         while True:
             reading = self._wire.reading(request, self._info)
             failure: Failure | None = None
@@ -153,16 +155,22 @@ class OpenAIChat:
                         failure = chunk
                     else:
                         yield chunk
-            if failure is None:
-                yield Answer(reading.message())
+            answer = None if failure else reading.message()
+            if answer is not None and not _is_empty(answer):
+                yield Answer(answer)
                 return
+            failure = failure or failures.empty_failure(self._endpoint)
             if not reading.started and self._wire.concede(failure):
                 continue
-            if reading.started or not failure.retry or attempt == failures.MAX_RETRIES:
+            seconds = retries.wait(failure)
+            if seconds is None and answer is not None:
+                yield Answer(answer)
+                return
+            if seconds is None:
                 raise _error(failure, reading)
-            attempt += 1
-            seconds = failure.seconds_before(attempt)
-            yield RetryChunk(failure.sentence, seconds, attempt, failures.MAX_RETRIES)
+            partial = reading.message(error=failure.sentence)
+            kept = partial if partial.parts or partial.usage else None
+            yield RetryChunk(failure.sentence, seconds, retries.attempt, failures.MAX_RETRIES, kept)
             await self._sleep(seconds)
 
     def _longest_answer(self) -> int:
@@ -216,7 +224,7 @@ class OpenAIChat:
                         break
                     piece = event.decoded()
                     if (error := failures.error_in(piece, event.name)) is not None:
-                        yield failures.stream_failure(self._endpoint, error)
+                        yield failures.stream_failure(self._endpoint, error, begun=reading.started)
                         return
                     for chunk in reading.feed(piece):
                         yield chunk
@@ -277,7 +285,7 @@ class OpenAIChat:
             return await client.get(path, cast_to=object, options={"timeout": _CONNECT_SECONDS})
         except openai.APIError as error:
             return self._failure(error)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     @property
@@ -316,6 +324,11 @@ async def _read_to_the_end(body: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(_GOODBYE_SECONDS):
             async for _ in body:
                 pass
+
+
+def _is_empty(answer: AssistantMessage) -> bool:
+    """Whether a model that came to its end has neither said nor called anything."""
+    return answer.stop_reason == "stop" and not answer.calls and not answer.text.strip()
 
 
 def _error(failure: Failure, reading: Reading) -> LLMError:

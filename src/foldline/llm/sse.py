@@ -4,10 +4,11 @@ The SDK's own decoder has no bound, takes a byte order mark for part of a name, 
 no UTF-8; hence this one.
 """
 
-import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
+
+from .loose import decoded
 
 LONGEST_EVENT = 16 * 2**20
 """Bytes of one event, and of all that stands between two. To decode so much JSON takes 20 ms, which nobody
@@ -41,10 +42,7 @@ class Event:
         Raises:
             ValueError: it is not.
         """
-        try:
-            return json.loads(self.data)
-        except RecursionError:
-            raise ValueError("nested without end") from None
+        return decoded(self.data)
 
 
 async def events_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Event, None]:

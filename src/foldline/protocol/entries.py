@@ -161,7 +161,8 @@ class RequestRecord(Entry):
     stop_reason: str | None = None
     error: str | None = None
     said: str | None = None
-    """Text of an answer that was given up with the request, because the window ended in it. Nowhere else."""
+    """What came of an answer that was given up with the request: the window ended in it, or it broke off and
+    was asked for again. Nowhere else."""
 
 
 class Title(Entry):

@@ -190,6 +190,8 @@ class ResponsesAssembly:
         chunks: list[Said] = []
         streamed = bool(self._items)
         for place, value in enumerate(sequence(response.get("output"))):
+            if self.full:
+                break
             item = mapping(value)
             key: Hashable = place if place in self._items else string(item.get("id"))
             if not streamed:
