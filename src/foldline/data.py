@@ -3,6 +3,7 @@
 Needs no other module of ours: a start looks here before anything is painted.
 """
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,6 +61,13 @@ def typed_path(text: str) -> Path:
     return Path(os.path.expanduser(text))  # noqa: PTH111 - `Path.expanduser` raises for nobody
 
 
-def real_path(folder: Path | str) -> str:
-    """The path that names a working folder, whatever link or relative path led to it."""
-    return os.path.realpath(folder)
+def real_path(path: Path | str) -> str:
+    """The path that names a file or folder, whatever links or relative path led to it.
+
+    Raises:
+        OSError: a link on the way may not be looked into, as `/proc/1/root`, or no file can have this name.
+    """
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a NUL, or half a character
+        raise OSError(errno.EINVAL, "no file can have this name", os.fspath(path)) from None

@@ -338,7 +338,7 @@ async def test_a_recorded_path_that_is_none_keeps_no_other_file_from_going_back(
     await place(agent.desk, [FileImage(path="a\0b", before="0" * 64, after=None)])
     await back(agent, first, files=True)
     assert (tmp_path / "a.txt").read_text() == "one\n"
-    assert "stays as it is: no file can have this name." in watch.notices[-1]
+    assert "stays as it is: it cannot be read, no file can have this name." in watch.notices[-1]
 
 
 async def test_files_of_an_imported_session_are_only_overwritten_when_asked(tmp_path: Path) -> None:
@@ -402,10 +402,10 @@ async def test_a_file_that_cannot_be_written_is_told_in_one_sentence(
 ) -> None:
     agent, watch = await worked(tmp_path)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("foldline.agent.tools.files._write", refuse)
+    monkeypatch.setattr("foldline.agent.tools.files.put_whole", refuse)
     await back(agent, before_prompt(agent, "second"), files=True)
     assert watch.notices[-1] == "a.txt stays as it is: it could not be written: no space left on device."
 

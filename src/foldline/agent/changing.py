@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from foldline.files import read_regular
 from foldline.protocol import FoldlineError
 
 from .checking import checked
@@ -97,7 +98,7 @@ def change(
     """
     path = config_file(environ)
     from_file(path)  # Says what is wrong with it, if anything is.
-    before = path.read_text(encoding="utf-8") if path.exists() else None
+    before = read_regular(path).decode() if path.exists() else None
     _write(environ, names, value)
     try:
         return settings.again(cwd, environ)

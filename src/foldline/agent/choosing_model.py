@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foldline.files import read_regular
 from foldline.llm.providers import ENVIRONMENT, OPENAI, Provider, address_of, provider_at
 from foldline.protocol import FoldlineError
 
@@ -158,7 +159,7 @@ def changed_config(environ: Mapping[str, str]) -> "Iterator[TOMLDocument]":
 
     path = config_file(environ)
     from_file(path)  # Says what is wrong with it, if anything is.
-    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    document = tomlkit.parse(read_regular(path).decode()) if path.exists() else tomlkit.document()
     yield document
     write_private(path, tomlkit.dumps(document))
 

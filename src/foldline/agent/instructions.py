@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.compaction import load_prompt
-from foldline.data import config_dir
+from foldline.data import config_dir, real_path
+from foldline.files import read_regular
 from foldline.history import Session
 from foldline.history.paths import home_apart
 from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, system_words, text_parts
@@ -92,10 +93,9 @@ def _read(path: Path, within: Path | None) -> str:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _NotRead("it is no ordinary file")
-        if within is not None and not path.resolve().is_relative_to(within.resolve()):
+        if within is not None and not Path(real_path(path)).is_relative_to(real_path(within)):
             raise _NotRead("it is a link that leads out of the project")
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        data = read_regular(path, _MOST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:

@@ -6,15 +6,13 @@ A key goes to the provider it belongs to and to nobody else. It comes from the e
 
 import os
 import stat
-import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from foldline.data import config_dir
-from foldline.history.private import make_private
+from foldline.data import config_dir, real_path
+from foldline.files import make_private, opened, put_private, read_regular
 from foldline.llm.providers import OPENAI, PROVIDERS, Provider, is_same_server
 from foldline.process import wipe_environment
 from foldline.protocol import FoldlineError, system_words
@@ -79,7 +77,7 @@ def save_key(environ: Mapping[str, str], provider: Provider, key: str) -> Path:
     path = keys_file(environ)
     key = usable(key.strip(), "What was entered")
     stored = stored_keys(path)  # Refused where others could have read it: their keys should be made anew.
-    document = tomlkit.parse(path.read_text(encoding="utf-8")) if stored else tomlkit.document()
+    document = tomlkit.parse(read_regular(path).decode()) if stored else tomlkit.document()
     table = document.setdefault("keys", tomlkit.table())
     table[_entry_of(provider)] = key
     write_private(path, tomlkit.dumps(document))
@@ -92,20 +90,13 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         FoldlineError: it cannot be written.
     """
-    path = path.resolve()  # A link stays one: many keep their settings in a repository of their own.
-    draft = None
     try:
+        path = Path(
+            real_path(path)
+        )  # A link stays one: many keep their settings in a repository of their own.
         make_private(path.parent)
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).replace(path)
+        put_private(path, text.encode(), durable=True)
     except OSError as error:
-        if draft is not None:
-            with suppress(OSError):
-                Path(draft).unlink()
         raise FoldlineError(f"{path} cannot be written: {system_words(error)}.") from None
 
 
@@ -148,7 +139,7 @@ def stored_keys(path: Path) -> Mapping[str, str]:
         FoldlineError: others can read it, or it is no such file.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             mode = os.fstat(file.fileno()).st_mode
             if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise FoldlineError(

@@ -3,6 +3,7 @@
 Imports nothing that takes time: the chat needs its theme before the first paint, and all else after it.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foldline.data import config_dir
+from foldline.files import is_file, is_there, open_regular
 
 if TYPE_CHECKING:
     from foldline.protocol import FoldlineError
@@ -71,14 +73,14 @@ def config_file(environ: Mapping[str, str]) -> Path:
 def project_file(cwd: Path) -> Path | None:
     """The nearest `.foldline.toml` up to the top of the git repository; outside of one, that in `cwd`."""
     files = (folder / PROJECT_FILE for folder in up_to_top(cwd))
-    return next((file for file in files if file.is_file()), None)
+    return next((file for file in files if is_file(file)), None)
 
 
 def up_to_top(cwd: Path) -> list[Path]:
     """The folders that belong to the project, from `cwd` up to the top of its git repository; outside of one,
     `cwd` alone: what lies above may be anybody's."""
     folders = [cwd, *cwd.parents]
-    top = next((place for place, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    top = next((place for place, folder in enumerate(folders) if is_there(folder / ".git")), 0)
     return folders[: top + 1]
 
 
@@ -89,7 +91,7 @@ def from_file(path: Path, *, by_project: bool = False) -> list[Given]:
         FoldlineError: it cannot be read, or is not TOML.
     """
     try:
-        with path.open(encoding="utf-8") as file:
+        with os.fdopen(open_regular(path), encoding="utf-8") as file:
             text = file.read(_MOST + 1)
         if len(text) > _MOST:
             raise _problem(f"The settings in {path} are longer than anybody wrote them: more than 1 MB.")

@@ -13,10 +13,9 @@ from typing import Literal
 from pydantic import ValidationError
 
 from foldline.data import data_home, real_path
+from foldline.files import make_private, put_private, read_regular
 from foldline.history.catalog.folders import FolderMark, mark_of
 from foldline.history.paths import home_apart, workdir_key
-from foldline.history.private import make_private, put_private
-from foldline.history.small_files import read_small
 from foldline.protocol import Rule
 from foldline.protocol.base import Moment, Record
 
@@ -83,12 +82,12 @@ class ProjectRules:
         made = _File(cwd=self._cwd, folder=mark_of(self._cwd), rules=change(self.kept()))
         make_private(self.path.parent)
         data = made.model_dump_json(exclude_none=True, indent=1).encode()
-        put_private(self.path, data, f".{self.path.name}.{os.getpid()}", durable=True)
+        put_private(self.path, data, durable=True)
 
     def _read(self) -> tuple[tuple[KeptRule, ...], str]:
         where = f"What was always allowed in this project does not count: {home_apart(str(self.path))}"
         try:
-            data = read_small(self.path, _MOST_BYTES + 1)
+            data = read_regular(self.path, _MOST_BYTES + 1)
             status = self.path.stat()
         except FileNotFoundError:
             return (), ""

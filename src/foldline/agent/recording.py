@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from foldline.data import real_path
 from foldline.history import Contents, Session
 from foldline.protocol import Checkpoint, FileImage, FoldlineError
 
@@ -35,7 +36,7 @@ def recorder(session: Session) -> Recorder:
 def _kept(session: Session, path: Path, before: bytes | None, after: bytes) -> FileImage:
     assert session.path is not None, "only what is on disk keeps contents"
     contents, cwd = Contents(session.path.parent), Path(session.cwd)
-    folder, real = Path(os.path.realpath(cwd)), Path(os.path.realpath(path))
+    folder, real = Path(real_path(cwd)), Path(real_path(path))
     name = recorded_name(path, cwd)
     return FileImage(
         path=name,

@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from foldline.context.file_states import FileChange, Look, Unreadable, changes_to
+from foldline.data import real_path
+from foldline.files import opened
 from foldline.history import Contents
 from foldline.protocol import Checkpoint, FileImage, FoldlineError, system_words
 
@@ -58,23 +60,21 @@ def _named(paths: Sequence[str]) -> str:
 def look_in(cwd: Path) -> Look:
     """Reads what a file below this folder holds now. What cannot be read is never taken for missing, and a
     path that leads elsewhere than it did is not followed."""
-    folder = os.path.realpath(cwd)
+    folder = real_path(cwd)
 
     def look(image: FileImage) -> str | Unreadable | None:
         try:
-            path = Path(os.path.realpath(cwd / image.path))
+            path = Path(real_path(cwd / image.path))
             if path != Path(os.path.normpath(Path(folder, image.link or image.path))):
                 return Unreadable("a link leads elsewhere now")
             if not stat.S_ISREG(path.stat().st_mode):
                 return Unreadable("it is no ordinary file any more")
-            with path.open("rb") as file:
+            with opened(path) as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             return Unreadable(f"it cannot be read, {system_words(error)}")
-        except ValueError:  # a NUL, or half a character: only somebody else's history records such a name
-            return Unreadable("no file can have this name")
 
     return look
 
@@ -157,7 +157,7 @@ def _image(change: FileChange, cwd: Path) -> FileImage:
 
 def _put(change: FileChange, contents: Contents, desk: Desk) -> None:
     """Make the file what it was, provided that it still is what was looked at."""
-    path = Path(os.path.realpath(desk.cwd / change.path))
+    path = Path(real_path(desk.cwd / change.path))
     if look_in(desk.cwd)(change.image) != change.now:
         raise FoldlineError("it changed at this very moment")
     if change.target is None:

@@ -94,7 +94,7 @@ def align_memory(desk: Desk, index: int) -> None:
         known = None
         if image.before is not None and desk.session.path is not None:
             known = Contents(desk.session.path.parent).read(image.before)
-        with suppress(ValueError):  # a name that no file can have
+        with suppress(OSError):  # no file can have this name, or it leads where nobody may look
             if known is None:
                 desk.known_files.forget(path)
             else:

@@ -12,6 +12,7 @@ from foldline.agent.settings import (
     connect_summariser,
     load_settings,
 )
+from foldline.files import is_folder
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
 from foldline.history.catalog.parent import is_foreign
 from foldline.llm import LLM, EmbedderWhile
@@ -54,7 +55,7 @@ def agent_for(
         FoldlineError: the model that is to write the summaries needs a server or a key, and there is none.
     """
     held_in = Path(session.cwd)
-    agent_folder = held_in if held_in.is_dir() else Path.cwd()
+    agent_folder = held_in if is_folder(held_in) else Path.cwd()
 
     provider, tried = settings.provider, (llm, settings.provider)
 

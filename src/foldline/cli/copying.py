@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from foldline.files import is_folder
+from foldline.files import write_new as write_whole
 from foldline.history import new_session_id, utc_now
 from foldline.protocol import Compaction, Entry, FoldlineError, SessionHeader, dump_entry, system_words
 
@@ -13,7 +14,7 @@ def check_new(path: Path) -> None:
     """Raises FoldlineError where this path cannot become a new file, before any work is done for it."""
     if os.path.lexists(path):
         raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.")
-    if not path.parent.is_dir():
+    if not is_folder(path.parent):
         raise FoldlineError(f"There is no folder {path.parent} to write {path.name} to.")
 
 
@@ -39,21 +40,8 @@ def write_new(path: Path, data: bytes) -> None:
         FoldlineError: it exists already, or the disk refused.
     """
     try:
-        _write_new(path, data)
+        write_whole(path, data)
     except FileExistsError:
         raise FoldlineError(f"{path} exists already: name a new file, nothing is ever overwritten.") from None
     except OSError as error:
         raise FoldlineError(f"{path} cannot be written: {system_words(error)}.") from None
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        with suppress(OSError):
-            path.unlink()
-        raise

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.harmless import with_signs
+from foldline.data import real_path
+from foldline.files import is_file, is_there, read_regular
 from foldline.formats import FORMATS, read_foreign
 from foldline.formats.detect import Unreadable, detect
 from foldline.history import (
@@ -85,25 +87,25 @@ def _of_session(ref: str, repairs: bool) -> Report:
 
 def _file_of(ref: str) -> Path:
     path = typed_path(ref)
-    return events_file(path) if ref and path.exists() else find_session(data_home(), ref)
+    return events_file(path) if ref and is_there(path) else find_session(data_home(), ref)
 
 
 def _ours(events: Path) -> Patient | None:
     """The session of ours that this file is, without its header, too; None where it is something else."""
-    if not events.is_file():
+    if not is_file(events):
         raise FoldlineError(f"There is no session file {events}.")
     patient = patient_at(events)
     if patient.scan.header is not None or _is_kept_here(events):
         return patient
     known = sum(not isinstance(entry, Unknown) for entry in patient.scan.entries)
-    left = events.name == EVENTS and known > 0 and isinstance(detect(events.read_bytes()), Unreadable)
+    left = events.name == EVENTS and known > 0 and isinstance(detect(read_regular(events)), Unreadable)
     return patient if left else None
 
 
 def _is_kept_here(events: Path) -> bool:
     """Whether it lies where only sessions of ours do."""
-    home = data_home().resolve()
-    below = events.resolve()
+    home = Path(real_path(data_home()))
+    below = Path(real_path(events))
     return events.name == EVENTS and any(
         below.is_relative_to(home / name) for name in ("sessions", "archive")
     )

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from foldline.agent.secrecy import mask_of
+from foldline.files import is_folder
 from foldline.formats.bundle_members import BUNDLED, unpack
 from foldline.history import EVENTS, Session, short_id
 from foldline.history.catalog.sharing import share_files
@@ -56,5 +57,5 @@ def _bring_along(found: Source, copy: Session) -> None:
 def _folder(recorded: str) -> Path:
     """Where the session was held, if that is a folder here that is worked in; else the current one."""
     held = Path(recorded)
-    is_here = bool(recorded) and held.is_absolute() and held.is_dir()
+    is_here = bool(recorded) and held.is_absolute() and is_folder(held)
     return held if is_here and not holds_home(held) else Path.cwd()

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from foldline.files import opened
 from foldline.history import is_our_header
 from foldline.history.follow import Follower
 
@@ -61,7 +62,8 @@ def _opened(source: str, format_name: str | None) -> "tuple[Followed[Any], str]"
 
 
 def _is_ours(path: Path) -> bool:
-    if not path.is_file():
+    try:
+        with opened(path) as file:
+            return is_our_header(file.readline(_FIRST_LINE))
+    except OSError:
         return False
-    with path.open("rb") as file:
-        return is_our_header(file.readline(_FIRST_LINE))

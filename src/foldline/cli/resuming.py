@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline.data import EVENTS, archive_dir, data_home, is_kept, real_path, sessions_dir, typed_path
+from foldline.files import is_file, is_folder, opened
 
 _LONGEST_HEADER = 64 * 1024
 """Bytes; a longer one is read with all care."""
@@ -40,7 +41,7 @@ def at_a_glance(ref: str, here: Path) -> Path | None:
         # A folder that was renamed keeps its inode, and takes its sessions along.
         may_be_here = not isinstance(mark, dict) or str(mark.get("id")).startswith(f"{here.stat().st_ino:x}-")
         if is_ours and not may_be_here and isinstance(held_in, str) and os.path.isabs(held_in):  # noqa: PTH117
-            return Path(held_in) if os.path.isdir(held_in) else None  # noqa: PTH112
+            return Path(held_in) if is_folder(held_in) else None
     return None
 
 
@@ -48,7 +49,7 @@ def _file(ref: str) -> Path | None:
     """The one event file that is meant, by its path, its folder, or an end of its id."""
     path = typed_path(ref)
     for file in (path, path / EVENTS):
-        if file.is_file():
+        if is_file(file):
             return file
     found = [each for each in _sessions() if each.name.startswith(ref) or each.name.endswith(ref)]
     exact = [each for each in found if each.name == ref]
@@ -68,7 +69,7 @@ def _sessions() -> "list[os.DirEntry[str]]":
 
 
 def _header(file: Path) -> dict[str, Any]:
-    with file.open("rb") as events:
+    with opened(file) as events:
         header = json.loads(events.readline(_LONGEST_HEADER))
     return header if isinstance(header, dict) and header.get("type") == "session" else {}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from foldline.agent.settings import Settings, load_settings
 from foldline.context.projection import Projection
+from foldline.files import is_folder
 from foldline.llm.models import DEFAULT_WINDOW, is_known, model_info
 
 
@@ -15,7 +16,7 @@ def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
     """
     given = {key.replace("__", "."): value for key, value in options.items() if value is not None}
     folder = Path(cwd) if cwd else Path.cwd()
-    return load_settings(folder if folder.is_dir() else Path.cwd(), os.environ, given)
+    return load_settings(folder if is_folder(folder) else Path.cwd(), os.environ, given)
 
 
 def session_window(projection: Projection, settings: Settings) -> int | None:

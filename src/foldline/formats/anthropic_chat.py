@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlparse
 
+from foldline.files import read_regular
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -144,7 +145,7 @@ def _truncated(path: Path) -> tuple[int, int] | None:
     if path.stem != _CLINE:
         return None
     try:
-        beside = parse_object(b'{"messages":' + path.with_name("ui_messages.json").read_bytes() + b"}") or {}
+        beside = parse_object(b'{"messages":' + read_regular(path.with_name("ui_messages.json")) + b"}") or {}
     except OSError:
         return None
     shown = [as_object(message) for message in as_list(beside.get("messages"))]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path, PurePath
 
+from foldline.files import read_regular
 from foldline.history import CONTENTS, EVENTS, parse_log
 from foldline.history.catalog.sharing import OUTPUTS
 from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
@@ -98,7 +99,7 @@ def _side_files(folder: Path | None) -> Iterator[tuple[str, Path]]:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return None
 

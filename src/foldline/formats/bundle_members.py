@@ -12,6 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+from foldline.files import make_private, read_regular, write_new
 from foldline.history import EVENTS, parse_log
 from foldline.history.contents import content_id
 from foldline.protocol import FoldlineError
@@ -196,13 +197,11 @@ def unpack(path: Path, folder: Path) -> list[str]:
         OSError: the disk refused.
     """
     damaged = []
-    for name, data in read_bundle(path.read_bytes(), path).side_files():
+    for name, data in read_bundle(read_regular(path), path).side_files():
         if data is None:
             damaged.append(name)
             continue
         target = folder / name
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+        make_private(target.parent)
+        write_new(target, data, durable=False)
     return damaged

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from foldline.files import read_regular
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -86,7 +87,7 @@ def read_gemini(data: bytes, path: Path) -> ForeignSession:
 def project_of(path: Path) -> str:
     """The folder that the sessions beside this one are of; empty where nothing says so."""
     try:
-        return (path.parent.parent / _ROOT).read_text(encoding="utf-8").strip()
+        return read_regular(path.parent.parent / _ROOT).decode().strip()
     except (OSError, ValueError):
         return ""
 

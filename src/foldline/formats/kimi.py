@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from foldline.files import read_regular
 from foldline.history import Damage
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
@@ -65,7 +66,7 @@ def _context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignSessio
     earlier, notes = [], []
     for file in rotations(path):
         try:
-            before, damaged = json_lines(file.read_bytes())
+            before, damaged = json_lines(read_regular(file))
         except OSError as error:
             notes.append(f"{file.name}, an earlier state, cannot be read ({error.strerror}).")
             continue

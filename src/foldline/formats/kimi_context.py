@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from foldline.files import is_file, is_folder
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -60,13 +61,13 @@ def rotations(path: Path) -> list[Path]:
 
     Files of sub-agents are numbered alike, after `_sub` or `_read`: they are sessions of their own.
     """
-    if path.stem.endswith(("_sub", "_read")) or not path.parent.is_dir():
+    if path.stem.endswith(("_sub", "_read")) or not is_folder(path.parent):
         return []
     numbered = re.compile(re.escape(path.stem) + r"_([0-9]{1,9})" + re.escape(path.suffix))
     found = [
         (int(match[1]), file) for file in path.parent.iterdir() if (match := numbered.fullmatch(file.name))
     ]
-    return [file for _, file in sorted(found) if file.is_file()]
+    return [file for _, file in sorted(found) if is_file(file)]
 
 
 def read_context(generations: Sequence[Generation], *, by_agent: bool) -> Noted:

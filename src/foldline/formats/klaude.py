@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from foldline.files import read_regular
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -97,7 +98,7 @@ def read_klaude(data: bytes, path: Path) -> ForeignSession:
 def _meta(path: Path) -> JsonObject:
     """What lies beside the events; empty where nothing readable does."""
     try:
-        return parse_object((path.parent / "meta.json").read_bytes()) or {}
+        return parse_object(read_regular(path.parent / "meta.json")) or {}
     except OSError:
         return {}
 

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
+from foldline.files import read_regular
 from foldline.protocol import FoldlineError
 
 from .base import JsonObject, as_count, as_object, as_text, parse_object
@@ -93,7 +94,7 @@ def _objects(folder: Path) -> list[JsonObject]:
 
 def _object(path: Path) -> JsonObject | None:
     try:
-        return parse_object(path.read_bytes())
+        return parse_object(read_regular(path))
     except OSError:
         return None
 

@@ -4,6 +4,7 @@ import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 
+from foldline.files import is_file, is_folder, read_regular
 from foldline.history import EVENTS, parse_log, typed_path
 from foldline.protocol import FoldlineError, system_words
 
@@ -57,10 +58,10 @@ def session_file(path: Path) -> Path:
     Raises:
         FoldlineError: it is another folder.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         return path
-    found = next((path / name for name in _OF_FOLDERS if (path / name).is_file()), None)
-    if found is None and ((path / "session").is_dir() or (path / "storage").is_dir()):
+    found = next((path / name for name in _OF_FOLDERS if is_file(path / name)), None)
+    if found is None and (is_folder(path / "session") or is_folder(path / "storage")):
         found = _newest_stored(path)
     if found is None:
         *others, last = _OF_FOLDERS
@@ -73,7 +74,7 @@ def session_file(path: Path) -> Path:
 
 def file_of(path: Path) -> Path:
     """The file that a session is in. One of several in a database is named by its id, behind the file."""
-    return path.parent if path.parent.is_file() else path
+    return path.parent if is_file(path.parent) else path
 
 
 def as_utf8(data: bytes) -> bytes:
@@ -92,10 +93,7 @@ _BARE_UTF16 = {b"{\0": "utf-16-le", b"[\0": "utf-16-le", b"\0{": "utf-16-be", b"
 
 def _begins(path: Path, magic: bytes) -> bool:
     try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
+        return read_regular(path, len(magic)) == magic
     except OSError:
         return False
 
@@ -126,9 +124,7 @@ def _newest_stored(folder: Path) -> Path | None:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.exists() and not path.is_file():
-            raise FoldlineError(f"{path} is not a regular file.")
-        return path.read_bytes()
+        return read_regular(path)
     except FileNotFoundError:
         raise FoldlineError(f"There is no file {path}.") from None
     except OSError as error:

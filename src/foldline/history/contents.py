@@ -2,10 +2,9 @@
 
 import hashlib
 import re
-import secrets
 from pathlib import Path
 
-from .private import put_private
+from foldline.files import make_private, put_private, read_regular
 
 CONTENTS = "contents"
 """The folder of a session that they lie in, each named by its SHA-256."""
@@ -36,8 +35,8 @@ class Contents:
         target = self._folder / name
         if len(data) > LARGEST_KEPT or target.exists():
             return name
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        put_private(target, data, f".{secrets.token_hex(6)}.tmp", durable=True)
+        make_private(self._folder)
+        put_private(target, data, durable=True)
         return name
 
     def keep_file(self, path: Path) -> None:
@@ -47,7 +46,7 @@ class Contents:
             OSError: it cannot be read, or the disk refused.
         """
         if path.stat().st_size <= LARGEST_KEPT:
-            self.keep(path.read_bytes())
+            self.keep(read_regular(path))
 
     def read(self, name: str) -> bytes | None:
         """The content of this name; None where it was not kept, or is not what its name says.
@@ -57,7 +56,7 @@ class Contents:
         if not _NAME.fullmatch(name):
             return None
         try:
-            data = (self._folder / name).read_bytes()
+            data = read_regular(self._folder / name, LARGEST_KEPT)
         except OSError:
             return None
         return data if content_id(data) == name else None

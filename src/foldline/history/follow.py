@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path
 
 from foldline.data import EVENTS
+from foldline.files import opened
 from foldline.protocol import Entry, FoldlineError, system_words
 
 from .holder import Holder, holder_of
@@ -71,13 +72,13 @@ class Follower:
         self.catch_up()
 
     def _from_the_start(self) -> tuple[Session, Progress]:
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             first = file.readline()
         session = Session.from_entries(parse_header(first.rstrip(b"\n"), self.path), ())
         return session, Progress(upto=len(first), lines=first.count(b"\n"))
 
     def _seam_before(self, offset: int) -> bytes:
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             file.seek(max(offset - _SEAM, 0))
             return file.read(min(_SEAM, offset))
 
@@ -118,7 +119,7 @@ class Follower:
             raise NoLongerFollowed(f"{self._what} has become shorter: open it again to see what is left.")
         if (status.st_size, status.st_mtime_ns) == (known.size, known.changed_at):
             return replace(known, holder=holder)
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             file.seek(known.whole.upto - len(known.seam))
             data = file.read()
         if not data.startswith(known.seam):

@@ -7,14 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from stat import S_ISREG
 
 from pydantic import AwareDatetime, Field, ValidationError
 
+from foldline.files import put_private, read_regular
 from foldline.protocol.base import Record
 
 from .paths import HOLDER, LOCK
-from .private import put_private
 
 try:
     import fcntl
@@ -93,7 +92,7 @@ def note_holder(folder: Path) -> None:
     )
     target = folder / HOLDER
     try:
-        put_private(target, note.model_dump_json().encode(), f".{HOLDER}.{os.getpid()}")
+        put_private(target, note.model_dump_json().encode())
     except OSError:
         with suppress(OSError):
             target.unlink(missing_ok=True)
@@ -126,16 +125,9 @@ def _is_held(lock: Path) -> bool:
 def _note_in(folder: Path) -> _Note | None:
     """The note, if it is one: anything may lie there."""
     try:
-        descriptor = os.open(folder / HOLDER, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except OSError:
-        return None
-    try:
-        regular = S_ISREG(os.fstat(descriptor).st_mode)
-        return _Note.model_validate_json(os.read(descriptor, _NOTE_BYTES)) if regular else None
+        return _Note.model_validate_json(read_regular(folder / HOLDER, _NOTE_BYTES))
     except (OSError, ValidationError):
         return None
-    finally:
-        os.close(descriptor)
 
 
 def _told(note: _Note | None) -> Holder:

@@ -10,10 +10,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from foldline.data import EVENTS
+from foldline.files import create_private, make_private, open_own, read_regular
 from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry, system_words
 
 from .lock import WriterLock
-from .private import make_private
 from .reading.lines import LineReader, Place, Progress
 
 FORMAT_VERSION = 1
@@ -90,7 +90,7 @@ def read_log(path: Path) -> LoadedLog:
         FoldlineError: there is no such file, it cannot be read, or it is not a session of ours.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise cannot_be_read(path, error) from None
     return parse_log(data, path)
@@ -280,11 +280,11 @@ class Log:
     def _opener(self, path: str, flags: int) -> int:
         """Open the file as we left it, or not at all."""
         if not self.exists:
-            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = create_private(path)
             self._created = True
             self._file = _identity(descriptor)
             return descriptor
-        descriptor = os.open(path, flags & ~os.O_CREAT)
+        descriptor = open_own(path, flags & ~os.O_CREAT)
         found = _identity(descriptor)
         if os.fstat(descriptor).st_size != self._size or self._file not in (None, found):
             os.close(descriptor)

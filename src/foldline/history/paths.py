@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from foldline.data import EVENTS, real_path, sessions_dir
+from foldline.files import is_folder
 
 META = "meta.json"
 INDEX = "index.jsonl"
@@ -44,7 +45,7 @@ def session_dir(home: Path, cwd: Path | str, session_id: str) -> Path:
 
 def events_file(path: Path) -> Path:
     """The event file of a session, given that file or the session's folder."""
-    return path / EVENTS if path.is_dir() else path
+    return path / EVENTS if is_folder(path) else path
 
 
 def short_id(session_id: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .private import put_private
+from foldline.files import put_private, read_regular
 
 UNSENT: Final = "unsent.json"
 """Beside the events of a session, and gone once it was given back."""
@@ -30,17 +30,17 @@ def keep_unsent(folder: Path, unsent: Unsent) -> None:
     """
     if unsent and folder.is_dir():
         data = json.dumps({"queued": unsent.queued, "draft": unsent.draft}, ensure_ascii=False)
-        put_private(folder / UNSENT, data.encode("utf-8", "surrogatepass"), f".{UNSENT}")
+        put_private(folder / UNSENT, data.encode("utf-8", "surrogatepass"))
 
 
 def take_unsent(folder: Path) -> Unsent:
     """What was kept there, once. A file that is none of ours gives nothing, and stays."""
     path = folder / UNSENT
     try:
-        kept = json.loads(path.read_bytes())
+        kept = json.loads(read_regular(path))
         queued, draft = kept["queued"], kept["draft"]
         unsent = Unsent(tuple(map(str, queued)), str(draft))
         path.unlink()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Unsent()
     return unsent

@@ -1,10 +1,13 @@
 """Which changes of files ask each time, although they lie in the folder that is worked in."""
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools import ToolContext
+from foldline.agent.tools import ToolContext, guarded
 from foldline.agent.tools.guarded import may_be_changed
 from support.tools import TOOLS, call
 
@@ -31,7 +34,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ".git./config", ".husky/pre-commit", ".vscode/tasks.json", ".VSCode/settings.json",
         ".claude/settings.json", ".foldline.toml", "sub/.foldline.toml", "AGENTS.md", "sub/agents.md",
         "CLAUDE.md", ".mcp.json", ".envrc", "HEAD", "link/config", "bare/config", "bare/hooks/post-commit",
-        "bare/refs/x", "sub/../.git/config",
+        "bare/refs/x", "sub/../.git/config", "old/config", "rules/of/ours.md", "linked/tasks.json",
+        ".pre-commit-config.yaml", "lefthook.yml", ".lefthook-local.yaml", ".devcontainer.json", ".codex/x",
+        ".gemini/settings.json", "opencode.json", ".opencode/x", "GEMINI.md", "web/QWEN.md",
+        "CLAUDE.local.md",
+        ".github/copilot-instructions.md", ".github/instructions/py.instructions.md", ".zed/tasks.json",
+        ".exrc", ".nvim.lua", ".dir-locals.el", ".cursorrules",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("tool", ["write", "edit"])
@@ -40,6 +48,10 @@ def test_a_change_of_what_acts_by_itself_asks(context: ToolContext, tool: str, n
     (context.cwd / "link").symlink_to(".git")
     (context.cwd / "bare").mkdir()
     (context.cwd / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
+    (context.cwd / "old").mkdir()
+    (context.cwd / "old" / "HEAD").symlink_to("refs/heads/not-born-yet")
+    (context.cwd / "AGENTS.md").symlink_to("rules/of/ours.md")
+    (context.cwd / ".vscode").symlink_to("linked")
     given = {"write": {"content": ""}, "edit": {"old": "a", "new": "b"}}[tool]
     assert not TOOLS[tool].inside({"path": name, **given}, context)
 
@@ -47,10 +59,48 @@ def test_a_change_of_what_acts_by_itself_asks(context: ToolContext, tool: str, n
 @pytest.mark.parametrize(
     "name",
     ["a.py", ".gitignore", ".gitattributes", ".github/workflows/ci.yml", "docs/agents.md.txt", "sub/.env",
-     "git/hooks/x", "Makefile", "sub/new/b.py", ".hidden"],
+     "git/hooks/x", "Makefile", "sub/new/b.py", ".hidden", "lefthook/x", "zed/tasks.json", "head/x",
+     ".github/ISSUE_TEMPLATE.md", "instructions.md"],
 )  # fmt: skip
 def test_a_change_of_any_other_file_of_the_project_does_not(context: ToolContext, name: str) -> None:
     assert TOOLS["write"].inside({"path": name, "content": ""}, context)
+
+
+@pytest.fixture
+def repository(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> ToolContext:
+    """With settings that name files of its own, some of them by an include, one of them the user's."""
+    home = context.cwd.parent / "user"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[core]\n\tpager = ./tools/page.sh -R\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
+    subprocess.run(["git", "init", "-q", str(context.cwd)], check=True)
+    config = context.cwd / ".git" / "config"
+    config.write_text(f"{config.read_text()}[core]\n\tfsmonitor = tools/watch\n[include]\n\tpath = more\n")
+    config.with_name("more").write_text('[CORE]\n\thooksPath = "tools/our hooks"\n[user]\n\tname = src\n')
+    return context
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git")
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("tools/our hooks/pre-commit", True), ("tools/our hooks/new/x", True), ("tools/watch", True),
+        ("tools/page.sh", True), ("tools/other", False), ("src/a.py", False), ("our hooks/x", False),
+    ],
+)  # fmt: skip
+def test_what_the_settings_of_git_name_asks(repository: ToolContext, name: str, asks: bool) -> None:
+    for cwd in (repository.cwd, repository.cwd / name.partition("/")[0]):
+        assert may_be_changed(repository.cwd / name, cwd) is not asks
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git")
+def test_settings_of_git_that_cannot_be_told_ask(
+    repository: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarded, "_PATIENCE", 0.2)
+    (repository.cwd / ".git" / "more").unlink()
+    os.mkfifo(repository.cwd / ".git" / "more")
+    assert not may_be_changed(repository.cwd / "a.py", repository.cwd)
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_repair_that_fails_half_way_leaves_the_file_as_it_was(
 
     monkeypatch.setattr(*{"replace": (Path, "replace", full)}.get(step, (os, step, full)))
     if step == "link":
-        monkeypatch.setattr(Path, "open", full)
+        monkeypatch.setattr(os, "open", full)
     with pytest.raises(FoldlineError, match="no space left on device"):
         repair(events, NOW)
     monkeypatch.undo()
@@ -233,7 +233,7 @@ def test_what_a_process_that_died_left_behind_is_found_and_taken_away(tmp_path: 
     events = kept_session(tmp_path)
     folder = events.parent
     (folder / "holder.json").write_text('{"pid": 1}')
-    (folder / ".meta.json.4711").write_text("{")
+    (folder / ".foldline-0123456789ab.tmp").write_text("{")
     (folder / "notes.txt").write_text("mine")
     folder.chmod(0o755)
     events.chmod(0o644)

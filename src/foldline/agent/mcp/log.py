@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from foldline.history.private import make_private
+from foldline.files import make_private, open_own
 
 _KEPT = 128 * 1024
 """Bytes. The file may grow to twice that, then only the newest are kept."""
@@ -73,7 +73,7 @@ class ServerLog:
             try:
                 make_private(self.path.parent)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-                with os.fdopen(os.open(self.path, flags, 0o600), "ab") as file:
+                with os.fdopen(open_own(self.path, flags), "ab") as file:
                     if file.tell() + len(new) > 2 * _KEPT:
                         file.truncate(0)
                         new = bytes(self._tail)

@@ -171,6 +171,8 @@ class BaseTool(ABC, Generic[A]):
             return self.stays_inside(self.parsed(arguments), context)
         except ToolFailure:
             return True  # such a call fails before it reaches anything
+        except OSError:
+            return False  # where it leads cannot be told
 
     def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
         try:

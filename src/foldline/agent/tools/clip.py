@@ -1,15 +1,14 @@
 """Clipping a result to its room: head, tail, and one line that says what is left out and where it is."""
 
 import asyncio
-import os
+import secrets
 import shlex
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.tokens import estimate_tokens
-from foldline.history.private import make_private
+from foldline.files import make_private, write_new
 
 from .base import ToolContext
 from .paths import named
@@ -134,7 +133,6 @@ async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tup
 def spilled(text: str, folder: Path, tool: str) -> Path:
     """A new file, readable by its owner only, with this text."""
     make_private(folder)
-    handle, name = tempfile.mkstemp(prefix=f"{tool}-", suffix=".txt", dir=folder)
-    with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
-        file.write(text)
-    return Path(name)
+    path = folder / f"{tool}-{secrets.token_hex(4)}.txt"
+    write_new(path, text.encode("utf-8", "replace"), durable=False)
+    return path

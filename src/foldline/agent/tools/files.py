@@ -1,10 +1,11 @@
 """Reading and replacing whole files. Blocking: called in a thread."""
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
+from foldline.data import real_path
+from foldline.files import opened, put_whole
 from foldline.protocol import system_words
 
 from .base import ToolContext
@@ -28,9 +29,8 @@ def contents(path: Path, context: ToolContext) -> bytes:
     try:
         _refuse_unreadable(path.stat(), shown)
         # Without waiting: a pipe may have taken its place, and some of /proc wait for what happens next.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb") as file:
-            _refuse_unreadable(os.fstat(handle), shown)
+        with opened(path) as file:
+            _refuse_unreadable(os.fstat(file.fileno()), shown)
             content = file.read(LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
         raise missing(path, context) from None
@@ -68,18 +68,11 @@ def replace(path: Path, content: bytes, shown: str) -> None:
     Raises:
         ToolFailure: it could not be written; what was there is unchanged.
     """
-    target = Path(os.path.realpath(path))
     try:
+        target = Path(real_path(path))
         mode = _mode(target, shown)
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f".foldline-{secrets.token_hex(6)}.tmp"
-        try:
-            _write(temporary, content)
-            if mode is not None:
-                temporary.chmod(mode)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        put_whole(target, content, mode, durable=True)
     except OSError as error:
         raise ToolFailure(f"{shown} could not be written: {system_words(error)}.") from None
 
@@ -96,12 +89,3 @@ def _mode(target: Path, shown: str) -> int | None:
     if not os.access(target, os.W_OK):
         raise ToolFailure(f"{shown} is write-protected.")  # a rename would pass over the protection
     return stat.S_IMODE(status.st_mode)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """A new file with the mode the user's umask gives."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

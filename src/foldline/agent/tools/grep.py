@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic import Field
 
+from foldline.files import is_there
+
 from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
 from .environment import environment
@@ -115,7 +117,7 @@ def _command(arguments: GrepArguments, root: Path) -> list[str]:
         "--sort",
         "path",
     ]
-    if not any((folder / ".git").exists() for folder in (root, *root.parents)):
+    if not any(is_there(folder / ".git") for folder in (root, *root.parents)):
         # Ignore files count outside of repositories, too; within, the flag would carry them into inner ones.
         command.append("--no-require-git")
     command += ["--glob", "!.git", "--ignore-case" if arguments.ignore_case else "--case-sensitive"]

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
-from foldline.history.private import make_private
+from foldline.files import create_private, make_private, opened, read_regular
 
 from ..secrecy import Mask
 from .text import printed, sized
@@ -52,7 +52,7 @@ class Keeper:
             number += 1
             path = file_of(number, folder)
             try:
-                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+                handle = create_private(path)
             except FileExistsError:
                 continue
             return cls(number, path, os.fdopen(handle, "wb", buffering=0), mask)
@@ -65,14 +65,14 @@ class Keeper:
     def text(self) -> str:
         """What is kept so far, the unfinished line included. Reads the file: call it off the event loop."""
         with self._lock:
-            kept, held = self.path.read_bytes(), self._held
+            kept, held = read_regular(self.path), self._held
         trouble = f"\n[{self.trouble}]" if self.trouble else ""
         return kept.decode("utf-8", "replace") + self._printed(held) + trouble
 
     def tail(self, size: int) -> str:
         """The end of what is kept so far, about so many bytes of it, from the start of a line. Reads the
         file: call it off the event loop."""
-        with self._lock, self.path.open("rb") as file:
+        with self._lock, opened(self.path) as file:
             start = max(file.seek(0, os.SEEK_END) - size, 0)
             file.seek(start)
             kept, held = file.read(size), self._held

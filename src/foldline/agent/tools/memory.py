@@ -2,9 +2,10 @@
 
 import asyncio
 import hashlib
-import os
 import threading
 from pathlib import Path
+
+from foldline.data import real_path
 
 
 class FileMemory:
@@ -26,17 +27,17 @@ class FileMemory:
             pass
 
     def remember(self, path: Path, content: bytes) -> None:
-        self._digests[os.path.realpath(path)] = _digest(content)
+        self._digests[real_path(path)] = _digest(content)
 
     def knows(self, path: Path) -> bool:
-        return os.path.realpath(path) in self._digests
+        return real_path(path) in self._digests
 
     def forget(self, path: Path) -> None:
-        self._digests.pop(os.path.realpath(path), None)
+        self._digests.pop(real_path(path), None)
 
     def is_stale(self, path: Path, content: bytes) -> bool:
         """Whether the file was seen before, and with other content."""
-        seen = self._digests.get(os.path.realpath(path))
+        seen = self._digests.get(real_path(path))
         return seen is not None and seen != _digest(content)
 
 

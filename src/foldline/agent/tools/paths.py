@@ -5,7 +5,7 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from foldline.data import config_dir
+from foldline.data import config_dir, real_path
 from foldline.history import data_home
 
 from .base import ToolContext
@@ -41,8 +41,12 @@ def named(path: Path | str, context: ToolContext) -> str:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Whether a path lies in a folder after all symbolic links are followed."""
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    """Whether a path lies in a folder after all symbolic links are followed. Where they cannot be, it does
+    not."""
+    try:
+        return Path(real_path(path)).is_relative_to(real_path(folder))
+    except OSError:
+        return False
 
 
 def is_open(path: Path, folder: Path) -> bool:
@@ -53,8 +57,8 @@ def is_open(path: Path, folder: Path) -> bool:
 
 def kept_in(folder: Path) -> tuple[str, ...]:
     """Our own folders that lie within this one."""
-    real = os.path.realpath(folder)
-    own = {os.path.realpath(data_home()), os.path.realpath(config_dir(os.environ))}
+    real = real_path(folder)
+    own = {real_path(data_home()), real_path(config_dir(os.environ))}
     return tuple(each for each in own if each != real and Path(each).is_relative_to(real))
 
 

@@ -14,6 +14,8 @@ from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
+from foldline.files import opened
+
 from .walk import files_below
 
 
@@ -45,7 +47,7 @@ def _is_ordinary(path: str) -> bool:
 
 def _records(path: str, expression: re.Pattern[str]) -> Iterator[dict[str, object]]:
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 (paths of undecodable names stay strings)
+        with opened(path) as file:
             if b"\x00" in file.peek(8192)[:8192]:
                 return
             for number, line in enumerate(file, 1):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from foldline.history.small_files import read_small
+from foldline.files import is_there, read_regular
 
 from .globs import SLOW
 
@@ -68,7 +68,7 @@ def _rules_above(start: str) -> tuple[_Rules, ...]:
     count: whoever names an ignored folder wants to see into it."""
     found: list[_Rules] = []
     folder = Path(start)
-    while not (folder / ".git").exists() and folder.parent != folder:
+    while not is_there(folder / ".git") and folder.parent != folder:
         folder = folder.parent
         found.extend(_rules_of(str(folder)))
     return tuple(rules for rules in reversed(found) if not rules.verdict(start, True))
@@ -78,7 +78,7 @@ def _rules_of(folder: str) -> list[_Rules]:
     rules = []
     for name in (".git/info/exclude", ".gitignore"):
         try:
-            data = read_small(Path(folder) / name, _MOST_BYTES)
+            data = read_regular(Path(folder) / name, _MOST_BYTES)
         except OSError:
             continue
         rules.append(_Rules(folder, _spec_of(data.decode("utf-8", "replace").splitlines())))

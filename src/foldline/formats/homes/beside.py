@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from hashlib import md5, sha256
 from pathlib import Path
 
+from foldline.files import read_regular
+
 from ..base import JsonObject, as_list, as_object, as_text, parse_object
 from ..gemini import project_of
 
@@ -109,6 +111,6 @@ def _object(path: Path) -> JsonObject:
 def _bytes(path: Path) -> bytes:
     """The content of a file; nothing where it cannot be had: such files only add to what is known."""
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return b""

@@ -12,6 +12,8 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import BinaryIO
 
+from foldline.files import opened
+
 _STEPS = ((32 * 1024, 3), (192 * 1024, 12), (1024 * 1024, 12))
 """How far from the beginning prompts are looked for, in bytes, and how many lines are taken that may be one.
 The first step does for most sessions; others open with long instructions or a pasted image."""
@@ -43,11 +45,11 @@ def excerpts(path: Path, marks: Marks, begins_in: Path | None = None) -> Iterato
     Raises:
         OSError: a file cannot be read.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         if begins_in is None:
             yield from _excerpts(file, file, marks)
         else:
-            with begins_in.open("rb") as first:
+            with opened(begins_in) as first:
                 yield from _excerpts(first, file, marks)
 
 

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
 
+from foldline.data import real_path
+from foldline.files import read_regular
 from foldline.history.catalog.ages import file_time
 from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
 from foldline.protocol import FoldlineError, system_words
@@ -136,7 +138,7 @@ class _Here:
     """Tells whether a recorded folder is this one, links followed."""
 
     def __init__(self, folder: Path) -> None:
-        self._real = os.path.realpath(folder)
+        self._real = real_path(folder)
         self._known = {self._real: True, str(folder): True, "": False}
 
     def is_it(self, recorded: str) -> bool:
@@ -146,8 +148,8 @@ class _Here:
 
     def _leads_here(self, recorded: str) -> bool:
         try:
-            return os.path.realpath(recorded) == self._real
-        except ValueError:  # half characters, or a NUL: no file system has such a path
+            return real_path(recorded) == self._real
+        except OSError:  # no file system has such a path, or it may not be followed
             return False
 
     def may_be_in(self, excerpt: bytes) -> bool:
@@ -173,7 +175,7 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
     meta, note = Meta(id=session_id, cwd="", created_at=_EPOCH, updated_at=_EPOCH), ""
     try:
         whole = path.suffix == ".json" and file.size <= _WHOLE
-        for excerpt in [path.read_bytes()] if whole else excerpts(path, place.marks, begins_in(path)):
+        for excerpt in [read_regular(path)] if whole else excerpts(path, place.marks, begins_in(path)):
             if beside.by_agent or (place.by_agent and place.by_agent in excerpt.partition(b"\n")[0]):
                 return None
             if here is not None and not here.is_it(beside.cwd) and not here.may_be_in(excerpt):

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from foldline.context.projection import project
 from foldline.context.proof import prove
+from foldline.files import read_regular
 from foldline.history.catalog.sharing import OUTPUTS
 from foldline.history.contents import CONTENTS
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
@@ -218,7 +219,7 @@ def _texts(original: Original) -> Iterator[str]:
         gathered.clear()
     for path in side_files(original.folder):
         try:
-            yield path.read_bytes().decode("utf-8", "surrogateescape")
+            yield read_regular(path).decode("utf-8", "surrogateescape")
         except OSError:
             continue  # whoever writes it says so
 
@@ -229,6 +230,8 @@ def side_files(folder: Path | None) -> list[Path]:
         return []
     found: list[Path] = []
     for name in (CONTENTS, OUTPUTS):
+        if (folder / name).is_symlink():
+            continue
         with suppress(OSError), os.scandir(folder / name) as items:
             files = [Path(item.path) for item in items if item.is_file(follow_symlinks=False)]
             found += sorted(path for path in files if not path.name.startswith("."))

@@ -1,7 +1,6 @@
 """What lies in a session folder, read once for `doctor`: nothing is judged here, and nothing written."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from foldline.context.outline import outline_of
-from foldline.data import EVENTS
+from foldline.data import EVENTS, real_path
+from foldline.files import is_draft, is_file, opened, read_regular
 from foldline.protocol import Entry, FoldlineError, SessionHeader, system_words
 
 from ..contents import CONTENTS, content_id
@@ -24,8 +24,6 @@ from .scan import Scan, scan
 OUTPUTS = "outputs"
 KEPT = ".before-repair-"
 """Stands in the names of event files that a repair kept as they were."""
-_DRAFT = re.compile(r"^\.(?:.+\.\d+|[0-9a-f]{12}\.tmp)$")
-"""How our files are called until they are whole: `.meta.json.4711`, and contents that are being kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +72,11 @@ def patient_at(events: Path) -> Patient:
         FoldlineError: it cannot be read.
     """
     try:
-        data = events.read_bytes()
+        data = read_regular(events)
+        events = Path(real_path(events))
     except OSError as error:
         raise FoldlineError(f"{events} cannot be read: {system_words(error)}.") from None
-    found, events = scan(data), events.resolve()
+    found = scan(data)
     folder, in_folder = events.parent, events.name == EVENTS
     wrong, whole = _contents(folder) if in_folder else ((), frozenset())
     index = in_folder and (folder / INDEX).exists()
@@ -105,13 +104,12 @@ def patient_at(events: Path) -> Patient:
 def drafts_in(folder: Path) -> Iterator[Path]:
     """Files of ours that were begun and never finished."""
     for place in (folder, folder / CONTENTS):
-        with suppress(OSError):
-            yield from sorted(path for path in place.iterdir() if _DRAFT.match(path.name) and path.is_file())
+        yield from (path for path in _paths_in(place) if is_draft(path.name) and is_file(path))
 
 
 def _meta(folder: Path) -> Meta | None:
     try:
-        return Meta.model_validate_json((folder / META).read_bytes())
+        return Meta.model_validate_json(read_regular(folder / META))
     except (OSError, ValidationError):
         return None
 
@@ -132,20 +130,26 @@ def _index_fault(events: Path, entries: list[Entry]) -> str:
 def _contents(folder: Path) -> tuple[tuple[Path, ...], frozenset[str]]:
     wrong: list[Path] = []
     whole: set[str] = set()
-    with suppress(OSError):
-        for path in sorted((folder / CONTENTS).iterdir()):
-            if _DRAFT.match(path.name):
-                continue
-            right = path.is_file() and content_id(path.read_bytes()) == path.name
-            whole |= {path.name} if right else set()
-            wrong += [] if right else [path]
+    for path in _paths_in(folder / CONTENTS):
+        if is_draft(path.name):
+            continue
+        right = False
+        with suppress(OSError):
+            right = content_id(read_regular(path)) == path.name
+        whole |= {path.name} if right else set()
+        wrong += [] if right else [path]
     return tuple(wrong), frozenset(whole)
 
 
-def _names_in(folder: Path) -> list[str]:
+def _paths_in(folder: Path) -> list[Path]:
+    """What lies in a folder of a session. None where a link leads to it: that is not the session's."""
     with suppress(OSError):
-        return [path.name for path in folder.iterdir()]
+        return [] if folder.is_symlink() else sorted(folder.iterdir())
     return []
+
+
+def _names_in(folder: Path) -> list[str]:
+    return [path.name for path in _paths_in(folder)]
 
 
 def _is_open(path: Path) -> bool:
@@ -157,13 +161,13 @@ def _cwd_nearby(folder: Path) -> str:
     with suppress(OSError):
         for other in sorted(folder.parent.iterdir()):
             with suppress(FoldlineError, OSError):
-                if other != folder and (other / EVENTS).is_file():
+                if other != folder and is_file(other / EVENTS):
                     return _header_of(other / EVENTS).cwd
     return ""
 
 
 def _header_of(events: Path) -> SessionHeader:
-    with events.open("rb") as file:
+    with opened(events) as file:
         first = file.readline(65_536)
     try:
         return SessionHeader.model_validate_json(first)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from foldline.context.numbers import many
+from foldline.files import put_private, read_regular, write_new
 from foldline.protocol import NEW, FoldlineError, NoticeRecord, SessionHeader, dump_entry, system_words
 
 from ..catalog.parent import PARENT, Parent
@@ -154,17 +155,13 @@ def _carry_out(done: Treatment) -> None:
 
 def _replace(events: Path, content: bytes, kept: Path) -> None:
     """Put `content` in the place of the event file in one step; as it was, it is `kept` before that."""
-    draft = events.with_name(f".{events.name}.{os.getpid()}")
+    _keep(events, kept)
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _keep(events, kept)
-        draft.replace(events)
-    finally:
+        put_private(events, content, durable=True)
+    except BaseException:
         with suppress(OSError):
-            draft.unlink(missing_ok=True)
+            kept.unlink()
+        raise
     _sync_folder(events.parent)
 
 
@@ -178,10 +175,7 @@ def _keep(events: Path, kept: Path) -> None:
     except FileExistsError:
         raise
     except OSError:
-        with kept.open("xb") as file:
-            file.write(events.read_bytes())
-            file.flush()
-            os.fsync(file.fileno())
+        write_new(kept, read_regular(events))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -6,12 +6,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from foldline.data import EVENTS, archive_dir, sessions_dir
+from foldline.files import make_private
 from foldline.protocol import FoldlineError, system_words
 
 from ..holder import noted_holder
 from ..lock import SessionHeld, WriterLock
 from ..paths import HOLDER
-from ..private import make_private
 
 
 def archive(home: Path, events: Path) -> Path:

@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 from pydantic import ValidationError
 
 from foldline.data import real_path
+from foldline.files import is_folder, read_regular
 from foldline.protocol import SessionHeader
 from foldline.protocol.base import Record
-
-from ..small_files import read_small
 
 FOLDER = "folder"
 """The field of a session's header that holds a `FolderMark`."""
@@ -65,7 +64,7 @@ class Folder:
     def _is_there(self, path: str) -> bool:
         """Sessions share their folders: each is looked at once."""
         if path not in self._there:
-            self._there[path] = "\0" not in path and os.path.isabs(path) and os.path.isdir(path)  # noqa: PTH112, PTH117
+            self._there[path] = os.path.isabs(path) and is_folder(path)  # noqa: PTH117
         return self._there[path]
 
 
@@ -136,7 +135,7 @@ def _born_by_statx(path: str) -> int:
 
 def _remote(path: str) -> str:
     try:
-        config = read_small(Path(path, ".git", "config"), _CONFIG_BYTES).decode("utf-8", "replace")
+        config = read_regular(Path(path, ".git", "config"), _CONFIG_BYTES).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
     found = _ORIGIN.search(config)

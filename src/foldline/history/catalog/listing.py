@@ -9,12 +9,12 @@ from stat import S_ISREG
 from typing import NamedTuple
 
 from foldline.data import EVENTS, archive_dir, sessions_dir, typed_path
+from foldline.files import is_file, read_regular
 from foldline.protocol import FoldlineError, SessionHeader, system_words
 
 from ..log import cannot_be_read, parse_header
 from ..meta import Meta
 from ..paths import workdir_key
-from ..small_files import read_small
 from .ages import file_time
 from .folders import Folder, Tie
 from .rebuilding import rebuilt
@@ -104,7 +104,7 @@ def find_session(home: Path, ref: str) -> Path:
         FoldlineError: no session, or more than one, answers to that.
     """
     for path in (typed_path(ref), typed_path(ref) / EVENTS):
-        if ref and path.is_file():
+        if ref and is_file(path):
             return path
     found = [events for events in _kept(home) if _answers(events.parent.name, ref)]
     exact = [events for events in found if events.parent.name == ref]
@@ -143,7 +143,7 @@ def read_header(path: Path) -> SessionHeader:
     line = b""
     for most in _HEADER_BYTES:
         try:
-            line, line_end, _ = read_small(path, most).partition(b"\n")
+            line, line_end, _ = read_regular(path, most).partition(b"\n")
         except OSError as error:
             raise cannot_be_read(path, error) from None
         if line_end:
@@ -180,7 +180,7 @@ def _kept(home: Path) -> Iterator[Path]:
     """The event files of all sessions, archived ones included."""
     for root in (sessions_dir(home), archive_dir(home)):
         for found in _found(root, None):
-            if os.path.isfile(found.events):  # noqa: PTH113 - many thousand times
+            if is_file(found.events):
                 yield Path(found.events)
 
 

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from foldline.files import opened
 from foldline.protocol import FoldlineError
 
 from ..log import LoadedLog, parse_log, read_log
@@ -56,7 +57,7 @@ def _caught_up(events: Path, earlier: Meta) -> Meta | None:
 def _appended(events: Path, size: int) -> LoadedLog | None:
     """The header, and what stands behind the first `size` bytes; its `size` is that of the whole file."""
     try:
-        with events.open("rb") as file:
+        with opened(events) as file:
             header = file.readline()
             file.seek(max(size - 1, len(header) - 1))
             line_end, tail = file.read(1), file.read()

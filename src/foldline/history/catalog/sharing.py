@@ -1,12 +1,12 @@
 """What lies beside a history and belongs to it: a fork shares it with the session it comes from."""
 
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from foldline.files import make_private, read_regular, write_new
+
 from ..contents import CONTENTS
-from ..private import make_private
 
 OUTPUTS = "outputs"
 
@@ -25,6 +25,8 @@ def share_files(source: Path, target: Path) -> None:
 
 
 def _share(source: Path, target: Path) -> None:
+    if source.is_symlink():
+        return  # it leads to files that nobody kept here
     with os.scandir(source) as found:
         files = [item.name for item in found if item.name[0] != "." and item.is_file(follow_symlinks=False)]
     if not files:
@@ -41,4 +43,4 @@ def _link(source: Path, target: Path) -> None:
     except FileExistsError:
         return
     except OSError:
-        shutil.copy2(source, target)
+        write_new(target, read_regular(source), durable=False)

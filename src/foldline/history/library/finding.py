@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from foldline.context.matching import Query, excerpt, fold, marks
 from foldline.data import EVENTS
+from foldline.files import opened
 
 from ..search import MessageKind, fused_scores
 from .candidates import Candidate, Shelf, candidates, of_folder
@@ -202,7 +203,7 @@ class _Records:
             # It may have been moved since the index was looked at.
             for place in (folder, *(f"{root}/{tail}" for root in ROOTS)):
                 try:
-                    self._file = self._files.enter_context((self._home / place / EVENTS).open("rb"))
+                    self._file = self._files.enter_context(opened(self._home / place / EVENTS))
                     break
                 except OSError:
                     continue

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from foldline.context.matching import fold
 from foldline.context.original import original
 from foldline.data import EVENTS
+from foldline.files import opened
 from foldline.protocol import (
     AssistantMessage,
     Entry,
@@ -151,7 +152,7 @@ def read_piece(home: Path, known: Known, most: int, stopped: Callable[[], bool])
     Damaged records are left out, as they are in the history. A last line without its end waits for it.
     """
     try:
-        with (home / known.folder / EVENTS).open("rb") as file:
+        with opened(home / known.folder / EVENTS) as file:
             return _piece(file, known, most, stopped)
     except OSError:
         return None

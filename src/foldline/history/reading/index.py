@@ -20,15 +20,16 @@ from functools import cache
 from io import FileIO
 from itertools import chain
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from foldline.context.outline import Outline
 from foldline.context.tokens import estimate_tokens
 from foldline.data import EVENTS
+from foldline.files import open_own, open_regular, opened, put_private
 
 from ..meta import Meta
 from ..paths import INDEX
-from ..small_files import open_regular
 from .index_tables import Table, outlines_in, table_of
 from .lines import Place, Progress
 from .stored import StoredEntries
@@ -156,7 +157,7 @@ class Index:
     # --- writing -------------------------------------------------------------------------------------
 
     def _save(self, entries: StoredEntries, progress: Progress, meta: Meta) -> None:
-        with self._events.open("rb", buffering=0) as file:
+        with FileIO(open_regular(self._events), "rb") as file:
             status = os.fstat(file.fileno())
             if status.st_size != progress.upto:
                 return  # somebody else writes
@@ -190,27 +191,22 @@ class Index:
             self._small, self._parts = end, 0
 
     def _is_untouched(self) -> bool:
-        """Whether the file still ends where we left it."""
+        """Whether the file still ends where we left it, and is nobody else's under another name."""
         with suppress(OSError):
-            return self._path.stat().st_size == self._end.size
+            found = self._path.lstat()
+            return (found.st_size, found.st_nlink) == (self._end.size, 1) and S_ISREG(found.st_mode)
         return False
 
     def _write(self, lines: Iterable[bytes], after: int) -> int:
         """Write these behind so many bytes, in place of all that is there; how many there are then."""
         if after:
-            with self._path.open("r+b") as file:
+            with os.fdopen(open_own(self._path, os.O_RDWR), "r+b") as file:
                 file.truncate(after)
                 file.seek(after)
                 return after + sum(map(file.write, lines))
-        aside = self._path.with_name(f".{INDEX}.{os.getpid()}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-        try:
-            with os.fdopen(os.open(aside, flags, 0o600), "wb") as file:
-                written = sum(map(file.write, lines))
-            aside.replace(self._path)
-            return written
-        finally:
-            aside.unlink(missing_ok=True)
+        data = b"".join(lines)
+        put_private(self._path, data)
+        return len(data)
 
 
 def _is_of(seal: _Seal, status: os.stat_result, read: Callable[[Place], bytes]) -> bool:
@@ -224,7 +220,7 @@ def _contents(path: Path) -> Iterator[tuple[dict[str, Any], int, bytes]]:
     from pydantic_core import from_json
 
     end, before = 0, b""
-    with os.fdopen(open_regular(path), "rb") as file:
+    with opened(path) as file:
         for line in file:
             digest, body = _split(line)
             if not line.endswith(b"]\n") or digest != _digest(body, before or _origin()):

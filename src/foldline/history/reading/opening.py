@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
 
+from foldline.files import open_regular
 from foldline.protocol import SessionHeader
 
 from ..log import Damage, Log, cannot_be_read, parse_header
 from ..meta import Describer
-from ..small_files import open_regular
 from .index import LEAST, Index
 from .lines import LineReader, Progress
 from .records import Records

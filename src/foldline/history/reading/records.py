@@ -6,6 +6,7 @@ from collections import OrderedDict
 from io import FileIO
 from pathlib import Path
 
+from foldline.files import open_regular
 from foldline.protocol import Entry, parse_entry
 
 from .lines import Place
@@ -62,7 +63,7 @@ class Records:
         """The bytes there, fewer where the file has become shorter or unreadable."""
         with self._lock:
             try:
-                file = self._file or self._use(self._path.open("rb", buffering=0))
+                file = self._file or self._use(FileIO(open_regular(self._path), "rb"))
                 file.seek(place.offset)
                 return _read_all(file, place.length)
             except OSError:

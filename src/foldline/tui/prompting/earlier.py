@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from textual.containers import Vertical
 
+from foldline.files import opened
 from foldline.tui.choosing.picker import Choice, Picker
 from foldline.tui.prompting.attachments import detached
 
@@ -79,7 +80,7 @@ def prompts_of_folder(root: Path) -> Iterator[tuple[str, list[str]]]:
 
 def prompts_in(events: Path) -> list[str]:
     """What was typed in a session, newest first. Only lines that hold a user message are parsed."""
-    with events.open("rb") as file:
+    with opened(events) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(size - _BYTES, 0))
         found = [text for line in file if line.startswith(b'{"type":"user"') and (text := _typed(line))]

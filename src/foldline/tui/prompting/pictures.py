@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from foldline.files import is_file, read_regular
+
 if TYPE_CHECKING:
     from foldline.protocol import ImagePart
 
@@ -26,21 +28,21 @@ def pasted_paths(pasted: str, root: Path) -> tuple[Path, ...]:
     if not text or len(text) > _LONGEST or not _ENDS.fullmatch(text.strip("'\"")):
         return ()
     whole = _path(text, root)
-    if whole.is_file():
+    if is_file(whole):
         return (whole,)  # a path with blanks that nobody escaped
     try:
         words = shlex.split(text)
     except ValueError:
         return ()
     paths = tuple(_path(word, root) for word in words[: _MOST + 1])
-    fits = len(paths) <= _MOST and all(_ENDS.fullmatch(path.name) and path.is_file() for path in paths)
+    fits = len(paths) <= _MOST and all(_ENDS.fullmatch(path.name) and is_file(path) for path in paths)
     return paths if fits else ()
 
 
 def named_paths(text: str, root: Path) -> list[tuple[str, Path]]:
     """(`@` word, path) of each picture file that a prompt names."""
     words = dict.fromkeys(found[1] for found in _NAMED.finditer(text))
-    return [(f"@{word}", path) for word in words if (path := _path(word, root)).is_file()]
+    return [(f"@{word}", path) for word in words if is_file(path := _path(word, root))]
 
 
 def names_pictures(text: str) -> bool:
@@ -63,7 +65,7 @@ def read_picture(path: Path) -> "ImagePart":
             raise FoldlineError(f"{path.name} is no file.")
         if known.st_size >= LARGEST:
             raise too_large(path.name, known.st_size)
-        found = picture(path.read_bytes(), path.name)
+        found = picture(read_regular(path), path.name)
     except OSError as error:
         raise FoldlineError(f"{path.name} cannot be read: {error.strerror or error}.") from None
     if found is None:

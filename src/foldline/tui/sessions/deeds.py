@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from foldline.files import is_folder
 from foldline.history import Folder, Session, archive, bring_back, clip_cells, delete, short_id
 from foldline.history.paths import holds_home
 from foldline.protocol import FoldlineError, Title
@@ -86,7 +87,7 @@ def bring_in(row: Listed, home: Path, root: Path) -> Path:
     if not found.entries:
         raise FoldlineError(f"{row.path} holds nothing that could go on.")
     held = Path(found.header.cwd)
-    folder = held if held.is_absolute() and held.is_dir() and not holds_home(held) else root
+    folder = held if held.is_absolute() and is_folder(held) and not holds_home(held) else root
     session = Session.from_entries(found.header, found.entries, damage=found.damage)
     return _kept(session.copy(home=home, cwd=folder))
 

@@ -1,0 +1,173 @@
+"""How files are opened and made: what lies in a folder may be a stranger's, and anything in place of a file.
+
+Reading takes regular files only, so that no pipe holds anybody up. Writing follows no link in the last place
+of a path, and takes names that nobody can know before. Needs no other module of ours, as `foldline.data`.
+"""
+
+import errno
+import os
+import secrets
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+from stat import S_ISREG
+
+AnyPath = str | os.PathLike[str]
+
+_WAITS_FOR_NOTHING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FOLLOWS_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_DRAFT = ".foldline-"
+"""Begins the name of a file until it is whole."""
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+def open_regular(path: AnyPath) -> int:
+    """The descriptor of a regular file, opened for reading. Follows links.
+
+    Raises:
+        OSError: there is none, it is no regular file, or it cannot be read.
+    """
+    return _regular(path, os.O_RDONLY)
+
+
+def opened(path: AnyPath) -> BufferedReader:
+    """A regular file, open for reading.
+
+    Raises:
+        OSError: there is none, it is no regular file, or it cannot be read.
+    """
+    return os.fdopen(open_regular(path), "rb")
+
+
+def read_regular(path: AnyPath, most: int = -1) -> bytes:
+    """The first `most` bytes of a regular file; all of them by default.
+
+    Raises:
+        OSError: there is none, it is no regular file, or it cannot be read.
+    """
+    with opened(path) as file:
+        return file.read(most)
+
+
+def is_file(path: AnyPath) -> bool:
+    """Whether there is a regular file, as far as one may look. Never raises, as `Path.is_file` does for a
+    path that is too long, or in a folder that may not be entered."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_folder(path: AnyPath) -> bool:
+    """Whether there is a folder, as far as one may look. Never raises."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_there(path: AnyPath) -> bool:
+    """Whether there is anything, as far as one may look. Never raises."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+# --- writing ------------------------------------------------------------------------------------------
+
+
+def make_private(folder: Path) -> None:
+    """Make this folder, and those above it that are missing, for their owner only. What is there stays.
+
+    Raises:
+        OSError: the disk refused, or a link stands in its place: what is kept there would go somewhere else.
+    """
+    missing = [folder, *folder.parents]
+    while missing and missing[-1].is_dir():
+        missing.pop()
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink():
+        raise _is_a_link(folder)
+
+
+def create_private(path: AnyPath, mode: int = 0o600) -> int:
+    """The descriptor of a new file, for its owner only unless `mode` says otherwise.
+
+    Raises:
+        OSError: something is there, be it a link that leads nowhere; or the disk refused.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FOLLOWS_NO_LINK | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags, mode)
+
+
+def open_own(path: AnyPath, flags: int) -> int:
+    """The descriptor of a file of ours that is written to in its place; with `O_CREAT` in `flags`, made for
+    its owner only.
+
+    Raises:
+        OSError: it is a link, no regular file, or the disk refused.
+    """
+    try:
+        return _regular(path, flags | _FOLLOWS_NO_LINK)
+    except OSError as error:
+        raise _is_a_link(path) if error.errno == errno.ELOOP else error from None
+
+
+def write_new(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """A new file: the whole of it or none. `durable` waits for the disk.
+
+    Raises:
+        OSError: something is there, or the disk refused.
+    """
+    descriptor = create_private(path, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+
+
+def put_private(target: Path, data: bytes, *, durable: bool = False) -> None:
+    """Make this the content of a file in one step; only its owner may read it. A link there is replaced.
+
+    Raises:
+        OSError: the disk refused; what was there is unchanged.
+    """
+    put_whole(target, data, 0o600, durable=durable)
+
+
+def put_whole(target: Path, data: bytes, mode: int | None, *, durable: bool = False) -> None:
+    """`put_private` for a file of any mode; None for what the user's umask gives.
+
+    Raises:
+        OSError: the disk refused; what was there is unchanged.
+    """
+    draft = target.with_name(f"{_DRAFT}{secrets.token_hex(6)}.tmp")
+    try:
+        write_new(draft, data, mode=0o666 if mode is None else 0o600, durable=durable)
+        if mode is not None:
+            draft.chmod(mode)
+        draft.replace(target)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def is_draft(name: str) -> bool:
+    """Whether a file of this name was begun here, and never finished."""
+    return name.startswith(_DRAFT) and name.endswith(".tmp")
+
+
+def _regular(path: AnyPath, flags: int) -> int:
+    try:
+        descriptor = os.open(path, flags | _WAITS_FOR_NOTHING, 0o600)
+    except ValueError:  # a NUL, or half a character
+        raise OSError(errno.EINVAL, "no file can have this name", os.fspath(path)) from None
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return descriptor
+
+
+def _is_a_link(path: AnyPath) -> OSError:
+    return OSError(errno.ELOOP, "it is a link, and nothing is written through one", os.fspath(path))

@@ -1,0 +1,148 @@
+"""Paths that cannot be followed, entered or even named: one call fails with its sentence, the others run.
+
+What may not be entered is so for root, too: `support.locked`.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foldline.agent.instructions import opening
+from foldline.agent.restoring import place, restore
+from foldline.agent.rewind import align_memory
+from foldline.agent.tools.guarded import may_be_changed
+from foldline.agent.tools.paths import is_inside
+from foldline.agent.tools.reach import command_inside
+from foldline.data import real_path
+from foldline.history import Session
+from foldline.protocol import NEW, FileImage, ToolResultMessage, events, operations
+from foldline.tui.prompting.pictures import named_paths, pasted_paths
+from support.agents import PlayedLLM, agent_in, calling
+from support.front_door import FrontDoor
+from support.locked import modes_hold
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="folders are closed to root by capset(2)")
+
+ODD = {
+    "process": "/proc/1/root",
+    "within": "/proc/1/root/etc/x",
+    "closed": "closed/x.py",
+    "deep": "closed/sub/x.py",
+    "through": "into/x.py",
+    "long": "x/" * 2_500 + "y",
+    "name": "n" * 300,
+    "loop": "loop",
+    "beyond": "loop/x",
+    "nul": "a\0b",
+    "nobody": "~nobody-of-this-name/x",
+    "file": "a.txt/x",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Work with a data folder of a container in it, which only another user may enter."""
+    cwd = tmp_path / "work"
+    (cwd / "closed" / "sub").mkdir(parents=True)
+    (cwd / "closed" / "HEAD").write_text("ref: refs/heads/main\n")
+    (cwd / "into").symlink_to("closed/sub")
+    (cwd / "loop").symlink_to("loop")
+    (cwd / "a.txt").write_text("needle\n")
+    (cwd / "closed").chmod(0)
+    return cwd
+
+
+def calls_with(path: str) -> list[tuple[str, dict[str, Any]]]:
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("read", {"path": path}),
+        ("write", {"path": path, "content": "x"}),
+        ("edit", {"path": path, "old": "a", "new": "b"}),
+        ("ls", {"path": path}),
+        ("glob", {"path": path, "pattern": "*"}),
+        ("grep", {"path": path, "pattern": "needle"}),
+        ("bash", {"command": f"cat {path}"}),
+    ]
+    return [
+        *calls,
+        ("grep", {"pattern": "needle"}),
+        ("glob", {"pattern": "**/*"}),
+        ("read", {"path": "a.txt"}),
+    ]
+
+
+@pytest.mark.parametrize("path", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("approvals", ["all", "edits"])
+async def test_a_call_with_such_a_path_fails_and_the_others_run(
+    folder: Path, path: str, approvals: str
+) -> None:
+    llm = PlayedLLM(calling(*calls_with(path)), "done", window=200_000)
+    agent, watch = agent_in(folder, llm, approvals=approvals)
+
+    def allow(event: events.Event) -> None:
+        if isinstance(event, events.ApprovalRequested):
+            agent.executor.submit(operations.Approve(call_id=event.call_id, answer="once"))
+
+    agent.executor.subscribe(allow)
+    with modes_hold():
+        await agent.prompt("go")
+    results = [entry for entry in agent.session.entries if isinstance(entry, ToolResultMessage)]
+    *odd, searched, listed, whole = results
+    assert len(odd) == 7 and all(result.text.strip() for result in odd)
+    made = {"name": ["write"], "nobody": []}
+    assert [result.name for result in odd if not result.is_error] in ([], *made.values())
+    assert "a.txt:1" in searched.text and "a.txt" in listed.text and whole.text == "needle\n"
+    assert watch.ends[-1] == ("run_agent", "done")
+    await agent.aclose()
+
+
+def test_what_cannot_be_followed_counts_as_outside_and_asks() -> None:
+    with modes_hold():
+        assert not is_inside(Path("/proc/1/root/x"), Path("/"))
+        assert not may_be_changed(Path("/proc/1/root/x"), Path("/"))
+        assert not command_inside("cat proc/1/root", Path("/"))
+
+
+@pytest.mark.parametrize("path", ["/proc/1/root", "a\0b", "\ud800"])
+def test_only_one_kind_of_error_comes_of_a_path(path: str) -> None:
+    with modes_hold(), pytest.raises(OSError, match=r"name|denied"):
+        real_path(path)
+
+
+@pytest.mark.parametrize("path", ODD.values(), ids=ODD)
+def test_a_prompt_may_name_it(folder: Path, path: str) -> None:
+    with modes_hold():
+        assert named_paths(f"look at @{path}.png please", folder) == []
+        assert pasted_paths(f"{path}.png", folder) == ()
+
+
+@pytest.mark.parametrize("path", ODD.values(), ids=ODD)
+async def test_a_rewind_leaves_it_alone_and_goes_on_with_the_others(folder: Path, path: str) -> None:
+    agent, _ = agent_in(folder, PlayedLLM())
+    with modes_hold():
+        await place(agent.desk, [FileImage(path=path, before="0" * 64, after=None)])
+        restored = await restore(agent.desk, NEW)
+        align_memory(agent.desk, NEW)
+    assert restored.done == ()
+    assert [left for left, _ in restored.left] == [path]
+    await agent.aclose()
+
+
+def test_instructions_and_settings_above_are_looked_for_as_far_as_one_may(folder: Path) -> None:
+    inner = folder / "closed" / "sub"
+    with modes_hold():
+        assert len(opening(inner, {}).messages) == 1
+
+
+@pytest.mark.parametrize("path", ODD.values(), ids=ODD)
+def test_a_session_may_say_that_it_was_held_there(door: FrontDoor, folder: Path, path: str) -> None:
+    """Whoever wrote the file chose that path."""
+    kept = Session.create(folder, home=folder.parent / "elsewhere")
+    header = kept.header.model_copy(update={"cwd": path if path.startswith("/") else str(folder / path)})
+    events_file = folder.parent / "s.jsonl"
+    events_file.write_bytes(header.model_dump_json().encode() + b"\n")
+    with modes_hold():
+        said = [door(*command, events_file) for command in (("import",), ("view",), ("doctor",))]
+        said.append(door("sessions"))
+    assert not [each.err for each in said if "an error in Foldline itself" in each.err]
