@@ -114,6 +114,7 @@ def test_a_session_of_opencodes_database_is_listed_and_opened_by_its_id(
     assert [message["role"] for message in shown["messages"]] == ["user", "assistant", "tool", "assistant"]
     assert door("view", path / "ses_1", "--json").json["messages"] == shown["messages"]
     assert door("import", "opencode:ses_1").code == 0
+    assert door("doctor", path, path / "ses_1", "opencode:ses_1").code == 0
 
 
 def test_sessions_that_codex_has_compressed_are_named_with_what_to_do(

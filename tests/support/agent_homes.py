@@ -17,10 +17,13 @@ from .codex_rows import META
 VARIABLES = (
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
+    "GEMINI_CLI_HOME",
     "KIMI_CODE_HOME",
     "KIMI_SHARE_DIR",
     "PI_CODING_AGENT_DIR",
     "PI_CODING_AGENT_SESSION_DIR",
+    "QWEN_HOME",
+    "QWEN_RUNTIME_DIR",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
 )

@@ -4,19 +4,19 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from foldline.context.harmless import with_signs
 from foldline.data import real_path
-from foldline.files import is_file, is_there, read_regular
-from foldline.formats import FORMATS, read_foreign
+from foldline.files import is_file, is_folder, read_regular
+from foldline.formats import FORMATS, file_of, read_foreign, session_file
 from foldline.formats.detect import Unreadable, detect
 from foldline.history import (
     EVENTS,
     data_home,
     events_file,
-    find_session,
     short_id,
     typed_path,
     utc_now,
@@ -27,6 +27,7 @@ from foldline.history.care.repair import repair, treatment
 from foldline.protocol import FoldlineError, Unknown
 
 from .output import Style, cells, note, paint, say, say_heading, say_json
+from .sources import path_of
 from .streams import write_out
 
 _SIGNS: dict[Mark, str] = {"ok": "✓ ok", "warn": "! warn", "bad": "✗ bad"}
@@ -87,11 +88,17 @@ def _of_session(ref: str, repairs: bool) -> Report:
 
 def _file_of(ref: str) -> Path:
     path = typed_path(ref)
-    return events_file(path) if ref and is_there(path) else find_session(data_home(), ref)
+    if not ref or not is_folder(path):
+        return path_of(ref)
+    with suppress(FoldlineError):  # the folder of another agent's session
+        return session_file(path)
+    return events_file(path)
 
 
 def _ours(events: Path) -> Patient | None:
     """The session of ours that this file is, without its header, too; None where it is something else."""
+    if file_of(events) != events:
+        return None
     if not is_file(events):
         raise FoldlineError(f"There is no session file {events}.")
     patient = patient_at(events)

@@ -1,7 +1,9 @@
 """What a list says of other agents' sessions, and that it reads little of them."""
 
+import json
 import random
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,62 @@ def test_the_title_of_claude_code_is_found_at_the_end_of_a_long_file(homes: Agen
     work = [result(f"c{turn}", "x" * 4000) for turn in range(400)]
     homes.claude_code(said("mend the clock"), *work, beside("ai-title", aiTitle="The clock"))
     assert (only("claude-code").title, only("claude-code").first_prompt) == ("The clock", "mend the clock")
+
+
+GEMINI = [
+    {"sessionId": "s1", "projectHash": "p", "startTime": "2026-04-29T21:39:22Z", "kind": "main"},
+    {"id": "1", "type": "user", "timestamp": "2026-04-29T21:39:33Z", "content": [{"text": "mend the clock"}]},
+    {
+        "id": "2",
+        "type": "gemini",
+        "timestamp": "2026-04-29T21:39:35Z",
+        "content": "Done.",
+        "model": "gemini-3",
+    },
+]
+
+
+@pytest.mark.parametrize("form", ["log", "document"])
+def test_a_session_of_gemini_is_listed_with_the_folder_of_its_project(homes: AgentHomes, form: str) -> None:
+    chats = ".gemini/tmp/clock/chats/session-2026-04-29T21-39-abcdef01"
+    homes.write(".gemini/tmp/clock/.project_root", b"/work/clock")
+    if form == "log":
+        homes.put(f"{chats}.jsonl", *GEMINI, {"$set": {"summary": "The clock"}})
+    else:
+        document = {**GEMINI[0], "summary": "The clock", "messages": GEMINI[1:]}
+        homes.write(f"{chats}.json", json.dumps(document, indent=2).encode())
+    (found,) = found_sessions(["gemini-cli"], Path("/work/clock"))
+    assert (found.id, found.title, found.first_prompt, found.cwd, found.model, found.note) == (
+        "abcdef01", "The clock", "mend the clock", "/work/clock", "gemini-3", ""
+    )  # fmt: skip
+
+
+def test_a_folder_that_gemini_calls_by_a_digest_is_known_where_it_is_this_one(
+    homes: AgentHomes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    digest = sha256(str(tmp_path).encode()).hexdigest()
+    homes.put(f".gemini/tmp/{digest}/chats/session-a-1.jsonl", *GEMINI)
+    homes.put(f".gemini/tmp/{'0' * 64}/chats/session-b-2.jsonl", *GEMINI)
+    assert [found.id for found in found_sessions(["gemini-cli"], tmp_path)] == ["1"]
+    assert {found.id for found in found_sessions(["gemini-cli"])} == {"1", "2"}
+
+
+def test_a_session_of_qwen_code_is_listed_by_its_title(homes: AgentHomes) -> None:
+    head = {"sessionId": "q1", "cwd": "/x", "timestamp": "2026-08-17T12:00:00Z"}
+    user = {"role": "user", "parts": [{"text": "mend the clock"}]}
+    answer = {"role": "model", "parts": [{"text": "Done."}]}
+    homes.put(
+        ".qwen/projects/-x/chats/q1.jsonl",
+        {**head, "uuid": "1", "parentUuid": None, "type": "user", "message": user},
+        {**head, "uuid": "2", "parentUuid": "1", "type": "assistant", "model": "qwen3", "message": answer},
+        {**head, "uuid": "3", "parentUuid": "2", "type": "system", "subtype": "custom_title",
+         "systemPayload": {"customTitle": "The clock"}},
+    )  # fmt: skip
+    (found,) = found_sessions(["qwen-code"], Path("/x"))
+    assert (found.id, found.title, found.first_prompt, found.model, found.note) == (
+        "q1", "The clock", "mend the clock", "qwen3", ""
+    )  # fmt: skip
 
 
 def test_the_first_prompt_may_stand_behind_many_commands(homes: AgentHomes) -> None:

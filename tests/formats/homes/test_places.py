@@ -39,6 +39,9 @@ def test_claude_code_is_found_in_its_old_and_its_new_folder(homes: AgentHomes) -
         ("PI_CODING_AGENT_SESSION_DIR", "pi", "a.jsonl"),
         ("KIMI_SHARE_DIR", "kimi-cli", "sessions/0/k1/context.jsonl"),
         ("KIMI_CODE_HOME", "kimi-cli", "sessions/wd_x/k1/agents/main/wire.jsonl"),
+        ("GEMINI_CLI_HOME", "gemini-cli", ".gemini/tmp/p/chats/session-2026-01-02T03-04-abcdef01.jsonl"),
+        ("QWEN_HOME", "qwen-code", "projects/-x/chats/q1.jsonl"),
+        ("QWEN_RUNTIME_DIR", "qwen-code", "projects/-x/chats/q1.jsonl"),
     ],
 )
 def test_a_variable_of_the_environment_names_another_folder(
@@ -48,6 +51,14 @@ def test_a_variable_of_the_environment_names_another_folder(
     assert _files(agent) == set()
     monkeypatch.setenv(variable, "~/elsewhere")
     assert _files(agent) == {path}
+
+
+def test_a_session_that_gemini_went_on_with_in_its_new_form_is_one(homes: AgentHomes) -> None:
+    old = homes.put(".gemini/tmp/p/chats/session-a.json")
+    homes.put(".gemini/tmp/p/chats/session-b.json")
+    new = homes.put(".gemini/tmp/p/chats/session-b.jsonl")
+    homes.put(".gemini/tmp/p/chats/a1b2/sub-agent.jsonl")
+    assert _files("gemini-cli") == {old, new}
 
 
 def test_archived_sessions_of_codex_are_found(homes: AgentHomes) -> None:

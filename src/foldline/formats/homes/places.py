@@ -230,6 +230,7 @@ PLACES = (
         _gemini,
         ("*/chats/session-*.jsonl", "*/chats/session-*.json"),
         id_of=_behind_the_dashes,
+        by_agent=b'"kind":"subagent"',
         is_session=lambda path: path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file(),
         marks=Marks(
             prompts=(b'"user"',),
