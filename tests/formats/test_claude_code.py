@@ -328,3 +328,29 @@ def test_what_is_nested_very_deep_is_no_trouble() -> None:
     for _ in range(50):
         deep = {"content": [deep]}
     assert texts(read(user("hi"), attachment("file", content=deep))) == ["hi"]
+
+
+def test_usage_is_that_of_the_last_request_where_an_advisor_was_asked() -> None:
+    first = {"type": "message", "input_tokens": 100, "cache_read_input_tokens": 900, "output_tokens": 5}
+    advice = {"type": "advisor_message", "input_tokens": 1500, "output_tokens": 300}
+    last = {"type": "message", "input_tokens": 350, "cache_read_input_tokens": 1000, "output_tokens": 20}
+    total = {"input_tokens": 450, "cache_read_input_tokens": 1900, "output_tokens": 25}
+    told = {**total, "iterations": [first, advice, last]}
+    [answer] = read(piece("m1", text("hi"), usage=told)).entries
+    assert answer.usage == Usage(input=1350, cached=1000, output=20)
+
+
+@pytest.mark.parametrize("odd", [None, [], [None], [{"type": "message"}], "x"])
+def test_usage_without_requests_of_its_own_is_the_total(odd: Any) -> None:
+    told = {"input_tokens": 7, "output_tokens": 3, "iterations": odd}
+    [answer] = read(piece("m1", text("hi"), usage=told)).entries
+    assert answer.usage == Usage(input=7, output=3)
+
+
+def test_the_tools_that_a_search_found_are_its_result() -> None:
+    found = [{"type": "tool_reference", "tool_name": "Lookup"}, {"type": "tool_reference"}]
+    session = read(user("go"), piece("m1", call("c1", "ToolSearch", query="x")), result("c1", found))
+    assert session.entries[-1].text == "(loaded the tool Lookup)"
+    assert session.notes == (
+        "Left out, pieces of messages of a kind that cannot be shown here: tool_reference (1).",
+    )

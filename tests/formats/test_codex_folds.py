@@ -4,6 +4,7 @@ import pytest
 
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
+from foldline.formats.codex_folds import ABSENT
 from foldline.formats.codex_folds import SEALED as SEALED_LINE
 from foldline.protocol import Compaction, DeveloperMessage, Kept, UserMessage, Written
 from support.codex_rows import (
@@ -12,6 +13,7 @@ from support.codex_rows import (
     call,
     compacted,
     event,
+    item,
     output,
     prompt,
     read_rows,
@@ -191,3 +193,16 @@ def test_items_that_are_no_messages_do_not_survive_a_fold(kind: str) -> None:
         "one",
         SEALED_LINE,
     ]
+
+
+def test_nothing_is_called_encrypted_that_is_not_in_the_file() -> None:
+    empty = item("compaction", encrypted_content=None)
+    for kept in ([told("user", "one")], [told("user", "one"), empty]):
+        session = read_rows(
+            *prompt("one"), item("reasoning", summary=[], content=None), *answer("1"), compacted(*kept)
+        )
+        assert said(session) == ["one", ABSENT]
+        assert session.notes == (
+            "Compactions whose summary is not in the file, each replaced by a line that says so: 1.",
+            "Pieces of reasoning whose text is not in the file: 1.",
+        )

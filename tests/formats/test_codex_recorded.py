@@ -12,7 +12,7 @@ from foldline.context.files import file_lists
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.formats.codex import is_codex, read_codex
-from foldline.formats.codex_folds import SEALED
+from foldline.formats.codex_folds import ABSENT, SEALED
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -156,7 +156,7 @@ def test_the_view_opens_with_the_context_of_the_newest_compaction(stem: str) -> 
     newest = [row["payload"] for row in rows(path) if row["type"] == "compacted"][-1]
     listed = [item for item in newest["replacement_history"] if item["type"] == "message"]
     _, *after = said(load(stem))
-    context = after[: after.index(SEALED)]
+    context = after[: next(place for place, text in enumerate(after) if text in (SEALED, ABSENT))]
     assert "\n".join(context) == "\n".join(texts(item["content"]) for item in listed)
 
 

@@ -440,3 +440,9 @@ def test_values_of_the_wrong_shape_are_never_an_error(junk: Any) -> None:
     read(user("a", model=junk, time=junk, id=junk), revert=junk, title=junk, time=junk, directory=junk)
     read(assistant("a", error=junk, tokens=junk, finish=junk, summary=junk, parentID=junk, modelID=junk))
     read({"info": {"role": junk}, "parts": [junk]}, junk, revert={"messageID": junk, "partID": junk})
+
+
+def test_a_summary_that_answers_no_request_to_compact_is_an_answer() -> None:
+    session = read(user("sum it up", id="u1"), summary("In short.", "u1"), user("two"))
+    assert said(session) == ["sum it up", "In short.", "two"]
+    assert faults(session) == []

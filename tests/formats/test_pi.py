@@ -367,3 +367,55 @@ def test_values_of_the_wrong_shape_are_never_an_error(read: Any, junk: Any) -> N
     read({"type": "compaction", "summary": junk, "details": {"readFiles": junk}, "tokensBefore": junk})
     piece = {"type": "toolCall", "id": junk, "name": junk, "arguments": junk}
     read(message("assistant", [piece, {"type": "image", "data": junk}, {"type": "text", "text": junk}]))
+
+
+# --- Oh My Pi, and damaged headers --------------------------------------------------------------------
+
+
+def test_what_the_developer_says_and_the_system_prompt_are_in_the_view(read: Any) -> None:
+    init = {"type": "session_init", "systemPrompt": "You are Oh My Pi.", "task": "dig", "tools": ["read"]}
+    session = read(init, message("developer", "Mind the gap."), message("user", "hi"), init)
+    view = [item.message for item in project(session.entries).view]
+    assert [item.text for item in view] == ["You are Oh My Pi.", "Mind the gap.", "hi"]
+    assert isinstance(view[1], DeveloperMessage)
+    assert session.notes == ()
+
+
+def test_a_context_that_was_reset_begins_anew(read: Any) -> None:
+    reset = {"type": "reset_boundary"}
+    session = read(message("user", "one"), reset, message("user", "two"))
+    assert [item.message.text for item in project(session.entries).view] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "cwd"),
+    [
+        (b'{"type":"session","id":"pi-', ""),
+        (b'{"type":"session","id":"pi-1","cwd":"/x"}', "/x"),
+        (b'{"type":"session","id":"pi-1","timestamp":{},"cwd":7}', ""),
+        (b"", ""),
+    ],
+)
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_damaged_header_costs_only_itself(tmp_path: Path, damaged: bytes, cwd: str, ids: bool) -> None:
+    records = [
+        message("user", "hi"),
+        message("assistant", [{"type": "text", "text": "yes"}], stopReason="stop"),
+    ]
+    if ids:
+        records = [
+            {**record, "id": str(place), "parentId": str(place - 1) if place else None}
+            for place, record in enumerate(records)
+        ]
+    path = tmp_path / "2026_pi-1.jsonl"
+    path.write_bytes(b"\n".join([damaged, *(json.dumps(record).encode() for record in records)]))
+    session = read_foreign(path)
+    assert session.format == "pi"
+    assert session.header.cwd == cwd
+    assert [item.message.text for item in project(session.entries).view] == ["hi", "yes"]
+    assert any("header is damaged or missing" in note for note in session.notes)
+
+
+def test_a_record_of_an_unknown_kind_is_named(read: Any) -> None:
+    session = read(message("user", "hi"), {"type": "hologram"}, message("prophet", "hear"))
+    assert session.notes == ("Not in the view, records of kinds unknown here: hologram (1), message (1).",)

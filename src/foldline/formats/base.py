@@ -1,7 +1,6 @@
 """What every reader shares: the result, and careful ways into JSON that somebody else wrote."""
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -134,10 +133,14 @@ def as_list(value: Json) -> list[Json]:
 
 
 def as_count(value: Json) -> int:
-    """A number of things: a whole number from 0 up; 0 for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    """A number of things: a whole number from 0 up; 0 for anything else, and for what no count can be."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
         return 0
-    return max(0, int(value))
+    return int(value)
+
+
+_MOST = 2**53
+"""The numbers below it are whole in JSON of any program."""
 
 
 def as_time(value: Json) -> datetime | None:

@@ -60,6 +60,8 @@ def _part(block: JsonObject) -> Part | None:
         case "image":
             source = as_object(block.get("source"))
             return image(source.get("data"), source.get("media_type"))
+        case "tool_reference" if as_text(block.get("tool_name")):
+            return TextPart(text=f"(loaded the tool {as_text(block.get('tool_name'))})")
         case _:
             return None
 
@@ -109,6 +111,15 @@ def _each_call_once(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def _usage(usage: JsonObject) -> Usage | None:
+    """The size of the last request. Where tools ran at the provider's, an answer took several requests, and
+    the totals add up what each sent anew; a request to an advisor is none of this conversation's."""
+    requests = [
+        each for each in map(as_object, as_list(usage.get("iterations"))) if each.get("type") == "message"
+    ]
+    return (_reported(requests[-1]) if requests else None) or _reported(usage)
+
+
+def _reported(usage: JsonObject) -> Usage | None:
     cached = as_count(usage.get("cache_read_input_tokens"))
     reported = Usage(
         input=as_count(usage.get("input_tokens"))

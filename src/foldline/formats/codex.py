@@ -5,13 +5,15 @@ items are read; events give what items lack: usage, what patches changed, what w
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from foldline.protocol import FoldlineError, SessionHeader
 
 from .base import ForeignSession, JsonLine, JsonObject, as_list, as_object, as_text, as_time, json_lines
-from .codex_book import Row
+from .codex_book import Row, told_in
+from .codex_lineage import Lineage, lineage
 from .codex_reading import Reading
 
 _ROWS = (
@@ -47,7 +49,7 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
     """A Codex session.
 
     An index is the place of a row among the lines, plus one for every entry so far that shared a row with
-    another: a row may hold several messages.
+    another: a row may hold several messages. What came before a fork, in other files, counts before it.
 
     Raises:
         FoldlineError: no line of the file is a row of Codex.
@@ -57,6 +59,13 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
         raise FoldlineError(
             f"{path} has no rows of Codex: no line has a type such as `response_item` and a payload."
         )
+    before = Lineage()
+    head = next((line for line in lines if line.record.get("type") == "session_meta"), None)
+    if head is not None and (before := lineage(as_object(head.record.get("payload")), path)).lines:
+        own = [
+            replace(line, position=line.position + len(before.lines)) for line in lines if line is not head
+        ]
+        lines = [replace(head, position=0), *before.lines, *own]
     rows = [_row(line) for line in lines]
     about = next((row for row in rows if row.kind == "session_meta"), None)
     reading = Reading(
@@ -67,6 +76,7 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
     notes = [f"{damage}."] if damage else []
     origin = as_text(about.payload.get("forked_from_id")) if about else ""
     notes += [f"The session was forked from {origin}."] if origin else []
+    notes += before.notes
     header = _header(about, rows, path)
     return ForeignSession("codex", header, reading.done(), damage, (*notes, *reading.notes()))
 
@@ -93,9 +103,8 @@ def _header(about: Row | None, rows: Sequence[Row], path: Path) -> SessionHeader
 
 def _typed(rows: Sequence[Row]) -> frozenset[str]:
     """What the user typed, as the events of the interface say."""
-    return frozenset(as_text(row.payload.get("message")) for row in rows if row.is_event("user_message")) - {
-        ""
-    }
+    typed = [text for row in rows for text in told_in(row, "user_message", "UserMessage")]
+    return frozenset(typed) - {""}
 
 
 def _said(rows: Sequence[Row]) -> frozenset[str]:

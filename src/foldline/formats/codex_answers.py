@@ -6,7 +6,7 @@ from datetime import datetime
 
 from foldline.protocol import AssistantMessage, Part, ToolCallPart, ToolResultMessage, Usage
 
-from .base import as_object, as_text
+from .base import Json, as_object, as_text
 from .changes import Changes, applied, together
 from .codex_book import Book, Row
 from .codex_items import ON_THE_SERVER, server_result, tool_result
@@ -34,6 +34,7 @@ class Answers:
     """Those without a result, oldest first."""
     _changes: dict[str, list[Changes]] = field(default_factory=dict)
     """By the id of a call: what it was reported to do to files."""
+    _patched: set[str] = field(default_factory=set)
 
     def say(self, row: Row, parts: Iterable[Part]) -> None:
         """More of an answer: what comes between two inputs of the model is one."""
@@ -60,17 +61,19 @@ class Answers:
         self._uncounted = step.index
         return True
 
-    def patched(self, row: Row) -> bool:
+    def patched(self, call_id: str, changes: Json, *, done: bool) -> bool:
         """What a patch did, told before the result; whether there is a call for it.
 
-        A script that a call runs applies patches under ids of their own.
+        A script that a call runs applies patches under ids of their own. A patch may be told of twice.
         """
-        call_id = as_text(row.payload.get("call_id"))
+        if call_id in self._patched:
+            return True
         caller = call_id if call_id in self._calls else next(reversed(self._calls), None)
         if caller is None:
             return False
-        if row.payload.get("success") is not False:
-            self._changes.setdefault(caller, []).append(applied(as_object(row.payload.get("changes"))))
+        if done:
+            self._patched.add(call_id)
+            self._changes.setdefault(caller, []).append(applied(as_object(changes)))
         return True
 
     def result(self, row: Row) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from foldline.protocol import BaseMessage, Entry
 
-from .base import JsonObject
+from .base import JsonObject, as_list, as_object, as_text
 from .foreign_view import ForeignView
 
 
@@ -22,6 +22,20 @@ class Row:
 
     def is_event(self, name: str) -> bool:
         return self.kind == "event_msg" and self.payload.get("type") == name
+
+
+def told_in(row: Row, event: str, item: str) -> tuple[str, ...]:
+    """The texts of a message as the interface was told of it: whole, then piece by piece.
+
+    Since 0.145, paginated sessions have it in an `item_completed` in place of an event of its own.
+    """
+    if row.is_event(event):
+        return (as_text(row.payload.get("message")),)
+    told = as_object(row.payload.get("item")) if row.is_event("item_completed") else {}
+    if told.get("type") != item:
+        return ()
+    pieces = [as_text(as_object(piece).get("text")) for piece in as_list(told.get("content"))]
+    return ("".join(pieces), *pieces)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from .codex_book import Book, Row
 from .codex_items import SUMMARIES
 
 SEALED = "(What Codex's summary said here is not in the file: it is kept encrypted.)"
+ABSENT = "(What Codex's summary said here is not in the file.)"
 _SUMMARY_OPENING = "Another language model started to solve this problem and produced a summary"
 """How Codex introduces a summary that it wrote as text."""
 _NO_SUMMARY = "(no summary available)"
@@ -36,10 +37,12 @@ class _Context:
     ahead: list[int]
     summary: str
     kept: list[int]
+    sealed: bool = False
+    """Whether there is a summary that cannot be read."""
 
 
-def fold(row: Row, book: Book, messages_of: Messages, prompt_seen: int | None) -> tuple[Compaction, bool]:
-    """The compaction a row records, and whether its summary can be read.
+def fold(row: Row, book: Book, messages_of: Messages, prompt_seen: int | None) -> tuple[Compaction, str]:
+    """The compaction a row records, and its summary, `SEALED` and `ABSENT` included.
 
     What the new context says and the history has not said yet, such as a fresh description of the
     environment, is added to the history before it. `prompt_seen` is the index of the first prompt.
@@ -51,7 +54,7 @@ def fold(row: Row, book: Book, messages_of: Messages, prompt_seen: int | None) -
     else:
         context = _Context(_carried_over(row, book, prompt_seen), told or _NO_SUMMARY, [])
     _let_go(book, {*context.ahead, *context.kept})
-    summary = context.summary or SEALED
+    summary = context.summary or (SEALED if context.sealed else ABSENT)
     folded = book.view.folded(
         book.next_index(row),
         text_parts(summary),
@@ -59,7 +62,7 @@ def fold(row: Row, book: Book, messages_of: Messages, prompt_seen: int | None) -
         ahead=context.ahead,
         strategy="codex",
     )
-    return folded, bool(context.summary)
+    return folded, summary
 
 
 def _replaced(
@@ -71,6 +74,7 @@ def _replaced(
     place = context.ahead
     for item in items:
         if item.get("type") in SUMMARIES:
+            context.sealed |= bool(item.get("encrypted_content"))
             place = context.kept
             continue
         for message in messages_of(item):

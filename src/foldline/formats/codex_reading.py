@@ -21,8 +21,8 @@ from foldline.protocol import (
 from .base import Json, JsonObject, as_count, as_object, as_text
 from .chat_parts import content_parts
 from .codex_answers import Answers
-from .codex_book import Book, Row
-from .codex_folds import fold
+from .codex_book import Book, Row, told_in
+from .codex_folds import ABSENT, SEALED, fold
 from .codex_items import (
     RESULTS,
     call_part,
@@ -83,6 +83,8 @@ class Reading:
     """The kinds of the records that say nothing to us, though they might to the model."""
     _sealed: int = 0
     _sealed_folds: int = 0
+    _absent: int = 0
+    _absent_folds: int = 0
     _restored: int = 0
 
     def __post_init__(self) -> None:
@@ -96,7 +98,12 @@ class Reading:
     def notes(self) -> list[str]:
         told = (
             ("Encrypted summaries of compactions, each replaced by a line that says so", self._sealed_folds),
+            (
+                "Compactions whose summary is not in the file, each replaced by a line that says so",
+                self._absent_folds,
+            ),
             ("Pieces of reasoning that are encrypted, left out", self._sealed),
+            ("Pieces of reasoning whose text is not in the file", self._absent),
             ("Messages on damaged lines, taken from what Codex showed of them", self._restored),
         )
         return [
@@ -163,7 +170,8 @@ class Reading:
         elif kind == "reasoning" and (part := thinking(item)):
             self._answers.say(row, (part,))
         elif kind == "reasoning":
-            self._sealed += 1
+            self._sealed += bool(item.get("encrypted_content"))
+            self._absent += not item.get("encrypted_content")
         elif kind == "message" and item.get("role") == "assistant":
             self._answers.say(row, self._parts(item.get("content")))
         elif kind == "message":
@@ -228,7 +236,7 @@ class Reading:
 
     def _compacted(self, row: Row) -> None:
         self._close_step()
-        folded, readable = fold(row, self._book, self._messages_of, self._first_prompt)
+        folded, summary = fold(row, self._book, self._messages_of, self._first_prompt)
         update = {
             "reason": "threshold" if self._worked else "manual",
             "model": self._model[0] or None,
@@ -236,7 +244,8 @@ class Reading:
         }
         self._book.put(folded.index, row.at, folded.model_copy(update=update))
         self._fold = folded.index
-        self._sealed_folds += not readable
+        self._sealed_folds += summary == SEALED
+        self._absent_folds += summary == ABSENT
 
     def _rolled_back(self, row: Row) -> None:
         self._close_step()
@@ -253,8 +262,11 @@ class Reading:
             case "token_count":
                 self._usage(as_object(event.get("info")))
             case "patch_apply_end":
-                if not self._answers.patched(row):
+                done = event.get("success") is not False
+                if not self._answers.patched(as_text(event.get("call_id")), event.get("changes"), done=done):
                     self._keep(row)
+            case "item_completed":
+                self._completed(row, as_object(event.get("item")))
             case "thread_rolled_back":
                 self._rolled_back(row)
             case "thread_name_updated" if as_text(event.get("thread_name")).strip():
@@ -275,13 +287,27 @@ class Reading:
             case _:
                 self._keep(row)
 
+    def _completed(self, row: Row, told: JsonObject) -> None:
+        """What paginated sessions have in place of events of their own."""
+        match told.get("type"):
+            case "FileChange":
+                done = told.get("status") in (None, "completed")
+                if not self._answers.patched(as_text(told.get("id")), told.get("changes"), done=done):
+                    self._keep(row)
+            case "UserMessage" | "AgentMessage":
+                self._restore(row)
+            case _:
+                self._keep(row)
+
     def _restore(self, row: Row) -> None:
         """A message that only an event tells, where the line of its item may be lost."""
-        text = as_text(row.payload.get("message"))
+        prompt = told_in(row, "user_message", "UserMessage")
+        text = next(iter(prompt or told_in(row, "agent_message", "AgentMessage")), "")
+        text = text or as_text(row.payload.get("message"))
         if not self.damaged or not text or text in self.said:
             return
         self._restored += 1
-        if row.is_event("user_message"):
+        if prompt:
             self._close_step()
             self._input(row, [UserMessage(parts=text_parts(text))])
         else:

@@ -37,6 +37,8 @@ class ForeignView:
     messages: list[int] = field(default_factory=list)
     fold: Compaction | None = None
     """The fold whose summary is part of it."""
+    _fold_place: int = 0
+    """How many messages stand before that summary."""
     _order: list[int] = field(default_factory=list)
     """Every message and fold so far."""
     _callers: dict[str, list[int]] = field(default_factory=dict)
@@ -45,6 +47,8 @@ class ForeignView:
     """Of each result, the answer that asked for it."""
     _sayable: set[int] = field(default_factory=set)
     """All messages but results that a view can hold."""
+    _standing: set[int] = field(default_factory=set)
+    """The folds whose summaries are among the messages."""
 
     def add(self, message: BaseMessage) -> None:
         """One more message, with its index. Results stand with their call; one without a call stays out."""
@@ -109,10 +113,12 @@ class ForeignView:
         kept = self._in_groups(kept)
         stays = {*ahead, *kept}
         tail = _common_tail(self.messages, kept)
+        gone = {place for place in self.messages if place not in stays}
+        absorbed = {self.fold.index} if self.fold else set()
         text = Written(
             message=SystemMessage(origin="summary", parts=tuple(summary)),
-            covers=self._spans({place for place in self.messages if place not in stays}),
-            inputs=(self.fold.index,) if self.fold else (),
+            covers=self._spans(gone - self._standing),
+            inputs=tuple(sorted(absorbed | (gone & self._standing))),
         )
         fold = Compaction(
             index=index,
@@ -129,7 +135,26 @@ class ForeignView:
             details=details or FoldDetails(),
         )
         self.messages, self.fold = [*ahead, *kept], fold if summary else None
+        self._fold_place = len(ahead)
         self._order.append(index)
+        return fold
+
+    def scope_folded(
+        self, index: int, summary: Sequence[Part], gone: Collection[int], *, before: int, strategy: str
+    ) -> Compaction:
+        """The fold at this index that takes messages out and puts a summary before another one. All others,
+        and the summaries of earlier such folds, stay where they are."""
+        gone = set(gone) - self._standing
+        cut = self.messages.index(before) if before in self.messages else len(self.messages)
+        ahead = [message for message in self.messages[:cut] if message not in gone]
+        if self.fold is not None:
+            ahead.insert(self._fold_place, self.fold.index)
+            self._standing.add(self.fold.index)
+            self.fold = None
+        fold = self.folded(index, summary, self.messages[cut:], ahead=ahead, strategy=strategy)
+        self.messages.insert(len(ahead), index)
+        self._standing.add(index)
+        self.fold = None
         return fold
 
     def _in_groups(self, kept: Sequence[int]) -> list[int]:

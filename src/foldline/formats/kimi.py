@@ -21,7 +21,18 @@ from .noted import Noted
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
 _CODE_TYPES = ("context.", "turn.", "config.", "profile.", "llm.", "tools.", "permission.")
-"""How the types of Kimi Code's records start."""
+"""How the types of Kimi Code's records start, which mostly have a time."""
+_CODE_RECORDS = (
+    "config.update",
+    "context.append_loop_event",
+    "context.append_message",
+    "context.apply_compaction",
+    "llm.request",
+    "llm.tools_snapshot",
+    "profile.bind",
+    "turn.prompt",
+)
+"""Those that are nobody else's."""
 
 
 def is_kimi(records: Sequence[JsonObject]) -> bool:
@@ -40,7 +51,8 @@ def _is_wire(record: JsonObject) -> bool:
 
 
 def _is_code_wire(record: JsonObject) -> bool:
-    return "time" in record and as_text(record.get("type")).startswith(_CODE_TYPES)
+    kind = as_text(record.get("type"))
+    return kind in _CODE_RECORDS or ("time" in record and kind.startswith(_CODE_TYPES))
 
 
 def read_kimi(data: bytes, path: Path) -> ForeignSession:
@@ -96,4 +108,4 @@ def _session(path: Path, noted: Noted, damage: Damage) -> ForeignSession:
     cwd = noted.cwd or Neighbours().of("kimi-cli", path, name).cwd
     header = SessionHeader(id=name, created_at=created, cwd=cwd)
     notes = ([f"{damage}."] if damage else []) + list(noted.notes)
-    return ForeignSession("kimi-cli", header, list[Entry](noted.entries), damage, tuple(notes))
+    return ForeignSession("kimi-cli", header, list[Entry](noted.entries), damage, tuple(notes), noted.counted)

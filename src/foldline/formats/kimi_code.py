@@ -12,6 +12,7 @@ from foldline.protocol import (
     BaseMessage,
     Checkpoint,
     Clear,
+    Compaction,
     DeveloperMessage,
     Entry,
     ImagePart,
@@ -29,9 +30,10 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import Json, JsonLine, JsonObject, as_count, as_object, as_text, as_time
+from .base import Counted, Json, JsonLine, JsonObject, as_count, as_object, as_text, as_time
 from .chat_parts import arguments_text, content_parts, tool_call_parts
 from .foreign_view import ForeignView, Moment
+from .kimi_spine import RECORDS, Closed, Spine
 from .kimi_tools import Calls, result_of
 from .noted import Noted, left_out_note, unknown_records_note
 
@@ -50,6 +52,7 @@ _SILENT = (
     "plugin.",
     "profile.",
     "runtime.",
+    "spine.",
     "swarm_mode.",
     "token_counting.",
     "tools.",
@@ -64,15 +67,17 @@ def read_code_wire(lines: Sequence[JsonLine]) -> Noted:
     reader = _Reader(
         prompt=prompts[-1] if prompts else "",
         has_undos=any(line.record.get("type") == "context.undo" for line in lines),
+        spine=Spine(on_record=any(line.record.get("type") in RECORDS for line in lines)),
     )
     for line in lines:
         reader.read(line)
     reader.end_step()
+    reader.close_scope(lines[-1].position + 1, None)
     notes = [*left_out_note(reader.left_out), *unknown_records_note(reader.entries, _SILENT), *reader.notes]
     if len(set(prompts)) > 1:
         notes.append("The system prompt changed: the last one stands for all.")
     entries = sorted(reader.entries, key=lambda entry: entry.index)
-    return Noted(entries, tuple(dict.fromkeys(notes)), reader.cwd)
+    return Noted(entries, tuple(dict.fromkeys(notes)), reader.cwd, tuple(reader.counted))
 
 
 def _system_prompt(record: JsonObject) -> str:
@@ -101,6 +106,9 @@ class _Prompt:
     index: int
     checkpoint: int | None
     before: Moment
+    scopes: tuple[int, ...]
+    stored: int
+    """The spine then: its open scopes, and how many messages it had."""
 
 
 @dataclass
@@ -110,10 +118,12 @@ class _Reader:
     prompt: str
     """The system prompt the model had last: a view has only one."""
     has_undos: bool
+    spine: Spine
     entries: list[Entry] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cwd: str = ""
+    counted: list[Counted] = field(default_factory=list)
     _view: ForeignView = field(default_factory=ForeignView)
     _step: _Step | None = None
     _prompts: list[_Prompt] = field(default_factory=list)
@@ -123,10 +133,15 @@ class _Reader:
     _extra: int = 0
     """Indices given to checkpoints."""
     _checkpoints: int = 0
+    _wall: int = -1
+    """The newest fold that no undo goes back over."""
 
     def read(self, line: JsonLine) -> None:
         record, at = line.record, as_time(line.record.get("time"))
         disclosed = as_object(record.get("environmentDisclosure"))
+        if _begins_an_answer(record):
+            self.end_step()
+            self.close_scope(line.position, at)
         self.cwd = self.cwd or as_text(disclosed.get("cwd")) or as_text(record.get("cwd"))
         if record.get("type") == "context.append_loop_event":
             entry = self._loop_event(as_object(record.get("event")), line.position + self._extra, at)
@@ -144,7 +159,12 @@ class _Reader:
         if self._step is not None and isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
             self._step.later.append(entry)
         elif isinstance(entry, BaseMessage):
-            self._view.add(entry)
+            self._to_view(entry)
+
+    def _to_view(self, message: BaseMessage) -> None:
+        self._view.add(message)
+        if not isinstance(message, SystemMessage):
+            self.spine.add(message)
 
     # --- records ---------------------------------------------------------------------------------
 
@@ -162,7 +182,16 @@ class _Reader:
                 self.end_step()
                 self._view.clear()
                 self._prompts = []
+                self.spine.scopes, self.spine.stored = [0], []
                 return Clear()
+            case "spine.open" | "spine.close" | "spine.next" as kind:
+                self.end_step()
+                closed = self.spine.recorded(kind, record)
+                return self._scope_fold(position + self._extra, closed) if closed else None
+            case "llm.request" if record.get("kind", "loop") == "loop":
+                sent = as_count(record.get("messageCount"))
+                self.counted += [Counted(position + self._extra, sent)] if sent else []
+                return None
             case "context.undo":
                 self.end_step()
                 return self._undo(as_count(record.get("count")))
@@ -196,6 +225,12 @@ class _Reader:
         match message.get("role"):
             case "user" if _is_prompt(origin):
                 return self._prompt_of(origin, parts, position, at)
+            case "user" if origin.get("kind") == "compaction_summary" and self._has_spine:
+                index = position + self._extra
+                self._prompts, self._wall = [], index
+                fold = self._view.folded(index, parts, (), strategy="kimi-code")
+                self.spine.start_over(index)
+                return fold
             case "user" | "system" if origin.get("kind") == "shell_command":
                 return UserMessage(parts=parts, origin="shell")
             case "user" | "system" if any(isinstance(part, ImagePart) for part in parts):
@@ -222,7 +257,9 @@ class _Reader:
             checkpoint = self._checkpoints
             self.entries.append(Checkpoint(index=position + self._extra, at=at, id=checkpoint))
             self._extra += 1
-        self._prompts.append(_Prompt(position + self._extra, checkpoint, self._view.moment()))
+        index = position + self._extra
+        scopes, stored = tuple(self.spine.scopes), len(self.spine.stored)
+        self._prompts.append(_Prompt(index, checkpoint, self._view.moment(), scopes, stored))
         typed = origin.get("kind") in (None, "user")
         return UserMessage(parts=parts, origin="typed" if typed else "machine")
 
@@ -244,7 +281,8 @@ class _Reader:
             after = items[as_count(record.get("compactedCount")) :]
             kept = [place for place in after if place is not None]
         self._prompts = [prompt for prompt in self._prompts if prompt.index in {*ahead, *kept}]
-        return self._view.folded(
+        self._wall = index
+        fold = self._view.folded(
             index,
             text_parts(summary),
             kept,
@@ -252,6 +290,30 @@ class _Reader:
             strategy="kimi-code",
             tokens_before=as_count(record.get("tokensBefore")),
             tokens_after=as_count(record.get("tokensAfter")),
+        )
+        self.spine.start_over(index)
+        self.spine.stored = [*ahead, index, *kept]
+        return fold
+
+    @property
+    def _has_spine(self) -> bool:
+        return self.spine.on_record or self.spine.used
+
+    def close_scope(self, position: int, at: datetime | None) -> None:
+        """Before the next answer: fold the scope that the one before has closed."""
+        closed = self.spine.transition()
+        if closed is not None:
+            index = position + self._extra
+            fold = self._scope_fold(index, closed)
+            self.entries.append(fold.model_copy(update={"index": index, "at": at}))
+            self._extra += 1
+
+    def _scope_fold(self, index: int, closed: Closed) -> Compaction:
+        """The memory of a scope in its place; what the user said there stays."""
+        prompts = {prompt.index for prompt in self._prompts}
+        gone = [place for place in range(closed.start, closed.end) if place not in prompts]
+        return self._view.scope_folded(
+            index, text_parts(closed.memory), gone, before=closed.end, strategy="kimi-code"
         )
 
     def _kept_prompts(self, record: JsonObject) -> list[int]:
@@ -270,11 +332,12 @@ class _Reader:
 
     def _undo(self, count: int) -> Entry | None:
         """Back to before the prompt, that many from the end. Over a fold there is no way back."""
-        fold = self._view.fold.index if self._view.fold else -1
         target = self._prompts[-count] if 0 < count <= len(self._prompts) else None
-        if target is None or target.checkpoint is None or target.index < fold:
+        if target is None or target.checkpoint is None or target.index < self._wall:
             return None
         self._prompts = self._prompts[:-count]
+        self.spine.scopes = list(target.scopes)
+        del self.spine.stored[target.stored :]
         self._view.go_back_to(target.before)
         return Revert(checkpoint=target.checkpoint)
 
@@ -333,12 +396,18 @@ class _Reader:
                 )
             )
         for message in sorted(step.later, key=lambda each: not isinstance(each, ToolResultMessage)):
-            self._view.add(message)
+            self._to_view(message)
 
     def _parts(self, content: Json) -> tuple[Part, ...]:
         parts, left_out = content_parts(content)
         self.left_out += left_out
         return parts
+
+
+def _begins_an_answer(record: JsonObject) -> bool:
+    return as_object(record.get("event")).get("type") == "step.begin" or (
+        as_object(record.get("message")).get("role") == "assistant"
+    )
 
 
 def _is_prompt(origin: JsonObject) -> bool:

@@ -74,7 +74,7 @@ FOREIGN = (
     ForeignFormat("qwen-code", "Qwen Code", "qwen", "is_qwen", "read_qwen"),
     ForeignFormat("claude-code", "Claude Code", "claude_code", "is_claude_code", "read_claude_code"),
     ForeignFormat("codex", "Codex", "codex", "is_codex", "read_codex"),
-    ForeignFormat("pi", "pi", "pi", "is_pi_header", "read_pi", sees="any line"),
+    ForeignFormat("pi", "pi", "pi", "is_pi", "read_pi", sees="any line"),
     ForeignFormat("kimi-cli", "kimi-cli", "kimi", "is_kimi", "read_kimi"),
     ForeignFormat("klaude-code", "klaude-code", "klaude", "is_klaude", "read_klaude"),
     ForeignFormat("gemini-cli", "Gemini CLI", "gemini", "is_gemini", "read_gemini", sees="messages"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from foldline.protocol import Entry, Unknown
 
-from .base import Json, as_object, as_text
+from .base import Counted, Json, as_object, as_text
 
 _NAMED_KINDS = 8
 """How many kinds a note names one by one."""
@@ -20,6 +20,7 @@ class Noted:
     entries: Sequence[Entry]
     notes: tuple[str, ...] = ()
     cwd: str = ""
+    counted: tuple[Counted, ...] = ()
 
 
 def kind_of(piece: Json) -> str:

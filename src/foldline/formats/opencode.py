@@ -138,6 +138,13 @@ def _document(data: bytes) -> tuple[JsonObject | None, list[str]]:
 
 
 def _completed_folds(messages: Sequence[object]) -> frozenset[str]:
-    """The ids of the requests to compact that a summary answers."""
-    infos = [as_object(as_object(message).get("info")) for message in messages]
-    return frozenset(as_text(info.get("parentID")) for info in infos if is_summary(info))
+    """The ids of the requests to compact that a summary answers. A summary that answers anything else is an
+    answer like any other."""
+    asked, answered = set(), set()
+    for message in map(as_object, messages):
+        info = as_object(message.get("info"))
+        if is_summary(info):
+            answered.add(as_text(info.get("parentID")))
+        elif any(as_object(part).get("type") == "compaction" for part in as_list(message.get("parts"))):
+            asked.add(as_text(info.get("id")))
+    return frozenset((asked & answered) - {""})

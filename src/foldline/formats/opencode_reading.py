@@ -87,12 +87,17 @@ class Reading:
         match info.get("role"):
             case "user":
                 self._user(info, parts, at)
-            case "assistant" if is_summary(info):
+            case "assistant" if is_summary(info) and self._answers_a_request_to_compact(info):
                 self._fold(info, parts, at)
             case "assistant":
                 self._assistant(info, parts, at)
             case _:
                 self._left_out += map(kind_of, parts)
+
+    def _answers_a_request_to_compact(self, info: JsonObject) -> bool:
+        """Whether a summary is one of the session. In older versions nobody asked for it."""
+        parent = as_text(info.get("parentID"))
+        return parent in self.completed or parent not in self._starts
 
     def done(self) -> list[Entry]:
         at = self.entries[-1].at if self.entries else None

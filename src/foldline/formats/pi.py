@@ -12,6 +12,7 @@ from pathlib import Path
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
+    Clear,
     Compaction,
     DeveloperMessage,
     Entry,
@@ -47,6 +48,9 @@ from .base import (
 from .noted import left_out_note, unknown_records_note
 from .pi_messages import Calls, assistant_message, parts_of, shell_text, tool_result
 
+_ROLES = ("toolResult", "bashExecution")
+_FIELDS = frozenset({"stopReason", "timestamp"})
+"""What is pi's own in a message: other agents have records of the type `message`, too."""
 _SILENT = (
     "credential_pin",
     "custom",
@@ -68,16 +72,21 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
     """A pi session.
 
     Raises:
-        FoldlineError: no line of the file is a session header.
+        FoldlineError: no line of the file is a session header or a message of pi.
     """
     lines, damage = json_lines(data)
-    heads = [line for line in lines if is_pi_header(line.record)]
-    if not heads:
+    if not any(is_pi(line.record) for line in lines):
         raise FoldlineError(
-            f"{path} has no session header of pi: no line is of type `session` with id, time and folder."
+            f"{path} has no record of pi: neither a session header with id, time and folder, nor a message."
         )
-    header, notes = heads[0], [f"{damage}."] if damage else []
-    body = [line for line in lines if line is not header]
+    heads = [line for line in lines if line.record.get("type") == "session"]
+    header = next(
+        (line for line in heads if is_pi_header(line.record)), heads[0] if heads else JsonLine(0, {})
+    )
+    notes = [f"{damage}."] if damage else []
+    if not is_pi_header(header.record):
+        notes.append("The session header is damaged or missing: what it does not say is not known.")
+    body = [line for line in lines if line.record.get("type") != "session"]
     if any("id" in line.record for line in body):
         body = _active_branch(body, notes)
     reader = _Reader()
@@ -85,6 +94,15 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
         reader.read(line)
     notes += [*_origin_note(header.record), *reader.notes()]
     return ForeignSession("pi", _header(header, body, path), reader.entries, damage, tuple(notes))
+
+
+def is_pi(record: JsonObject) -> bool:
+    """Whether this is a record of pi that tells it from other agents': the header, or a message."""
+    message = as_object(record.get("message"))
+    return is_pi_header(record) or (
+        record.get("type") == "message"
+        and (message.get("role") in _ROLES or not _FIELDS.isdisjoint(message.keys()))
+    )
 
 
 def is_pi_header(record: JsonObject) -> bool:
@@ -156,6 +174,7 @@ class _Reader:
     _in_view: set[int] = field(default_factory=set)
     """Indices of the messages the view holds verbatim at this point, as pi built it."""
     _last_fold: Compaction | None = None
+    _has_prompt: bool = False
 
     def notes(self) -> list[str]:
         notes = [*left_out_note(self._left_out), *unknown_records_note(self.entries, _SILENT)]
@@ -191,6 +210,12 @@ class _Reader:
                 return self._machine_text(record.get("summary"))
             case "model_change":
                 return _model_change(record)
+            case "session_init" if as_text(record.get("systemPrompt")).strip() and not self._has_prompt:
+                self._has_prompt = True
+                return SystemMessage(parts=text_parts(as_text(record.get("systemPrompt"))))
+            case "reset_boundary":
+                self._in_view, self._last_fold = set(), None
+                return Clear()
             case "session_info" | "title":
                 title = as_text(record.get("name")) or as_text(record.get("title"))
                 return Title(title=title) if title.strip() else None
@@ -212,7 +237,7 @@ class _Reader:
                 if message.get("excludeFromContext") is True:
                     return NoticeRecord(text=text)
                 return UserMessage(parts=text_parts(text), origin="shell")
-            case "hookMessage" | "custom":
+            case "hookMessage" | "custom" | "developer":
                 return self._machine_text(message.get("content"))
             case _:
                 return None

@@ -1,0 +1,142 @@
+"""Forks and reverted threads of Codex, whose beginning lies in another file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from foldline.formats import ForeignSession, read_foreign
+from support.codex_rows import META, Row, answer, call, event, output, prompt, told
+from support.foreign import faults, said
+
+PARENT, FORK, SECOND = "aaaa-1111", "bbbb-2222", "cccc-3333"
+
+
+def item_completed(kind: str, **fields: object) -> Row:
+    return event("item_completed", thread_id="t", turn_id="t1", item={"type": kind, "id": "i", **fields})
+
+
+def typed(text: str) -> list[Row]:
+    """A prompt as paginated sessions hold it."""
+    return [
+        told("user", text),
+        item_completed("UserMessage", content=[{"type": "text", "text": text, "text_elements": []}]),
+    ]
+
+
+def write(folder: Path, name: str, *rows: Row, base: object = None, first: int = 0) -> bytes:
+    """A file of these rows, with ordinals from `first` on."""
+    payload = {**META["payload"], "id": name, "history_mode": "paginated", "history_base": base}
+    numbered = [
+        {**row, "ordinal": ordinal}
+        for ordinal, row in enumerate([{**META, "payload": payload}, *rows], first)
+    ]
+    data = b"".join(json.dumps(row).encode() + b"\n" for row in numbered)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"rollout-2026-01-02T03-04-05-{name}.jsonl").write_bytes(data)
+    return data
+
+
+def read(folder: Path, name: str) -> ForeignSession:
+    session = read_foreign(folder / f"rollout-2026-01-02T03-04-05-{name}.jsonl")
+    assert faults(session) == []
+    indices = [entry.index for entry in session.entries]
+    assert indices == sorted(set(indices))
+    return session
+
+
+def up_to(data: bytes, lines: int, name: str) -> dict[str, object]:
+    """The base that a fork names after so many lines."""
+    end = len(b"".join(data.splitlines(keepends=True)[:lines]))
+    return {"thread_id": name, "end_byte_offset": end, "end_ordinal_exclusive": lines}
+
+
+def test_a_fork_begins_with_what_its_base_holds_up_to_there(tmp_path: Path) -> None:
+    data = write(tmp_path, PARENT, *typed("one"), *answer("1"), *typed("two"), *answer("2"))
+    write(tmp_path, FORK, *typed("three"), *answer("3"), base=up_to(data, 5, PARENT), first=5)
+    session = read(tmp_path, FORK)
+    assert said(session) == ["one", "1", "three", "3"]
+    assert session.header.id == FORK
+    assert [entry.origin for entry in session.entries if entry.type == "user"] == ["typed", "typed"]
+    assert "The session begins in rollout-2026-01-02T03-04-05-aaaa-1111.jsonl." in session.notes
+
+
+def test_a_fork_of_a_fork_is_followed_to_its_first_file_in_another_folder(tmp_path: Path) -> None:
+    home = tmp_path / ".codex"
+    data = write(home / "archived_sessions", PARENT, *typed("one"), *answer("1"), *typed("two"))
+    day = home / "sessions" / "2026" / "01"
+    fork = write(day / "02", FORK, *typed("three"), *answer("3"), base=up_to(data, 5, PARENT), first=5)
+    base = {"thread_id": FORK, "end_byte_offset": len(fork), "end_ordinal_exclusive": 10}
+    write(day / "03", SECOND, *typed("four"), base=base, first=10)
+    assert said(read(day / "03", SECOND)) == ["one", "1", "three", "3", "four"]
+
+
+def test_a_base_that_has_changed_is_read_by_its_ordinals(tmp_path: Path) -> None:
+    data = write(tmp_path, PARENT, *typed("one"), *answer("1"), *typed("two"))
+    base = {**up_to(data, 5, PARENT), "end_byte_offset": 3}
+    write(tmp_path, FORK, *typed("three"), base=base, first=5)
+    session = read(tmp_path, FORK)
+    assert said(session) == ["one", "1", "three"]
+    assert any("is not what it was" in note for note in session.notes)
+
+
+@pytest.mark.parametrize("name", [PARENT, "../../etc/passwd", "*", "", FORK])
+def test_a_base_that_is_not_here_is_said(tmp_path: Path, name: str) -> None:
+    base = {"thread_id": name, "end_byte_offset": 10, "end_ordinal_exclusive": 5}
+    write(tmp_path, FORK, *typed("three"), *answer("3"), base=base, first=5)
+    session = read(tmp_path, FORK)
+    assert said(session) == ["three", "3"]
+    [note] = [note for note in session.notes if note.startswith("The beginning of the session is missing")]
+    assert f"{name}.jsonl" in note
+
+
+def test_files_that_name_each_other_end(tmp_path: Path) -> None:
+    base = {"thread_id": SECOND, "end_byte_offset": 10, "end_ordinal_exclusive": 5}
+    write(tmp_path, FORK, *typed("one"), base=base)
+    write(tmp_path, SECOND, *typed("two"), base={**base, "thread_id": FORK})
+    assert any("is missing" in note for note in read(tmp_path, FORK).notes)
+
+
+# --- what paginated sessions have in place of events of their own ---------------------------------------
+
+
+def test_prompts_are_known_by_the_completed_items(tmp_path: Path) -> None:
+    write(tmp_path, PARENT, told("user", "# a note of the program"), *typed("<b>one</b>"), *answer("1"))
+    session = read(tmp_path, PARENT)
+    users = [entry for entry in session.entries if entry.type == "user"]
+    assert [(entry.origin, entry.text) for entry in users] == [
+        ("machine", "# a note of the program"),
+        ("typed", "<b>one</b>"),
+    ]
+
+
+@pytest.mark.parametrize(("status", "changed"), [("completed", 1), (None, 1), ("failed", 0), ("declined", 0)])
+def test_file_changes_are_known_by_the_completed_items(
+    tmp_path: Path, status: str | None, changed: int
+) -> None:
+    diff = "@@ -1,1 +1,2 @@\n-a\n+b\n+c\n"
+    changes = {"/x/a.py": {"type": "update", "unified_diff": diff, "move_path": None}}
+    done = item_completed("FileChange", changes=changes, status=status)
+    done["payload"]["item"]["id"] = "c"
+    again = event("patch_apply_end", call_id="c", changes=changes, success=True)
+    rows = (*typed("one"), call("c", "exec"), done, *([again] if changed else []), output("c"))
+    write(tmp_path, PARENT, *rows)
+    [result] = [entry for entry in read(tmp_path, PARENT).entries if entry.type == "tool_result"]
+    assert [(touch.path, touch.added, touch.removed) for touch in result.details.files] == [
+        ("/x/a.py", 2, 1)
+    ] * changed
+
+
+def test_a_prompt_on_a_damaged_line_is_taken_from_its_completed_item(tmp_path: Path) -> None:
+    write(tmp_path, PARENT, *typed("one"), *answer("1"))
+    path = tmp_path / f"rollout-2026-01-02T03-04-05-{PARENT}.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], lines[1][:40] + b"\n", *lines[2:]]))
+    assert said(read(tmp_path, PARENT)) == ["one", "1"]
+
+
+def test_prompts_of_an_older_form_and_of_the_newer_one_are_both_typed(tmp_path: Path) -> None:
+    data = write(tmp_path, PARENT, *prompt("one"), *answer("1"))
+    write(tmp_path, FORK, *typed("two"), base=up_to(data, 5, PARENT), first=5)
+    session = read(tmp_path, FORK)
+    assert [entry.origin for entry in session.entries if entry.type == "user"] == ["typed", "typed"]
