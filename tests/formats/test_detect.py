@@ -207,7 +207,7 @@ def test_a_format_can_be_named_and_must_exist_and_fit(tmp_path: Path) -> None:
     assert read_foreign(session.path, "foldline").format == "foldline"
     with pytest.raises(FoldlineError, match="There is no format 'word'"):
         read_foreign(session.path, "word")
-    with pytest.raises(FoldlineError, match="no session header of pi"):
+    with pytest.raises(FoldlineError, match="no record of pi"):
         read_foreign(session.path, "pi")
 
 
