@@ -220,13 +220,13 @@ def test_sessions_that_are_hurt_or_left_untidy_are_named_and_tidied_up_on_reques
     hurt_session(door)
     lost = kept_session(door.home, session_id="20260102-030405-lost11")
     lost.write_bytes(b"\0" * 300)
-    (lost.parent / ".meta.json.99").touch()
+    (lost.parent / ".foldline-99.tmp").touch()
     said = door("doctor")
     assert said.code == 1
     assert "✗ bad   sessions   of 3 sessions, not to be opened: lost11 → `foldline doctor lost11`" in said.out
     assert "! warn  sessions   of 3 sessions, with damage: abc123" in said.out
     assert "never finished: lost11" in said.out
-    assert "lost11: .meta.json.99 thrown away" in door("doctor", "--repair").out
+    assert "lost11: .foldline-99.tmp thrown away" in door("doctor", "--repair").out
     assert "never finished" not in door("doctor").out
     assert lost.read_bytes() == b"\0" * 300
 

@@ -8,12 +8,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from foldline.data import archive_dir
+from foldline.files import is_file, is_there
 from foldline.history import SessionInfo, list_sessions, sessions_dir, short_id, utc_now
 from foldline.history.care.doctor import Finding
 from foldline.history.care.patient import drafts_in
 from foldline.history.care.repair import tidy_up
 from foldline.history.holder import holder_of
 from foldline.history.library.session_search import SEARCH
+from foldline.history.library.store import BESIDE
 from foldline.history.paths import HOLDER
 from foldline.protocol import FoldlineError, system_words
 
@@ -50,14 +52,16 @@ def tidy(home: Path) -> tuple[str, ...]:
         shutil.rmtree(left)
         done.append(f"{left.name}: the rest of a deleted session is gone, too")
     if any(finding.mark != "ok" for finding in _search_index(home)):
-        for ending in ("", "-wal", "-shm", "-journal"):
-            home.joinpath(SEARCH + ending).unlink(missing_ok=True)
+        for left in (home.joinpath(SEARCH + ending) for ending in ("", *BESIDE)):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left)
+            left.unlink(missing_ok=True)
         done.append(f"{SEARCH} thrown away: it is made again by the next search")
     return tuple(done)
 
 
 def _place(home: Path) -> Finding:
-    nearest = next(folder for folder in (home, *home.parents) if folder.exists())
+    nearest = next(folder for folder in (home, *home.parents) if is_there(folder))
     try:
         free = shutil.disk_usage(nearest).free
         _try_to_write(nearest)
@@ -65,7 +69,7 @@ def _place(home: Path) -> Finding:
         why = system_words(error)
         advice = "nothing can be kept there: FOLDLINE_HOME names another folder"
         return Finding("bad", "data", f"{nearest} cannot be written to ({why})", advice)
-    found = f"{home}, {free / 1e9:,.1f} GB free" + ("" if home.exists() else ", not made yet")
+    found = f"{home}, {free / 1e9:,.1f} GB free" + ("" if is_there(home) else ", not made yet")
     if free < _TOO_LITTLE:
         return Finding("bad", "data", found, "make room: sessions cannot be kept")
     if free < _LITTLE:
@@ -116,7 +120,7 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
         if holder is not None:
             held.append(f"{name} by {holder}")
             continue
-        notes += [name] if (folder / HOLDER).exists() else []
+        notes += [name] if is_there(folder / HOLDER) else []
         drafts += [name] if any(drafts_in(folder)) else []
         open_ones += [name] if os.name == "posix" and folder.stat().st_mode & 0o077 else []
     if held:
@@ -136,14 +140,18 @@ def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Findin
 
 def _search_index(home: Path) -> Iterator[Finding]:
     file = home / SEARCH
-    if not file.exists():
+    there = [file for ending in ("", *BESIDE) if os.path.lexists(file := home / f"{SEARCH}{ending}")]
+    if not there:
         return
     advice = "`foldline doctor --repair` throws it away: it is made again by the next search"
+    if odd := [each.name for each in there if each.is_symlink() or not is_file(each)]:
+        yield Finding("warn", SEARCH, f"{odd[0]} is no file", advice)
+        return
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as database:
             [said] = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
-        if error.sqlite_errorname in _IN_USE:
+        if getattr(error, "sqlite_errorname", "") in _IN_USE:
             yield Finding("ok", SEARCH, "in use")
             return
         yield Finding("warn", SEARCH, f"cannot be read ({error})", advice)

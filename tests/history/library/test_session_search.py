@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foldline.cli.doctor_data import _search_index, tidy
 from foldline.context.matching import fold, parse_query
 from foldline.history import session_dir
 from foldline.history.library import finding, session_search, shelves
@@ -505,6 +506,68 @@ def test_an_index_that_breaks_between_refresh_and_search_is_made_anew(tmp_path: 
     made = search(tmp_path)
     _garbage(tmp_path / "search.db")
     assert told(made.find("needle")) == {"s1": [0]}
+
+
+_COLUMNS = {
+    "sessions": "folder name cwd title updated taken mark last_index clipped size",
+    "blocks": "session said",
+    "entries": "entry kind offset",
+}
+_EVERY = [(table, column) for table, columns in _COLUMNS.items() for column in columns.split()]
+
+
+@pytest.mark.parametrize(("table", "column"), _EVERY)
+def test_one_that_holds_what_nobody_wrote_is_no_error_and_holds_nobody_up(
+    tmp_path: Path, table: str, column: str
+) -> None:
+    keep(tmp_path, history().user("the needle"), "s1")
+    for value in (-5, 2**62, 1.5, "x", "../../x/y", b"x", "sessions/../x"):
+        index = tmp_path / "search.db"
+        index.unlink(missing_ok=True)
+        search(tmp_path)
+        with sqlite3.connect(index) as database:
+            database.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (value,))  # noqa: S608
+        database.close()
+        for made in (SessionSearch(tmp_path), SessionSearch(tmp_path)):
+            made.find("needle")
+            made.refresh()
+            made.find("needle", cwd=CWD)
+
+
+def test_one_that_takes_nothing_in_is_made_anew(tmp_path: Path) -> None:
+    """Its own index of folders is empty: a session is there, and not found by its name."""
+    path = keep(tmp_path, history().user("the needle"))
+    search(tmp_path)
+    with sqlite3.connect(tmp_path / "search.db") as database:
+        [page, size] = database.execute(
+            "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size "
+            "WHERE name LIKE '%auto%sessions%'"
+        ).fetchone()
+    database.close()
+    with (tmp_path / "search.db").open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\x0a\0\0\0\0" + size.to_bytes(2, "big") + b"\0")  # a leaf without cells
+    extend(path, continued(1).user("another needle"))
+    assert told(search(tmp_path).find("needle")) == {"s1": [1, 0]}
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize(
+    "put",
+    [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to("x")],
+    ids=["pipe", "folder", "endless", "nowhere"],
+)
+def test_anything_in_its_place_holds_nobody_up(
+    tmp_path: Path, put: Callable[[Path], None], suffix: str
+) -> None:
+    keep(tmp_path, history().user("needle"))
+    put(tmp_path / f"search.db{suffix}")
+    made = search(tmp_path)
+    assert told(made.find("needle")) == {"s1": [0]}
+    assert "is no file" in made.trouble
+    assert [finding.mark for finding in _search_index(tmp_path)] in ([], ["warn"])
+    tidy(tmp_path)
+    assert suffix or not os.path.lexists(tmp_path / "search.db")
 
 
 def test_the_index_is_for_its_owner_only(tmp_path: Path) -> None:

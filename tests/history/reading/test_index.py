@@ -7,9 +7,11 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -220,6 +222,77 @@ def test_rubbish_in_its_place_is_replaced(path: Path, rubbish: bytes) -> None:
 def test_a_folder_or_a_device_in_its_place_does_no_harm(path: Path, put: Callable[[Path], None]) -> None:
     path.with_name(INDEX).unlink()
     put(path.with_name(INDEX))
+    is_as_read(opened(path), path)
+
+
+def forged(path: Path, change: Callable[[list[Any]], None]) -> None:
+    """The index with other contents, and digests that are right for them: anybody can reckon these."""
+    contents = [json.loads(line)[1] for line in path.with_name(INDEX).read_bytes().splitlines()]
+    change(contents)
+    lines, before = [], index._origin()
+    for content in contents:
+        body = json.dumps(content).encode()
+        before = index._digest(body, before)
+        lines.append(b'["%s",%s]\n' % (before, body))
+    path.with_name(INDEX).write_bytes(b"".join(lines))
+
+
+WRONG: list[Any] = [
+    None, -2, 10**400, 2**62, 1.5, "x", [], {}, [None], [10**400], [-2], ["x", "y"], [[]], [["x", 1, 2, 3]],
+    [1e999],
+]  # fmt: skip
+
+
+def spots(content: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in an index: keys, and the first value of each list."""
+    inner = content.items() if isinstance(content, dict) else enumerate(content[:1])
+    for key, value in inner:
+        yield (*at, key)
+        if isinstance(value, dict | list):
+            yield from spots(value, (*at, key))
+
+
+def put(contents: Any, spot: tuple[Any, ...], value: Any) -> None:
+    for key in spot[:-1]:
+        contents = contents[key]
+    contents[spot[-1]] = value
+
+
+def test_a_poisoned_one_is_no_error_and_holds_nobody_up(path: Path) -> None:
+    whole = path.with_name(INDEX).read_bytes()
+    contents = [json.loads(line)[1] for line in whole.splitlines()]
+    every = [
+        (spot, value) for number in (0, 1) for spot in spots(contents[number], (number,)) for value in WRONG
+    ]
+    for spot, value in Random(7).sample(every, 250):
+        path.with_name(INDEX).write_bytes(whole)
+        forged(path, partial(put, spot=spot, value=value))
+        session = opened(path)
+        assert [entry.index for entry in session.entries] == sorted(entry.index for entry in session.entries)
+        assert session.projection.view
+        assert session.meta().entries >= 0 and session.next_index < 2**63
+        session.save_meta()
+
+
+@pytest.mark.parametrize(
+    ("spot", "value"),
+    [
+        ((0, "offsets", 3), 10**18), ((0, "offsets", 3), 0), ((0, "lengths", 3), 10**18),
+        ((0, "lengths", 3), -1),
+        ((0, "assistant", "index", 2), 10**6), ((0, "assistant", "tokens", 0), "x"),
+        ((0, "user", "type"), ["assistant"]), ((0, "tool_result", "touches"), [[["a", "b", "c", "d"]]]),
+        ((0, "assistant", "usage"), [["x", 0, 0, 0]]), ((0, "assistant", "calls"), [[1]]),
+        ((0, "assistant", "usage"), [[10**400, 0, 0, 0]]), ((1, "taken"), 10**400), ((1, "damaged"), ["x"]),
+        ((1, "lines"), "x"), ((1, "meta", "tokens"), "x"),
+    ],
+)  # fmt: skip
+def test_what_no_session_file_can_say_makes_it_count_for_nothing(path: Path, spot: Any, value: Any) -> None:
+    forged(path, partial(put, spot=spot, value=value))
+    is_as_read(opened(path), path)
+
+
+def test_one_that_has_no_end_is_not_read(path: Path) -> None:
+    os.truncate(path.with_name(INDEX), 2**40)  # a file with a hole in it
     is_as_read(opened(path), path)
 
 

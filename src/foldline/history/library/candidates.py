@@ -12,12 +12,15 @@ from foldline.protocol import FoldlineError
 from ..catalog.folders import Folder
 from ..catalog.listing import read_header
 from ..paths import workdir_key
-from .store import BLOCK_BITS, has_trigrams
+from .intake import is_moment, is_place
+from .store import BLOCK_BITS, has_trigrams, sound
 from .trigrams import candidates_expression
 
 if TYPE_CHECKING:
     import sqlite3
 
+_ROW = (int, int, str, int)
+_SHELF = (int, str, str, str, str, str, str)
 _SKIPPED = 100
 """Candidates in a row that nobody asked for, before the rest of their block is jumped over."""
 
@@ -50,16 +53,27 @@ class Candidate:
 def candidates(
     database: "sqlite3.Connection", terms: Sequence[str], kind: str | None, wanted: Callable[[Shelf], bool]
 ) -> Iterator[Candidate]:
-    """What may hold all these terms, the newest first. Once a session is not `wanted`, it never is again."""
+    """What may hold all these terms, the newest first. Once a session is not `wanted`, it never is again.
+
+    Raises:
+        sqlite3.DatabaseError: the index holds what nobody wrote.
+    """
+    import sqlite3
+
     expression = candidates_expression(database, terms) if has_trigrams(database) else None
     if not terms or expression == "":
         return
     shelf_of = _shelves(database)
-    below: int | None = 1 << 62
+    last = 1 << 62
+    below: int | None = last
     while below is not None:
         rows = _rows(database, expression, kind, below)
         below, skipped = None, 0
-        for number, index, of_kind, offset in rows:
+        for row in rows:
+            number, index, of_kind, offset = sound(row, _ROW)
+            if number >= last:
+                raise sqlite3.DatabaseError("not in order")  # it could go round in circles
+            last = number
             shelf = shelf_of(number >> BLOCK_BITS)
             if shelf is not None and wanted(shelf):
                 skipped = 0
@@ -91,6 +105,7 @@ def _rows(
 
 def _shelves(database: "sqlite3.Connection") -> Callable[[int], Shelf | None]:
     """Which session a block belongs to; None where it is gone."""
+    import sqlite3
 
     def shelf_of(block: int) -> Shelf | None:
         row = database.execute(
@@ -98,7 +113,12 @@ def _shelves(database: "sqlite3.Connection") -> Callable[[int], Shelf | None]:
             "FROM blocks JOIN sessions ON sessions.id = blocks.session WHERE blocks.id = ?",
             (block,),
         ).fetchone()
-        return Shelf(*row) if row else None
+        if row is None:
+            return None
+        shelf = Shelf(*sound(row, _SHELF))
+        if not (is_place(shelf.folder) and is_moment(shelf.updated)):
+            raise sqlite3.DatabaseError("not what was written")
+        return shelf
 
     return cache(shelf_of)
 

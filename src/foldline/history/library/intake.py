@@ -134,6 +134,20 @@ def _subfolders(folder: Path) -> list[str]:
         return []
 
 
+def is_place(folder: str) -> bool:
+    """Whether this may be the folder of a session, below the data folder."""
+    root, *names = folder.split("/")
+    return root in ROOTS and len(names) == 2 and all(name and _is_ours(name) for name in names)
+
+
+def is_moment(text: str) -> bool:
+    """Whether this is a time as it is kept of a session."""
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
 def _is_ours(name: str) -> bool:
     return name[0] != "." and not any("\ud800" <= char <= "\udfff" for char in name)
 

@@ -16,7 +16,7 @@ from foldline.context.matching import parse_query
 from ..search import MessageKind
 from .finding import Find, SessionHit, SessionHits, SessionsFound
 from .intake import Known, Piece, changed_at, read_piece, session_files
-from .shelves import add, all_known, clear_if_mostly_dead, move, remove
+from .shelves import add, all_known, clear_if_mostly_dead, give_up, move, remove
 from .store import IndexInUse, IndexLost, Store
 
 __all__ = ["IndexInUse", "Progress", "SessionHit", "SessionHits", "SessionSearch", "SessionsFound"]
@@ -24,6 +24,8 @@ __all__ = ["IndexInUse", "Progress", "SessionHit", "SessionHits", "SessionSearch
 SEARCH = "search.db"
 _AT_A_TIME = 4 * 2**20
 """Bytes of event files that are taken in before others get their turn."""
+_IN_VAIN = 3
+"""Times in a row that another process was said to be quicker, and had changed nothing: it is damaged then."""
 _MOST_TOGETHER = 100
 """Sessions taken in at once."""
 
@@ -98,19 +100,26 @@ class SessionSearch:
         Raises:
             FoldlineError: the sessions cannot be listed.
         """
+        in_vain, before = 0, None
         while not stopped() and self._home.is_dir():
             try:
-                if self._taken_in(progress, stopped):
+                is_done, known = self._taken_in(progress, stopped)
+                if is_done:
                     return True
+                in_vain, before = in_vain + 1 if known == before else 0, known
+                if in_vain >= _IN_VAIN:
+                    self._store.run(give_up)
             except IndexLost:
                 continue
             except IndexInUse:
                 return False
         return not stopped()
 
-    def _taken_in(self, progress: Callable[[Progress], None], stopped: Callable[[], bool]) -> bool:
+    def _taken_in(
+        self, progress: Callable[[Progress], None], stopped: Callable[[], bool]
+    ) -> tuple[bool, dict[str, Known]]:
         """Bring the index up to date; False where that has to be done again, because another process was at
-        it, too."""
+        it, too. And what it knew before."""
         files = session_files(self._home)
         known = self._tidied(files.keys())
         behind = [
@@ -126,7 +135,7 @@ class SessionSearch:
             refused += self._store.run(partial(add, pieces=pieces))
             done += sum(piece.bytes for piece in pieces)
             progress(Progress(min(done, total), total, pieces[-1].after.title or pieces[-1].after.prompt))
-        return not refused and not stopped()
+        return not refused and not stopped(), known
 
     def _pieces(
         self, behind: Sequence[tuple[Known, os.stat_result]], stopped: Callable[[], bool]

@@ -1,11 +1,11 @@
 """What the search index holds of each session: looking it up, adding to it, taking it out. Only SQL."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import MISSING, astuple, fields
 from typing import TYPE_CHECKING
 
-from .intake import Known, Piece
-from .store import BLOCK_BITS, has_trigrams, transaction
+from .intake import Known, Piece, is_moment, is_place
+from .store import BLOCK_BITS, has_trigrams, sound, transaction
 from .trigrams import PADDING
 
 if TYPE_CHECKING:
@@ -13,14 +13,31 @@ if TYPE_CHECKING:
 
 _FIELDS = [field.name for field in fields(Known)]
 _COLUMNS = ", ".join(_FIELDS)
+_TYPES = [type(field.default) if field.default is not MISSING else str for field in fields(Known)]
 _DEAD_AT_LEAST = 20_000
 """Entries that are gone, but still in the trigrams, before it is worth making all anew."""
 
 
 def all_known(database: "sqlite3.Connection") -> dict[str, Known]:
-    """What the index knows, by folder."""
+    """What the index knows, by folder.
+
+    Raises:
+        sqlite3.DatabaseError: it holds what nobody wrote.
+    """
+    import sqlite3
+
     rows = database.execute(f"SELECT {_COLUMNS} FROM sessions")  # noqa: S608 (names of ours)
-    return {known.folder: known for known in (Known(*row) for row in rows)}
+    found = [Known(*sound(row, _TYPES)) for row in rows]
+    if not all(is_place(known.folder) and is_moment(known.updated) for known in found):
+        raise sqlite3.DatabaseError("not what was written")
+    return {known.folder: known for known in found}
+
+
+def give_up(database: "sqlite3.Connection") -> None:
+    """Raises sqlite3.DatabaseError: an index that takes nothing in is of no use, though it reads well."""
+    import sqlite3
+
+    raise sqlite3.DatabaseError("it takes nothing in")
 
 
 def add(database: "sqlite3.Connection", pieces: Sequence[Piece]) -> int:

@@ -4,13 +4,16 @@ It holds what was taken in of each session, where each entry stands in its event
 holds; no text (docs/decisions/0018-search-index.md).
 """
 
+import errno
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from foldline.files import create_private
 from foldline.protocol import FoldlineError
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+BESIDE = ("-wal", "-shm", "-journal")
+"""Ends the names of the files SQLite keeps beside its own."""
 SCHEMA = 1
 """To be raised when what is stored changes, or how texts are folded or clipped: older files are made anew."""
 BLOCK_BITS = 20
@@ -119,7 +124,7 @@ class Store:
         self._discarded += 1
         try:
             if _identity(self.path) == seen:  # else somebody else has made a new one already
-                for suffix in ("-wal", "-shm", ""):
+                for suffix in (*BESIDE, ""):
                     Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         except OSError as refused:
             self._to_memory(refused)
@@ -137,10 +142,31 @@ class Store:
 
 def _create_private(path: Path) -> None:
     """SQLite gives its other files the mode of this one. A file that exists is never opened here: closing it
-    would let go of the locks SQLite holds on it in this process."""
-    if not path.exists():
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    would let go of the locks SQLite holds on it in this process.
+
+    Raises:
+        OSError: something else than a file is there, or the disk refused.
+    """
+    with suppress(FileExistsError):
+        os.close(create_private(path))
+    for suffix in ("", *BESIDE):
+        with suppress(FileNotFoundError):
+            if not S_ISREG(os.lstat(f"{path}{suffix}").st_mode):
+                raise OSError(errno.EINVAL, f"{path.name}{suffix} is no file")
+
+
+def sound(row: "tuple[object, ...]", kinds: Sequence[type]) -> "tuple[Any, ...]":
+    """A row, where its values are of these types and no number is below -1.
+
+    Raises:
+        sqlite3.DatabaseError: they are not: a file that is damaged holds anything.
+    """
+    import sqlite3
+
+    for value, kind in zip(row, kinds, strict=True):
+        if type(value) is not kind or (isinstance(value, int) and value < -1):
+            raise sqlite3.DatabaseError("not what was written")
+    return row
 
 
 def _prepare(database: "sqlite3.Connection") -> None:

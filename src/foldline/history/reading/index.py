@@ -15,22 +15,26 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from io import FileIO
 from itertools import chain
+from operator import lt
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from foldline.context.outline import Outline
 from foldline.context.tokens import estimate_tokens
 from foldline.data import EVENTS
 from foldline.files import open_own, open_regular, opened, put_private
+from foldline.protocol.base import Record
 
 from ..meta import Meta
 from ..paths import INDEX
-from .index_tables import Table, outlines_in, table_of
+from .index_tables import Table, outlines_in, places_in, table_of
 from .lines import Place, Progress
 from .stored import StoredEntries
 
@@ -44,24 +48,28 @@ _PARTS = 50
 """So many with fewer entries than a table holds are made into one."""
 _SEAM = 4096
 """Bytes before the end of a chunk's part of the file that show whether the file is still the same."""
+_LARGEST = 8
+"""Times the event file: what is larger was not made from it."""
 _DIGEST = 32
 
 
-@dataclass(frozen=True, slots=True)
-class _Seal:
+_Number = Annotated[int, Field(strict=True, ge=-1, lt=2**63)]
+
+
+class _Seal(Record):
     """What the tables since the seal before say: the part of the file from `begin` to `end`."""
 
-    begin: int
-    end: int
-    lines: int
-    last: int
-    taken: int
-    damaged: tuple[int, ...]
+    begin: _Number
+    end: _Number
+    lines: _Number
+    last: _Number
+    taken: _Number
+    damaged: tuple[_Number, ...]
     """Of this part."""
-    entries: int
+    entries: _Number
     """Of this part."""
-    size: int
-    mtime_ns: int
+    size: _Number
+    mtime_ns: Annotated[int, Field(strict=True)]
     """Of the whole file, when this was written."""
     seam: str
     """Digest of the last bytes before `end`."""
@@ -130,7 +138,7 @@ class Index:
 
     def _load(self, file: FileIO) -> Indexed | None:
         status = os.fstat(file.fileno())
-        if status.st_size < self._least:
+        if status.st_size < self._least or self._path.stat().st_size > _LARGEST * status.st_size:
             return None
         read = _reader(file)
         newest: _Seal | None = None
@@ -139,8 +147,9 @@ class Index:
         end = _START
         for content, size, digest in _contents(self._path):
             if "kinds" in content:
+                begin = places[-1].offset + places[-1].length if places else 0
+                places += places_in(content, begin, status.st_size)
                 outlines += outlines_in(content, read)
-                places += map(Place, content["offsets"], content["lengths"])
                 continue
             seal = _Seal(**content)
             if (seal.begin, seal.entries) != (end.progress.upto, len(outlines) - end.entries):
@@ -149,7 +158,7 @@ class Index:
             progress = Progress(seal.end, seal.lines, seal.last, seal.taken, damaged)
             newest, end = seal, _Place(size, len(outlines), progress, digest)
             self._note(end, self._parts + 1)
-        if newest is None or not _is_of(newest, status, read):
+        if newest is None or not _is_of(newest, status, read) or not _in_order(outlines):
             return None
         meta = Meta.model_validate(newest.meta)
         return Indexed(end.progress, meta, outlines[: end.entries], places[: end.entries])
@@ -209,6 +218,11 @@ class Index:
         return len(data)
 
 
+def _in_order(outlines: list[Outline]) -> bool:
+    indices = [outline.index for outline in outlines]
+    return all(map(lt, indices, indices[1:]))
+
+
 def _is_of(seal: _Seal, status: os.stat_result, read: Callable[[Place], bytes]) -> bool:
     """Whether the file is the one the seal was written about, as it was then or grown since."""
     as_then = (status.st_size, status.st_mtime_ns) == (seal.size, seal.mtime_ns)
@@ -232,7 +246,7 @@ def _contents(path: Path) -> Iterator[tuple[dict[str, Any], int, bytes]]:
 def _dumped(entries: StoredEntries, after: _Place, seal: _Seal) -> Iterator[bytes]:
     """The tables of all entries behind this place, and the seal under them."""
     before = after.digest or _origin()
-    for content in chain(_tables(entries, after.entries), [asdict(seal)]):
+    for content in chain(_tables(entries, after.entries), [seal.model_dump()]):
         body = json.dumps(content, separators=(",", ":")).encode()
         before = _digest(body, before)
         yield b'["%s",%s]\n' % (before, body)

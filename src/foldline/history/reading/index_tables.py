@@ -7,6 +7,7 @@ out or stands once, and a column becomes outlines without a line of Python for e
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
+from operator import add, le
 from sys import intern
 from typing import Any, Literal
 
@@ -46,6 +47,21 @@ def table_of(outlines: Sequence[Outline], places: Sequence[Place]) -> Table:
         mine = [place for place, other in enumerate(kinds) if other == kind]
         table[kind] = _columns(kind, [outlines[nth] for nth in mine], [places[nth] for nth in mine])
     return table
+
+
+def places_in(table: Table, begin: int, end: int) -> Iterator[Place]:
+    """Where the entries of a table stand: one behind the other, within these bytes of the session file.
+
+    Raises:
+        ValueError, TypeError, LookupError: they do not, or it is no such table.
+    """
+    offsets, lengths = table["offsets"], table["lengths"]
+    _check("index", [*offsets, *lengths])
+    ends = list(map(add, offsets, lengths))
+    is_whole = len(offsets) == len(lengths) and all(map(le, offsets, ends))
+    if not is_whole or not all(map(le, [begin, *ends], [*offsets, end])):
+        raise ValueError("places that no session file has")
+    return map(Place, offsets, lengths)
 
 
 def outlines_in(table: Table, read: Callable[[Place], bytes]) -> Iterator[Outline]:
@@ -93,6 +109,8 @@ def _outlines(
         rows = zip(columns["index"], columns["text"], markers, strict=True)
         return iter([_marker(index, read(place) if text is None else text) for index, text, place in rows])
     made = _class_of(kind)
+    if made is MessageOutline and set(columns["type"]) != {kind}:
+        raise ValueError(f"not of the type {kind}")
     return map(
         made._make, zip(*(_column(field, columns[field], count) for field in made._fields), strict=True)
     )
@@ -100,7 +118,10 @@ def _outlines(
 
 def _column(field: str, column: list[Any], count: int) -> Iterable[Any]:
     unpack = _UNPACKED.get(field)
-    values = list(column) if unpack is None else list(map(unpack, column))
+    if not isinstance(column, list):
+        raise TypeError(f"{field} is no column")
+    values = column if unpack is None else list(map(unpack, column))
+    _check(field, values)
     if len(values) == 1:
         return repeat(values[0], count)
     if len(values) != count:
@@ -148,7 +169,43 @@ def _touch(path: str, action: Literal["read", "modified"], added: int, removed: 
 
 
 def _reported(usage: Sequence[int] | None) -> Reported | None:
+    if usage is not None:
+        _check("tokens", usage)
     return None if usage is None else Reported._make(usage)
+
+
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    _check("name", names)
+    return tuple(names)
+
+
+def _check(field: str, values: Sequence[Any]) -> None:
+    """Raises TypeError or ValueError where these are no values of this field: whoever made the index, what it
+    says must be of the kind that the fold reckons with."""
+    kinds = set(map(type, values))
+    if not kinds <= _KINDS.get(field, _NUMBER):
+        raise TypeError(f"{field} holds something else")
+    if int in kinds and not -1 <= min(values) <= max(values) < _ENDLESS:
+        raise ValueError(f"{field} is beyond all bounds")
+
+
+_ENDLESS = 2**53
+_NUMBER: frozenset[type] = frozenset({int})
+_TEXT: frozenset[type] = frozenset({str})
+_KINDS: dict[str, frozenset[type]] = {
+    "type": _TEXT,
+    "origin": _TEXT,
+    "call_id": _TEXT,
+    "name": _TEXT,
+    "dialect": _TEXT,
+    "model": frozenset({str, type(None)}),
+    "says": frozenset({bool}),
+    "failed": frozenset({bool}),
+    "touches": frozenset({tuple}),
+    "calls": frozenset({tuple}),
+    "usage": frozenset({Reported, type(None)}),
+}
+"""Of the fields that are no numbers."""
 
 
 _PACKED: dict[str, Callable[[Any], Any]] = {"touches": _touch_rows}
@@ -156,6 +213,6 @@ _UNPACKED: dict[str, Callable[[Any], Any]] = {
     "type": intern,
     "name": intern,
     "touches": _touches,
-    "calls": tuple,
+    "calls": _names,
     "usage": _reported,
 }
