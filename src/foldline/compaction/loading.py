@@ -131,7 +131,7 @@ def _imported(name: str) -> type[CompactionStrategy]:
             f"The strategy {name} cannot be loaded: its module fails ({type(error).__name__}: {error})."
         ) from error
     found = getattr(module, class_name, None)
-    if not inspect.isclass(found):
+    if not isinstance(found, type):
         raise FoldlineError(f"The strategy {name} cannot be loaded: {module_name} has no class {class_name}.")
     return found
 
