@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from foldline.protocol.messages import json_object
 
 LARGEST = 10**12
-"""No window and no usage comes near, in tokens. What goes beyond, as 1e999 does, is a mistake or meant ill."""
+"""No window and no usage comes near, in tokens. What goes beyond, as 1e999 does, is a mistake or malice."""
 
 
 def decoded(text: str) -> object:
