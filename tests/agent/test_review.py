@@ -82,10 +82,22 @@ async def test_a_preview_commits_nothing_by_itself(tmp_path: Path) -> None:
         [ready], [end] = watch.of(events.ProposalReady), watch.of(events.CompactionEnd)
         assert (ready.proposal, ready.waits) == (proposal.id, False)
         assert (end.proposed, end.aborted, end.index) == (True, False, None)
-        # Work goes on, and it still waits.
-        assert (await agent.prompt("and now?")).text
-        assert kept(agent) is proposal
         assert folds(agent) == []
+
+
+async def test_a_kept_proposal_follows_the_view_as_work_goes_on(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(4), PlayedLLM("Later. " * 50, summaries=(SUMMARY,))) as (
+        agent,
+        watch,
+    ):
+        proposal = await previewed(agent)
+        assert (await agent.prompt("and now?")).text
+        await agent.executor.settle()
+        grown, ready = kept(agent), watch.of(events.ProposalReady)[-1]
+        assert grown.id == proposal.id and grown.view == tuple(agent.session.projection.view)
+        assert ready.tokens_before == agent.desk.size() != proposal.entry.tokens_before
+        assert (await done(agent, applying(proposal))).outcome == "done"
+        assert agent.desk.size() == ready.tokens_after == folds(agent)[0].tokens_after
 
 
 async def test_what_is_applied_is_what_was_shown_field_by_field(tmp_path: Path) -> None:
@@ -122,21 +134,32 @@ async def test_applied_after_more_was_said_it_keeps_that_verbatim(tmp_path: Path
     ],
     ids=["hide", "pin", "clear", "fold"],
 )
-async def test_a_proposal_for_another_view_is_refused_in_one_sentence(
+async def test_a_proposal_for_another_view_is_thrown_away_and_refused_in_one_sentence(
     tmp_path: Path, change: operations.Operation
 ) -> None:
     llm = PlayedLLM(summaries=(SUMMARY, SUMMARY))
-    async with at_work(tmp_path, worked(4), llm) as (agent, _):
+    async with at_work(tmp_path, worked(4), llm) as (agent, watch):
         proposal = await previewed(agent)
         assert (await done(agent, change)).outcome == "done"
+        assert watch.of(events.ProposalClosed) == [events.ProposalClosed(proposal=proposal.id, applied=False)]
+        assert agent.desk.review.proposal is None
         file = file_of(agent)
         finished = await done(agent, applying(proposal))
         assert finished.outcome == "failed"
-        assert finished.error in (
-            "The view has changed since this fold was drafted: draft it again.",
-            "This proposal is no longer the one that waits: look at it again.",
-        )
+        assert finished.error == "This proposal is no longer the one that waits: look at it again."
         assert file_of(agent) == file
+
+
+async def test_undo_throws_a_proposal_of_the_view_before_it_away(tmp_path: Path) -> None:
+    async with at_work(tmp_path, worked(6), PlayedLLM("Later. " * 200, summaries=(SUMMARY, SUMMARY))) as (
+        agent,
+        watch,
+    ):
+        await done(agent, operations.CompactSession(reason="manual"))
+        await agent.prompt("and now? " * 200)
+        await previewed(agent)
+        assert (await done(agent, operations.UndoCompaction())).outcome == "done"
+        assert agent.desk.review.proposal is None and len(watch.of(events.ProposalClosed)) == 1
 
 
 async def test_a_fold_by_hand_closes_a_kept_proposal_without_calling_it_applied(tmp_path: Path) -> None:
@@ -197,23 +220,6 @@ async def test_a_kept_proposal_that_no_longer_makes_the_room_needed_is_drafted_a
         assert ready.proposal != first.id
         assert ready.reason == "threshold"
         await interrupted(agent, task)
-
-
-async def test_another_draft_after_the_view_has_changed_is_made_for_the_new_one(tmp_path: Path) -> None:
-    async with at_work(tmp_path, worked(6), PlayedLLM()) as (agent, watch):
-        first = await previewed(agent)
-        await done(agent, operations.ClearView())
-        asked = operations.RedraftProposal(proposal=first.id, guidance="Shorter.")
-        await done(agent, asked)
-        end = watch.of(events.CompactionEnd)[-1]
-        assert (end.nothing, end.proposed) == (True, False)
-        for number in range(5):
-            await agent.prompt(f"prompt {number} " + "all there is to know about it " * 60)
-        await done(agent, asked)
-        second = kept(agent)
-        assert second.id != first.id
-        assert (await done(agent, applying(second))).outcome == "done"
-        assert broken(agent.session.projection) == []
 
 
 # --- revised ------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import width_of
 from foldline.tui.rungs import RUNGS, rung_words
 from foldline.tui.state import (
@@ -26,6 +27,7 @@ from foldline.tui.state import (
     SidebarData,
     Stepping,
     Waiting,
+    Working,
 )
 from foldline.tui.widgets.approval import question_body
 from foldline.tui.widgets.completion import Candidate, completion_lines
@@ -96,7 +98,9 @@ states = st.builds(
         max_size=2,
     ).map(tuple),
     news=st.none() | st.builds(News, foreign, st.sampled_from(["info", "warning", "error"]), st.just(0.0)),
-    waiting=st.builds(Waiting, st.none() | foreign, st.lists(foreign, max_size=8).map(tuple), st.booleans()),
+    waiting=st.builds(
+        Waiting, st.none() | foreign, st.lists(foreign, max_size=8).map(tuple), st.booleans(), foreign
+    ),
     room=st.builds(Room, st.integers(0, 10**6), st.integers(0, 10**6)),
     cached=st.none() | st.integers(0, 10**6),
 )
@@ -112,7 +116,7 @@ def harmless(line: str) -> bool:
 
 @given(states, widths, st.booleans(), foreign)
 def test_every_row_has_exactly_its_width(state: ChatState, width: int, focused: bool, remark: str) -> None:
-    beside = Beside(new_below=3, escape="Esc cancels", question_focused=focused)
+    beside = Beside(3, "Esc cancels", clean_line(remark), writes=focused, question_focused=focused)
     lines = [
         header(state, width, "F1"),
         meter_row(state, width),
@@ -124,6 +128,44 @@ def test_every_row_has_exactly_its_width(state: ChatState, width: int, focused: 
     for line in lines:
         assert width_of(line) == width, text(line)
         assert harmless(text(line))
+
+
+UNSENT = "Not sent: the request would take 37.0k of 32.8k. Enter compacts and sends."
+
+
+@pytest.mark.parametrize(
+    ("state", "runs"),
+    [
+        (ChatState(activity=Stepping(90.0, model="kimi-k2", phase="writing")), "Writing"),
+        (ChatState(activity=RunningTool(90.0, "1", "bash", "pytest -q")), "Running"),
+        (ChatState(compacting=Compacting(90.0, "threshold", 9_000)), "Compacting"),
+        (ChatState(activity=Stepping(90.0, again=Retry(120.0, "busy", 1, 8))), "Trying again in 20 s"),
+        (ChatState(activity=Working(90.0), cancelling=True), "Cancelling"),
+        (ChatState(questions=(Question("1", "bash", "ls", None, 90.0),)), "? bash asks"),
+    ],
+)
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_what_is_said_stands_beside_what_runs_and_never_in_its_place(
+    state: ChatState, runs: str, width: int
+) -> None:
+    answer = "There is no command /foo; type /"
+    for shown, beside, words in (
+        (state, Beside(escape="Esc cancels", remark=answer), answer),
+        (replace(state, news=News("the disk is full", "warning", 100.0)), Beside(), "the disk is full"),
+        (replace(state, news=News("the disk is full", "error", 100.0)), Beside(), "the disk is full"),
+        (replace(state, waiting=Waiting(unsent=UNSENT)), Beside(writes=True), "Not sent: the request"),
+    ):
+        row = text(status_row(shown, beside, 100.0, width))
+        assert runs in row and words in row
+
+
+def test_why_a_prompt_came_back_stays_as_long_as_it_is_there() -> None:
+    state = ChatState(waiting=Waiting(unsent=UNSENT), news=News("saved", "info", 100.0))
+    for now in (100.0, 10_000.0):
+        assert UNSENT in text(status_row(state, Beside(writes=True), now, 120))
+    assert "Not sent" not in text(status_row(state, Beside(), 100.0, 120)), "the reader put it aside"
+    queued = replace(state, waiting=Waiting(queued=("it",), paused=True, unsent=UNSENT))
+    assert UNSENT in text(status_row(queued, Beside(), 100.0, 120))
 
 
 @given(foreign, foreign, st.integers(20, 120))

@@ -336,8 +336,7 @@ async def test_a_prompt_no_fold_can_make_room_for_is_given_back_before_anything_
         await made.at_rest()
         assert made.editor.text == FULL * 12
         assert (made.queue.queued, made.queue.paused) == (("another",), True)
-        [notice] = made.watch.of(events.Notice)
-        assert notice.level == "error" and "Too long even if all else is folded" in notice.text
+        assert made.queue.unsent.startswith("Not sent: Too long even if all else is folded")
         assert len(made.agent.session.entries) == entries and not made.watch.of(events.CompactionStart)
 
 
@@ -351,11 +350,29 @@ async def test_a_prompt_that_still_does_not_fit_comes_back_with_a_word(tmp_path:
         await made.watch.until(lambda: made.watch.of(events.ChoiceRequested))
         [asked] = made.watch.of(events.ChoiceRequested)
         made.runner.submit(operations.Choose(choice=asked.choice, key="x"))
-        await made.watch.until(lambda: made.watch.of(events.Notice))
+        await made.watch.until(lambda: made.queue.unsent)
         await made.at_rest()
-        [notice] = made.watch.of(events.Notice)
-        assert notice.text.startswith("Not sent: the request would take ")
+        assert made.queue.unsent.startswith("Not sent: the request would take ")
+        assert made.queue.unsent.endswith("Enter asks again what to leave out.")
         assert made.editor.text == FULL * 4
+
+
+@pytest.mark.parametrize(
+    ("size", "mode", "enter"),
+    [
+        (1, "auto", "Enter sends it without compacting."),
+        (5, "auto", "Enter compacts and sends."),
+        (5, "ask", "Enter drafts a compaction to decide about."),
+    ],
+)
+async def test_why_a_prompt_came_back_and_what_enter_does_is_said_until_the_user_acts(
+    tmp_path: Path, size: int, mode: Mode, enter: str
+) -> None:
+    async with desk(tmp_path, mode=mode, interactive=True, summaries=(Hang("half"),)) as made:
+        await cancelled_fold(made, FULL * size)
+        assert made.queue.unsent == f"Not sent: you cancelled the compaction that makes room for it. {enter}"
+        made.runner.send(made.editor.take())
+        assert made.queue.unsent == ""
 
 
 async def test_closing_while_it_works_leaves_nothing_behind_and_gives_nothing_back(tmp_path: Path) -> None:

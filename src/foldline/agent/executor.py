@@ -235,6 +235,10 @@ class Executor:
         else:
             job.end.set_exception(error)
         self.desk.session.save_meta()
+        review, projection = self.desk.review, self.desk.projection
+        review.let_go(projection)
+        if review.proposal is not None:
+            self._at_once(review.follow(projection, self.desk.size()))
         try:
             self.emit(finished)
         finally:

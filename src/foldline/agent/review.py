@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from foldline.compaction import CompactionFailed, Proposal, Wishes
 from foldline.context.projection import Projection
@@ -92,6 +92,28 @@ class Review:
         if self.proposal is not None:
             closed, self.proposal = self.proposal, None
             self.emit(events.ProposalClosed(proposal=closed.id, applied=applied))
+
+    def let_go(self, projection: Projection) -> None:
+        """Throw it away where the view is no longer the one it was made for."""
+        if self.proposal is not None and not self.waits and not self.proposal.fits(projection):
+            self.close(applied=False)
+
+    async def follow(self, projection: Projection, size: int) -> None:
+        """Make it the same fold of the view as it is now, which has only grown since. In a thread: the audit
+        reads all it folds. `size`: of the next request, in tokens."""
+        kept = self.proposal
+        if kept is None or self.waits or len(kept.view) == len(projection.view):
+            return
+        try:
+            made = await asyncio.to_thread(kept.grown, projection, kept.entry.reason, size)
+        except CompactionFailed:
+            made = None
+        if self.proposal is not kept or self.drafting:
+            return  # it has gone its way meanwhile
+        if made is None or not made.fits(projection):
+            self.close(applied=False)
+        else:
+            self._set(replace(made, id=kept.id))  # to its reader it is the same one
 
     def demand(self, identity: str) -> Proposal:
         """The proposal of this identity.

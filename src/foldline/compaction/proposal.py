@@ -159,6 +159,7 @@ class Proposal:
             drafted=self.drafted + messages,
             after=self.after + messages,
             groups=tuple(dict.fromkeys([*self.groups, *(projection.group(item.index) for item in more)])),
+            scale=projection.calibration.scale(projection.model),
         )
         return made.revised()
 

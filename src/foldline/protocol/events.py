@@ -248,6 +248,8 @@ class QueueChanged(Record):
     held: str | None = None
     queued: tuple[str, ...] = ()
     paused: bool = False
+    unsent: str = ""
+    """Why the prompt that came back was not sent, and what Enter does now; empty once the user has acted."""
 
 
 class Notice(Record):

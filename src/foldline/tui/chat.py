@@ -226,6 +226,7 @@ class ChatScreen(Screen[None]):
             new_below=self.transcript.new_below,
             escape=self._escape_now().label if self.is_active and not self.docked.keeps("escape") else "",
             remark=self._remark,
+            writes=bool(self.prompt.editor.text.strip()),
             question_focused=self.dock.has_focus,
         )
         now = self._clock()

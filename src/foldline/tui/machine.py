@@ -99,7 +99,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
         case events.EntryAppended():
             return _appended(state, event)
         case events.QueueChanged():
-            waiting = Waiting(event.held, event.queued, event.paused)
+            waiting = Waiting(event.held, event.queued, event.paused, event.unsent)
             return replace(state, waiting=waiting)
         case events.ToolsListed():
             return state  # the meter counts them

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from foldline.agent import Agent
 from foldline.agent.agent import sent_unfolded
+from foldline.agent.room import why_not_by_itself
 from foldline.llm import LLMError
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
@@ -41,6 +42,8 @@ class Runner:
         """Whether the next prompt goes without a fold if it fits: the user cancelled the one for it."""
         self._came_back = False
         """Whether the editor got a prompt back: what is sent from there next goes before the queue."""
+        self._unsent = ""
+        """Why the prompt that came back was not sent, until the user's next word."""
         self._declined: object = False
         """The newest change of the view when the user cancelled a fold between two turns."""
         self._delivery: asyncio.Task[None] | None = None
@@ -55,14 +58,14 @@ class Runner:
         self.set_paused(False)
 
     def set_paused(self, paused: bool) -> None:
-        self._paused = paused
+        self._paused, self._unsent = paused, ""
         self._announce()
         if not paused:
             self._go_on()
 
     def retry(self) -> None:
         """Go on with the turn that failed or was stopped. Prompts that wait follow it."""
-        self._again = True
+        self._again, self._unsent = True, ""
         self._go_on()
 
     def edit_queue(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
@@ -182,8 +185,7 @@ class Runner:
     async def _make_room(self, text: str, parts: Sequence[Part]) -> bool:
         """Fold first where this prompt would cross the threshold. False: it was given back."""
         if refusal := self.agent.too_long(parts):
-            self._emit(events.Notice(level="error", text=refusal))
-            self._return(text)
+            self._return(text, refusal)
             return False
         unfolded, self._unfolded = self._unfolded, False
         if not self.agent.must_make_room(parts) or (unfolded and self.agent.fits(parts)):
@@ -214,10 +216,10 @@ class Runner:
             return True
         if nothing_to_fold:
             return True  # nothing was old enough; once the prompt is in the history, the last answer is
-        if finished.outcome == "done":
-            self._emit(events.Notice(level="warning", text=_still_too_long(self.agent, parts)))
         self._unfolded = True
-        self._return(text)
+        self._return(
+            text, f"{_why_unsent(self.agent, parts, finished)} {_what_enter_does(self.agent, parts)}"
+        )
         return False
 
     async def _run_turn(self, text: str, parts: tuple[Part, ...]) -> bool:
@@ -225,25 +227,28 @@ class Runner:
         what follows it then waits.
         """
         first = self.agent.session.next_index
-        outcome = "failed"
+        outcome, error = "failed", ""
         self._announce()
         try:
-            outcome = (await self._done(operations.RunAgent(parts=parts))).outcome
+            finished = await self._done(operations.RunAgent(parts=parts))
+            outcome, error = finished.outcome, finished.error or "it was cancelled."
         finally:
             entries = reversed(self.agent.session.entries)
             newest = next((entry for entry in entries if isinstance(entry, UserMessage)), None)
             # A cancel has paused already, and what was sent since lifted the pause. A fold by hand has not.
             aborted = outcome == "cancelled" and self.agent.executor.busy
             if newest is None or newest.index < first:
-                self._return(text)
+                self._return(text, f"{error} Enter sends it again." if error else "")
             elif outcome == "failed" or aborted:
                 self._paused = bool(self._queue)
         return outcome == "done"
 
-    def _return(self, text: str) -> None:
-        """Back to the editor, or first in the queue where that holds text. Nothing goes on by itself."""
+    def _return(self, text: str, why: str = "") -> None:
+        """Back to the editor, or first in the queue where that holds text. Nothing goes on by itself, and why
+        it was not sent is said until the user's next word."""
         if self._closed:
             return
+        self._unsent = f"Not sent: {why}" if why else ""
         self._came_back = self._give_back(text)
         if not self._came_back:
             self._queue.insert(0, text)
@@ -256,18 +261,37 @@ class Runner:
     def _announce(self) -> None:
         self._emit(
             events.QueueChanged(
-                held=self._held, queued=tuple(self._queue), paused=self._paused and bool(self._queue)
+                held=self._held,
+                queued=tuple(self._queue),
+                paused=self._paused and bool(self._queue),
+                unsent=self._unsent,
             )
         )
 
 
-def _still_too_long(agent: Agent, parts: Sequence[Part]) -> str:
-    """What is said where room was made, or the question about it was left, and the prompt still waits."""
-    size = agent.desk.size([UserMessage(parts=tuple(parts))])
-    window = agent.desk.llm.info.window
+def _why_unsent(agent: Agent, parts: Sequence[Part], finished: TaskFinished) -> str:
+    """Why a prompt that room was to be made for came back."""
+    match finished.outcome:
+        case "cancelled":
+            return "you cancelled the compaction that makes room for it."
+        case "failed":
+            return finished.error or "the compaction that makes room for it failed."
+        case "done":
+            size = agent.desk.size([UserMessage(parts=tuple(parts))])
+            window = agent.desk.llm.info.window
+            return f"the request would take {numbers.tokens(size)} of {numbers.short_tokens(window)}."
+
+
+def _what_enter_does(agent: Agent, parts: Sequence[Part]) -> str:
+    """What sending the prompt again comes to."""
+    if agent.fits(parts) or not agent.must_make_room(parts):
+        return "Enter sends it without compacting."
+    if why_not_by_itself(agent.desk) is not None:
+        return "Enter asks again what to leave out."
     return (
-        f"Not sent: the request would take {numbers.tokens(size)} of {numbers.short_tokens(window)}. Enter "
-        "tries again."
+        "Enter drafts a compaction to decide about."
+        if agent.desk.mode == "ask"
+        else "Enter compacts and sends."
     )
 
 

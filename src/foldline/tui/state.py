@@ -154,6 +154,8 @@ class Waiting:
     held: str | None = None
     queued: tuple[str, ...] = ()
     paused: bool = False
+    unsent: str = ""
+    """Why the prompt that came back was not sent, and what Enter does now."""
 
     @property
     def count(self) -> int:

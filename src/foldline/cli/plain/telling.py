@@ -52,7 +52,12 @@ class Teller:
     def hear(self, event: Event) -> None:
         before = self.state
         self.state = reduce(before, event, time.monotonic())
-        self._tell(event)
+        if not isinstance(event, events.ProposalReady):
+            self._tell(event)
+        elif before.proposal is None or before.proposal.id != event.proposal:  # not again, as the view grows
+            self._ask(asked_about_fold(event))
+        if self.state.waiting.unsent and self.state.waiting.unsent != before.waiting.unsent:
+            self._paper.line(self.state.waiting.unsent)
         for question in self.state.questions:
             if question not in before.questions:
                 self._ask(asked_about(question))
@@ -91,8 +96,6 @@ class Teller:
             case events.CompactionEnd():
                 end = folded_words(event)
                 self._paper.finish(_FOLD, f" {end}", f"[fold] {end}")
-            case events.ProposalReady():
-                self._ask(asked_about_fold(event))
             case events.TaskFinished():
                 self._end_prose()
                 self._calls.clear()

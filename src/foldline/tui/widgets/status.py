@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from foldline.context.harmless import clean_line
@@ -41,7 +41,9 @@ class Beside:
     escape: str = ""
     """What Esc would do, in words."""
     remark: str = ""
-    """An answer to the key just pressed; goes before everything."""
+    """An answer to the key just pressed."""
+    writes: bool = False
+    """Whether the prompt holds text."""
     question_focused: bool = False
 
 
@@ -66,27 +68,43 @@ def next_change(state: ChatState, now: float) -> float | None:
 
 
 def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
-    news, question = state.news, state.question
-    fresh = news is not None and now - news.since < NEWS_SECONDS
-    if beside.remark:
-        return [piece(beside.remark, "text", cut="right")]
-    if news is not None and news.level == "error" and (fresh or not state.busy):
-        return [_news(news)]
-    if question is not None:
-        return _question(question, beside, now)
-    if (again := state.retry_at(now)) is not None and not state.cancelling:
-        return retry_pieces(again, now)
-    if news is not None and news.level == "warning" and fresh:
-        return [_news(news)]  # what runs can wait to be shown
-    if state.proposal is not None and state.proposal.waits and not state.cancelling:
-        return _proposal(state.proposal)
-    if state.busy:
-        return [*_running(state, now), *_ahead_beside(state)]
-    if news is not None and fresh:
-        return [_news(news)]
+    """What runs, and beside it what is to be said; where nothing runs, that alone."""
+    said, running = _said(state, beside, now), _runs(state, beside, now)
+    if running:
+        first, *others = running
+        return (
+            [first, *(replace(each, rank=each.rank or 2, cut=None) for each in others), said]
+            if said
+            else running
+        )
+    if said is not None:
+        return [said]
     if state.proposal is not None:
         return _proposal(state.proposal)
     return [] if state.ahead is None else _ahead(state.ahead, state.room.size, now)
+
+
+def _runs(state: ChatState, beside: Beside, now: float) -> list[Piece]:
+    if state.question is not None:
+        return _question(state.question, beside, now)
+    if (again := state.retry_at(now)) is not None and not state.cancelling:
+        return retry_pieces(again, now)
+    if state.proposal is not None and state.proposal.waits and not state.cancelling:
+        return _proposal(state.proposal)
+    return [*_running(state, now), *_ahead_beside(state)] if state.busy else []
+
+
+def _said(state: ChatState, beside: Beside, now: float) -> Piece | None:
+    """The one sentence for the reader: the answer to a key, why a prompt came back, or news."""
+    news, waiting = state.news, state.waiting
+    if beside.remark:
+        return piece(beside.remark, "text", cut="right")
+    if waiting.unsent and (beside.writes or waiting.paused):
+        return _news(News(waiting.unsent, "warning", now))
+    fresh = news is not None and now - news.since < NEWS_SECONDS
+    if news is None or not (fresh or (news.level == "error" and not state.busy)):
+        return None
+    return None if news.level == "info" and state.busy else _news(news)
 
 
 def _news(news: News) -> Piece:
