@@ -29,6 +29,7 @@ from foldline.protocol import (
     dump_entry,
     parse_entry,
 )
+from support.foreign import faults
 
 Record = dict[str, Any]
 HEADER: Record = {"type": "session", "id": "pi-1", "timestamp": "2026-01-02T03:04:05.678Z", "cwd": "/x"}
@@ -379,6 +380,18 @@ def test_what_the_developer_says_and_the_system_prompt_are_in_the_view(read: Any
     assert [item.text for item in view] == ["You are Oh My Pi.", "Mind the gap.", "hi"]
     assert isinstance(view[1], DeveloperMessage)
     assert session.notes == ()
+
+
+def test_a_fold_does_not_cover_the_system_prompt(read: Any) -> None:
+    init = {"type": "session_init", "systemPrompt": "You are Oh My Pi."}
+    fold = {"type": "compaction", "summary": "So far.", "firstKeptEntryIndex": 4}
+    session = read(init, message("user", "one"), message("user", "two"), fold, message("user", "three"))
+    assert [item.message.text for item in project(session.entries).view] == [
+        "You are Oh My Pi.",
+        "So far.",
+        "three",
+    ]
+    assert faults(session) == []
 
 
 def test_a_context_that_was_reset_begins_anew(read: Any) -> None:

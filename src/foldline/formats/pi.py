@@ -192,7 +192,7 @@ class _Reader:
         entry = self._entry(record, line.position) or Unknown(
             type=f"pi.{as_text(record.get('type')) or 'record'}", record=record
         )
-        if isinstance(entry, BaseMessage):
+        if isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
             self._in_view.add(line.position)
         at = as_time(record.get("timestamp")) or as_time(as_object(record.get("message")).get("timestamp"))
         self.entries.append(entry.model_copy(update={"index": line.position, "at": at}))
