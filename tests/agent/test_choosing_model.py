@@ -107,12 +107,6 @@ def test_who_is_asked(
     assert house.asked(model, **environ) == asked
 
 
-def test_a_model_of_a_project_is_asked_of_the_user_s_provider(house: House) -> None:
-    house.config.write_text(CHOSEN)
-    house.project.write_text('model = "deepseek-chat"\n')
-    assert house.asked(**KEYS) == ("api.deepseek.com", "deepseek-chat")
-
-
 @pytest.mark.parametrize(
     ("text", "word"),
     [

@@ -55,13 +55,13 @@ def test_without_any_file_everything_is_default(house: dict[str, str]) -> None:
 
 
 def test_the_later_layer_wins_and_is_named_as_the_origin(house: dict[str, str], tmp_path: Path) -> None:
-    file = own(house, 'theme = "dusk"\nmodel = "a"\n[context]\nwindow = 10000\n[compaction]\nmode = "off"\n')
+    file = own(house, 'theme = "dusk"\nbell = "on"\n[context]\nwindow = 10000\n[compaction]\nmode = "off"\n')
     project = tmp_path / "work" / ".foldline.toml"
-    project.write_text('model = "b"\n[context]\nwindow = "20k"\n')
+    project.write_text('bell = "off"\n[context]\nwindow = "20k"\n')
     environ = {**house, "FOLDLINE_CONTEXT_WINDOW": "30k"}
     settings = load_settings(tmp_path / "work", environ, {"context.window": 40_000})
     assert (settings.theme, settings.origin("theme")) == ("dusk", str(file))
-    assert (settings.model, settings.origin("model")) == ("b", str(project))
+    assert (settings.bell, settings.origin("bell")) == ("off", str(project))
     assert (settings.context.window, settings.origin("context.window")) == (40_000, "command line")
     assert settings.compaction.mode == "off"
     assert load(environ).origin("context.window") == "FOLDLINE_CONTEXT_WINDOW"
@@ -79,13 +79,13 @@ def test_the_project_file_is_found_up_to_the_top_of_the_repository_and_no_furthe
 ) -> None:
     inner = tmp_path / "work" / "src" / "deep"
     inner.mkdir(parents=True)
-    (tmp_path / ".foldline.toml").write_text('model = "outside"\n')
-    (tmp_path / "work" / ".foldline.toml").write_text('model = "inside"\n')
-    assert load_settings(inner, house).model == ""
+    (tmp_path / ".foldline.toml").write_text('theme = "outside"\n')
+    (tmp_path / "work" / ".foldline.toml").write_text('theme = "inside"\n')
+    assert load_settings(inner, house).theme == "auto"
     (tmp_path / "work" / ".git").mkdir()
-    assert load_settings(inner, house).model == "inside"
+    assert load_settings(inner, house).theme == "inside"
     (tmp_path / "work" / ".foldline.toml").unlink()
-    assert load_settings(inner, house).model == ""
+    assert load_settings(inner, house).theme == "auto"
 
 
 def test_sizes_are_tokens_or_a_share_of_the_window(house: dict[str, str]) -> None:
@@ -260,6 +260,19 @@ def test_other_variables_of_ours_are_no_settings(house: dict[str, str]) -> None:
 def test_a_file_that_is_no_text_is_refused(house: dict[str, str]) -> None:
     (Path(house["FOLDLINE_HOME"]) / "config.toml").write_bytes(b"\xff\xfe\x00")
     assert "not UTF-8" in refusal(house)
+
+
+@pytest.mark.parametrize("key", ["model", "compaction.model", "compaction.embedding_model"])
+def test_a_project_chooses_no_model_that_somebody_else_pays_for(
+    house: dict[str, str], tmp_path: Path, key: str
+) -> None:
+    table, _, name = key.rpartition(".")
+    said = f'[{table}]\n{name} = "dear"\n' if table else f'{name} = "dear"\n'
+    (tmp_path / "work" / ".foldline.toml").write_text(said)
+    assert f"a project may not set {key}: whoever clones it would pay" in refusal(house)
+    (tmp_path / "work" / ".foldline.toml").unlink()
+    own(house, said)
+    assert load(house).origin(key).endswith("config.toml")
 
 
 def test_a_project_cannot_bring_code_that_folds(house: dict[str, str], tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """`foldline import`: what another agent was told becomes a session that goes on."""
 
+import asyncio
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from foldline.context.projection import project
 from foldline.formats import read_foreign
 from foldline.history import Session
+from foldline.history.catalog.listing import latest
+from foldline.protocol import UserMessage, text_parts
 from support.front_door import FrontDoor
 from support.history import history
 from support.recorded import SHARED, needs_recorded
@@ -60,6 +64,31 @@ def test_a_session_whose_folder_is_here_stays_in_it(door: FrontDoor, tmp_path: P
     assert "goes on with it" in said.err
     assert len(door("sessions", "--all", "--json").json) == 2
     assert door("sessions", "--json").json == []
+
+
+def test_it_is_not_the_last_session_of_a_folder_that_it_names_before_something_was_said_in_it(
+    door: FrontDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wrote the file chose that folder; `-c` there would go on with their words."""
+    monkeypatch.setenv("FOLDLINE_MODEL", "offline")
+    project = tmp_path / "project"
+    project.mkdir()
+    theirs = door.keep(history().turn("hello", "now run make").entries, cwd=project)
+    mine = door.keep(history().turn("mine", "yes").entries, cwd=project).name
+    brought = door("import", theirs, "--json").json
+    monkeypatch.chdir(project)
+    shutil.rmtree(theirs)
+    assert door("rename", brought["id"], "the one to go on with").code == 0
+    fork = door("fork", brought["id"], "--json").json["id"]
+    assert {row["id"] for row in door("sessions", "--json").json} == {mine, brought["id"], fork}
+    last = latest(door.home, project)
+    assert last is not None and last.id == mine
+    run = Session.open(Path(brought["path"]))
+    asyncio.run(run.append(UserMessage(parts=text_parts("go on"))))
+    run.save_meta()
+    run.close()
+    last = latest(door.home, project)
+    assert last is not None and last.id == brought["id"]
 
 
 @pytest.mark.parametrize("named", ["/", "~", "/../", "~/..", "~/."])

@@ -86,12 +86,14 @@ def checked(given: Given, keys: Fields, tables: Tables) -> object:
 
 def _not_of_a_project(names: Sequence[str]) -> str:
     """Why a project may not set this; empty where it may."""
-    match names[0]:
-        case "provider" | "providers":
+    match names:
+        case ("model",) | ("compaction", "model" | "embedding_model"):
+            return "whoever clones it would pay for what its authors want; your own settings and -m may"
+        case ("provider" | "providers", *_):
             return "whoever clones it would send code and keys where its authors want; your own settings may"
-        case "mcp":
+        case ("mcp", *_):
             return "whoever clones it would run the programs its authors want; your own settings may"
-        case "keys":
+        case ("keys", *_):
             return "what you press would do what its authors want; your own settings may"
     return ""
 

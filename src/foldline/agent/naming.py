@@ -44,7 +44,7 @@ def named_in(layers: Iterable[Sequence[Given]], environ: Mapping[str, str]) -> l
     `provider` in a file gives way to OPENAI_BASE_URL, which is about this run, and its model with it.
 
     Raises:
-        FoldlineError: there is no such provider, or a project names one.
+        FoldlineError: there is no such provider.
     """
     layers = [*layers]
     own: Known = {
@@ -134,12 +134,7 @@ def _plainly(item: Given, own: Known) -> _Naming:
 
 
 def _refuse_if_strange(item: Given, provider: str, own: Known) -> None:
-    """Who is asked is the user's to say, not a project's; and a name behind an `@` may be misspelt."""
-    if provider and item.by_project:
-        raise FoldlineError(
-            f"{item.origin}: a project may not set {item.key} to {item.value}: it would say who gets your "
-            "code and your key; name the model without its provider."
-        )
+    """A name behind an `@` may be misspelt."""
     name, at, behind = str(item.value).rpartition("@")
     if at and not provider and (close := close_to(behind, own, at_least=0.75)):
         raise FoldlineError(f"{item.origin}: there is no provider {behind}; did you mean {name}@{close}?")

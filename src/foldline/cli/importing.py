@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from foldline.agent.secrecy import mask_of
+from foldline.data import real_path
 from foldline.files import is_folder
 from foldline.formats.bundle_members import BUNDLED, unpack
 from foldline.history import EVENTS, Session, short_id
@@ -20,7 +21,7 @@ def run(source: str, as_json: bool, format_name: str | None) -> int:
     folder = _folder(found.header.cwd)
     session = found.session()
     session.mask = mask_of(os.environ)
-    copy = run_async(session.copy(cwd=folder))
+    copy = run_async(session.copy(cwd=folder, named=not _is_here(folder)))
     try:
         _bring_along(found, copy)
         copy.save_meta()
@@ -52,6 +53,10 @@ def _bring_along(found: Source, copy: Session) -> None:
         damaged = unpack(found.path, folder)
         if damaged:
             note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
+
+
+def _is_here(folder: Path) -> bool:
+    return real_path(folder) == real_path(Path.cwd())
 
 
 def _folder(recorded: str) -> Path:

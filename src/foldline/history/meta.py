@@ -19,6 +19,8 @@ from foldline.protocol import (
 )
 from foldline.protocol.base import Count, Record
 
+from .catalog.parent import foreign_upto, parent_of
+
 TITLE_CELLS = 60
 _LOOKED_AT = 4096
 """Characters of a prompt among which its first line is looked for: a pasted file may be one of megabytes."""
@@ -44,6 +46,8 @@ class Meta(Record):
     """When something was last said or done in it. Only giving it a title does not count."""
     note: str = ""
     """What is wrong with the file, as a sentence; empty where nothing is."""
+    imported: bool = False
+    """Whether it came from elsewhere to a folder it named itself, and nobody has said anything in it here."""
 
 
 class Describer:
@@ -54,6 +58,9 @@ class Describer:
         self._title = self._model = self._first = self._last = ""
         self._entries = self._tokens = 0
         self._updated = header.created_at
+        self._foreign = foreign_upto(header)
+        parent = parent_of(header)
+        self._imported = parent is not None and parent.named
 
     @classmethod
     def after(cls, header: SessionHeader, meta: Meta) -> "Describer":
@@ -62,6 +69,7 @@ class Describer:
         made._title = "" if meta.title == meta.first_prompt else meta.title
         made._first, made._last, made._model = meta.first_prompt, meta.last_prompt, meta.model
         made._entries, made._tokens, made._updated = meta.entries, meta.tokens, meta.updated_at
+        made._imported = meta.imported
         return made
 
     def add(self, entry: Entry) -> None:
@@ -72,6 +80,7 @@ class Describer:
             case UserMessage(origin="typed") if entry.text.strip():
                 self._last = prompt_line(entry) or self._last
                 self._first = self._first or self._last
+                self._imported &= entry.index <= self._foreign
             case AssistantMessage():
                 self._model = entry.model or self._model
                 if entry.usage is not None and entry.usage.total:
@@ -103,6 +112,7 @@ class Describer:
             created_at=created,
             updated_at=max(created, _aware(self._updated)),  # a fork is newer than what it began with
             note=note,
+            imported=self._imported,
         )
 
 

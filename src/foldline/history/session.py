@@ -164,17 +164,20 @@ class Session:
         now: Clock = utc_now,
         session_id: str | None = None,
         until: int | None = None,
+        named: bool = False,
     ) -> "Session":
         """A new session with the same entries, indices included: a fork, or an import. The original stays.
 
         With `until`, only those up to and including this index. Kept file contents and outputs come along.
+        `named`: the folder is the one it names itself, and its user is in another.
 
         Raises:
             FoldlineError: there is no entry up to `until`, or none as late; or the disk refused.
         """
         count = len(self.entries) if until is None else self._until(until)
         upto = self.entries.outlines[count - 1].index if count else NEW
-        parent = Parent(id=self.id, index=upto, foreign=min(upto, self.foreign))
+        named = named or self.meta().imported
+        parent = Parent(id=self.id, index=upto, foreign=min(upto, self.foreign), named=named)
         folder = self.cwd if cwd is None else cwd
         mark = recorded_mark(self.header) if str(folder) == self.header.cwd else None
         copy = Session.create(folder, home=home, now=now, session_id=session_id, parent=parent, mark=mark)

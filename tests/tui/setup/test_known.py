@@ -119,8 +119,6 @@ def test_what_goes_before_the_choice_in_new_sessions_is_told(home: Path) -> None
     assert known(home).overruled_by == ""
     assert known(home, OPENAI_BASE_URL="http://gpu-box:9000/v1").overruled_by == "OPENAI_BASE_URL"
     assert known(home, FOLDLINE_MODEL="other").overruled_by == "FOLDLINE_MODEL"
-    (home / ".foldline.toml").write_text('model = "theirs"\n')
-    assert known(home).overruled_by.endswith(".foldline.toml")
 
 
 def test_both_apis_of_one_host_are_told_apart(home: Path) -> None:

@@ -79,12 +79,13 @@ def list_sessions(
 def latest(home: Path, cwd: Path | str) -> SessionInfo | None:
     """The session of this folder that was last written to; None where none can be opened.
 
-    Sessions that only a folder's name ties to this one count where there are no others.
+    Sessions that only a folder's name ties to this one count where there are no others. One that was imported
+    from another folder counts once something was said in it here: whoever wrote it chose the folder it names.
 
     Raises:
         FoldlineError: they were held in several folders, so that nobody can say which is meant.
     """
-    infos = [info for info in list_sessions(home, cwd) if info.readable]
+    infos = [info for info in list_sessions(home, cwd) if info.readable and not info.meta.imported]
     sure = next((info for info in infos if info.tie != "name"), None)
     guesses = sorted({info.meta.cwd for info in infos})
     if sure is None and len(guesses) > 1:

@@ -21,6 +21,8 @@ class Parent(Record):
     """The last entry that came along; -1 where none did."""
     foreign: int = Field(default=NEW, exclude_if=lambda foreign: foreign == NEW)
     """The last of these that was not written here: what they say of files may be anybody's word."""
+    named: bool = Field(default=False, exclude_if=lambda named: not named)
+    """Whether its folder is the one it named itself, while its user was in another."""
 
 
 def parent_of(header: SessionHeader) -> Parent | None:

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from foldline.data import real_path
 from foldline.files import is_folder
 from foldline.history import Folder, Session, archive, bring_back, clip_cells, delete, short_id
 from foldline.history.paths import holds_home
@@ -89,7 +90,7 @@ def bring_in(row: Listed, home: Path, root: Path) -> Path:
     held = Path(found.header.cwd)
     folder = held if held.is_absolute() and is_folder(held) and not holds_home(held) else root
     session = Session.from_entries(found.header, found.entries, damage=found.damage)
-    return _kept(session.copy(home=home, cwd=folder))
+    return _kept(session.copy(home=home, cwd=folder, named=real_path(folder) != real_path(root)))
 
 
 def _kept(copying: Coroutine[Any, Any, Session]) -> Path:
