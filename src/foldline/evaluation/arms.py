@@ -1,7 +1,5 @@
 """The arms of a comparison: strategies by name, and two references that need no strategy of ours."""
 
-from importlib.util import find_spec
-
 from foldline.compaction import BUILT_IN, Dependencies, TruncateTurns, load_strategy
 from foldline.protocol import FoldlineError
 
@@ -15,15 +13,14 @@ HEADROOM = "headroom"
 REFERENCES = {
     RAW: "nothing is ever folded; marked where it exceeds the window",
     TRUNCATE: "leaves out the oldest turns, down to half of the window",
-    HEADROOM: "headroom-ai's compress(), an extra",
+    HEADROOM: "headroom-ai's compress(), which is installed by itself",
 }
 """Arms beside the strategies, and what each is."""
 
 
 def default_arms() -> list[str]:
-    """What is compared where nobody says: all that comes along or is installed, and the references."""
-    extra = [HEADROOM] if find_spec("headroom") else []
-    return [RAW, *BUILT_IN, TRUNCATE, *extra]
+    """What is compared where nobody says: all that comes along, and the references that need nothing else."""
+    return [RAW, *BUILT_IN, TRUNCATE]
 
 
 def arm_named(name: str, window: int, dependencies: Dependencies) -> Arm:
