@@ -8,7 +8,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.room import offer_remedies
-from foldline.compaction import CompactionContext, automation_paused
+from foldline.compaction import CompactionContext, pause_reason
 from foldline.context.outline import FoldOutline
 from foldline.llm import ContextOverflow, LLMError, ModelInfo
 from foldline.protocol import (
@@ -164,7 +164,7 @@ async def test_two_folds_of_no_use_ask_what_to_do_and_name_the_largest(tmp_path:
     turn = asyncio.create_task(agent.prompt("read them all " + WORDS * 1_050))
     choice = await answered(watch, agent, "")
     await turn
-    assert automation_paused(agent.session.projection)
+    assert pause_reason(agent.session.projection)
     assert choice.title.startswith("Two folds in a row freed little.")
     assert "(user, " in choice.detail
     assert len(watch.of(events.ChoiceRequested)) == 1  # left once, not asked again at each step

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.compaction import pause_reason
 from foldline.context.budget import BudgetSettings
 from foldline.context.projection import project
 from foldline.context.proof import digest_of
@@ -257,6 +258,38 @@ async def test_two_folds_of_no_use_stop_automation_with_one_notice_a_turn(tmp_pa
     await agent.prompt("and now?")
     assert len(agent.session.projection.folds) == 2
     assert len([text for text in watch.notices if "Two folds in a row freed little" in text]) == 2
+    await agent.aclose()
+
+
+def looping(steps: int) -> PlayedLLM:
+    """Reads the same file again and again, and has nothing new to say of it."""
+    reads = [calling(("read", {"path": "f.txt"}), stem=f"c{n}") for n in range(steps)]
+    return PlayedLLM(*reads, window=8_192, summaries=("## Goal\n- read it",) * steps)
+
+
+@pytest.mark.parametrize("strategy", ["summary", "adaptive", "ladder"])
+async def test_a_model_that_goes_round_in_circles_gets_no_third_summary_that_says_the_same(
+    tmp_path: Path, strategy: str
+) -> None:
+    write_lines(tmp_path / "f.txt", 60)
+    llm = looping(40)
+    agent, watch = agent_in(tmp_path, llm, compaction=strategy, draft_ahead=False)
+    await agent.prompt("read it")
+    assert len(agent.session.projection.folds) == 2
+    assert len(llm.summary_requests) <= 4  # a ladder asks twice where one summary is not enough
+    assert [text for text in watch.notices if text.startswith("Two summaries in a row say the same")]
+    assert pause_reason(reloaded(agent).projection)
+    await agent.aclose()
+
+
+async def test_requests_for_summaries_count_as_steps(tmp_path: Path) -> None:
+    write_lines(tmp_path / "f.txt", 60)
+    llm = PlayedLLM(*(calling(("read", {"path": "f.txt"}), stem=f"c{n}") for n in range(40)), window=8_192)
+    agent, _ = agent_in(tmp_path, llm, compaction="summary", draft_ahead=False)
+    with pytest.raises(FoldlineError, match=r"^Stopped after 12 steps \(\d of them for summaries\), before"):
+        await agent.prompt("read it", max_steps=12)
+    assert len(llm.summary_requests) >= 2
+    assert len(llm.requests) + len(llm.summary_requests) == 12
     await agent.aclose()
 
 

@@ -15,8 +15,8 @@ from foldline.compaction import (
     DraftRejected,
     Proposal,
     SummaryCompaction,
-    automation_paused,
     largest_items,
+    pause_reason,
     plan,
     propose,
 )
@@ -451,8 +451,8 @@ def ended(*reasons: tuple[Reason, int]) -> History:
 
 
 def test_two_automatic_folds_of_no_use_stop_automation() -> None:
-    assert automation_paused(ended(("threshold", 950), ("overflow", 901)).projection())
-    assert automation_paused(ended(("phase", 950), ("threshold", 950)).projection())
+    assert pause_reason(ended(("threshold", 950), ("overflow", 901)).projection())
+    assert pause_reason(ended(("phase", 950), ("threshold", 950)).projection())
 
 
 @pytest.mark.parametrize(
@@ -468,7 +468,7 @@ def test_two_automatic_folds_of_no_use_stop_automation() -> None:
     ],
 )
 def test_one_useful_fold_or_the_user_acting_lets_automation_go_on(built: History) -> None:
-    assert not automation_paused(built.projection())
+    assert not pause_reason(built.projection())
 
 
 def test_the_largest_items_are_named_for_a_person() -> None:

@@ -67,6 +67,8 @@ class Desk:
     """Digest of the tools the model was offered in the newest turn; None before the first one."""
     digests: RunningDigest = field(default_factory=RunningDigest)
     """Of the requests that were sent."""
+    summary_requests: int = 0
+    """Requests that were made for summaries so far."""
     doubted: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
 

@@ -154,6 +154,9 @@ async def _drafted(desk: Desk, wanted: Wanted) -> Proposal | None:
 async def _drafted_now(
     desk: Desk, wanted: Wanted, progress: Progress, *, alone: bool = False
 ) -> Proposal | None:
+    def count() -> None:
+        desk.summary_requests += 1
+
     return await propose(
         desk.projection,
         strategy=_strategy(desk, wanted),
@@ -167,6 +170,7 @@ async def _drafted_now(
         wishes=wanted.wishes,
         alone=alone or wanted.strategy is not None,
         progress=progress,
+        on_request=count,
     )
 
 

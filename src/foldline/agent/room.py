@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from foldline.compaction import (
     ToolResultHidingCompaction,
     TruncateTurns,
-    automation_paused,
     fold_taken_back,
     kind_of,
     largest_items,
+    pause_reason,
     plan,
 )
 from foldline.context.budget import budget_for
@@ -34,8 +34,8 @@ def why_not_by_itself(desk: Desk) -> str | None:
     """Why a full window is not folded without a word of the user; None where it is."""
     if desk.mode == "off":
         return "Automatic folding is off."
-    if automation_paused(desk.projection):
-        return "Two folds in a row freed little."
+    if paused := pause_reason(desk.projection):
+        return paused
     if fold_taken_back(desk.projection):
         return "You took the last fold back."
     return None
@@ -114,7 +114,7 @@ def must_choose(desk: Desk, pending: int = 0) -> bool:
     if not desk.choices.interactive or why_not_by_itself(desk) is None:
         return False
     size = desk.size() + round(pending * _scale(desk))
-    stopped = desk.mode != "off" and automation_paused(desk.projection)
+    stopped = desk.mode != "off" and pause_reason(desk.projection)
     if stopped and desk.left_alone is not desk.projection.newest_change:
         return size >= desk.budget.threshold
     return size >= desk.budget.window

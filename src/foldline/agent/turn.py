@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
-from foldline.compaction import CompactionFailed, automation_paused, largest_items
+from foldline.compaction import CompactionFailed, largest_items, pause_reason
 from foldline.context.numbers import many
 from foldline.context.pairing import paired
 from foldline.context.tally import FIXED
@@ -58,12 +58,13 @@ class Turn:
         self._calls = calls
         self._compacts: set[Reason] = {"threshold", "phase"}
         """What is still a reason to compact in this turn: what failed is not tried at each step."""
+        self._summaries_before = desk.summary_requests
 
     async def run(self, parts: Sequence[Part], max_steps: int | None = None) -> AssistantMessage:
         """The final answer.
 
         Raises:
-            FoldlineError: it failed, or was not done after `max_steps` requests.
+            FoldlineError: it failed, or was not done after `max_steps` requests, also those for summaries.
         """
         grew = await take_tools(self._desk)
         await self.begin(parts)
@@ -98,15 +99,24 @@ class Turn:
             while answer.calls:
                 await self._calls.run(answer.calls)
                 await self.deliver_dmail()
-                if steps == max_steps:
-                    raise FoldlineError(f"Stopped after {many(steps, 'step')}, before the work was done.")
+                self._demand_more(steps, max_steps)
                 await self.make_room()
+                self._demand_more(steps, max_steps)
                 answer = await self.step(drafts=self._drafts_at(steps, max_steps))
                 steps += 1
         except FoldlineError as failure:
             await put_on_record(self._desk, failure)
             raise
         return answer
+
+    def _demand_more(self, steps: int, max_steps: int | None) -> None:
+        """Raises FoldlineError where the turn has had its steps. Requests for summaries count: a model that
+        calls the same tool for ever has one with nearly every step."""
+        summaries = self._desk.summary_requests - self._summaries_before
+        if max_steps is not None and steps + summaries >= max_steps:
+            of_these = f" ({summaries} of them for summaries)" if summaries else ""
+            total = many(steps + summaries, "step")
+            raise FoldlineError(f"Stopped after {total}{of_these}, before the work was done.")
 
     async def _settle(self) -> None:
         """A turn that was cancelled may still be at a file, and record it; its D-Mail would fold this."""
@@ -167,10 +177,11 @@ class Turn:
     def _say_stopped(self) -> None:
         """Once a turn, where folding by itself has stopped although a fold is due."""
         desk = self._desk
-        if desk.mode == "off" or not automation_paused(desk.projection):
+        paused = pause_reason(desk.projection)
+        if desk.mode == "off" or not paused:
             return
         self._compacts.clear()
-        text = "Two folds in a row freed little: not folding again by itself. "
+        text = f"{paused[:-1]}: not folding again by itself. "
         text += f"Largest: {largest_items(desk.projection)}. /compact folds at your word."
         desk.emit(events.Notice(level="warning", text=text))
 

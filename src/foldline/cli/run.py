@@ -5,6 +5,7 @@ import os
 import sys
 
 from foldline.agent.settings import Settings, connect_llm, known_window
+from foldline.context.delimiters import with_piped
 from foldline.history import Session
 
 from .agents import agent_for, chosen_session
@@ -67,7 +68,7 @@ def _prompt(prompt: str, piped: str | None) -> str:
     text = given if prompt == STDIN else prompt
     if not text.strip():
         raise UsageError("The prompt is empty: nothing was sent.")
-    return text if piped is None else f"{text}\n\n<stdin>\n{given.rstrip()}\n</stdin>"
+    return text if piped is None else with_piped(text, given)
 
 
 def _stdin() -> str:

@@ -1,7 +1,7 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
 from .adaptive import AdaptiveCompaction
-from .automation import automation_paused, fold_taken_back, kind_of, largest_items, no_step_since_fold
+from .automation import fold_taken_back, kind_of, largest_items, no_step_since_fold, pause_reason
 from .climb import WORDS
 from .digest import DigestCompaction
 from .engine import Plan, Wishes, plan, propose
@@ -54,7 +54,6 @@ __all__ = [
     "ToolResultHidingCompaction",
     "TruncateTurns",
     "Wishes",
-    "automation_paused",
     "check_strategy",
     "dependencies",
     "fold_taken_back",
@@ -64,6 +63,7 @@ __all__ = [
     "load_prompt",
     "load_strategy",
     "no_step_since_fold",
+    "pause_reason",
     "plan",
     "plans_by_cut",
     "propose",

@@ -4,24 +4,38 @@ from foldline.context.outline import FoldOutline
 from foldline.context.projection import Projection
 from foldline.context.undoing import ViewMarker
 from foldline.context.view import ViewItem
-from foldline.protocol import Revert, ToolResultMessage, Undo
+from foldline.protocol import Compaction, Revert, ToolResultMessage, Undo
 
 INEFFECTIVE = 0.9
 """A fold that leaves more than this share of the view was of no use."""
 
 
-def automation_paused(projection: Projection) -> bool:
-    """Whether the two newest changes of the view are automatic folds of no use: another would loop.
+def pause_reason(projection: Projection) -> str:
+    """Why nothing is compacted by itself any more, as a sentence; empty where it is.
 
-    An edit, a clear, a rewind or a fold by hand since is the user acting (invariant 8); a D-Mail is not.
+    The two newest changes of the view are automatic compactions that were of no use, or wrote the same
+    summary: another would loop. An edit, a clear, a rewind or a compaction by hand since is the user acting
+    (invariant 8); a D-Mail is not.
     """
     newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
-    return len(newest) == 2 and all(
-        isinstance(marker, FoldOutline)
-        and marker.reason != "manual"
-        and marker.tokens_after > INEFFECTIVE * marker.tokens_before
-        for marker in newest
-    )
+    folds = [marker for marker in newest if isinstance(marker, FoldOutline) and marker.reason != "manual"]
+    if len(folds) < 2:
+        return ""
+    if all(fold.tokens_after > INEFFECTIVE * fold.tokens_before for fold in folds):
+        return "Two folds in a row freed little."
+    if _wrote_the_same(projection, *folds):
+        return "Two summaries in a row say the same: the work does not get on."
+    return ""
+
+
+def _wrote_the_same(projection: Projection, one: FoldOutline, other: FoldOutline) -> bool:
+    """Whether both wrote one summary. Only where their sizes agree are the texts looked at: they may be on
+    disk."""
+    sizes = [[piece.message.tokens for piece in fold.written] for fold in (one, other)]
+    if not sizes[0] or sizes[0] != sizes[1]:
+        return False
+    texts = [projection.entry(fold.index) for fold in (one, other)]
+    return len({text.summary for text in texts if isinstance(text, Compaction)}) == 1
 
 
 def _is_dmail(marker: ViewMarker) -> bool:

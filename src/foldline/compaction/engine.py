@@ -4,7 +4,7 @@ Nothing here changes a session. A `Proposal` is a value: what is previewed is wh
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from foldline.context.audit import Audit
@@ -138,6 +138,7 @@ async def propose(
     wishes: Wishes | None = None,
     alone: bool = False,
     progress: Progress = lambda _: None,
+    on_request: Callable[[], None] = lambda: None,
 ) -> Proposal | None:
     """Draft and verify a fold of the present view; None where there is nothing to fold.
 
@@ -159,7 +160,7 @@ async def propose(
         pins=wished.pins,
     )
     need = _need(projection, budget, reason, pending, overhead)
-    metered = Metered(llm, progress)
+    metered = Metered(llm, progress, on_request)
     view = tuple(projection.view)
     ctx = CompactionContext(
         history=(),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from foldline.context.cut import Cut
+from foldline.context.delimiters import delimited
 from foldline.context.language import Language, language_of
 from foldline.context.points import Focus
 from foldline.context.serialise import labelled_blocks
@@ -17,7 +18,7 @@ from .levels import Memory
 from .prompts import load_prompt
 from .shortening import BREVITIES, shortened
 from .strategy import CompactionContext
-from .summary import ERRS_HIGH, Writer, asides, clipped_only, cut_for, with_summary, within_tags
+from .summary import ERRS_HIGH, Writer, asides, clipped_only, cut_for, with_summary
 from .summary_text import notes_of, unframed
 from .topics import promotion
 from .turns import parts_of
@@ -113,7 +114,7 @@ class _Overview:
             told = self.new if size_of(self.new) <= room else self.levels
             notes = await levels.within(told, room)
             quoted = await asyncio.to_thread(self._quoted, min(room // _PASSAGE_SHARE, room - size_of(notes)))
-            parts = [within_tags("conversation", joined(notes)), *quoted, *earlier, *self.instructions]
+            parts = [delimited("conversation", joined(notes)), *quoted, *earlier, *self.instructions]
             try:
                 return overview_in(await self.writer.ask(parts))
             except ContextOverflow:
@@ -139,4 +140,4 @@ class _Overview:
             if shares[place] > 0 and cost <= room:
                 chosen.append(place)
                 room -= cost
-        return [within_tags("passages", "\n\n".join(passages[p] for p in sorted(chosen)))] if chosen else []
+        return [delimited("passages", "\n\n".join(passages[p] for p in sorted(chosen)))] if chosen else []

@@ -12,6 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Literal, Protocol, Self, TypeVar
 
+from foldline.context.delimiters import defused
 from foldline.context.language import Language
 from foldline.llm import ContextOverflow
 from foldline.protocol import BaseMessage
@@ -192,9 +193,10 @@ class Levels:
         known = self._known(level, batch)
         if known is not None:
             return [_note(known, batch)]
+        texts_read = (defused(item.text, level, "conversation") for item in batch)
         tagged = "\n".join(
-            f'<{level} number="{number}" tokens="{item.asked}">\n{_harmless(level, item.text)}\n</{level}>'
-            for number, item in enumerate(batch, 1)
+            f'<{level} number="{number}" tokens="{item.asked}">\n{text}\n</{level}>'
+            for number, (item, text) in enumerate(zip(batch, texts_read, strict=True), 1)
         )
         conversation = f"<conversation>\n{tagged}\n</conversation>"
         answer = await self._asker.ask([conversation, self._prompt(level), *self._asides])
@@ -223,11 +225,6 @@ class Levels:
 
 def _note(text: str, batch: Sequence[_Read]) -> Note:
     return Note(text, min(item.first for item in batch), max(item.last for item in batch))
-
-
-def _harmless(level: _Level, text: str) -> str:
-    """The text with the tags around it in brackets: what was read can close none of them."""
-    return re.sub(rf"<(/?(?:{level}|conversation)\b[^<>\n]*)>", r"[\1]", text)
 
 
 def _told_apart(answer: str, level: _Level, count: int) -> list[str] | None:

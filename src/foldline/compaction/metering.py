@@ -20,6 +20,8 @@ class Metered:
 
     llm: LLM
     progress: Progress
+    on_request: Callable[[], None] = lambda: None
+    """Called before each request."""
     rung: str = "strategy"
     calls: int = 0
     drafted: int = 0
@@ -50,6 +52,7 @@ class Metered:
                 "is too small. Choose another one with compaction.model."
             )
         self.calls += 1
+        self.on_request()
         growing = 0
         self._tell("", 0)
         async with aclosing(self.llm.stream(request)) as chunks:

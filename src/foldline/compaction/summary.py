@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
+from foldline.context.delimiters import defused, delimited
 from foldline.context.language import Language, language_of
 from foldline.context.pairing import paired
 from foldline.context.serialise import serialise
@@ -120,7 +121,7 @@ def asides(ctx: CompactionContext, language: Language) -> list[str]:
     parts = []
     if ctx.guidance:
         text = load_prompt("summary-guidance", language).replace("{guidance}", ctx.guidance)
-        parts.append(text.replace("{draft}", (ctx.earlier_draft or "").replace("</draft>", "[/draft]")))
+        parts.append(text.replace("{draft}", defused(ctx.earlier_draft or "", "draft")))
     if ctx.focus:
         parts.append(f"Additional focus: {ctx.focus}")
     return parts
@@ -213,14 +214,14 @@ class Writer:
         if not conversation:
             return previous
         if estimate_tokens(conversation) <= room:
-            return await self.ask([within_tags("conversation", conversation), *earlier, *instructions])
+            return await self.ask([delimited("conversation", conversation), *earlier, *instructions])
         instructions = [load_prompt("in-parts", self._language), *instructions]
         notes = await self.levels.notes(messages)
         while True:
             room = min(self.room(*earlier, *instructions), self.levels.most)
             few = await self.levels.within(notes, room)
             try:
-                return await self.ask([within_tags("conversation", joined(few)), *earlier, *instructions])
+                return await self.ask([delimited("conversation", joined(few)), *earlier, *instructions])
             except ContextOverflow:
                 if not self.levels.refused(size_of(few)):
                     raise
@@ -234,7 +235,7 @@ class Writer:
         if estimate_tokens(previous) > room:
             merged = await self.levels.within([Note(flat(previous))], room)
             previous = "\n\n".join(note.text for note in merged)
-        return [within_tags("previous-summary", previous)]
+        return [delimited("previous-summary", previous)]
 
     def _instructions(self, prompt: str) -> list[str]:
         return [load_prompt(prompt, self._language), *asides(self._ctx, self._language)]
@@ -272,11 +273,6 @@ class Writer:
             max_output=self.answer_tokens,
         )
         return await answer_of(self._ctx.llm, request)
-
-
-def within_tags(tag: str, text: str) -> str:
-    """The text between its tags, none of which it can close itself: what was read is data."""
-    return f"<{tag}>\n{text.replace(f'</{tag}>', f'[/{tag}]')}\n</{tag}>"
 
 
 async def answer_of(llm: LLM, request: Request) -> AssistantMessage:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from foldline.context.cut import LEAST_FOLD
+from foldline.context.delimiters import defused
 from foldline.context.facts import constraints
 from foldline.context.stubs import clip
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.protocol import (
     NEW,
     BaseMessage,
-    DeveloperMessage,
     FoldDetails,
     SystemMessage,
     UserMessage,
@@ -28,7 +28,6 @@ _LISTS = f"{CONSTRAINTS}|{LAST_MESSAGES}|read-files|modified-files|{KEPT}"
 
 _OPEN, _CLOSE = "<summary>", "</summary>"
 _BEGIN = re.compile(rf"<({_LISTS})>\n")
-_TAG = re.compile(rf"<(/?(?:{_LISTS}))>")
 _QUOTE = re.compile(r"^\[entry (\d{1,18})\] ", re.MULTILINE)
 """Begins each quoted message: the number it can be read back by."""
 _UNLISTED = "[foldline: {} more are not listed here; history_search finds them]"
@@ -40,8 +39,7 @@ _LIST_SHARE = 4
 
 def framed(summary: str) -> SystemMessage:
     """The message that carries a summary in the view: delimited, and marked as data (DESIGN §6)."""
-    closed = summary.replace("</summary>", "[/summary]")
-    frame = load_prompt("summary-frame").replace("{summary}", closed)
+    frame = load_prompt("summary-frame").replace("{summary}", defused(summary, "summary"))
     return SystemMessage(origin="summary", parts=text_parts(frame))
 
 
@@ -111,7 +109,7 @@ def _lists(summary: str) -> list[_List]:
 
 def harmless(text: str) -> str:
     """The text with the tags of the lists in brackets: what is quoted can neither begin nor end one."""
-    return _TAG.sub(r"[\1]", text)
+    return defused(text, *_LISTS.split("|"))
 
 
 def with_appendix(
@@ -141,8 +139,8 @@ def _constraints(folded: Iterable[BaseMessage], previous: str) -> list[str]:
     found = [
         sentence
         for message in folded
-        if isinstance(message, DeveloperMessage) or _is_typed(message)
-        for sentence in constraints(message.text)
+        if isinstance(message, UserMessage)
+        for sentence in constraints(message.typed)
     ]
     return list(dict.fromkeys([*_items_of(previous, CONSTRAINTS), *found]))
 
@@ -155,23 +153,19 @@ def _last_messages(folded: Iterable[BaseMessage], previous: str, room: int) -> l
     """
     quotes = {_number(quote): quote for quote in _items_of(previous, LAST_MESSAGES)}
     for message in folded:
-        if _is_typed(message) and message.text.strip():
+        if isinstance(message, UserMessage) and message.typed.strip():
             quotes[message.index] = _quote(message, room // 2 - _LABEL_TOKENS)
     return _newest([quotes[number] for number in sorted(quotes)], room)
 
 
-def _quote(message: BaseMessage, max_tokens: int) -> str:
-    text = clip(message.text.strip(), max_tokens, message.index)
+def _quote(message: UserMessage, max_tokens: int) -> str:
+    text = clip(message.typed.strip(), max_tokens, message.index)
     return f"[entry {message.index}] " + _QUOTE.sub(r" \g<0>", text)
 
 
 def _number(quote: str) -> int:
     found = _QUOTE.match(quote)
     return int(found[1]) if found else NEW
-
-
-def _is_typed(message: BaseMessage) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "typed"
 
 
 def _items_of(summary: str, tag: str) -> list[str]:
@@ -196,7 +190,7 @@ def _listed(items: list[str], max_tokens: int) -> list[str]:
 
 
 def _unlisted(item: str) -> int:
-    found = re.match(r"\[foldline: (\d+) more are not listed", item)
+    found = re.match(r"\[foldline: (\d{1,9}) more are not listed", item)
     return int(found[1]) if found else 0
 
 

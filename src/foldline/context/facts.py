@@ -62,7 +62,10 @@ def facts_of(messages: Iterable[BaseMessage]) -> Facts:
                     calls += command_arguments(arguments)
                     listed = open_todos(arguments)
                     planned = planned if listed is None else listed
-            case UserMessage(origin="typed") | DeveloperMessage():
+            case UserMessage(typed=words) if words:
+                said.append(words)
+                ruled.append(words)
+            case DeveloperMessage():
                 said.append(text)
                 ruled.append(text)
             case _:

@@ -16,7 +16,7 @@ _HAN_WEIGHT = 3
 
 def language_of(messages: Sequence[BaseMessage]) -> Language:
     """`zh` where the user writes Chinese; `en` for every other language, whose prompts say to follow it."""
-    typed = [message.text for message in messages if isinstance(message, UserMessage)]
+    typed = [m.typed for m in messages if isinstance(m, UserMessage) and m.typed]
     text = "\n".join(typed or [message.text for message in messages])
     han = len(_HAN.findall(text))
     if _KANA_OR_HANGUL.search(text) and len(_KANA_OR_HANGUL.findall(text)) * 4 > han:

@@ -112,7 +112,8 @@ class _Mentions:
     def found_in(self, message: BaseMessage) -> Iterator["_Found"]:
         match message:
             case UserMessage(origin="typed"):
-                yield from _told(message.text)
+                yield from _told(message.typed)
+                yield from _failed(message.piped, Voice.DONE)
             case UserMessage(origin="shell"):
                 yield from _failed(message.text, Voice.DONE)
                 yield from _ended(message.text)
@@ -324,11 +325,15 @@ def _todos(messages: Sequence[BaseMessage]) -> list[Mention]:
     opened: dict[str, Mention] = {}
     for message in spoken:
         voice = Voice.USER if isinstance(message, UserMessage) else Voice.ASSISTANT
-        for item in facts.todos(message.text):
+        for item in facts.todos(_spoken_by(message)):
             opened.setdefault(item, Mention("todo", item, voice, [])).indices.append(message.index)
-    still_open = set(facts.todos("\n".join(message.text for message in spoken)))
+    still_open = set(facts.todos("\n".join(map(_spoken_by, spoken))))
     noted = {item: mention for item, mention in opened.items() if item in still_open}
     return list((_planned(messages) | noted).values())
+
+
+def _spoken_by(message: BaseMessage) -> str:
+    return message.typed if isinstance(message, UserMessage) else message.text
 
 
 def _is_spoken(message: BaseMessage) -> bool:

@@ -132,11 +132,10 @@ def _goals(turns: Sequence[_Turn]) -> Iterator[Point]:
 
 def _constraints(said: Sequence[Said]) -> Iterator[Point]:
     for at, item in enumerate(said):
-        if item.kind in ("user", "developer"):
-            base = 8 if item.kind == "user" else 5
+        if item.kind == "user":
             for sentence in constraints(item.text):
                 asks = 2 if sentence.endswith(("?", "？")) else 0
-                yield Point(SECTIONS.constraints, one_line(sentence), base - asks + at / len(said), at)
+                yield Point(SECTIONS.constraints, one_line(sentence), 8 - asks + at / len(said), at)
 
 
 def _done_turn(turn: _Turn, last: int) -> Iterator[Point]:

@@ -43,8 +43,10 @@ def said_in(messages: Sequence[BaseMessage]) -> list[Said]:
     answered: set[str] = set()
     for message in messages:
         match message:
+            case UserMessage(origin="typed"):
+                found += [Said("user", message.typed), Said("result", message.piped)]
             case UserMessage():
-                found.append(Said(_USER_KINDS[message.origin], message.text))
+                found.append(Said("result" if message.origin == "shell" else "developer", message.text))
             case DeveloperMessage():
                 found.append(Said("developer", message.text))
             case AssistantMessage():
@@ -59,9 +61,6 @@ def said_in(messages: Sequence[BaseMessage]) -> list[Said]:
             case _:
                 pass
     return [said for said in found if said.text.strip() or said.calls]
-
-
-_USER_KINDS: dict[str, Kind] = {"typed": "user", "shell": "result", "machine": "developer"}
 
 
 def summaries_in(messages: Sequence[BaseMessage]) -> str:

@@ -22,7 +22,7 @@ RESULT_CHARACTERS = 4_000
 ARGUMENT_CHARACTERS = 800
 """Of one argument: a path or a command whole, the body of a written file not."""
 
-_FORGED = re.compile(r"^(\[(?:User|Assistant|Tool result|Developer)\b)", re.MULTILINE)
+_FORGED = re.compile(r"^(\[(?:User|Assistant|Tool result|Developer)\b)", re.MULTILINE | re.IGNORECASE)
 """A label within a text: indented, so that quoted output cannot pass for what the user said."""
 
 
@@ -50,8 +50,14 @@ def _blocks(message: BaseMessage) -> list[str]:
         case UserMessage(origin="shell"):
             ran = shorten(message.text, RESULT_CHARACTERS)
             return _labelled("Tool result", f"shell of the user: {ran}")
+        case UserMessage(origin="machine"):
+            return _labelled("Developer", message.text + _images(message))
         case UserMessage():
-            return _labelled("User", message.text + _images(message))
+            data = shorten(message.piped.strip(), RESULT_CHARACTERS)
+            return [
+                *_labelled("User", message.typed + _images(message)),
+                *_labelled("Tool result", f"piped in by the user: {data}" if data else ""),
+            ]
         case AssistantMessage():
             calls = "\n".join(_call(call) for call in message.calls)
             return [

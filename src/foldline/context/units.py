@@ -34,11 +34,7 @@ class Unit:
     @property
     def asked(self) -> str:
         """What the user typed; empty where this is nothing a user typed."""
-        match self.first:
-            case UserMessage(origin="typed"):
-                return self.first.text
-            case _:
-                return ""
+        return self.first.typed if isinstance(self.first, UserMessage) else ""
 
     @property
     def said(self) -> str:

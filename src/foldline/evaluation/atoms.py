@@ -34,8 +34,8 @@ def atoms(message: BaseMessage, kinds: Collection[AtomKind] = KINDS) -> tuple[At
     """The atoms of a message as they stand there, none twice. Thinking is not looked at."""
     text = "\n".join(facts.texts(message))
     found = [Atom(kind, atom) for kind in kinds if kind in _READERS for atom in _READERS[kind](text)]
-    if "constraint" in kinds and _rules(message):
-        found += [Atom("constraint", sentence) for sentence in facts.constraints(message.text)]
+    if "constraint" in kinds:
+        found += [Atom("constraint", sentence) for sentence in facts.constraints(_rules(message))]
     if "todo" in kinds:
         found += [Atom("todo", item) for item in _todos(message)]
     return tuple(dict.fromkeys(found))
@@ -66,12 +66,13 @@ _READERS: Mapping[AtomKind, Callable[[str], Iterable[str]]] = {
 }
 
 
-def _rules(message: BaseMessage) -> bool:
+def _rules(message: BaseMessage) -> str:
+    """What of a message may command or forbid."""
     match message:
         case UserMessage():
-            return message.origin == "typed"
+            return message.typed
         case _:
-            return isinstance(message, DeveloperMessage)
+            return message.text if isinstance(message, DeveloperMessage) else ""
 
 
 def _todos(message: BaseMessage) -> Iterator[str]:

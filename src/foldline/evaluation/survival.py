@@ -218,7 +218,7 @@ def _constraints(history: Sequence[BaseMessage]) -> Iterator[_Constraint]:
     said: set[str] = set()
     for message in history:
         if isinstance(message, UserMessage) and message.origin == "typed":
-            new = dict.fromkeys(map(_spaced, facts.constraints(message.text)))
+            new = dict.fromkeys(map(_spaced, facts.constraints(message.typed)))
             yield from (_Constraint(text, message.index) for text in new if text not in said)
             said |= new.keys()
 

@@ -4,6 +4,7 @@ The trajectories of mini-swe-agent are such an object, with more in `extra`; so 
 `foldline view --json`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -50,6 +51,8 @@ from .noted import left_out_note, unknown_records_note
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NOTE_OPEN, _NOTE_CLOSE = "<system-note>\n", "\n</system-note>"
+_CLOSES_NOTE = re.compile(r"<\s*+/\s*+system-note", re.IGNORECASE)
+_DEFUSED_NOTE = re.compile(r"<\\(?=\s*+/\s*+system-note)", re.IGNORECASE)
 """What Foldline puts around machine text in the role user (`llm/dialect.py`)."""
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
@@ -252,9 +255,9 @@ def _without_note(part: Part) -> Part | None:
     if not (part.text.startswith(_NOTE_OPEN) and part.text.endswith(_NOTE_CLOSE)):
         return None
     inner = part.text[len(_NOTE_OPEN) : -len(_NOTE_CLOSE)]
-    if "</system-note" in inner:
+    if _CLOSES_NOTE.search(inner):
         return None
-    return TextPart(text=inner.replace(r"<\/system-note", "</system-note"))
+    return TextPart(text=_DEFUSED_NOTE.sub("<", inner))
 
 
 def _usage(usage: JsonObject) -> Usage | None:

@@ -32,6 +32,7 @@ ChatMessage = dict[str, Any]
 """One message of `/chat/completions`, ready for JSON."""
 
 NOTE_OPEN, NOTE_CLOSE = "<system-note>", "</system-note>"
+_CLOSES_NOTE = re.compile(r"<(?=\s*+/\s*+system-note)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def machine_text(text: str) -> str:
 
     A closing mark inside the text is defused: what a tool or a model wrote cannot step out of the note.
     """
-    defused = text.replace("</system-note", r"<\/system-note")
+    defused = _CLOSES_NOTE.sub(r"<\\", text)
     return f"{NOTE_OPEN}\n{defused}\n{NOTE_CLOSE}"
 
 

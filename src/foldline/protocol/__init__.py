@@ -31,6 +31,8 @@ from .errors import FoldlineError, system_words
 from .messages import (
     MESSAGE_TYPES,
     NEW,
+    PIPED_CLOSE,
+    PIPED_OPEN,
     AssistantMessage,
     BaseMessage,
     CheckpointPart,
@@ -54,6 +56,8 @@ from .messages import (
 __all__ = [
     "MESSAGE_TYPES",
     "NEW",
+    "PIPED_CLOSE",
+    "PIPED_OPEN",
     "Approval",
     "ApprovalMode",
     "AssistantMessage",

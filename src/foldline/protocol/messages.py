@@ -167,9 +167,25 @@ class DeveloperMessage(BaseMessage):
     """Path of the file it was read from."""
 
 
+PIPED_OPEN, PIPED_CLOSE = "\n\n<stdin>\n", "\n</stdin>"
+"""What was piped in stands between these, at the end of a prompt."""
+
+
 class UserMessage(BaseMessage):
     type: Literal["user"] = "user"
     origin: Literal["typed", "shell", "machine"] = "typed"
+
+    @property
+    def typed(self) -> str:
+        """The user's own words: nothing of what a program said, nor of what was piped in below them."""
+        return self.text.removesuffix(self.piped) if self.origin == "typed" else ""
+
+    @property
+    def piped(self) -> str:
+        """What was piped in below a prompt, with its tags; empty where nothing was."""
+        text = self.text if self.origin == "typed" else ""
+        start = text.find(PIPED_OPEN) if text.endswith(PIPED_CLOSE) else -1
+        return text[start:] if start >= 0 else ""
 
 
 StopReason = Literal["stop", "tool_calls", "length", "cancelled", "error", "filtered"]

@@ -159,7 +159,7 @@ _SHORTEST, _LONGEST = 40, 300
 def _sayings(message: BaseMessage, calls: dict[str, ToolCallPart]) -> Iterator[Saying]:
     match message:
         case UserMessage(origin="typed"):
-            yield from _said(message.index, "The user", facts.sentences(message.text))
+            yield from _said(message.index, "The user", facts.sentences(message.typed))
         case AssistantMessage():
             spoken = (line for line in facts.sentences(message.text) if not line.endswith((":", "：")))
             yield from _said(message.index, "The assistant", spoken)
@@ -177,7 +177,7 @@ def _said(index: int, speaker: str, lines: Iterable[str]) -> Iterator[Saying]:
 
 def _rules(message: BaseMessage) -> Iterator[Saying]:
     if isinstance(message, UserMessage) and message.origin == "typed":
-        yield from _said(message.index, "The user", facts.constraints(message.text))
+        yield from _said(message.index, "The user", facts.constraints(message.typed))
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -5,10 +5,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from foldline.context.delimiters import delimited
 from foldline.protocol import AssistantMessage, BaseMessage, SystemMessage, UserMessage, text_parts
 
 from .probes import Ground, Probe
-from .wording import within, worded
+from .wording import worded
 
 CRITERIA = ("accuracy", "context", "artifact", "completeness", "continuity", "instruction")
 """Factory's six; each from 0 to `HIGHEST`."""
@@ -36,9 +37,9 @@ def item(probe: Probe, answer: str) -> tuple[BaseMessage, ...]:
     assert isinstance(probe.truth, Ground)
     text = worded(
         "item",
-        question=within("question", probe.question),
-        record=within("record", probe.truth.text),
-        answer=within("answer", answer),
+        question=delimited("question", probe.question),
+        record=delimited("record", probe.truth.text),
+        answer=delimited("answer", answer),
     )
     return (
         SystemMessage(parts=text_parts(worded("rubric"))),

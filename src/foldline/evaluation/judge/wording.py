@@ -14,8 +14,3 @@ def worded(name: str, /, **values: str) -> str:
         FoldlineError: there is no such prompt.
     """
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), load_prompt(f"judge-{name}"))
-
-
-def within(tag: str, text: str) -> str:
-    """The text between its tags, none of which it can close itself: it is data."""
-    return f"<{tag}>\n{text.replace(f'</{tag}>', f'[/{tag}]')}\n</{tag}>"
