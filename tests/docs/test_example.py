@@ -147,8 +147,14 @@ def test_a_projects_settings_cannot(program: Program, session: Path) -> None:
     assert Session.open(session).projection.compactions() == []
 
 
-def test_a_result_that_is_not_legal_is_told_and_the_ladder_goes_on(program: Program, session: Path) -> None:
-    done = program("compact", session, "--strategy", "torn_folding:Torn", "--json")
+def test_a_result_that_is_not_legal_changes_nothing_but_in_a_full_window(
+    program: Program, session: Path
+) -> None:
+    torn = ("compact", session, "--strategy", "torn_folding:Torn", "--json")
+    done = program(*torn)
+    assert (done.returncode, "torn" in done.stderr, done.stdout) == (1, True, "")
+    assert Session.open(session).projection.compactions() == []
+    done = program(*torn, "--window", "8k")
     assert (done.returncode, "torn" in done.stderr) == (0, True)
     assert json.loads(done.stdout)["rung"] != "strategy"
 
