@@ -1,12 +1,17 @@
 """Scopes of work that Kimi Code's model closes: folds inside the context, known by calls or by records."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from foldline.context.projection import project
 from foldline.formats import ForeignSession, read_foreign
+from foldline.formats.kimi import read_kimi
 from foldline.protocol import Compaction
 from formats.test_kimi import Code, write
 from support.foreign import faults, said
@@ -138,3 +143,30 @@ def test_records_without_a_time_are_those_of_kimi_code_all_the_same(read: Any) -
 def test_a_record_of_an_unknown_kind_is_named(read: Any) -> None:
     notes = read(Code().user("hi").add("context.rewrite", to=3)).notes
     assert notes == ("Not in the view, records of kinds unknown here: context.rewrite (1).",)
+
+
+STEPS: dict[str, Callable[[Spine, int], object]] = {
+    "user": lambda code, nth: code.user(f"u{nth}"),
+    "answer": lambda code, nth: code.answer(f"a{nth}", f"c{nth}"),
+    "open": lambda code, nth: code.moves("spine_open", summary="s"),
+    "close": lambda code, nth: code.moves("spine_close", memory=f"M{nth}."),
+    "next": lambda code, nth: code.moves("spine_next", summary="s", memory=f"M{nth}."),
+    "open on record": lambda code, nth: code.add("spine.open", id="x", summary="s", openedAt=nth % 5),
+    "close on record": lambda code, nth: code.add("spine.close", id="x", memory="R.", closedAt=nth),
+    "undo": lambda code, nth: code.add("context.undo", count=1 + nth % 2),
+    "fold": lambda code, nth: code.fold(compactedCount=9, keptUserMessageCount=nth % 3),
+    "old fold": lambda code, nth: code.fold(compactedCount=nth % 6),
+    "summary of all": lambda code, nth: code.user("So far.", "compaction_summary"),
+    "clear": lambda code, nth: code.add("context.clear"),
+}
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(list(STEPS)), max_size=14))
+def test_whatever_is_opened_closed_folded_and_undone_the_session_is_sound(steps: list[str]) -> None:
+    code = Spine()
+    code.user("one")
+    for nth, step in enumerate(steps):
+        STEPS[step](code, nth)
+    data = "\n".join(map(json.dumps, code.records)).encode()
+    assert faults(read_kimi(data, Path("/x/wire.jsonl"))) == []

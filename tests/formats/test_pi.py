@@ -394,6 +394,15 @@ def test_a_fold_does_not_cover_the_system_prompt(read: Any) -> None:
     assert faults(session) == []
 
 
+def test_a_fold_that_would_keep_a_result_without_its_call_keeps_neither(read: Any) -> None:
+    asked = message("assistant", [{"type": "toolCall", "id": "c", "name": "read", "arguments": {}}])
+    result = message("toolResult", "ok", toolCallId="c", toolName="read")
+    fold = {"type": "compaction", "summary": "So far.", "firstKeptEntryIndex": 3}
+    session = read(message("user", "one"), asked, result, {"type": "label"}, message("user", "two"), fold)
+    assert [item.message.text for item in project(session.entries).view] == ["So far.", "two"]
+    assert faults(session) == []
+
+
 def test_a_context_that_was_reset_begins_anew(read: Any) -> None:
     reset = {"type": "reset_boundary"}
     session = read(message("user", "one"), reset, message("user", "two"))

@@ -144,7 +144,8 @@ class ForeignView:
     ) -> Compaction:
         """The fold at this index that takes messages out and puts a summary before another one. All others,
         and the summaries of earlier such folds, stay where they are."""
-        gone = set(gone) - self._standing
+        gone = {each for each in self.messages if self._group.get(each, each) in gone} - self._standing
+        before = self._group.get(before, before)
         cut = self.messages.index(before) if before in self.messages else len(self.messages)
         ahead = [message for message in self.messages[:cut] if message not in gone]
         if self.fold is not None:

@@ -296,7 +296,12 @@ class _Reader:
             cut = named
         if cut is None:
             self._lost_cuts += 1
-            cut = position
+            return position
+        for entry in self.entries:  # a result does not stay without its call
+            if entry.index >= cut and isinstance(entry, ToolResultMessage):
+                cut = entry.index + 1
+            elif entry.index >= cut and isinstance(entry, BaseMessage):
+                break
         return cut
 
     def _details(self, record: JsonObject, covered: set[int]) -> FoldDetails:
