@@ -1,5 +1,6 @@
 """Tool calls: who is asked, what the answer does, and how much room the results of a group have."""
 
+import json
 from pathlib import Path
 from typing import Literal
 
@@ -57,6 +58,20 @@ async def test_reading_asks_nobody_and_writing_asks_with_a_diff(tmp_path: Path) 
     await agent.aclose()
 
 
+async def test_whoever_is_asked_is_shown_all_of_a_change_and_the_history_keeps_the_first_of_it(
+    tmp_path: Path,
+) -> None:
+    content = "".join(f"line {number}\n" for number in range(2_500))
+    agent, watch = agent_in(tmp_path, PlayedLLM(calling(write("a.txt", content))), approvals="ask")
+    answering(agent, "once")
+    await agent.prompt("write")
+    [question] = watch.of(events.ApprovalRequested)
+    assert question.diff.endswith("+line 2498\n+line 2499\n")
+    [result] = results(agent)
+    assert result.details.diff is not None and result.details.diff.endswith("+line 1996\n… 503 more lines\n")
+    await agent.aclose()
+
+
 async def test_once_is_for_this_call_and_always_is_remembered(tmp_path: Path) -> None:
     group = calling(write("a.txt"), write("b.txt"), write("c.txt"))
     agent, watch = agent_in(tmp_path, PlayedLLM(group), approvals="ask")
@@ -86,7 +101,8 @@ async def test_nobody_is_asked_about_a_call_that_cannot_be_done(tmp_path: Path) 
 async def test_a_failure_outside_the_folder_tells_nothing_before_the_user_has_said_yes(
     tmp_path: Path,
 ) -> None:
-    """Else `old` would be a way to ask what stands in any file of the machine."""
+    """Else `old` would be a way to ask what stands in any file of the machine. What cannot be compared is
+    asked about as it was given."""
     folder = tmp_path / "work"
     folder.mkdir()
     (tmp_path / "secret.txt").write_text("a secret\n")
@@ -94,7 +110,7 @@ async def test_a_failure_outside_the_folder_tells_nothing_before_the_user_has_sa
     agent, watch = agent_in(folder, PlayedLLM(calling(guess)), approvals="ask")
     answering(agent, "deny")
     await agent.prompt("guess")
-    assert asked(watch) == ["../secret.txt"]
+    assert asked(watch) == [f"../secret.txt {json.dumps(guess[1])}"]
     assert [result.details.brief for result in results(agent)] == ["declined ✗"]
     await agent.aclose()
 

@@ -25,6 +25,7 @@ from .permitting import grant, grant_in_project
 from .recording import recorder
 from .secrecy import mask_of
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
+from .tools.text import one_line
 
 _DECLINED = ToolOutcome("The user declined this call. Do not try it again unasked.", True, "declined ✗")
 _CANCELLED = ToolOutcome("Interrupted by the user: the call may have run in part.", True, "cancelled ✗")
@@ -131,6 +132,10 @@ class Calls:
         except ToolFailure as failure:
             if inside:  # else the failure would tell what is in a file that the user has not let it read
                 return failed(failure)
+        if diff is None and tool.level == "edit":
+            title = (
+                f"{title} {one_line(call.arguments)}"  # what cannot be compared is shown as it was asked for
+            )
         question = events.ApprovalRequested(
             call_id=call.call_id,
             name=call.name,

@@ -7,6 +7,7 @@ included.
 """
 
 import re
+import unicodedata
 from functools import cache
 from typing import Final
 
@@ -77,6 +78,39 @@ def clean_code(line: str) -> str:
     """A line of a file or a diff, without its line end, for screens: a sign for each character that acts, so
     that nothing is hidden in a sequence or before a CR. Tabs are expanded."""
     return with_signs(line.removesuffix("\r")).expandtabs(TAB)
+
+
+BLANKS: Final = " ␣"
+"""What stands for blanks in `nothing_hidden`."""
+FLOOD: Final = 4
+"""Blank lines in a row from which they are counted, for somebody who is to approve them."""
+_FAR: Final = 40
+"""Blanks in a row from which they are counted: no code is indented as far."""
+_BLANK: Final = frozenset("\u2800\U0001d159\U00016fe4")
+"""Signs without ink that Unicode calls letters or symbols."""
+
+
+def nothing_hidden(line: str) -> str:
+    """A line for somebody who is to approve it: `clean_code`, and what is not seen or looks like a blank is a
+    sign too, `␣` where Unicode calls it a space; long runs of blanks, and of line ends, are counted."""
+    line = clean_code(line)
+    if not line.isascii():
+        line = "".join(map(_inked, line))
+    if "  " in line or "␣" in line or "�" in line:
+        line = re.sub(rf"([{BLANKS}�])\1{{{_FAR - 1},}}", lambda run: f"␣×{len(run[0])} ", line)
+    return re.sub(rf"⏎(?: *⏎){{{FLOOD - 1},}}", lambda run: f"⏎×{run[0].count('⏎')}", line)
+
+
+def _inked(sign: str) -> str:
+    if sign in _BLANK:
+        return "␣"
+    match unicodedata.category(sign):
+        case "Zs" if sign != " ":
+            return "␣"
+        case "Cc" | "Cf" | "Cn" | "Co":
+            return "�"
+        case _:
+            return sign
 
 
 def json_with_escapes(text: str) -> str:

@@ -111,7 +111,7 @@ class ChatScreen(Screen[None]):
         self.reading = ReadingPane(self.remark)
         self.transcript: BlockView = self.reading.view
         self.sidebar = Sidebar()
-        self.dock = QuestionDock(clock)
+        self.dock = QuestionDock(clock, lambda: self.completion.open)
         self.completion = CompletionList()
         self.prompt = Prompt(self.completion, root)
         self.meter = Meter()

@@ -1,5 +1,7 @@
 """Questions of a plain chat, and streamed text in pieces."""
 
+from dataclasses import replace
+
 import pytest
 
 from foldline.cli.plain.questions import asked_about, asked_about_fold
@@ -35,7 +37,10 @@ def test_a_call_is_answered_by_letter_or_number(typed: str, answer: str | None) 
 def test_what_is_asked_about_is_shown_whole_and_harmless() -> None:
     text = "\n".join(asked_about(CALL).all_lines())
     assert "\x1b" not in text and "\x07" not in text
-    assert "reaches beyond" in text and "src/a␛.py\n-old\n+new␇\n" in text
+    hidden = replace(CALL, title="rm\u2800x\x1b]0;~\x07", diff="+a\x1b]0;rm\x07\rb\n" + "+\n" * 99 + "+z\n")
+    lines = list(asked_about(hidden).all_lines())
+    assert lines[1:5] == ["rm␣x␛]0;~␇", "+a␛]0;rm␇␍b", "+99 blank lines", "+z"]
+    assert "reaches beyond" in text and "src/a␛[2J.py\n-old\n+new␇\n" in text
     assert "2  a  yes, and in this session always: any edit\n" in text
 
 

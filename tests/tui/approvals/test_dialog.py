@@ -1,12 +1,18 @@
 """The question of a tool call: what always would allow is shown before it is granted, at any size."""
 
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.pilot import Pilot
 
 from foldline.tui.chat import QuestionAnswered
+from foldline.tui.messages import Answer
 from foldline.tui.state import ONCE, ChatState, Question, Stepping
+from foldline.tui.widgets.question_text import QuestionText, question_body
 from support.chat_app import ChatApp, Clock, screen_text
 
 CALL = Question("c1", "bash", "make clean", None, 50.0, promises=("make …", "exactly this command"))
@@ -135,7 +141,215 @@ async def test_an_endless_title_with_nasty_characters_scrolls_and_its_rule_stays
         assert "❯" in shown and "asks" in shown
         await pilot.press("y")
         await pilot.pause()
+        assert answers(app) == []
+
+
+LONG = "echo start && " + "echo and again && " * 30 + "rm -rf /tmp/x"
+SIZES = [(40, 10), (70, 24), (76, 24), (80, 24), (120, 36)]
+
+
+def inside(app: ChatApp) -> str:
+    """What of the question itself is on the screen, without blanks and frames."""
+    region = app.chat.dock.region
+    rows = screen_text(app)[region.y + 1 : region.bottom - 1]
+    return "".join("".join(row[1:-1].split()) for row in rows)
+
+
+async def read_by(app: ChatApp, pilot: Pilot[None], key: str, most: int = 99) -> str:
+    """Press a key until it answers; all that was on the screen before."""
+    seen = inside(app)
+    for _ in range(most):
+        if answers(app):
+            break
+        app.clock.now += 2
+        await pilot.press(key)
+        await pilot.pause()
+        seen += inside(app)
+    return seen
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("key", "focus", "answer"), [("alt+y", "", "once"), ("y", "tab", "once")])
+async def test_a_command_is_allowed_once_all_of_it_was_on_the_screen(
+    size: tuple[int, int], key: str, focus: str, answer: str
+) -> None:
+    app = ChatApp(asking(replace(CALL, title=LONG)), clock=Clock())
+    async with app.run_test(size=size) as pilot:
+        await pilot.press(*[focus] * bool(focus))
+        await pilot.pause()
+        if "/tmp/x" not in inside(app):
+            shown = "\n".join(screen_text(app))
+            assert f"lines 1–{app.chat.dock.size.height - 2 - ('always' in shown) * 1}"[:9] in shown
+            assert f"{'↓' if focus else 'Alt+Y'} to re" in shown
+            assert "session" not in shown.split("asks before it runs")[1].split("❯")[0]
+        seen = await read_by(app, pilot, key)
+        assert answers(app) == [("c1", answer, 0)]
+        assert "rm-rf/tmp/x" in seen and seen.count("echoandagain&&") >= 30 - 10
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("key", "answer"), [("alt+y", "once"), ("alt+a", "always"), ("alt+p", "project")])
+async def test_keys_ahead_of_what_is_painted_allow_nothing(
+    size: tuple[int, int], key: str, answer: Answer
+) -> None:
+    diff = "@@ -1,1 +1,90 @@\n" + "".join(f"+line {number}\n" for number in range(90))
+    app = ChatApp(asking(replace(CALL, name="write", diff=diff)), clock=Clock())
+    async with app.run_test(size=size) as pilot:
+        app.clock.now += 2
+        for _ in range(200):
+            app.chat.dock.answer(answer)
+        await pilot.pause()
+        assert answers(app) == []
+        seen = await read_by(app, pilot, key)
+        there_is_room = size != (40, 10) or answer == "once"
+        assert answers(app) == [("c1", answer, 0)] * there_is_room
+        assert "line89" in seen or not there_is_room
+
+
+async def test_a_key_that_is_held_reads_to_the_end_and_stops_there() -> None:
+    app = ChatApp(asking(replace(CALL, title=LONG)), clock=Clock())
+    async with app.run_test(size=(70, 24)) as pilot:
+        app.clock.now += 2
+        for _ in range(20):
+            await pilot.press("alt+y")
+        await pilot.pause()
+        assert "/tmp/x" in inside(app) and answers(app) == []
+        await pilot.press("alt+n")
+        await pilot.pause()
+        assert answers(app) == [("c1", "deny", 0)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_was_not_read_can_be_declined(size: tuple[int, int]) -> None:
+    app = ChatApp(asking(replace(CALL, title=LONG)), clock=Clock())
+    async with app.run_test(size=size) as pilot:
+        app.clock.now += 2
+        await pilot.press("alt+n")
+        await pilot.pause()
+        assert answers(app) == [("c1", "deny", 0)]
+
+
+@pytest.mark.parametrize(
+    "sizes", [((120, 36), (44, 12), (90, 20)), ((40, 10), (200, 60)), ((76, 24), (30, 8))]
+)
+async def test_what_is_read_stays_read_at_another_size_and_nothing_else_does(
+    sizes: tuple[tuple[int, int], ...],
+) -> None:
+    words = "".join(f"w{number:03} " for number in range(220))
+    app = ChatApp(asking(replace(CALL, title=words)), clock=Clock())
+    async with app.run_test(size=sizes[0]) as pilot:
+        await pilot.pause()
+        seen = inside(app)
+        for size in (*sizes[1:], sizes[0], (70, 24)):
+            seen += await read_by(app, pilot, "alt+y", 1)
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            seen += inside(app)
+        seen += await read_by(app, pilot, "alt+y")
         assert answers(app) == [("c1", "once", 0)]
+        assert [number for number in range(220) if f"w{number:03}" not in seen] == []
+
+
+async def test_what_lies_under_a_list_of_completions_was_not_on_the_screen() -> None:
+    app = ChatApp(clock=Clock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("/")
+        await pilot.pause()
+        app.chat.show(asking(CALL))
+        await pilot.pause()
+        app.clock.now += 2
+        await pilot.press("alt+y")
+        await pilot.pause()
+        assert app.chat.completion.open and answers(app) == []
+        await pilot.press("backspace")
+        seen = await read_by(app, pilot, "alt+y")
+        assert answers(app) == [("c1", "once", 0)] and "makeclean" in seen
+
+
+@pytest.mark.parametrize("title", ["make clean", ""])
+async def test_what_came_while_the_terminal_was_too_small_is_read_first(title: str) -> None:
+    app = ChatApp(clock=Clock())
+    async with app.run_test(size=(30, 8)) as pilot:
+        app.chat.show(asking(replace(CALL, title=title)))
+        app.clock.now += 2
+        await pilot.press("alt+y")
+        await pilot.pause()
+        assert answers(app) == []
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        app.clock.now += 2
+        await pilot.press("alt+y")
+        await pilot.pause()
+        assert answers(app) == [("c1", "once", 0)]
+
+
+async def test_another_diff_of_the_same_call_is_read_anew() -> None:
+    diff = "@@ -1,1 +1,40 @@\n" + "".join(f"+line {number}\n" for number in range(40))
+    app = ChatApp(asking(CALL), clock=Clock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        app.chat.show(asking(replace(CALL, diff=diff)))
+        app.clock.now += 2
+        await pilot.press("alt+y")
+        await pilot.pause()
+        assert answers(app) == []
+
+
+def body_of(question: Question, width: int = 76) -> str:
+    return "\n".join("".join(text for text, _ in line) for line in question_body(question, width))
+
+
+@pytest.mark.parametrize(
+    "blank", ["\u2800", "\u3000", "\u00a0", "\u2003", "\u200b", "\U0001d159", "\U000e0041"]
+)
+def test_what_looks_like_a_blank_or_like_nothing_is_a_sign(blank: str) -> None:
+    body = body_of(replace(CALL, title=f"rm{blank}x", diff=f"@@ -1 +1 @@\n+a{blank}b\n"))
+    assert blank not in body
+    assert re.search("rm[␣�]x", body) and re.search("a[␣�]b", body)
+
+
+def test_floods_of_blanks_and_of_lines_are_counted() -> None:
+    flood = replace(
+        CALL,
+        title=f"ls ⏎{'  ⏎' * 500} rm -rf{' ' * 900}~{chr(0x2800) * 900}x",
+        diff="@@ -1,1 +1,502 @@\n+a\n" + "+ \n" * 500 + "+z\n",
+    )
+    body = body_of(flood)
+    assert body.count("\n") < 8
+    assert "⏎×501" in body and "␣×900 ~␣×900 x" in body
+    assert "    2 + 500 blank lines\n  502 + z" in body
+
+
+def test_a_diff_that_is_to_be_approved_is_shown_as_it_is() -> None:
+    """No word is taken for a number, and nothing is swallowed by a sequence or a CR."""
+    diff = "@@ -1,2 +1,3 @@\n-12 old\n+13 new\n+a\x1b]0;rm -rf ~\x07b\n+c\rd\n \tsame\n"
+    body = body_of(replace(CALL, diff=diff)).split("\n")
+    assert body[1:] == [
+        "    1 − 12 old",
+        "    1 + 13 new",
+        "    2 + a␛]0;rm -rf ~␇b",
+        "    3 + c␍d",
+        "    4          same",
+    ]
+
+
+@given(st.text(), st.integers(24, 120))
+def test_every_sign_of_a_call_is_in_its_lines_at_any_width(title: str, width: int) -> None:
+    signs = [sign for sign in title if sign.isascii() and sign.isprintable() and sign != " "]
+    shown = iter("".join(body_of(replace(CALL, title=title), width).split()))
+    assert all(sign in shown for sign in signs)
+    text = QuestionText(question_body(replace(CALL, title=title), width))
+    assert text.end == QuestionText(question_body(replace(CALL, title=title), 200)).end
+
+
+@pytest.mark.parametrize("words", [4, 400])
+async def test_a_rule_that_is_too_long_to_be_shown_is_not_granted(words: int) -> None:
+    app = ChatApp(asking(replace(CALL, promises=("word " * words,))), clock=Clock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.clock.now += 2
+        await pilot.press("alt+a")
+        await pilot.pause()
+        assert bool(answers(app)) == (words == 4)
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,28 @@ from dataclasses import dataclass
 _CONTEXT = 3
 _MOST_COMPARED = 4_000
 """Lines of either side that are compared one by one; a larger change is shown as all out, all in."""
-_MOST_SHOWN = 2_000
-"""Lines of a diff: it is for people, and it is kept in the history."""
+_MOST_KEPT = 2_000
+"""Lines of a diff that are kept in the history. Who is asked about a change is shown all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     diff: str
-    """Empty where nothing changed."""
+    """All of it; empty where nothing changed."""
     added: int
     removed: int
 
     @property
     def brief(self) -> str:
         return f"+{self.added} −{self.removed}"
+
+    @property
+    def kept(self) -> str | None:
+        """What of the diff is kept in the history, if anything changed."""
+        lines = self.diff.split("\n", _MOST_KEPT)
+        if len(lines) > _MOST_KEPT and lines[-1]:
+            lines[-1] = f"… {lines[-1].count(chr(10))} more lines\n"
+        return "\n".join(lines) or None
 
 
 def change(before: str, after: str, name: str) -> Change:
@@ -56,8 +64,6 @@ def change(before: str, after: str, name: str) -> Change:
                 added += new_to - new_from
     if not added and not removed:
         return Change("", 0, 0)
-    if len(out) > _MOST_SHOWN:
-        out[_MOST_SHOWN:] = [f"… {len(out) - _MOST_SHOWN} more lines"]
     return Change("\n".join(out) + "\n", added, removed)
 
 

@@ -81,7 +81,7 @@ def _edit(arguments: EditArguments, context: ToolContext) -> ToolOutcome:
     places = f"{counted(len(edited.lines), 'replacement')} at {_line_list(edited.lines)}"
     touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
     return ToolOutcome(
-        f"Edited {shown}: {places}, {made.brief}.", brief=made.brief, files=(touch,), diff=made.diff or None
+        f"Edited {shown}: {places}, {made.brief}.", brief=made.brief, files=(touch,), diff=made.kept
     )
 
 

@@ -79,7 +79,7 @@ def _write(arguments: WriteArguments, context: ToolContext) -> ToolOutcome:
     count = counted(line_count(arguments.content), "line")
     touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
     verb = "Wrote" if before is None else "Replaced"
-    return ToolOutcome(f"{verb} {shown}: {count}.", brief=count, files=(touch,), diff=made.diff or None)
+    return ToolOutcome(f"{verb} {shown}: {count}.", brief=count, files=(touch,), diff=made.kept)
 
 
 def _before(path: Path, context: ToolContext) -> bytes | None:

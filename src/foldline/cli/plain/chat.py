@@ -189,7 +189,7 @@ class PlainChat:
         """Ask until there is an answer; where nobody is there, it is the last one."""
         for line in asked.all_lines():
             self._paper.line(line)
-        if not self._reader.is_terminal:
+        if not self._reader.is_terminal or self._paper.lost is not None:  # unprinted, it is not allowed
             answer = asked.answers[-1]
             self._paper.line(f"Nobody is at a terminal to answer: {answer.words}.")
             self._work(self._runner.submit, answer.operation)

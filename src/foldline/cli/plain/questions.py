@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, Literal
 
-from foldline.context.harmless import clean, clean_line
+from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
 from foldline.protocol import operations
 from foldline.protocol.events import ProposalReady
 from foldline.protocol.operations import Operation
@@ -59,13 +60,13 @@ def asked_about(question: Question) -> Asked:
 
 def _call(question: Question) -> Asked:
     beyond = ", and reaches beyond what this folder holds" if question.outside else ""
-    diff = clean(question.diff).rstrip("\n").split("\n") if question.diff else ()
-    promise = clean_line(question.promises[0]) if question.promises else ""
+    diff = _diff_lines(question.diff) if question.diff else ()
+    promise = nothing_hidden(question.promises[0]) if question.promises else ""
     return Asked(
         question.id,
         (
             f"{clean_line(question.name)} asks before it runs{beyond}:",
-            *clean(question.title).split("\n"),
+            nothing_hidden(question.title),
             *diff,
         ),
         tuple(
@@ -77,6 +78,14 @@ def _call(question: Question) -> Asked:
             for option in question.options
         ),
     )
+
+
+def _diff_lines(diff: str) -> Iterator[str]:
+    """A diff with nothing hidden in it; floods of blank lines are counted."""
+    lines = map(nothing_hidden, diff.rstrip("\n").split("\n"))
+    for sign, found in groupby(lines, lambda line: "" if line[1:].strip(BLANKS) else line[:1]):
+        run = list(found)
+        yield from [f"{sign}{len(run):,} blank lines"] if sign and len(run) >= FLOOD else run
 
 
 def _choice(question: Question) -> Asked:

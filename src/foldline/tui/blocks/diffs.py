@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from foldline.context.harmless import clean_code
+from foldline.context.harmless import clean_code, nothing_hidden
 from foldline.tui.blocks.plain import DiffLine
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -19,6 +19,12 @@ def lines_of_diff(text: str) -> Iterator[DiffLine]:
     if changes and all(_NUMBERED.match(line) for line in changes):
         return _numbered(lines)
     return _counted(lines)
+
+
+def lines_of_our_diff(text: str) -> Iterator[DiffLine]:
+    """The lines of a diff that a tool of ours made and somebody is to approve: nothing in them is hidden, or
+    taken for a number."""
+    return _counted([nothing_hidden(line) for line in text.rstrip("\n").split("\n")])
 
 
 def _numbered(lines: list[str]) -> Iterator[DiffLine]:

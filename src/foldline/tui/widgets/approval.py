@@ -4,19 +4,24 @@ Only the reader brings the focus to it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
+from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 
-from foldline.context.harmless import clean, clean_line
-from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
+from foldline.context.harmless import clean_line, nothing_hidden
+from foldline.tui.blocks.cells import Span, Spans, width_of, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import Answer, ChoiceAnswered, QuestionAnswered
 from foldline.tui.state import Question
 from foldline.tui.widgets.frames import edge, frame, sides
 from foldline.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from foldline.tui.widgets.question_text import QuestionText
 
 DEAF_SECONDS = 1.0
 """A question that has just appeared takes no answer: the key was meant for what was there before."""
@@ -28,6 +33,7 @@ _COMMANDS = {"y": "allow-once", "a": "allow-always", "p": "allow-project", "n": 
 
 _ALWAYS: tuple[Answer, ...] = ("always", "project")
 _TOO_SOON = "The question has only just appeared: press again to answer it"
+_UNREAD = "What was not shown cannot be allowed: read on, or decline"
 _NOT_SEEN = "There is no room to show what always would allow: make the terminal higher, or answer once"
 _NO_RULE = "Nothing can always be allowed here: each such call asks"
 
@@ -42,29 +48,22 @@ _BEYOND = {
 can resolve, as of a command nobody can take apart, all that is known is that it may. What acts are hooks,
 instructions and settings, which others run or follow unasked."""
 
-_LONG = "your choice"
-"""In the frame, for a choice whose title is too long for it and stands below."""
+_LONG = {"choice": "your choice", "call": "asks before it runs"}
+"""In the frame, where what asks is too long for it and stands below."""
 
 
-def question_body(question: Question, width: int) -> list[list[Span]]:
-    """What is asked, wrapped to `width`: the call, then its diff; or what a choice should be made by."""
-    lines = list(wrap_spans([(clean(question.title), "text")], width)) if question.title else []
-    if question.diff:
-        from foldline.tui.blocks.diffs import lines_of_diff  # no first screen asks anything
-        from foldline.tui.blocks.plain import SIGNS
+class _Layout(NamedTuple):
+    """How many lines of what is asked are shown at once, and what stays below them however long it is."""
 
-        for line in lines_of_diff(question.diff):
-            sign, style = SIGNS[line.kind]
-            number = line.number or "⋮"
-            head: list[Span] = [(f"{number:>5} ", "muted"), (f"{sign} ", style)]
-            for part in chop_spans([(line.content, style)], max(width - 8, 8)):
-                lines.append([*head, *part])
-                head = [(" " * 8, "")]
-    return lines
+    rows: int
+    promise: list[list[Span]]
+    keys: list[list[Span]]
+    """Empty where they stand in the frame."""
 
 
 class QuestionDock(Lines, can_focus=True):
-    """At most a quarter of the screen; longer questions scroll with ↑ and ↓."""
+    """At most a quarter of the screen, or half of it for longer questions, which scroll. A call is allowed
+    once all of it was painted; until then the keys that allow read on."""
 
     DEFAULT_CSS: ClassVar[str] = """
     QuestionDock { display: none; }
@@ -77,40 +76,63 @@ class QuestionDock(Lines, can_focus=True):
             super().__init__()
             self.sentence = sentence
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], covered: Callable[[], bool] = lambda: False) -> None:
+        """`covered`: whether something of the same screen lies over it."""
         super().__init__(id="question")
         self._clock = clock
+        self._covered = covered
         self._question: Question | None = None
         self._others = 0
         self._nth = 0
         """Which of the rules "always" means."""
         self._shown_at = 0.0
+        self._turned_at = -DEAF_SECONDS
+        """When a key that would have allowed it read on instead."""
+        self._text: QuestionText | None = None
+        """What is asked, at the width it was laid out for last."""
+        self._width = 0
         self._top = 0
-        self._most = 8
+        self._read = -1
+        """The place in the text up to which it was on the screen; -1: nothing was."""
+        self._rules_read: set[int] = set()
+        """Which of the rules were on the screen whole."""
+        self._height = 36
 
     def show(self, questions: tuple[Question, ...]) -> None:
         """The first of these, and how many wait behind it; none hides the dock."""
         question = questions[0] if questions else None
         self._others = max(len(questions) - 1, 0)
-        if _identity(question) != _identity(self._question):
-            self._shown_at, self._top, self._nth = self._clock(), 0, 0
+        if question != self._question:
+            self._shown_at, self._turned_at = self._clock(), -DEAF_SECONDS
+            self._text, self._read, self._top, self._nth = None, -1, 0, 0
+            self._rules_read.clear()
         self._question = question
         self.display = question is not None
         self._fit()
 
     def set_screen(self, height: int) -> None:
         """The height of the screen decides how much of a long question is shown."""
-        self._most = max(height // 4 - 1, 1)
+        self._height = height
         self._fit()
 
     def answer(self, answer: Answer) -> None:
-        """Pass on the reader's word on a call, unless the question has only just appeared."""
+        """Pass on the reader's word on a call, unless the question has only just appeared. What was not
+        shown is shown instead of allowed."""
         question = self._question
-        if question is None or question.kind != "call" or not self._hears():
+        if question is None or question.kind != "call" or not self._hears(self._shown_at):
             return
-        if answer in _ALWAYS and not self._promises:
+        if answer == "deny":
+            self.post_message(QuestionAnswered(question.id, answer, self._nth))
+        elif answer in _ALWAYS and not self._promises:
             self.post_message(self.NotTaken(_NOT_SEEN if question.promises else _NO_RULE))
-        else:
+        elif self._unread:
+            self._turned_at = self._clock()
+            if self._text is not None:
+                self._move_to(self._text.line_at(self._read))
+            self.post_message(self.NotTaken(_UNREAD))
+        elif answer in _ALWAYS and self._nth not in self._rules_read:
+            self.post_message(self.NotTaken(_NOT_SEEN))
+        elif self._hears(self._turned_at):
             self.post_message(QuestionAnswered(question.id, answer, self._nth))
 
     def other_rule(self) -> None:
@@ -123,11 +145,11 @@ class QuestionDock(Lines, can_focus=True):
         """Pass on the reader's choice, or with an empty key that they leave it, unless it has only just
         appeared."""
         question = self._question
-        if question is not None and question.kind == "choice" and self._hears():
+        if question is not None and question.kind == "choice" and self._hears(self._shown_at):
             self.post_message(ChoiceAnswered(question.id, key))
 
-    def _hears(self) -> bool:
-        hears = self._clock() - self._shown_at >= DEAF_SECONDS
+    def _hears(self, since: float) -> bool:
+        hears = self._clock() - since >= DEAF_SECONDS
         if not hears:
             self.post_message(self.NotTaken(_TOO_SOON))
         return hears
@@ -145,9 +167,9 @@ class QuestionDock(Lines, can_focus=True):
         elif event.key == "w":
             self.other_rule()
         elif event.key in ("up", "k"):
-            self._scroll(-1)
+            self._move_to(self._top - 1)
         elif event.key in ("down", "j"):
-            self._scroll(1)
+            self._move_to(self._top + 1)
         else:
             return
         event.stop()
@@ -160,101 +182,150 @@ class QuestionDock(Lines, can_focus=True):
     def on_resize(self) -> None:
         self._fit()
 
-    def _scroll(self, lines: int) -> None:
-        width = self.size.width
-        self._top = min(max(self._top + lines, 0), max(len(self._body(width)) - self._rows(width), 0))
+    def _move_to(self, line: int) -> None:
+        self._top = max(line, 0)
         self.update()
 
-    def _body(self, width: int) -> list[list[Span]]:
-        question, inside = self._question, max(width - 4, 8)
-        if question is None:
-            return []
-        name = [(clean_line(question.name), "text bold")]
-        sentence = wrap_spans(name, inside) if self._title(width) == _LONG else []
-        return [*sentence, *question_body(question, inside)]
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw; what is drawn here in full width stands on the screen."""
+        strips = super().render_lines(crop)
+        if self._question is not None and self.screen.is_current and not self._covered():
+            self._painted(self._question, crop)
+        return strips
 
-    def _title(self, width: int) -> str:
-        """What stands in the frame: what asks, or what is to be chosen where that is short enough."""
-        name = clean_line(self._question.name) if self._question else ""
-        if self._question is None or self._question.kind == "call":
-            return f"{name} asks before it runs"
-        return name if cell_len(name) <= width - 8 else _LONG
-
-    def _rows(self, width: int) -> int:
-        """Lines of what is asked that are shown at once."""
-        return max(min(len(self._body(width)), self._most - len(self._foot(width))), 1)
-
-    @property
-    def _promises(self) -> bool:
-        """Whether there is something "always" may stand for, and the height to show it: unseen, it is not
-        granted."""
-        return self._question is not None and bool(self._question.promises) and self._most > 1
-
-    def _foot(self, width: int) -> list[list[Span]]:
-        """What stays below what is asked, however long that is: what "always" means, and the keys."""
-        return [*self._promise(max(width - 4, 8)), *self._keys_inside(width)]
-
-    def _promise(self, width: int) -> list[list[Span]]:
-        question = self._question
-        if question is None or not self._promises:
-            return []
-        means: Spans = (("always: ", "muted"), (clean_line(question.promises[self._nth]), "accent"))
-        key = "w" if self.has_focus else key_of("other-rule")
-        other: Spans = ((f" · {key} another rule", "muted"),) if len(question.promises) > 1 else ()
-        return list(wrap_spans([*means, *other], width))
+    def _painted(self, question: Question, crop: Region) -> None:
+        width = self.size.width
+        whole = crop.y <= 1 and crop.x == 0 and crop.right == width
+        rows, promise, _ = self._layout(question, width)
+        if whole and promise and 1 + rows + len(promise) <= crop.bottom:
+            self._rules_read.add(self._nth)
+        seen = min(rows, crop.bottom - 1) if whole else 0
+        read = self._body(question, width).read(self._read, self._top, seen)
+        if read != self._read:
+            self._read = read
+            self.call_after_refresh(self._fit)  # other keys work now
 
     def _fit(self) -> None:
         width = self.size.width
         if self._question is not None and width:
-            self.styles.height = self._rows(width) + len(self._foot(width)) + 2
+            rows, promise, keys = self._layout(self._question, width)
+            self.styles.height = rows + len(promise) + len(keys) + 2
         self.update()
+
+    # --- what is shown --------------------------------------------------------------------------------
 
     def lines(self, width: int) -> list[list[Span]]:
         question = self._question
         if question is None:
             return []
-        look = frame(self.has_focus)
-        body = self._body(width)
-        rows = self._rows(width)
-        shown = body[self._top : self._top + rows] or [[]]
+        look, body = frame(self.has_focus), self._body(question, width)
+        rows, promise, keys = self._layout(question, width)
+        self._top = min(self._top, max(len(body) - rows, 0))
+        shown = body.lines[self._top : self._top + rows] or [[]]
         title: Spans = (("? ", "altered"), (self._title(width), "text bold"))
-        inside, foot = self._keys_inside(width), self._foot(width)
-        lines = [edge(look, True, title, tuple(self._remark(len(body), rows)), width)]
-        lines += [sides(look, [(" ", ""), *line], width) for line in (*shown, *foot)]
-        lines.append(edge(look, False, () if inside else tuple(_joined(self._keys())), (), width))
-        return lines
+        below = () if keys else tuple(_in_lines(self._keys(question, rows, len(body)), width - 6)[0])
+        return [
+            edge(look, True, title, tuple(_joined(self._remarks(width))), width),
+            *(sides(look, [(" ", ""), *line], width) for line in (*shown, *promise, *keys)),
+            edge(look, False, below, (), width),
+        ]
 
-    def _remark(self, total: int, rows: int) -> Iterator[Span]:
-        remarks: list[Span] = []
-        if self._question is not None and self._question.outside:
-            remarks.append((_BEYOND.get(self._question.name, "outside this folder"), "altered"))
-        if total > rows:
-            last = min(self._top + rows, total)
-            remarks.append((f"{self._top + 1}–{last} of {total} lines, ↑↓", "muted"))
+    def _body(self, question: Question, width: int) -> "QuestionText":
+        """What is asked, at this width. At another one the same part of it stays in sight."""
+        if self._text is not None and width == self._width:
+            return self._text
+        from foldline.tui.widgets.question_text import QuestionText, question_body  # no first screen asks
+
+        inside = max(width - 4, 8)
+        head: list[list[Span]] = []
+        if self._title(width) == _LONG[question.kind]:
+            head = wrap_spans([(nothing_hidden(clean_line(question.name)), "text bold")], inside)
+        if question.outside and not self._says_beyond(width):
+            head.append([(_beyond(question), "altered")])
+        place = 0 if self._text is None else self._text.place(self._top)
+        self._text = QuestionText([*head, *question_body(question, inside)])
+        self._width, self._top = width, self._text.line_at(place)
+        return self._text
+
+    @property
+    def _unread(self) -> bool:
+        """Whether something of it was not on the screen yet."""
+        return self._text is None or self._read < self._text.end
+
+    def _title(self, width: int) -> str:
+        """What stands in the frame: what asks, or what is to be chosen, where that is short enough."""
+        if self._question is None:
+            return ""
+        name = clean_line(self._question.name)
+        title = f"{name} asks before it runs" if self._question.kind == "call" else name
+        return title if cell_len(title) <= width - 8 else _LONG[self._question.kind]
+
+    def _says_beyond(self, width: int) -> bool:
+        """Whether the frame has room for what the call reaches beyond."""
+        words = ("? ", self._title(width), *(text for spans in self._remarks() for text, _ in spans))
+        return sum(map(cell_len, words)) + 13 <= width
+
+    def _remarks(self, width: int = 0) -> list[Spans]:
+        remarks: list[Spans] = []
+        if self._question is not None and self._question.outside and (not width or self._says_beyond(width)):
+            remarks.append(((_beyond(self._question), "altered"),))
         if self._others:
-            remarks.append((f"1 of {self._others + 1} questions", "muted"))
-        yield from _joined([(remark,) for remark in remarks])
+            remarks.append(((f"1 of {self._others + 1} questions", "muted"),))
+        return remarks
 
-    def _keys_inside(self, width: int) -> list[list[Span]]:
-        """The keys on lines of their own, where the frame is too narrow for them and there is the height."""
-        keys = list(self._keys())
-        if width_of(_joined(keys)) <= width - 6:
+    def _layout(self, question: Question, width: int) -> _Layout:
+        """At most a quarter of the screen, or half of it where a quarter does not hold all that is asked."""
+        total = len(self._body(question, width))
+        promise = self._promise(question, max(width - 4, 8))
+        most = max(self._height // 4 - 1, 1)
+        if total + len(promise) >= most and self._height >= 18:
+            most = self._height // 2 - 3
+        if len(promise) > max(most // 2, 2):
+            promise = []
+        rows = max(min(total, most - len(promise)), 1)
+        keys = self._keys_inside(question, rows, total, width)
+        if len(keys) >= most - len(promise):
+            keys = []
+        return _Layout(max(min(total, most - len(promise) - len(keys)), 1), promise, keys)
+
+    @property
+    def _promises(self) -> bool:
+        """Whether there is something "always" may stand for, and the height to show it."""
+        return self._question is not None and bool(self._question.promises) and self._height >= 12
+
+    def _promise(self, question: Question, width: int) -> list[list[Span]]:
+        """What "always" means."""
+        if not self._promises:
             return []
-        lines: list[list[Spans]] = [[]]
-        for key in keys:
-            if lines[-1] and width_of(_joined([*lines[-1], key])) > width - 4:
-                lines.append([])
-            lines[-1].append(key)
-        return [list(_joined(line)) for line in lines] if len(lines) < self._most else []
+        means: Spans = (("always: ", "muted"), (nothing_hidden(question.promises[self._nth]), "accent"))
+        key = "w" if self.has_focus else key_of("other-rule")
+        other: Spans = ((f" · {key} another rule", "muted"),) if len(question.promises) > 1 else ()
+        return wrap_spans([*means, *other], width)
 
-    def _keys(self) -> Iterator[Spans]:
-        """What may be pressed now, each with its word."""
-        question = self._question
-        options = question.options if question is not None else ()
-        if question is not None and question.kind == "call" and not self._promises:
-            options = tuple(option for option in options if ANSWERS[option.key] not in _ALWAYS)
+    def _keys_inside(self, question: Question, rows: int, total: int, width: int) -> list[list[Span]]:
+        """The keys on lines of their own, where the frame is too narrow for them. As many before all was read
+        as after: what comes into sight last is not pushed out by the keys that work then."""
+        read = list(self._keys(question, rows, total, unread=False))
+        if width_of(_joined(read)) <= width - 6:
+            return []
+        lines = _in_lines(read, width - 4)
+        return [*_in_lines(self._keys(question, rows, total), width - 4), *([] for _ in lines)][: len(lines)]
+
+    def _keys(self, question: Question, rows: int, total: int, unread: bool | None = None) -> Iterator[Spans]:
+        """Where in a long text one is, first of all, and what may be pressed now, each with its word."""
+        focused, options = self.has_focus, question.options
+        if unread is None:
+            unread = question.kind == "call" and self._unread and total > rows
+        if total > rows:
+            top = min(self._top, total - rows)
+            where: Spans = ((f"lines {top + 1}–{top + rows} of {total}", "altered"),)
+            key = "↓" if focused else _anywhere("y")
+            yield (*where, (" · ", "muted"), (key, "accent"), (" to read on", "text")) if unread else where
+        if unread or (question.kind == "call" and not self._promises):
+            allowed = ("deny",) if unread else ("once", "deny")
+            options = tuple(option for option in options if ANSWERS[option.key] in allowed)
         tab = (key_of("complete"), "accent")
-        match question and question.kind, self.has_focus:
+        match question.kind, focused:
             case "call", True:
                 yield from (_key(option.key, option.label) for option in options)
             case "call", False:
@@ -272,13 +343,23 @@ def _key(key: str, word: str, style: str = "accent") -> Spans:
     return (clean_line(key), style), (f" {clean_line(word)}", "text")
 
 
-def _identity(question: Question | None) -> tuple[str, str] | None:
-    return None if question is None else (question.kind, question.id)
+def _beyond(question: Question) -> str:
+    return _BEYOND.get(question.name, "outside this folder")
 
 
 def _anywhere(letter: str) -> str:
     """The key that gives an answer while the prompt has the focus."""
     return key_of(_COMMANDS[letter])
+
+
+def _in_lines(keys: Iterable[Spans], width: int) -> list[list[Span]]:
+    """The keys on lines of this width, none of them torn."""
+    lines: list[list[Spans]] = [[]]
+    for key in keys:
+        if lines[-1] and width_of(_joined([*lines[-1], key])) > width:
+            lines.append([])
+        lines[-1].append(key)
+    return [list(_joined(line)) for line in lines]
 
 
 def _joined(keys: Iterable[Spans]) -> Iterator[Span]:
