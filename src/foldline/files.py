@@ -6,7 +6,6 @@ of a path, and takes names that nobody can know before. Needs no other module of
 
 import errno
 import os
-import secrets
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -142,7 +141,7 @@ def put_whole(target: Path, data: bytes, mode: int | None, *, durable: bool = Fa
     Raises:
         OSError: the disk refused; what was there is unchanged.
     """
-    draft = target.with_name(f"{_DRAFT}{secrets.token_hex(6)}.tmp")
+    draft = target.with_name(f"{_DRAFT}{os.urandom(6).hex()}.tmp")
     try:
         write_new(draft, data, mode=0o666 if mode is None else 0o600, durable=durable)
         if mode is not None:

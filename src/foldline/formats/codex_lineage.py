@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from foldline.files import read_regular
 from foldline.protocol import system_words
 
 from .base import JsonLine, JsonObject, as_object, as_text, json_lines
@@ -42,7 +43,7 @@ def lineage(header: JsonObject, path: Path) -> Lineage:
             break
         seen.add(file)
         try:
-            data = file.read_bytes()
+            data = read_regular(file)
         except OSError as error:
             found.notes.append(f"Its beginning, {file}, cannot be read: {system_words(error)}.")
             break
