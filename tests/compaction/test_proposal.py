@@ -17,6 +17,7 @@ from foldline.compaction.lighter import TruncateTurns
 from foldline.compaction.summary_text import appendix_of, framed
 from foldline.context.budget import Budget
 from foldline.context.cut import legal_positions
+from foldline.context.files import folded_count
 from foldline.protocol import BaseMessage
 from support.history import History, history, modified
 from support.invariants import broken
@@ -176,6 +177,19 @@ async def test_turns_that_were_left_out_are_told_as_truncated_also_after_a_revis
     assert again.entry == proposal.entry
     projection = applied(built, proposal.revised(notes="the very first turn")).projection()
     assert [projection.fate(index).kind for index in (1, 2, 3)] == ["summarised", "summarised", "truncated"]
+
+
+async def test_the_entries_of_a_proposal_are_counted_as_those_of_the_fold_it_becomes() -> None:
+    built = session()
+    first = await drafted(built)
+    folded = applied(built, first).projection()
+    assert first.outline.folded == first.folded == folded_count(folded, folded.folds[-1])
+    for number in range(4):
+        built = built.user(f"again {number} " * 400).assistant("done " * 400)
+    second = await drafted(built)
+    assert any(item.written for item in second.view), "an earlier summary goes into it"
+    folded = applied(built, second).projection()
+    assert second.outline.folded == second.folded == folded_count(folded, folded.folds[-1])
 
 
 async def test_a_moved_cut_makes_the_draft_stale_and_moves_the_numbers_at_once() -> None:

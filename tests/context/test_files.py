@@ -2,9 +2,14 @@
 
 import pytest
 
+from foldline.cli.sources import read_source
 from foldline.context.files import file_lists, fold_words, tracked_files
+from foldline.context.moments import as_of_fold
 from foldline.protocol import Compaction, FileImage, FoldDetails, Kept, SystemMessage, Written, text_parts
+from foldline.tui.inspector.summaries import summary_words
+from foldline.tui.inspector.time_words import fold_words as timeline_words
 from support.history import History, history, modified, read
+from support.recorded import SHARED, needs_recorded
 
 
 def worked() -> History:
@@ -86,6 +91,27 @@ def altered(ref: int, fate: str) -> Kept:
 def test_a_fold_is_told_by_what_it_did(head: tuple[Kept | Written, ...], says: str) -> None:
     built = history().user("go").step("read", "a").step("read", "b")
     assert fold_words(built.projection(), Compaction(first_kept_index=5, head=head)) == says
+
+
+def test_what_had_left_the_view_before_is_no_entry_of_a_fold_nor_when_that_is_undone() -> None:
+    built = history().user("go").step("read", "a").edit("drop", 1).user("on")
+    built = built.add(Compaction(first_kept_index=4, head=(SUMMARY,)))
+    assert fold_words(built.projection(), built.projection().folds[0]) == "1 entry folded"
+
+
+@needs_recorded
+def test_one_compaction_of_a_recorded_session_has_one_count_of_entries() -> None:
+    found = read_source(str(SHARED / "pi" / "pimono-v1-2comp.jsonl"), None)
+    projection = found.project()
+    fold = projection.folds[-1]
+    [summary] = [item for item in projection.view if item.index == fold.index]
+    assert fold_words(projection, fold) == "250 entries folded", "the 7 of failed requests were never sent"
+    assert summary_words(projection, summary).endswith(", 250 entries")
+    moment = as_of_fold(projection, fold.index)
+    lines = [
+        "".join(text for text, _ in line) for line in timeline_words(projection, moment, projection, "d")
+    ]
+    assert "250 entries → 1 summary" in lines
 
 
 def test_a_result_that_was_altered_where_it_stands_counts_like_one_before_the_cut() -> None:

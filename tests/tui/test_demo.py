@@ -113,3 +113,17 @@ def test_skipped_to_the_end_it_is_over_and_stays_so() -> None:
 @pytest.mark.parametrize("say", [LAST, *(step.say for step in steps())])
 def test_what_a_step_says_is_seen_whole_on_a_small_screen(say: str) -> None:
     assert len(wrap(say, 78)) <= 3 and len(wrap(say, 108)) <= 2
+
+
+def test_the_numbers_of_the_steps_follow_each_other_whatever_is_skipped_or_cannot_be_done() -> None:
+    for facts in (
+        Facts(played=True),
+        Facts(played=True, folds=2),
+        Facts(played=True, folds=2, previewed=True),
+    ):
+        tour = Tour(steps())
+        numbers = [tour.number]
+        while not (tour := further(tour, facts)).over:
+            numbers.append(tour.number)
+        assert numbers == list(range(1, tour.count + 1))
+        assert look(tour, facts) == tour

@@ -28,7 +28,7 @@ class Outline:
     """What a fold at the present cut folds and keeps, in tokens as decisions use them."""
 
     folded: int
-    """Entries."""
+    """Entries, as `Proposal.folded` counts them."""
     folded_tokens: int
     kept_tokens: int
     """Of what stays verbatim, preamble and pins included."""
@@ -83,9 +83,15 @@ class Proposal:
 
     @property
     def folded(self) -> int:
-        """How many entries leave the view; a summary that goes into the new one is none."""
-        survivors = {message.key for message in self.after}
-        return sum(item.key not in survivors and not item.written for item in self.view)
+        """How many entries it compacts, as `folded_count` says of it once it is applied."""
+        spans = [span for piece in self.entry.written for span in piece.covers]
+        if not spans:  # nothing was written: what it left out
+            survivors = {message.key for message in self.after}
+            return sum(item.key not in survivors and not item.written for item in self.view)
+        return sum(
+            not item.written and any(first <= item.index <= last for first, last in spans)
+            for item in self.view
+        )
 
     @cached_property
     def kept(self) -> int:
@@ -118,7 +124,9 @@ class Proposal:
             kept = self._tokens(message for message in self.after if message.index != NEW)
         folded = self._weight(item for item in self.view if item.key not in stays)
         return Outline(
-            folded=len(self.view) - len(stays),
+            folded=sum(not item.written and item.key not in stays for item in self.view)
+            if self.state == "stale"
+            else self.folded,
             folded_tokens=round(folded * self.scale),
             kept_tokens=round(kept * self.scale),
             tokens_after=round((kept + written + self.overhead) * self.scale),

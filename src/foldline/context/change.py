@@ -42,6 +42,11 @@ class Change:
         left = [item if id(item) in stays or not _as_it_came(item) else item.outline for item in view]
         return cls(marker, position, pins, fates, left)
 
+    def messages_within(self, spans: Sequence[tuple[int, int]]) -> int:
+        """How many messages of the view it found, earlier summaries apart, lie in these spans of indices."""
+        found = [item.index for item in self._view if not (isinstance(item, ViewItem) and item.written)]
+        return sum(any(first <= index <= last for first, last in spans) for index in found)
+
     def view_before(self, source: Messages) -> list[ViewItem]:
         """The view it found. What it took out as it came is made anew, with messages from `source`."""
         return [item if isinstance(item, ViewItem) else item_from(item, source) for item in self._view]

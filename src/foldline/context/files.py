@@ -101,9 +101,11 @@ def file_lists(projection: Projection) -> FoldDetails:
 
 
 def folded_count(projection: Projection, fold: Compaction | FoldOutline) -> int:
-    """How many messages a compaction's new texts stand for, earlier summaries not counted."""
-    spans = [span for piece in fold.written for span in piece.covers]
-    return sum(projection.messages_within(first, last) for first, last in spans)
+    """The entries a compaction compacted: the messages it found in the view whose place its summaries take.
+    Earlier summaries that go into them are no entries of it, nor is what had left the view before. All
+    screens and commands count so; of a proposal, `Proposal.folded` does.
+    """
+    return projection.compacted(fold.index, [span for piece in fold.written for span in piece.covers])
 
 
 def fold_words(projection: Projection, fold: Compaction | FoldOutline) -> str:

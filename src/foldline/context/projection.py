@@ -260,6 +260,19 @@ class Projection(ViewState):
             other.append(entry.model_copy(update={"index": index}))
         return other
 
+    def compacted(self, marker: int, spans: Sequence[tuple[int, int]]) -> int:
+        """How many messages of these spans the compaction at this index found in the view; of one that is
+        undone or unknown, how many could have been there."""
+        for change in reversed(self._changes):
+            if change.marker.index == marker:
+                return change.messages_within(spans)
+        outlines = self.entries.outlines
+        return sum(
+            isinstance(outlines[at], MessageOutline) and self.fate(outlines[at].index).kind != "aside"
+            for first, last in spans
+            for at in range(self.count_up_to(first - 1), self.count_up_to(last))
+        )
+
     def forked(self) -> "Projection":
         """Another projection of the same entries, which goes its own way from here."""
         other = copy(self)

@@ -36,13 +36,16 @@ class TourStrip(Lines):
         self.styles.height = 3 if self.size.width >= _WIDE else 4
 
     def lines(self, width: int) -> list[list[Span]]:
-        step, count = self._tour.step, len(self._tour.steps)
+        step = self._tour.step
         skips, ends = name_of(KEYS, "skip-step"), name_of(KEYS, "end-tour")
         if step is None:
             title: Spans = (("The tour ends here", "accent bold"),)
             keys, said = f"{ends} closes this", LAST
         else:
-            title = ((f"Tour {self._tour.at + 1} of {count} ▸ ", "muted"), (step.title, "accent bold"))
+            title = (
+                (f"Tour {self._tour.number} of {self._tour.count} ▸ ", "muted"),
+                (step.title, "accent bold"),
+            )
             keys, said = f"{skips} skips · {ends} ends the tour", step.say
         text = [sides(_RULE, [(said[start:stop], "text")], width) for start, stop in wrap(said, width - 2)]
         return [edge(_RULE, True, title, ((keys, "muted"),), width), *text]

@@ -146,10 +146,22 @@ class Tour:
     at: int = 0
     begun: Facts = Facts()
     """What was so when this step began."""
+    left_out: int = 0
+    """Steps before this one that could not be done, or were done before they began: they have no number."""
 
     @property
     def over(self) -> bool:
         return self.at >= len(self.steps)
+
+    @property
+    def number(self) -> int:
+        """The step's, from 1: none is ever jumped over."""
+        return self.at + 1 - self.left_out
+
+    @property
+    def count(self) -> int:
+        """How many steps there are, as far as is known."""
+        return len(self.steps) - self.left_out
 
     @property
     def step(self) -> Step | None:
@@ -167,5 +179,9 @@ def look(tour: Tour, now: Facts) -> Tour:
 
 
 def further(tour: Tour, now: Facts) -> Tour:
-    """The tour at its next step, whether this one was done or not."""
-    return replace(tour, at=min(tour.at + 1, len(tour.steps)), begun=now)
+    """The tour at its next step that is still to be done, whether this one was done or not."""
+    at = tour.at + 1
+    while at < len(tour.steps) and (not tour.steps[at].possible(now) or tour.steps[at].done(now, now)):
+        at += 1
+    left_out = tour.left_out + at - tour.at - 1
+    return replace(tour, at=min(at, len(tour.steps)), begun=now, left_out=left_out)

@@ -1,14 +1,12 @@
 """Summaries in the LLM view: what they stand for, and their first lines while they are closed."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from textual.strip import Strip
 
-from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.tui.blocks import Block, Key, Span, Styles, cut_right
@@ -68,7 +66,7 @@ def summary_words(projection: Projection, item: ViewItem) -> str:
     """`of 118 and 119–351, 123 entries`: what a summary stands for."""
     inputs = _inputs(projection, item)
     spans = [f"{first}–{last}" if last > first else str(first) for first, last in item.covers]
-    count = sum(_covered(projection, item))
+    count = projection.compacted(item.index, item.covers)
     named = [*map(str, inputs), *_abridged(spans)]
     of = " and ".join(filter(None, (", ".join(named[:-1]), named[-1]))) if named else ""
     entries = f"{count} entr{'y' if count == 1 else 'ies'}" if count else ""
@@ -82,14 +80,3 @@ def _abridged(spans: Sequence[str]) -> Sequence[str]:
 def _inputs(projection: Projection, item: ViewItem) -> tuple[int, ...]:
     written, nth = projection.written_by(item.index), item.key[1]
     return written[nth].inputs if nth < len(written) else ()
-
-
-def _covered(projection: Projection, item: ViewItem) -> Iterable[bool]:
-    outlines = projection.entries.outlines
-    for first, last in item.covers:
-        at = bisect_left(outlines, first, key=lambda outline: outline.index)
-        while at < len(outlines) and outlines[at].index <= last:
-            if isinstance(outlines[at], MessageOutline):
-                fate = projection.fate(outlines[at].index)
-                yield fate.kind == "summarised" and fate.by == item.index
-            at += 1

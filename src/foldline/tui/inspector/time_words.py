@@ -4,6 +4,7 @@ from typing import Final
 
 from foldline.context.asked import Asked
 from foldline.context.budget import Size
+from foldline.context.files import folded_count
 from foldline.context.moments import Against, Moment, against_before, as_of_request
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
@@ -77,7 +78,7 @@ def fold_words(now: Projection, moment: Moment, then: Projection | None, diff_ke
         lines.append(((_ON_ITS_WAY, "muted"),))
         return tuple(lines)
     written = len(entry.written)
-    folded = sum(then.messages_within(first, last) for item in then.view for first, last in item.covers)
+    folded = folded_count(then, entry)
     if written:
         lines.append(
             ((f"{many(folded, 'entry', 'entries')} → {many(written, 'summary', 'summaries')}", "text"),)
