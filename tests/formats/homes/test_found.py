@@ -50,6 +50,23 @@ def test_the_title_of_claude_code_is_found_at_the_end_of_a_long_file(homes: Agen
     assert (only("claude-code").title, only("claude-code").first_prompt) == ("The clock", "mend the clock")
 
 
+def test_a_fork_of_codex_is_listed_by_its_own_prompt_and_its_base_is_not_read(homes: AgentHomes) -> None:
+    pieces = [{"type": "text", "text": "go on"}]
+    typed = event("item_completed", item={"type": "UserMessage", "content": pieces})
+    before = homes.codex(*prompt("the beginning"))
+    end = before.stat().st_size
+    base = {"thread_id": before.stem[-36:], "end_byte_offset": end, "end_ordinal_exclusive": 9}
+    path = homes.codex(
+        told("user", "not typed"),
+        told("user", "go on"),
+        typed,
+        meta=row("session_meta", id="cx-2", cwd="/x", history_base=base),
+    )
+    found = [each for each in found_sessions(["codex"]) if each.path == path]
+    assert [(each.title, each.note) for each in found] == [("go on", "")]
+    assert "the beginning" in [getattr(entry, "text", "") for entry in read_foreign(path).entries]
+
+
 GEMINI = [
     {"sessionId": "s1", "projectHash": "p", "startTime": "2026-04-29T21:39:22Z", "kind": "main"},
     {"id": "1", "type": "user", "timestamp": "2026-04-29T21:39:33Z", "content": [{"text": "mend the clock"}]},

@@ -192,8 +192,9 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
 
 
 def _read(place: Place, excerpt: bytes, path: Path) -> ForeignSession:
-    """What the reader says of these lines. It is not to read a session's earlier states, which lie beside."""
-    alone = Path(os.devnull, path.parent.name, path.name) if place.agent == "kimi-cli" else path
+    """What the reader says of these lines. It is not to read what comes before them in other files."""
+    goes_on = place.agent in ("codex", "kimi-cli")
+    alone = Path(os.devnull, path.parent.name, path.name) if goes_on else path
     reader = next(known for known in FOREIGN if known.name == place.agent)
     return reader.read(excerpt, alone)
 
