@@ -95,9 +95,11 @@ def nothing_hidden(line: str) -> str:
     sign too, `␣` where Unicode calls it a space; long runs of blanks, and of line ends, are counted."""
     line = clean_code(line)
     if not line.isascii():
-        line = "".join(map(_inked, line))
-    if "  " in line or "␣" in line or "�" in line:
+        line = line.translate({ord(sign): _inked(sign) for sign in set(line)})
+    if any(blank * _FAR in line for blank in f"{BLANKS}�"):
         line = re.sub(rf"([{BLANKS}�])\1{{{_FAR - 1},}}", lambda run: f"␣×{len(run[0])} ", line)
+    if "⏎" not in line:
+        return line
     return re.sub(rf"⏎(?: *⏎){{{FLOOD - 1},}}", lambda run: f"⏎×{run[0].count('⏎')}", line)
 
 
