@@ -165,7 +165,7 @@ async def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     file = (context.cwd / "b").stat()
     monkeypatch.setattr(Path, "stat", lambda *_, **__: file)
     async with asyncio.timeout(PATIENCE):
-        assert "not an ordinary file" in (await call(context, "read", path="a")).text
+        assert "not a regular file" in (await call(context, "read", path="a")).text
 
 
 async def test_a_missing_file_suggests_near_names(context: ToolContext) -> None:
