@@ -3,8 +3,8 @@
 from typing import Any
 
 from foldline.llm import TextChunk, ThinkingChunk
-from foldline.llm.answer import whole
-from foldline.llm.assembly import Assembly
+from foldline.llm.answer import MOST_CALLS, whole
+from foldline.llm.assembly import LONGEST_NAME, Assembly
 from foldline.llm.wire import Expected
 
 
@@ -181,3 +181,14 @@ def test_pieces_of_any_shape_are_survived() -> None:
 
 def test_text_in_parts_is_text() -> None:
     assert assembled(piece(content=[{"type": "text", "text": "a"}, {"type": "other"}])).message().text == "a"
+
+
+def test_calls_without_number_in_one_piece_are_cut_off() -> None:
+    assembly = assembled(calls(*(tool(n, f"c{n}", "ls") for n in range(200_000))), most=1_000_000)
+    assert assembly.full
+    assert len(assembly.message().calls) <= MOST_CALLS
+
+
+def test_a_name_that_does_not_end_is_cut_off() -> None:
+    assembly = assembled(*(calls(tool(0, name=str(n % 10))) for n in range(100_000)))
+    assert [len(call.name) for call in assembly.message().calls] == [LONGEST_NAME]

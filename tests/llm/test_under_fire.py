@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from openai import APIStatusError
 from openai._models import FinalRequestOptions
 
 from foldline.llm import RetryChunk
+from foldline.llm.bounded import LONGEST_FAILURE
 from foldline.llm.sdk import sdk_client
 from support.clients import (
     KEY,
@@ -105,6 +107,9 @@ LASTING = {
     case("status 404", status(404)): "has no model scripted-1 (404)",
     case("status 301", status(301)): "sends requests elsewhere (301): set providers.x.base_url",
     case("status 418", status(418)): "refused the request (418)",
+    case("nested 400", {"fault": {"status": 400, "body": '{"error":' * 5_000 + "1" + "}" * 5_000}}): (
+        "refused the request (400)"
+    ),
     case("endless 400", {"fault": {"flood": {"piece": "x" * 1000}, "status": 400}}): (
         "refused the request (400)"
     ),
@@ -223,6 +228,29 @@ async def test_an_answer_in_an_odd_form_is_an_answer(server: RunningServer, told
     assert (message.text, message.stop_reason) == (told.text, told.stop)
     assert waits.seconds == []
     await client.aclose()
+
+
+ENDLESS_USAGE = '{"choices": [], "usage": {"prompt_tokens": 1e999, "completion_tokens": 1' + "0" * 400 + "}}"
+case("usage beyond all numbers", wild(HELLO + END.removesuffix(data("[DONE]")) + data(ENDLESS_USAGE)))
+
+
+async def test_usage_that_no_arithmetic_stands_counts_for_none(server: RunningServer) -> None:
+    client = client_of(server)
+    message = await answer_of(client, prompt("usage beyond all numbers"))
+    assert message.usage is not None
+    assert (message.text, message.usage.input, message.usage.output) == ("hello wörld", 0, 0)
+    await client.aclose()
+
+
+case("packed 400", {"fault": {"status": 400, "bytes": ["x" * 50_000_000], "gzip": True}})
+
+
+async def test_of_a_packed_failure_no_more_is_unpacked_than_is_read(server: RunningServer) -> None:
+    body = {"messages": [{"role": "user", "content": "packed 400"}], "model": "scripted-1", "stream": True}
+    async with sdk_client(server.base_url, KEY, idle_seconds=60, connect_seconds=60) as client:
+        with pytest.raises(APIStatusError) as refused:
+            await client.post("/chat/completions", cast_to=object, body=body)
+    assert len(refused.value.response.content) == LONGEST_FAILURE
 
 
 EMPTY = [

@@ -114,6 +114,12 @@ def _faulty(fault: str) -> None:
             sys.stderr.flush()
         case "chatty":
             print("a line that is no message", flush=True)
+        case "long line":
+            for _ in range(20):
+                sys.stdout.write("x" * 2**20)
+            sys.stdout.flush()
+            while sys.stdin.readline():
+                pass
         case "odd":
             for line in sys.stdin:
                 asked = json.loads(line)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from foldline.context.cut import LEAST_FOLD
 from foldline.context.delimiters import defused
 from foldline.context.facts import constraints
+from foldline.context.sections import within_frame
 from foldline.context.stubs import clip
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.protocol import (
@@ -45,10 +46,7 @@ def framed(summary: str) -> SystemMessage:
 
 def unframed(message: BaseMessage) -> str:
     """The summary a message carries; its whole text where it has no frame, as in imported sessions."""
-    text = message.text
-    start, end = text.find(f"{_OPEN}\n"), text.rfind(f"\n{_CLOSE}")
-    start += len(_OPEN) + 1
-    return text[start:end] if len(_OPEN) < start <= end else text
+    return within_frame(message.text)
 
 
 def unwrapped(answer: str) -> str:

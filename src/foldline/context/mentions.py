@@ -121,7 +121,7 @@ class _Mentions:
                 yield from _ruled(message.text)
                 yield from _spoken(message.text, Voice.ASSISTANT)
             case SystemMessage():
-                yield from _ruled("\n".join(_STANDING.findall(message.text)))
+                yield from _ruled("\n".join(_standing(message.text)))
                 yield from _spoken(message.text, Voice.ASSISTANT)
             case AssistantMessage():
                 yield from _spoken(message.text, Voice.ASSISTANT)
@@ -151,8 +151,15 @@ _Found = tuple[FactKind, str, Voice]
 
 _RUNS = re.compile(r"bash|shell|exec|command|terminal", re.IGNORECASE)
 """Tools that run commands, where only their result is folded and not the call."""
-_STANDING = re.compile(r"<standing-constraints>\n(.*?)\n</standing-constraints>", re.DOTALL)
-"""The constraints a summary quotes (DESIGN §7)."""
+
+
+def _standing(summary: str) -> Iterator[str]:
+    """The constraints a summary quotes (DESIGN §7)."""
+    begin, end = "<standing-constraints>\n", "\n</standing-constraints>"
+    at = 0
+    while (at := summary.find(begin, at)) >= 0 and (ends := summary.find(end, at + len(begin))) >= 0:
+        yield summary[at + len(begin) : ends]
+        at = ends
 
 
 def _told(text: str) -> Iterator[_Found]:

@@ -68,6 +68,12 @@ _TAG = re.compile(r"</?[a-z][a-z-]{0,40}>")
 _MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
 
 
+def within_frame(text: str) -> str:
+    """A summary without the frame it stands in; as it is where it has none, as in imported sessions."""
+    start, end = text.find(_OPEN), text.rfind(_CLOSE)
+    return text[start + len(_OPEN) : end] if 0 <= start <= end - len(_OPEN) else text
+
+
 def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
     """A summary's lines with their sections; list marks, file lists and quoted messages left out.
 
@@ -75,10 +81,7 @@ def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
     Of a framed summary only what is within its frame counts.
     """
     section = SECTIONS.goal
-    start, end = text.find(_OPEN), text.rfind(_CLOSE)
-    if 0 <= start < end:
-        text = text[start + len(_OPEN) : end]
-    for line in _APPENDED.sub("", text).splitlines():
+    for line in _APPENDED.sub("", within_frame(text)).splitlines():
         line = line.strip()
         if heading := _HEADING.fullmatch(line):
             name = heading[1].strip().strip("*:：").casefold()

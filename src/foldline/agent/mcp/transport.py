@@ -12,13 +12,15 @@ from .log import ServerLog
 
 if TYPE_CHECKING:
     import httpx2
+    from anyio.streams.text import TextReceiveStream
 
 _CONNECT_SECONDS = 30.0
 _ENDING_SECONDS = 0.5
 """How long a program has to end by itself once its input is closed; and again, after SIGTERM, until it is
 killed. The package waits 2 s each: who quits should not."""
-_LARGEST_EVENT = 64 * 1024 * 1024
-"""Bytes of one message; the package's own limit, 1 MiB, is less than a picture may be."""
+_LARGEST = 16 * 1024 * 1024
+"""Bytes, or characters, of one message; the package's own limit for events, 1 MiB, is less than a picture may
+be, and for lines it has none."""
 
 
 @asynccontextmanager
@@ -31,6 +33,7 @@ async def program(filled: Filled, log: ServerLog, folder: Path) -> AsyncGenerato
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     stdio.PROCESS_TERMINATION_TIMEOUT = stdio.FORCE_KILL_TIMEOUT = _ENDING_SECONDS
+    stdio.TextReceiveStream = _lines_of(log)  # type: ignore[attr-defined]
     config = filled.config
     parameters = StdioServerParameters(
         command=config.command,
@@ -48,6 +51,28 @@ async def program(filled: Filled, log: ServerLog, folder: Path) -> AsyncGenerato
         errors.close()
 
 
+def _lines_of(log: ServerLog) -> "type[TextReceiveStream]":
+    """A stream of text that gives whole lines. The package would put a line together anew with each of its
+    pieces, which takes minutes for one of 300 MB; one that is longer than a message may be is the end."""
+    from anyio import EndOfStream
+    from anyio.streams.text import TextReceiveStream
+
+    class Lines(TextReceiveStream):
+        async def receive(self) -> str:
+            pieces: list[str] = []
+            length = 0
+            while not pieces or "\n" not in pieces[-1]:
+                pieces.append(await super().receive())
+                length += len(pieces[-1])
+                if length > _LARGEST:
+                    log.note(f"it sent a message of more than {_LARGEST / 2**20:.0f} MB: not read")
+                    await self.transport_stream.aclose()  # or all the rest would be waited for
+                    raise EndOfStream
+            return "".join(pieces)
+
+    return Lines
+
+
 @asynccontextmanager
 async def over_http(config: ServerConfig, refused: Callable[[int], None]) -> AsyncGenerator[Any]:
     """Streamable HTTP. `refused` is told the status of each message that was not taken."""
@@ -63,7 +88,7 @@ async def over_http(config: ServerConfig, refused: Callable[[int], None]) -> Asy
         httpx2.AsyncClient(
             headers=dict(config.headers), timeout=limits, event_hooks={"response": [look]}
         ) as client,
-        streamable_http_client(config.url, http_client=client, max_sse_event_size=_LARGEST_EVENT) as streams,
+        streamable_http_client(config.url, http_client=client, max_sse_event_size=_LARGEST) as streams,
     ):
         yield streams
 

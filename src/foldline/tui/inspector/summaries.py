@@ -1,6 +1,5 @@
 """Summaries in the LLM view: what they stand for, and their first lines while they are closed."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,6 +7,7 @@ from typing import Final
 from textual.strip import Strip
 
 from foldline.context.projection import Projection
+from foldline.context.sections import within_frame
 from foldline.context.view import ViewItem
 from foldline.tui.blocks import Block, Key, Span, Styles, cut_right
 from foldline.tui.blocks.cells import to_strip
@@ -16,7 +16,6 @@ from foldline.tui.inspector.text import first_words
 
 PREVIEW_LINES: Final = 6
 """Lines of a summary that show while it is closed."""
-_INSIDE: Final = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,9 +45,8 @@ class SummaryPreview(Block):
 
 def summary_preview(row: Key, text: str, names: tuple[str, ...]) -> SummaryPreview:
     """The closed summary at `row`. Always as high, whatever `names` it is asked for."""
-    inside = re.search(_INSIDE, text)  # the sentence around it says nothing of this session
-    text = inside[1] if inside is not None else text
-    lines = [words for line in text.split("\n") if (words := first_words(line))]
+    # The sentence around it says nothing of this session.
+    lines = [words for line in within_frame(text).split("\n") if (words := first_words(line))]
     shown = list(range(min(len(lines), PREVIEW_LINES)))
     naming = [at for at, line in enumerate(lines) if any(name in line for name in names)]
     wanted = [at for at in naming if at not in shown][: max(PREVIEW_LINES - 3, 0)]
