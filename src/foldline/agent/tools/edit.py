@@ -141,8 +141,7 @@ def nearest(text: str, old: str) -> str:
     """One sentence on where a text that is not there almost is."""
     wanted = old.replace("\r\n", "\n").split("\n")
     lines = text.replace("\r\n", "\n").split("\n")[:_MOST_COMPARED]
-    while len(wanted) > 1 and not wanted[0].strip():
-        wanted = wanted[1:]
+    wanted = wanted[next((at for at, line in enumerate(wanted) if line.strip()), -1) :]
     starts = [number for number, line in enumerate(lines) if line.strip() == wanted[0].strip() != ""]
     if starts:
         start = max(starts, key=lambda number: _agreeing(lines[number:], wanted))

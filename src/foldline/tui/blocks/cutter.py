@@ -137,7 +137,8 @@ class Cutter:
 
     def _at_blank(self) -> None:
         if self._kind == "list":
-            self._lines.append("")
+            if not self._blank:  # several are one: a list that ends in them is looked at again with each
+                self._lines.append("")
         elif self._kind == "indented":
             self._code_blanks += 1
         else:
