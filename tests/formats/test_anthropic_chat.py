@@ -261,6 +261,12 @@ def test_what_goose_hides_from_its_model_is_not_in_the_view(read: Any) -> None:
 # --- what is damaged --------------------------------------------------------------------------------
 
 
+def test_calls_that_come_late_in_a_file_of_lines_are_seen(read: Any) -> None:
+    talk = [message for _ in range(20) for message in (user("hi"), answer("Hello."))]
+    session = read(lines(*talk, *CHAT))
+    assert sum(isinstance(message, ToolResultMessage) for message in view(session)) == 1
+
+
 def test_a_chat_of_texts_alone_stays_one_of_openai(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps([user("hi"), answer("Hello.")]))

@@ -137,6 +137,12 @@ def test_a_result_that_was_masked_is_shown_as_the_model_has_it(read: Any) -> Non
     assert "a long text" in [entry.text for entry in session.entries if isinstance(entry, ToolResultMessage)]
 
 
+def test_a_result_that_a_snapshot_forgot_stays_with_its_call(read: Any) -> None:
+    called = gemini("", run("ls", "a b"), id="g")
+    session = read(user("one"), called, user("two"), changed(messages=[gemini("", id="g"), user("two")]))
+    assert said(session) == ["", "a b", "two"]
+
+
 def test_a_rewind_behind_a_compression_stays_compressed(read: Any) -> None:
     listed = [user(SNAPSHOT, id="s"), gemini([{"text": "Got it."}], id="ack"), user("two"), gemini("second")]
     session = read(

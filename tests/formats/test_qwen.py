@@ -101,6 +101,13 @@ def test_prompts_thoughts_calls_and_results_are_read(rows: Rows, read: Any) -> N
     assert (session.header.id, session.header.cwd) == ("s1", "/x")
 
 
+def test_a_result_of_which_only_the_display_was_kept_is_one(rows: Rows, read: Any) -> None:
+    rows.user("look")
+    rows.model({"functionCall": {"id": "c1", "name": "ls", "args": {}}})
+    rows.add("tool_result", toolCallResult={"callId": "c1", "status": "success", "resultDisplay": "a b"})
+    assert said(read(rows)) == ["look", "", "a b"]
+
+
 def test_a_change_of_a_file_is_read_with_its_diff(rows: Rows, read: Any) -> None:
     rows.user("mend")
     diff = "--- a\n+++ a\n@@ -1 +1,2 @@\n-x\n+y\n+z"

@@ -99,8 +99,8 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
         reader.transcript.add(Title(title=title))
     if system := _text(about.get("system")):
         reader.transcript.add(SystemMessage(parts=text_parts(system)))
-    starts = [reader.read(record) for record in records]
-    reader.drop_range(starts, _truncated(path))
+    spans = [reader.read(record) for record in records]
+    reader.hide(spans, _truncated(path))
     entries = reader.transcript.entries
     times = (_time(about.get("created")), *(entry.at for entry in entries))
     header = SessionHeader(
@@ -228,11 +228,15 @@ def _amp(run: JsonObject) -> JsonObject:
 
 
 def _written(value: Json) -> Json:
-    """A result as content: what is neither text nor a list of blocks, as JSON."""
+    """A result as content: text or blocks, else as JSON; of an object, what it says was put out."""
     if isinstance(value, str) or (
         isinstance(value, list) and value and all("type" in as_object(block) for block in value)
     ):
         return value
+    fields = as_object(value)
+    said = first_text(fields, ("output", "content")) or fields.get("content")
+    if isinstance(said, str) or (isinstance(said, list) and said):
+        return said
     return "" if value is None else arguments_text(value)
 
 
@@ -245,6 +249,8 @@ class _Reader:
     left_out: list[str] = field(default_factory=list)
     """The kinds of the blocks that cannot be shown here."""
     _calls: dict[str, ToolCallPart] = field(default_factory=dict)
+    _hidden: set[int] = field(default_factory=set)
+    """The entries that are not sent to the model any more."""
 
     def read(self, message: JsonObject) -> tuple[int, int]:
         """Add the entries of a message; where they begin and end."""
@@ -256,21 +262,18 @@ class _Reader:
         for entry in self._entries(message):
             self.transcript.add(entry, at)
         end = len(self.transcript.entries)
-        seen = as_object(message.get("metadata")).get("agentVisible", True)
-        if seen is False or message.get("condenseParent") or message.get("truncationParent"):
-            self.drop_range([(start, end)], (0, 0))
+        seen = as_object(message.get("metadata")).get("agentVisible", True) is not False
+        if not seen or message.get("condenseParent") or message.get("truncationParent"):
+            self._hidden.update(range(start, end))
         return start, end
 
-    def drop_range(self, spans: Sequence[tuple[int, int]], gone: tuple[int, int] | None) -> None:
-        """These messages, first and last, leave the model's context."""
-        if gone is None or gone[1] >= len(spans) or gone[0] > gone[1]:
-            return
-        for index in range(spans[gone[0]][0], spans[gone[1]][1]):
-            entry = self.transcript.entries[index]
-            if isinstance(entry, AssistantMessage | UserMessage | DeveloperMessage) and (
-                index in self.transcript.view.messages
-            ):
-                self.transcript.drop(index)
+    def hide(self, spans: Sequence[tuple[int, int]], gone: tuple[int, int] | None) -> None:
+        """What is not sent any more leaves the context: of these messages the first and the last `gone`, and
+        what says so itself. The summary of Goose or Roo Code is a message like others."""
+        if gone is not None and gone[0] <= gone[1] < len(spans):
+            self._hidden.update(range(spans[gone[0]][0], spans[gone[1]][1]))
+        stays = [index for index in self.transcript.view.messages if index not in self._hidden]
+        self.transcript.relist(stays, None, strategy="anthropic")
 
     def _entries(self, message: JsonObject) -> Sequence[Entry]:
         blocks = _blocks(message)

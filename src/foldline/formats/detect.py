@@ -1,6 +1,7 @@
 """What a file is, judged by its content: a format that can be read here, or at least named."""
 
 import json
+import re
 from dataclasses import dataclass
 
 from foldline.history import is_our_header
@@ -10,6 +11,8 @@ from .known import FOREIGN, Format, Head
 from .refusals import refusal_of
 
 _LINES_LOOKED_AT = 20
+_TELLING = re.compile(rb'"tool_use"|"toolRequest"')
+"""Tells what a chat is whose first lines are talk alone: the first line that holds it is looked at, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,13 @@ def _document(data: bytes) -> Json:
 
 def _head_records(data: bytes) -> list[JsonObject]:
     """The first JSON objects of a file that has one a line; none where most lines are something else."""
-    lines = [line.strip(b"\0 \t\r") for line in data.split(b"\n", _LINES_LOOKED_AT)[:_LINES_LOOKED_AT]]
+    split = data.split(b"\n", _LINES_LOOKED_AT)
+    telling = _TELLING.search(split.pop()) if len(split) > _LINES_LOOKED_AT else None
+    if telling is not None:
+        rest = telling.string
+        start, end = rest.rfind(b"\n", 0, telling.start()) + 1, rest.find(b"\n", telling.end())
+        split.append(rest[start : end if end >= 0 else len(rest)])
+    lines = [line.strip(b"\0 \t\r") for line in split]
     lines = [piece for line in lines if line for piece in objects_in(line)]
     records = [record for line in lines if (record := parse_object(line)) is not None]
     return records if 2 * len(records) >= len(lines) - 1 else []

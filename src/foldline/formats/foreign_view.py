@@ -85,6 +85,13 @@ class ForeignView:
                 self.messages.insert(place + 1, result.index)
                 return
 
+    def results(self) -> dict[int, list[int]]:
+        """The results of each answer, in their order: they are in a view with it, or not at all."""
+        results: dict[int, list[int]] = {}
+        for result, caller in self._group.items():
+            results.setdefault(caller, []).append(result)
+        return results
+
     def moment(self) -> Moment:
         return Moment(tuple(self.messages), self.fold)
 

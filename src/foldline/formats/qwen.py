@@ -240,6 +240,8 @@ class _Reader:
                 return [self._answer(node, pieces)]
             case "user" | "tool_result":
                 noted = as_object(node.first.get("toolCallResult"))
+                if kind == "tool_result" and not any("functionResponse" in piece for piece in pieces):
+                    pieces = [_response(noted), *pieces]
                 results = self._contents.results(pieces, noted)
                 return results or self._said(node.first, pieces)
             case "system":
@@ -296,6 +298,13 @@ class _Reader:
             tokens_before=as_count(info.get("originalTokenCount")),
         )
         return True
+
+
+def _response(noted: JsonObject) -> JsonObject:
+    """The response of a call of which only what the program showed is in the file."""
+    shown = as_text(noted.get("resultDisplay")) or as_text(noted.get("result"))
+    answered = {"output": shown} if shown else {}
+    return {"functionResponse": {"id": noted.get("callId"), "name": noted.get("name"), "response": answered}}
 
 
 def _by_program(message: BaseMessage) -> BaseMessage:

@@ -94,26 +94,27 @@ class Transcript:
         ahead: list[int] = []
         kept: list[int] = []
         place = kept if summary is None else ahead
+        results = self.view.results()
         renewed: set[str] = set()
-        listed: set[str] = set()
+        listed: set[int] = set()
         texts: dict[int, str] = {}
         for piece, index in zip(context, found, strict=True):
             match piece:
-                case int():
-                    place.append(piece)
                 case UserMessage() if piece is summary:
                     place = kept
-                case ToolResultMessage() if piece.call_id in listed:
                     continue
                 case ToolResultMessage() if piece.call_id in self._results and piece.call_id not in renewed:
-                    listed.add(piece.call_id)
-                    place.append(self._results[piece.call_id][-1])
-                    if piece.text != self._text(place[-1]):
-                        texts[place[-1]] = piece.text
-                case _:
-                    if isinstance(piece, AssistantMessage) and index is None:
-                        renewed |= {call.call_id for call in piece.calls}
-                    place.append(self.add(piece, at) if index is None else index)
+                    index = self._results[piece.call_id][-1]
+                    if piece.text != self._text(index):
+                        texts[index] = piece.text
+                case AssistantMessage() if index is None:
+                    renewed |= {call.call_id for call in piece.calls}
+            if index is None:
+                assert isinstance(piece, BaseMessage), "a place is known"
+                index = self.add(piece, at)
+            here = [one for one in (index, *results.get(index, ())) if one not in listed]
+            place += here
+            listed.update(here)
         stands = summary is not None and self.view.fold is not None and summary.text == self.view.fold.summary
         if [*ahead, *kept] != self.view.messages or stands == (summary is None):
             parts: tuple[Part, ...] = summary.parts if summary else ()
