@@ -167,6 +167,10 @@ def test_a_thread_of_amp_is_read(read: Any) -> None:
     assert [entry.title for entry in session.entries if isinstance(entry, Title)] == ["The clock"]
 
 
+def test_a_thread_of_amp_without_any_call_is_one_of_amp(read: Any) -> None:
+    assert said(read(amp(user("hi"), answer("Hello.")))) == ["hi", "Hello."]
+
+
 # --- Cline ------------------------------------------------------------------------------------------
 
 

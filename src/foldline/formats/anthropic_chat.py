@@ -65,11 +65,11 @@ _PROGRAM = re.compile(
 
 def is_anthropic_chat(records: Sequence[JsonObject]) -> bool:
     """Whether these are chat messages with blocks of Anthropic's, or objects that hold some."""
-    return any(
-        _has_blocks(message)
-        for record in records
-        for message in (record, *(as_object(one) for name in _LISTS for one in as_list(record.get(name))))
-    ) or any({"working_dir", "message_count"} <= record.keys() for record in records[:1])
+    first = records[0] if records else {}
+    of_goose = {"working_dir", "message_count"} <= first.keys()
+    of_amp = as_text(first.get("id")).startswith("T-") and isinstance(first.get("messages"), list)
+    inside = (as_object(one) for record in records for name in _LISTS for one in as_list(record.get(name)))
+    return of_goose or of_amp or any(map(_has_blocks, (*records, *inside)))
 
 
 def _has_blocks(message: JsonObject) -> bool:
