@@ -8,12 +8,12 @@ from support.front_door import FrontDoor
 from support.recorded import READ, needs_recorded, recorded
 
 pytestmark = needs_recorded
-FILES = pytest.mark.parametrize(
-    "file", [path for folder in READ for path in recorded(folder)], ids=lambda path: path.name
-)
 SMALL = ("gemini-cli", "qwen-code")
 """Too small for anything to be folded at a window that holds a session."""
-ONE_EACH = [files[0] for folder in READ if (files := recorded(folder)) and folder not in ("pi", *SMALL)]
+FILES = pytest.mark.parametrize(
+    "file", [path for folder in (*READ, *SMALL) for path in recorded(folder)], ids=lambda path: path.name
+)
+ONE_EACH = [files[0] for folder in READ if (files := recorded(folder)) and folder != "pi"]
 
 
 @FILES

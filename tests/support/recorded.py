@@ -17,9 +17,9 @@ def recorded(folder: str) -> list[Path]:
     return sorted(path for path in (SHARED / folder).rglob("*") if path.is_file())
 
 
-READ = ("claude-code", "codex", "gemini-cli", "kimi", "mini-swe-agent", "opencode", "pi", "qwen-code")
+READ = ("claude-code", "codex", "kimi", "mini-swe-agent", "opencode", "pi")
 
 
 def readable() -> list[Path]:
-    """All recorded sessions in formats that are read."""
+    """The recorded sessions that are long enough to be folded, in formats that are read."""
     return [path for folder in READ for path in recorded(folder)]
