@@ -28,7 +28,7 @@ from foldline.protocol import (
     Undo,
     UserMessage,
 )
-from foldline.tui.numbers import tokens
+from foldline.tui.numbers import sizes, tokens
 
 from .output import Cell, Style
 
@@ -157,9 +157,9 @@ def fate_cell(fate: Fate) -> Cell:
 def _marker(entry: Entry) -> str:
     match entry:
         case Compaction():
-            sizes = f"{tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens"
+            known = sizes(entry.tokens_before, entry.tokens_after, "tokens")
             first = first_note(entry.summary)
-            return " · ".join(part for part in (sizes, entry.reason, first) if part)
+            return " · ".join(part for part in (known, entry.reason, first) if part)
         case Undo():
             return f"entry {entry.target} undone"
         case Checkpoint():

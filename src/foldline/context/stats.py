@@ -51,7 +51,7 @@ class Stats:
     """Requests that ended in an error."""
     folds: int = 0
     folded_away: int = 0
-    """Tokens that all folds took out of the view together."""
+    """Tokens that the folds of known sizes took out of the view together."""
     first: datetime | None = None
     last: datetime | None = None
     models: dict[str, ModelUse] = field(default_factory=dict)
@@ -79,7 +79,8 @@ def stats_of(entries: Iterable[Entry]) -> Stats:
                 _count_tool(stats, entry)
             case Compaction():
                 stats.folds += 1
-                stats.folded_away += max(0, entry.tokens_before - entry.tokens_after)
+                if entry.tokens_after:  # other agents do not record it
+                    stats.folded_away += max(0, entry.tokens_before - entry.tokens_after)
                 if entry.usage is not None:
                     _use(stats, entry.model).add(entry.usage)
             case RequestRecord():

@@ -8,7 +8,18 @@ from foldline.context.numbers import (
     price,
     seconds,
     short_tokens,
+    sizes,
     tokens,
 )
 
-__all__ = ["about_tokens", "change", "elapsed", "percent", "price", "seconds", "short_tokens", "tokens"]
+__all__ = [
+    "about_tokens",
+    "change",
+    "elapsed",
+    "percent",
+    "price",
+    "seconds",
+    "short_tokens",
+    "sizes",
+    "tokens",
+]

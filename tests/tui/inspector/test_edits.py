@@ -12,6 +12,7 @@ from foldline.protocol.entries import EditAction
 from foldline.tui.blocks.cells import width_of
 from foldline.tui.inspector.edits import Limits, Offer, Offers, action_of, offers, undo_target
 from foldline.tui.inspector.offering import change_words, nothing_to, priced_row
+from support.history import call, history
 from support.stories import Story, chinese, shop
 
 SHOP = shop().projection()
@@ -46,11 +47,22 @@ def test_what_a_key_is_said_to_cost_is_what_it_costs() -> None:
     assert restore.size == view_size(after).tokens
 
 
+def results(*texts: str) -> Projection:
+    """A prompt, calls of one answer, and what they gave back: entries 2 and on."""
+    built = history().user("go").assistant(calls=[call("read", path=str(at)) for at in range(len(texts))])
+    for text in texts:
+        built = built.result(text)
+    return built.projection()
+
+
 def test_an_entry_in_the_view_can_be_dropped_and_its_result_hidden() -> None:
-    index = index_of(SHOP, "live")
-    found = offered(SHOP, index)
+    found = offered(results("long " * 400), 2)
     assert {"pin", "drop", "hide"} <= set(found) and "restore" not in found
-    assert found["pin"].change == 0 and found["drop"].change < 0
+    assert found["pin"].change == 0 and found["drop"].change < 0 and found["hide"].change < 0
+
+
+def test_hiding_what_is_shorter_than_its_stub_is_no_gain_and_not_offered() -> None:
+    assert "hide" not in offered(results("ok"), 2) and "drop" in offered(results("ok"), 2)
 
 
 def test_a_hidden_result_is_shown_by_the_key_that_hides_and_restore_is_not_offered_twice() -> None:
@@ -149,9 +161,9 @@ def test_the_row_names_entry_fate_and_group_and_prices_every_key() -> None:
 
 
 def test_hiding_one_result_of_several_says_that_it_acts_on_that_alone() -> None:
-    group = next(SHOP.group(e.index) for e in SHOP.entries if len(SHOP.group(e.index)) == 3)
-    row = text(SHOP, offers(SHOP, group[1], Limits()), 200)
-    assert f"z hide {group[1]} alone " in row
+    projection = results("long " * 400, "other " * 400)
+    assert projection.group(2) == (1, 2, 3)
+    assert "z hide 2 alone " in text(projection, offers(projection, 2, Limits()), 200)
 
 
 def test_a_row_for_an_agent_at_work_says_when_the_key_acts() -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from foldline.context.calls import subject_of
 from foldline.context.files import fold_words
-from foldline.context.numbers import change, many, seconds, tokens
+from foldline.context.numbers import change, many, seconds, sizes, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
@@ -119,9 +119,7 @@ def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterat
 
 
 def _fold_words(fold: Compaction, projection: Projection) -> str:
-    words = f"{tokens(fold.tokens_before)} → {tokens(fold.tokens_after)} tokens"
-    if not fold.tokens_after:
-        words = f"{tokens(fold.tokens_before)} tokens before" if fold.tokens_before else ""
+    words = sizes(fold.tokens_before, fold.tokens_after, "tokens")
     in_force = any(marker.index == fold.index for marker in projection.markers)
     undone = "" if in_force else "no longer in force"
     return ", ".join(filter(None, (words, fold_words(projection, fold), undone)))

@@ -122,11 +122,11 @@ def _remedy(
     if item.key == newest:
         return "the request, always kept", ""
     if isinstance(message, ToolResultMessage):
-        if item.fate == "live":
-            stub = item.outline.tokens_with(hidden_stub(message))
+        stub = item.outline.tokens_with(hidden_stub(message))
+        if item.fate != "live":
+            return f"{_key('hide')} shows {_change(item.outline.tokens - item.tokens, scale)}", ""
+        if stub < item.tokens:  # a stub may be longer than a short result
             return f"{_key('hide')} hides {_change(stub - item.tokens, scale)}", ""
-        shown = item.outline.tokens - item.tokens
-        return f"{_key('hide')} shows {_change(shown, scale)}", ""
     return f"{_key('drop')} drops {change_words(-_group(projection, item))}", ""
 
 

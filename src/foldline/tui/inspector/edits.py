@@ -1,5 +1,6 @@
 """What the edit keys would do at a place, in tokens, before one of them is pressed. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -165,7 +166,14 @@ def _edits_of(projection: Projection, picked: Picked, limits: Limits) -> list[Of
         if action is not None:
             after = projection.foreseen(*(Edit(target=target, action=action) for target in targets))
             found.append(_offer(projection, after, action, targets[-1], limits))
-    return sorted(found, key=lambda offer: _ORDER.index(offer.action))
+    return _in_order(found)
+
+
+def _in_order(found: Sequence[Offer]) -> list[Offer]:
+    """As they are offered; what is to free something, only where it does: a stub may be longer than what it
+    hides."""
+    gains = [offer for offer in found if offer.action != "hide" or offer.change < 0]
+    return sorted(gains, key=lambda offer: _ORDER.index(offer.action))
 
 
 def _edits(projection: Projection, index: int, limits: Limits) -> list[Offer]:
@@ -182,7 +190,7 @@ def _edits(projection: Projection, index: int, limits: Limits) -> list[Offer]:
             continue  # the same as `show`, which has just been offered
         shown = after if action == "show" else shown
         found.append(_offer(projection, after, action, index, limits))
-    return sorted(found, key=lambda offer: _ORDER.index(offer.action))
+    return _in_order(found)
 
 
 _KEYS: Final[tuple[EditKey, ...]] = ("hide", "restore", "pin", "drop")

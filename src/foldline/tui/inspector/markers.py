@@ -43,12 +43,8 @@ def marker_label(projection: Projection, marker: Marker) -> str:
     match marker:
         case FoldOutline():
             parts = [f"{marker.index} compaction", marker.reason]
-            if marker.tokens_before and marker.tokens_after:
-                parts.append(
-                    f"{numbers.tokens(marker.tokens_before)} → {numbers.tokens(marker.tokens_after)}"
-                )
-            elif marker.tokens_before:
-                parts.append(f"from {numbers.tokens(marker.tokens_before)}")
+            if known := numbers.sizes(marker.tokens_before, marker.tokens_after):
+                parts.append(known)
             if is_undone(projection, marker.index):
                 parts.append("undone")
         case Revert():

@@ -133,9 +133,7 @@ def earlier_block(count: int) -> RuleBlock:
 
 def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> RuleBlock:
     """The one line a compaction leaves in the transcript; opened, its summary below."""
-    sizes = f"{numbers.tokens(fold.tokens_before)} → {numbers.tokens(fold.tokens_after)} tokens"
-    if not fold.tokens_after:
-        sizes = f"{numbers.tokens(fold.tokens_before)} tokens before"
+    sizes = numbers.sizes(fold.tokens_before, fold.tokens_after, "tokens")
     how = clean_line(rung_words(fold.rung))
     folded = fold_words(projection, fold) if folded_count(projection, fold) or not how else ""
     lost = f"{fold.lost} of {fold.facts} facts lost" if fold.facts else ""
@@ -221,8 +219,8 @@ def _undone(projection: Projection, index: int) -> str:
     target = projection.entry(index)
     match target:
         case Compaction():
-            sizes = f"{numbers.tokens(target.tokens_before)} → {numbers.tokens(target.tokens_after)}"
-            return f"fold {target.index} undone: {sizes} taken back"
+            sizes = numbers.sizes(target.tokens_before, target.tokens_after)
+            return f"fold {target.index} undone{f': {sizes} taken back' if sizes else ''}"
         case Clear():
             return "clear undone: the context is back"
         case Edit():

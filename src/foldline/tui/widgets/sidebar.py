@@ -113,7 +113,7 @@ def _pin(pin: PinRow, inner: int) -> Line:
 
 
 def _fold(fold: FoldRow, inner: int) -> Line:
-    change = f"{numbers.tokens(fold.tokens_before)} → {numbers.tokens(fold.tokens_after)}"
+    change = numbers.sizes(fold.tokens_before, fold.tokens_after)
     when = "undone" if fold.undone else fold.at
     gap = " " * max(inner - 4 - len(str(fold.index)) - len(change) - len(when) - 1, 1)
     style = "muted" if fold.undone else "text"
