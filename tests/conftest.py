@@ -3,6 +3,8 @@
 import os
 import time
 
+from hypothesis import HealthCheck, settings
+
 from support import quiet
 
 for name in list(os.environ):
@@ -19,3 +21,6 @@ os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ["TZ"] = "UTC"
 time.tzset()
 quiet.install()
+# What a test holds is no time: a busy machine must not fail it.
+settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("timeless")

@@ -521,7 +521,7 @@ blows: st.SearchStrategy[list[Blow]] = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(blows)
 def test_whatever_comes_one_after_the_other_the_session_goes_on(
     server: RunningServer, happened: list[Blow]

@@ -379,7 +379,6 @@ def must_survive(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 Sessions.TestCase.settings = settings(
     max_examples=120,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 TestEverySession = pytest.mark.slow(Sessions.TestCase)

@@ -288,7 +288,7 @@ pieces = st.builds(lambda text, times: text * times, st.sampled_from(PIECES), st
     drafts=st.sampled_from([EMPTY, "short notes"]),
     window=st.sampled_from([2_048, 8_192]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_it_is_given_a_run_ends_in_a_smaller_legal_view_or_none(
     turns: list[tuple[str, list[str]]], answered: bool, drafts: Step, window: int
 ) -> None:

@@ -37,7 +37,7 @@ def test_a_clipped_and_a_hidden_result_have_changed() -> None:
     assert total["changed"].change < 0 == total["same"].change
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps, st.floats(0, 1))
 def test_each_item_stands_there_once_and_the_totals_add_up(
     happened: list[tuple[str, int, int]], share: float

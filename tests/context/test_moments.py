@@ -21,7 +21,7 @@ from support.stories import long_story
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps, st.lists(st.floats(0, 1), min_size=1, max_size=4))
 def test_an_earlier_moment_is_the_fold_of_the_shorter_history(
     happened: list[tuple[str, int, int]], shares: list[float]

@@ -233,7 +233,7 @@ def test_a_record_that_lies_about_when_it_left_breaks_nothing(after: int) -> Non
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_one_message_that_reached_the_model_cannot_be_changed_unseen(data: st.DataObject) -> None:
     talk = long(Talk())
     sent = {message.index for messages in talk.sent for message in messages}

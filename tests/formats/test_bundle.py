@@ -306,7 +306,7 @@ def test_a_content_that_is_not_what_its_name_says_is_left_out(tmp_path: Path) ->
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_file_with_any_bytes_changed_is_read_or_refused_in_a_sentence(data: st.DataObject) -> None:
     sound = bytearray(packed({**SOUND, "outputs/1": b"text " * 20}))
     for _ in range(data.draw(st.integers(1, 4))):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.context.projection import project
@@ -161,7 +161,6 @@ STEPS: dict[str, Callable[[Spine, int], object]] = {
 }
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(list(STEPS)), max_size=14))
 def test_whatever_is_opened_closed_folded_and_undone_the_session_is_sound(steps: list[str]) -> None:
     code = Spine()

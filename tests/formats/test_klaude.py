@@ -296,7 +296,7 @@ EVENTS = st.one_of(
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=16))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_events_give_a_sound_session(tmp_path: Path, events: list[Record]) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(as_lines([user("hi"), *events]))

@@ -100,7 +100,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=8), cuts=st.lists(st.integers(0, 900), max_size=6))
 def test_read_in_any_pieces_it_comes_to_what_a_fresh_reader_reads(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], cuts: list[int]

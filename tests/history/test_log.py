@@ -88,7 +88,7 @@ def test_reading_writes_nothing(tmp_path: Path) -> None:
 
 
 @given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=6), data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_cut_at_any_byte_loses_only_the_torn_record_and_an_append_keeps_the_rest(
     texts: list[str], data: st.DataObject
 ) -> None:
@@ -117,7 +117,7 @@ def test_a_cut_at_any_byte_loses_only_the_torn_record_and_an_append_keeps_the_re
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_damage_in_the_middle_costs_that_record_and_moves_no_index(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"

@@ -79,7 +79,7 @@ def fold(first_kept: int) -> Compaction:
 
 
 @given(steps=st.lists(st.sampled_from(["user", "assistant", "fold", "title"]), min_size=1, max_size=12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_reloaded_session_is_the_live_one(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:

@@ -53,7 +53,7 @@ deeds = st.lists(st.sampled_from(["ask", "ask at length", *KEYS, *SIZES, "wait"]
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     deeds,
     st.lists(st.sampled_from(sorted(ANSWERS)), max_size=8),

@@ -75,7 +75,7 @@ def test_nothing_a_tool_is_given_makes_it_raise(tmp_path: Path, name: str) -> No
     folder.mkdir()
     tool = tools_of(Session.create(folder, home=tmp_path / "home"))[name]
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(arguments(tool.spec.parameters))
     def holds(asked: dict[str, Any]) -> None:
         (folder / "a.txt").write_text("hello\nworld\n")

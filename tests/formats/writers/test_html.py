@@ -116,7 +116,7 @@ def test_nothing_foreign_acts_wherever_it_stands(text: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("<>&\"'`*_[]()!#-=| \nabsx:/\\~1."), max_size=80))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_markdown_and_code_of_any_kind_give_balanced_html(text: str) -> None:
     painter = Painter()
     for made in (painter.markdown(text), painter.output(text, "a.py"), f"<pre>{lines_of_diff(text)}</pre>"):

@@ -88,7 +88,7 @@ OURS = re.compile(r"<details><summary>(?:[^<>]|</?(?:b|i|code)>)*</summary>|</de
 
 
 @given(st.text(alphabet=st.sampled_from("`~<>/!-=#*_ \n\tabd[](){}\\|:.1&;x?"), max_size=80))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_text_is_contained(text: str) -> None:
     tokens = PARSER.parse(f"{contained(text)}\n\nwhat follows")
     assert [token.content for token in tokens[-2:-1]] == ["what follows"]
@@ -98,7 +98,7 @@ def test_any_text_is_contained(text: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("`~ \nab<#"), max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_stands_in_a_fence_and_in_a_span_as_it_is(text: str) -> None:
     (fence,) = PARSER.parse(fenced(text))
     assert fence.content.rstrip("\n") == text.rstrip("\n")

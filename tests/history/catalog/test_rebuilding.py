@@ -56,7 +56,7 @@ def told(events: Path) -> Meta:
 
 
 @given(entries=st.lists(ENTRIES, min_size=1, max_size=8), data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_what_is_made_of_an_earlier_description_and_the_rest_is_the_description_of_all(
     tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], data: st.DataObject
 ) -> None:

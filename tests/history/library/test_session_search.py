@@ -164,7 +164,7 @@ def test_of_a_giant_result_beginning_and_end_are_searched_and_it_is_said(tmp_pat
     assert find(tmp_path, "30123") == {}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.text("ab cé端口\n\"'*", min_size=1, max_size=12), min_size=1, max_size=6), st.data())
 def test_any_piece_of_any_text_is_found(texts: list[str], data: st.DataObject) -> None:
     from tempfile import TemporaryDirectory

@@ -487,7 +487,6 @@ class Sessions(RuleBasedStateMachine):
 Sessions.TestCase.settings = settings(
     max_examples=40,
     stateful_step_count=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestEverySession = Sessions.TestCase

@@ -76,7 +76,7 @@ ANSWERS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(ANSWERS.map("\n".join), st.data())
 def test_a_streamed_answer_ends_as_the_blocks_of_the_whole(answer: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(answer)), max_size=30)))
@@ -84,7 +84,7 @@ def test_a_streamed_answer_ends_as_the_blocks_of_the_whole(answer: str, data: st
     assert drawn(streamed(chunks)) == drawn(markdown_blocks(answer, 7))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(ANSWERS.map("\n".join))
 def test_no_word_of_an_answer_is_lost_in_cutting(answer: str) -> None:
     blocks = markdown_blocks(answer, 1)
@@ -92,7 +92,7 @@ def test_no_word_of_an_answer_is_lost_in_cutting(answer: str) -> None:
     assert words <= {"31m", "m"} | set(re.findall(r"\w+", "\n".join(block.text() for block in blocks)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(ANSWERS.map("\n".join), st.integers(8, 70))
 def test_every_line_fits(answer: str, width: int) -> None:
     for block in markdown_blocks(answer, 1):
