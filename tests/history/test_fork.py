@@ -1,8 +1,8 @@
 """A fork begins with the entries up to any index, has its own file, and says where it comes from."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +18,7 @@ from foldline.history import (
     read_log,
     utc_now,
 )
-from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader
+from foldline.protocol import NEW, FoldlineError, SessionHeader
 from support.history import call, history
 
 WORK = (
@@ -69,10 +69,10 @@ async def test_a_copy_that_the_disk_refuses_leaves_nothing_that_would_pass_for_a
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
     append, calls = Log.append, iter([True, False])
 
-    async def refuse_the_second(log: Log, entries: Sequence[Entry], durable: bool = False) -> object:
+    async def refuse_the_second(log: Log, *given: Any) -> object:
         if not next(calls):
             raise WriteFailed("Nothing after entry 1 is on disk", 0)
-        return await append(log, entries, durable)
+        return await append(log, *given)
 
     monkeypatch.setattr("foldline.history.session._COPIED_AT_A_TIME", 2)
     monkeypatch.setattr(Log, "append", refuse_the_second)
