@@ -1,11 +1,15 @@
 """The rows of History, LLM view and Files, drawn without a screen."""
 
+from typing import Any, cast
+
+from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.protocol import Compaction, FileImage, Kept, Revert, ToolCallPart, UserMessage, text_parts
 from foldline.tui import numbers
 from foldline.tui.blocks import Block, Styles, lines_of_diff
 from foldline.tui.inspector import file_rows, history_rows, view_rows
 from foldline.tui.inspector.bodies import body_blocks
+from foldline.tui.inspector.describe import view_foot
 from foldline.tui.inspector.filelist import FileBlock
 from foldline.tui.inspector.growth import news_of
 from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks
@@ -246,3 +250,16 @@ def test_what_a_program_said_in_the_users_place_is_not_passed_off_as_typed() -> 
     said = UserMessage(origin="machine", parts=text_parts("Called the Read tool"))
     rows = lines(history_rows(history().add(said).projection()))
     assert rows[0, 0].startswith("machine Called the Read tool")
+
+
+def test_what_has_not_changed_is_a_part_of_the_whole_that_the_panel_names() -> None:
+    class Sheet:
+        request_words = "request 382"
+
+        def added_tokens(self) -> int:
+            return 400
+
+    projection = history().user("go").assistant("done").projection()
+    for whole, first in ((52_100, "~51.6k"), (300, "~0")):
+        foot = view_foot(projection, Size(whole, estimated=False), None, False, cast(Any, Sheet()))
+        assert foot == ("tokens ~ estimated", f"first {first} as in request 381")

@@ -285,7 +285,7 @@ class Board(LinkedPanels):
         files.head(str(self._files.table.count))
         key, here = self.active_view.cursor, self.panel_of_keys
         history.foot(*describe.history_foot(projection, self._link, here == HISTORY, self.history.opened))
-        view.foot(*describe.view_foot(projection, self._link, here == VIEW, self.view))
+        view.foot(*describe.view_foot(projection, self.weight, self._link, here == VIEW, self.view))
         files.foot("Enter jumps to latest" if here == FILES else "")
         linked = self._link.index if self._link is not None else None
         self._files.show_touches(linked)

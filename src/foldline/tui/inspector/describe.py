@@ -57,9 +57,10 @@ def history_foot(
 
 
 def view_foot(
-    projection: Projection, link: "Link | None", active: bool, sheet: "ViewSheet"
+    projection: Projection, size: Size, link: "Link | None", active: bool, sheet: "ViewSheet"
 ) -> tuple[str, str]:
-    """As for History; without the focus, what the numbers mean and what has not changed."""
+    """As for History; without the focus, what the numbers mean, and how much of `size`, the whole request in
+    the panel's head, has not changed."""
     if active:
         what = "Enter closes" if link is not None and link.key in sheet.opened else "Enter opens in place"
         if link is None:
@@ -77,13 +78,13 @@ def view_foot(
         and (reason := in_view(projection, link.index)).key is None
     ):
         return "", reason.words
-    same = sheet.unchanged_tokens()
-    if same is None:
+    added = sheet.added_tokens()
+    if added is None:
         return "tokens ~ estimated", ""
-    scale = projection.calibration.scale(projection.model)
+    same = max(size.tokens - round(added * projection.calibration.scale(projection.model)), 0)
     before = sheet.request_words
     words = f"request {int(before.split()[-1]) - 1}" if before[-1].isdigit() else "the last request"
-    return "tokens ~ estimated", f"first {numbers.tokens(round(same * scale), estimated=True)} as in {words}"
+    return "tokens ~ estimated", f"first {numbers.tokens(same, estimated=True)} as in {words}"
 
 
 def status(

@@ -126,12 +126,12 @@ class ViewSheet(Sheet):
         """How the next request is called."""
         return f"request {self._requests + 1}" if self._requests else "next request"
 
-    def unchanged_tokens(self) -> int | None:
-        """Estimate, before calibration, of what the next request shares with the last; None where a fold
-        came between."""
+    def added_tokens(self) -> int | None:
+        """Estimate, before calibration, of what the next request adds to the last; None where a fold came
+        between."""
         if self.divider is None:
             return None
-        return self._projection.tokens - sum(item.tokens for item in self._items[self.divider[0] :])
+        return sum(item.tokens for item in self._items[self.divider[0] :])
 
     def forget(self) -> None:
         super().forget()
