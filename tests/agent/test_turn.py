@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.agent import Agent
 from foldline.compaction import pause_reason
 from foldline.context.budget import BudgetSettings
 from foldline.context.projection import project
@@ -12,6 +13,7 @@ from foldline.context.proof import digest_of
 from foldline.history import Session
 from foldline.history.log import WriteFailed
 from foldline.llm import ContextOverflow, LLMError
+from foldline.llm.models import DEFAULT_WINDOW
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -329,6 +331,46 @@ async def test_the_window_a_refusal_names_is_believed_from_then_on(tmp_path: Pat
     await agent.prompt("read them all")
     assert agent.desk.budget.window == 10_000
     await agent.aclose()
+
+
+async def test_a_refused_size_is_known_to_the_next_process(tmp_path: Path) -> None:
+    for n in range(4):
+        write_lines(tmp_path / f"f{n}.txt", 150)
+    script: list[object] = list(long_turn(4))
+    script.insert(4, too_long())
+    agent, _ = agent_in(tmp_path, PlayedLLM(*script, window=100_000))  # type: ignore[arg-type]
+    await agent.prompt("read them all")
+    believed = agent.desk.budget.window
+    await agent.aclose()
+    later = Agent(reloaded(agent), llm=PlayedLLM(window=100_000))
+    assert later.desk.budget.window == believed < 20_000
+    await later.aclose()
+
+
+async def test_a_window_that_the_server_stated_is_known_to_the_next_process(tmp_path: Path) -> None:
+    """Before it is asked again: the meter, a preview and a fold by hand plan with it."""
+    with running_server(window=10_000) as server:
+        agent, _ = agent_in(tmp_path, chat_at(server.base_url, model=server.model))
+        assert agent.desk.window_is_assumed
+        await agent.prompt("hello")
+        await agent.aclose()
+        later = Agent(reloaded(agent), llm=chat_at(server.base_url, model=server.model))
+        assert (later.desk.budget.window, later.desk.window_is_assumed) == (10_000, False)
+        other = Agent(reloaded(agent), llm=chat_at(server.base_url, model="never-heard-of"))
+        assert (other.desk.budget.window, other.desk.window_is_assumed) == (DEFAULT_WINDOW, True)
+        for each in (later, other):
+            await each.aclose()
+
+
+async def test_a_fold_by_hand_asks_for_a_window_that_only_the_server_knows(tmp_path: Path) -> None:
+    with running_server(window=10_000) as server:
+        agent, watch = agent_in(tmp_path, chat_at(server.base_url, model=server.model))
+        await agent.compact()
+        assert agent.desk.budget.window == 10_000
+        assert len(watch.of(events.WindowLearned)) == 1
+        await agent.compact()
+        assert len(watch.of(events.WindowLearned)) == 1
+        await agent.aclose()
 
 
 async def test_an_overflow_that_cannot_be_cured_names_the_largest_items_and_ends(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """`foldline view` and `foldline history`."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from foldline.compaction.summary_text import framed
 from foldline.context.proof import digest_of
 from foldline.protocol import Compaction, RequestRecord, Title, Usage, Written
+from support.codex_rows import META, answer, prompt, row, usage
 from support.front_door import FrontDoor
 from support.history import History, call, history
 
@@ -49,6 +53,42 @@ def test_view_json_aligns_its_items_with_the_view(door: FrontDoor) -> None:
     assert said.json["tokens"] > 0
     assert said.json["window"] > 0
     assert all(item["tokens"] > 0 and isinstance(item["estimated"], bool) for item in said.json["items"])
+
+
+def answered(model: str, reported: int) -> History:
+    """A session of another agent, whose newest request was so large."""
+    usage = Usage(input=reported, output=5)
+    return history().user("Why does the login fail?").assistant("It is stale.", usage=usage, model=model)
+
+
+@pytest.mark.parametrize(
+    ("model", "reported", "window", "assumed"),
+    [
+        ("claude-opus-4-5", 60_000, 200_000, False),
+        ("claude-opus-4-5", 350_000, 350_005, False),
+        ("never-heard-of", 900, 32_768, True),
+        ("never-heard-of", 137_000, 137_005, True),
+    ],
+)
+def test_a_window_is_at_least_what_went_through_and_says_when_it_is_assumed(
+    door: FrontDoor, model: str, reported: int, window: int, assumed: bool
+) -> None:
+    folder = door.keep(answered(model, reported).entries)
+    view = door("view", folder, "--json").json
+    assert (view["window"], view["window_assumed"]) == (window, assumed)
+    assert ("k (assumed) " in door("view", folder).out) is assumed
+
+
+def test_a_foreign_file_that_tells_its_window_is_measured_against_it(door: FrontDoor, tmp_path: Path) -> None:
+    rows = (META, row("turn_context", model="gpt-5.6-sol"), *prompt("hi"), *answer("hello"))
+    file = tmp_path / "rollout.jsonl"
+    told = [*rows, usage(13, window=258_400)]
+    file.write_text("".join(json.dumps(each) + "\n" for each in told), encoding="utf-8")
+    assert door("view", file, "--json").json["window"] == 258_400
+    assert door("compact", file, "--json", "--dry-run").json["window"] == 258_400
+    [copy] = [door("import", file, "--json").json["id"]]
+    view = door("view", copy, "--json").json
+    assert (view["window"], view["window_assumed"]) == (258_400, False)
 
 
 def test_the_view_at_an_entry_is_the_fold_of_the_shorter_history(door: FrontDoor) -> None:

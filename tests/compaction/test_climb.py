@@ -20,7 +20,7 @@ from foldline.compaction import (
 from foldline.compaction.verify import faults
 from foldline.context.budget import Budget
 from foldline.llm import ContextOverflow, LLMError
-from foldline.protocol import BaseMessage, Compaction, FoldlineError, Reason, RequestRecord, Usage, events
+from foldline.protocol import BaseMessage, Compaction, FoldlineError, Reason, Usage, events
 from support.history import History, call, history
 from support.invariants import broken
 from support.llm import ScriptedLLM, Step, overflow, refusal
@@ -251,7 +251,7 @@ async def test_another_strategy_than_the_one_asked_for_goes_on_in_chunks_only_in
 
 async def test_an_overflow_with_one_giant_result_that_nobody_saw_clips_it() -> None:
     """The request that was to carry it was refused: clipped with a handle it still reaches the model."""
-    built = history().system("s").user("read it").step("read", LINE * 2_000, path="giant.log")
+    built = history().system("s").user("read it").step("read", LINE * 700, path="giant.log")
     assert await climb(built, reason="threshold") is None
     fold = await committed(built, await climb(built, reason="overflow"))
     assert fold.rung == "clip"
@@ -325,10 +325,8 @@ def warm(cached: int = 900) -> History:
     built = history().system("s").user("earlier")
     for nth in range(5):
         built.step("read", LINE * 60, path=f"{nth}.py")
-    answer_usage = Usage(input=built.projection().tokens, output=20)
-    built.assistant("read", usage=answer_usage, model="scripted")
-    reported = Usage(input=1_000, cached=cached, output=20)
-    built.add(RequestRecord(index=built.last + 1, digest="", model="scripted", usage=reported))
+    reported = Usage(input=built.projection().tokens, cached=cached, output=5)
+    built.assistant("read", usage=reported, model="scripted").asked()
     return built.turn("small", "turn").user("and now?")
 
 

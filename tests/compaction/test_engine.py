@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -26,7 +26,16 @@ from foldline.context.history_entries import HeldEntries
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
-from foldline.protocol import BaseMessage, Compaction, Reason, RequestRecord, Usage, events
+from foldline.protocol import (
+    BaseMessage,
+    Compaction,
+    Reason,
+    RequestRecord,
+    Usage,
+    UserMessage,
+    events,
+    text_parts,
+)
 from support.history import History, call, history, modified
 from support.invariants import broken
 from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, answer, refusal
@@ -219,7 +228,7 @@ async def test_a_failed_fold_leaves_no_instruction_of_its_own_in_the_conversatio
 
 
 async def test_a_huge_last_tool_result_makes_no_call_and_no_fold() -> None:
-    built = history().system("s").user("read it all").step("read", LONG * 40)
+    built = history().system("s").user("read it all").step("read", LONG * 12)
     llm = ScriptedLLM()
     assert await proposed(built, llm=llm) is None
     assert llm.requests == []
@@ -230,6 +239,44 @@ async def test_a_giant_result_that_was_seen_is_clipped_where_nothing_can_be_cut(
     await folded(built.assistant("Now I know."), llm=ScriptedLLM())
     assert built.projection().fate(3).kind == "clipped"
     assert "history_read(3)" in view_text(built)
+
+
+def shell_note(built: History, text: str) -> History:
+    return built.add(UserMessage(origin="shell", parts=text_parts(text)))
+
+
+@pytest.mark.parametrize("before", [0, 4])
+@pytest.mark.parametrize(
+    ("kind", "newest"),
+    [
+        ("shell note", shell_note),
+        ("prompt", History.user),
+        ("notice", lambda built, text: built.turn("go on", "yes").notice(text)),
+        ("answer", lambda built, text: built.turn("tell me all", text)),
+        ("new result", lambda built, text: built.user("list it").step("bash", text, command="ls -R")),
+    ],
+)
+async def test_what_no_request_can_carry_is_clipped_whatever_it_is(
+    kind: str, newest: Callable[[History, str], History], before: int
+) -> None:
+    """An imported session, or a model with a smaller window: one item alone is larger than that."""
+    built = newest(session(before), LONG * 30)
+    index = next(item.index for item in built.projection().view if item.tokens > BUDGET.window)
+    planned = plan(built.projection(), BUDGET, "manual")
+    assert planned is not None and index in planned.clipped
+    await folded(built, answer("notes"), answer("notes"), reason="manual")
+    after = built.projection()
+    assert view_size(after).tokens < BUDGET.threshold
+    [item] = [item for item in after.view if item.index == index]
+    assert item.fate == "clipped" and f"history_read({index})" in item.message.text
+    assert planned.tokens_expected < BUDGET.threshold
+
+
+@pytest.mark.parametrize(("times", "reason"), [(10, "manual"), (30, "threshold")])
+async def test_a_prompt_stays_word_for_word_where_it_fits_or_nobody_asked(times: int, reason: Reason) -> None:
+    built = session().user(LONG * times)
+    await folded(built, answer("notes"), answer("notes"), reason=reason)
+    assert built.projection().view[-1].message.text == LONG * times
 
 
 async def test_a_short_session_folded_by_hand_keeps_its_results_and_its_system_prompt() -> None:

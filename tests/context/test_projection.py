@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foldline.context.projection import Projection
+from foldline.context.projection import Anchor, Projection
 from foldline.context.view import Fate
 from foldline.protocol import (
     BaseMessage,
@@ -308,19 +308,17 @@ def test_indices_must_increase() -> None:
 
 
 def test_usage_from_before_a_fold_or_rewind_is_not_taken_for_the_view_after_it() -> None:
-    used = (
-        history().system("s").user("x" * 4_000).assistant("ok", usage=Usage(input=900, output=10), model="m")
-    )
+    usage = Usage(input=900, output=10)
+    used = history().system("s").user("x" * 4_000).assistant("ok", usage=usage, model="m").asked()
     assert used.projection().anchor is not None
     assert used.checkpoint(0).revert(0).projection().anchor is None
     assert used.add(fold("x", [(1, 1)], 2)).projection().anchor is None
 
 
 def test_a_long_answer_to_a_short_request_is_no_sign_of_truncation() -> None:
-    short = (
-        history().system("s").user("write it").assistant("word " * 4_000, usage=Usage(input=12, output=4_100))
-    )
-    assert short.projection().anchor is not None
+    usage = Usage(input=12, output=4_100)
+    short = history().system("s").user("write it").assistant("word " * 4_000, usage=usage).asked()
+    assert short.projection().anchor == Anchor(4_112, short.projection().sent)
 
 
 # --- complexity --------------------------------------------------------------------------------------

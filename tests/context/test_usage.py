@@ -5,7 +5,7 @@ from hypothesis import given
 from foldline.context.tally import Kind, Tally, kind_of
 from foldline.context.usage import Schemas, usage_of
 from foldline.context.weight import categories, item_weight, view_size
-from foldline.protocol import ImagePart, RequestRecord, TextPart, Usage, UserMessage
+from foldline.protocol import ImagePart, TextPart, Usage, UserMessage
 from support.happenings import Step, played, steps
 from support.history import History, history
 from support.stories import long_story, shop
@@ -18,11 +18,8 @@ TEXT = "a sentence of a conversation about orders " * 50
 def reported() -> History:
     """A session whose newest answer came with a usage."""
     built = history().system("rules").instructions("cents").user(TEXT)
-    built.assistant("ok", usage=Usage(input=9_000, output=120), model="m")
-    record = RequestRecord(
-        index=built.last + 1, digest="", model="m", estimated=8_500, usage=Usage(input=9_000)
-    )
-    return built.add(record).user(TEXT)
+    built.assistant("ok", usage=Usage(input=9_000, output=12), model="m")
+    return built.asked(estimated=8_500).user(TEXT)
 
 
 def test_the_parts_add_up_to_what_the_meter_says() -> None:
@@ -37,7 +34,7 @@ def test_the_parts_add_up_to_what_the_meter_says() -> None:
 def test_an_item_weighs_in_its_category_what_the_inspector_says() -> None:
     projection = reported().projection()
     shares = {share.category: share for share in usage_of(projection, []).shares}
-    assert shares["assistant"].tokens == 120 and not shares["assistant"].estimated
+    assert shares["assistant"].tokens == 12 and not shares["assistant"].estimated
     asked = [item_weight(projection, item).tokens for item in projection.view if kind_of(item) == "user"]
     assert abs(shares["user"].tokens - sum(asked)) <= len(asked) and shares["user"].estimated
     assert shares["difference"].tokens != 0

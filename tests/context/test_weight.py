@@ -3,13 +3,14 @@
 import pytest
 
 from foldline.context.calibration import MARGIN, START
+from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
+from foldline.context.usage import usage_of
 from foldline.context.weight import categories, entry_weight, item_weight, view_size
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
     ModelChange,
-    RequestRecord,
     Usage,
     UserMessage,
     text_parts,
@@ -20,8 +21,8 @@ TEXT = "a sentence of a conversation about orders " * 50
 
 
 def used(reasoning: int = 0) -> History:
-    usage = Usage(input=2_000, output=100 + reasoning, reasoning=reasoning)
-    return history().system("s").user(TEXT).assistant("ok", usage=usage, model="m")
+    usage = Usage(input=2_000, output=10 + reasoning, reasoning=reasoning)
+    return history().system("s").user(TEXT).assistant("ok", usage=usage, model="m").asked()
 
 
 def test_without_a_usage_all_is_a_calibrated_estimate_that_errs_high() -> None:
@@ -32,38 +33,37 @@ def test_without_a_usage_all_is_a_calibrated_estimate_that_errs_high() -> None:
 
 def test_reported_usage_is_the_truth_and_only_what_came_after_is_estimated() -> None:
     projection = used().projection()
-    assert view_size(projection).tokens == 2_100
+    assert view_size(projection).tokens == 2_010
     pending = UserMessage(parts=text_parts(TEXT))
     grown = used().user(TEXT).projection()
     assert view_size(projection, pending=[pending]) == view_size(grown)
-    assert view_size(grown).tokens == 2_100 + round(message_tokens(pending) * START * MARGIN)
+    assert view_size(grown).tokens == 2_010 + round(message_tokens(pending) * START * MARGIN)
     assert not view_size(grown).estimated
 
 
 def test_reasoning_that_is_not_sent_back_is_subtracted() -> None:
-    assert view_size(used(reasoning=5_000).projection()).tokens == 2_100
+    assert view_size(used(reasoning=5_000).projection()).tokens == 2_010
 
 
 def test_reasoning_that_a_server_gets_back_counts() -> None:
     """Kimi and DeepSeek want it: a long thought then fills their window, too."""
     thought = "let me think about this once more, from the start " * 200
-    usage = Usage(input=2_000, output=2_300, reasoning=2_200)
-    built = history().user(TEXT).assistant("ok", thinking=thought, usage=usage, model="m")
-    plain = built.projection()
-    record = RequestRecord(index=built.last + 1, digest="", model="m", dialect="strict-reasoning")
-    told = built.add(record).projection()
-    assert view_size(plain).tokens == 2_100
-    assert view_size(told).tokens == 2_100 + round(plain.thinking * START * MARGIN)
-    later = built.user("and?").assistant("yes", thinking=thought, usage=usage, model="m").projection()
-    assert view_size(later).tokens == 4_300
+    usage = Usage(input=2_000, output=2_210, reasoning=2_200)
+
+    def thought_of(dialect: str) -> Projection:
+        built = history().user(TEXT).assistant("ok", thinking=thought, usage=usage, model="m")
+        return built.asked(dialect=dialect).projection()
+
+    assert view_size(thought_of("strict")).tokens == 2_010
+    assert view_size(thought_of("strict-reasoning")).tokens == 4_210
 
 
 @pytest.mark.parametrize("change", ["fold", "revert", "clear", "edit", "undo", "another model"])
 def test_a_usage_older_than_a_change_of_the_view_decides_nothing(change: str) -> None:
     """A rewind or a fold is followed by a small view: the usage from before must not fold it at once."""
     huge = Usage(input=100_000, output=100)
-    built = history().system("s").checkpoint(0).user(TEXT).assistant("one", usage=huge, model="m")
-    built.user("two").assistant("two", usage=huge, model="m")
+    built = history().system("s").checkpoint(0).user(TEXT).assistant("one", usage=huge, model="m").asked()
+    built.user("two").assistant("two", usage=huge, model="m").asked()
     before = built.projection()
     assert view_size(before).tokens > 100_000
     index = built.entries[2].index
@@ -88,21 +88,64 @@ def test_a_usage_older_than_a_change_of_the_view_decides_nothing(change: str) ->
 def test_the_schemas_of_tools_count_where_no_usage_holds_them() -> None:
     unreported = history().user(TEXT).projection()
     assert view_size(unreported, overhead=500).tokens > view_size(unreported).tokens + 500
-    assert view_size(used().projection(), overhead=500).tokens == 2_100
+    assert view_size(used().projection(), overhead=500).tokens == 2_010
 
 
 def test_a_usage_that_a_server_reports_after_truncating_is_not_believed() -> None:
-    calibrated = used().add(RequestRecord(digest="", model="m", estimated=1_000, usage=Usage(input=1_200)))
-    truncated = calibrated.user(TEXT * 20).assistant("ok", usage=Usage(input=1_500, output=5), model="m")
+    truncated = used().user(TEXT * 20).assistant("ok", usage=Usage(input=1_500, output=5), model="m").asked()
     assert view_size(truncated.projection()).tokens > 8_000
 
 
 def test_an_answer_weighs_what_its_provider_reported() -> None:
     projection = used().projection()
     weight = item_weight(projection, projection.view[-1])
-    assert (weight.tokens, weight.estimated) == (100, False)
+    assert (weight.tokens, weight.estimated) == (10, False)
     thinking = AssistantMessage(parts=text_parts(TEXT), usage=Usage(input=9, output=0))
     assert entry_weight(projection, thinking).estimated
+
+
+@pytest.mark.parametrize(("text", "output"), [(TEXT * 7, 1), (TEXT * 7, 900), ("ok", 5_000)])
+def test_a_count_that_cannot_be_that_of_its_text_is_not_taken(text: str, output: int) -> None:
+    """Claude Code writes down the usage of the first piece of a stream: 14,420 characters as 1 token."""
+    built = history().user("write it").assistant(text, usage=Usage(input=30, output=output), model="m")
+    projection = built.asked().projection()
+    weight = item_weight(projection, projection.view[-1])
+    assert weight.estimated and weight.tokens != output
+    assert view_size(projection).tokens == 30 + weight.tokens
+
+
+def foreign(beside: int, turns: int, rate: float = 1.0) -> History:
+    """A session of another agent, which sends so many tokens beside the messages with every request."""
+    built = history()
+    for _ in range(turns):
+        projection = built.user(TEXT).projection()
+        usage = Usage(input=round(rate * projection.sent) + beside, output=2)
+        built.assistant("ok", usage=usage, model="m")
+    return built
+
+
+def test_what_another_agent_sent_beside_its_messages_is_no_part_of_our_next_request() -> None:
+    light, heavy = foreign(0, 3).projection(), foreign(50_000, 3).projection()
+    assert view_size(heavy) == view_size(light)
+    assert view_size(heavy).estimated and view_size(heavy).tokens < 3_000
+    assert usage_of(heavy, []).shares == usage_of(light, []).shares  # no row that says what is too low
+
+
+def test_by_how_much_its_usage_grew_calibrates_the_text_that_came() -> None:
+    """The overhead is the same in both usages; a view that another fold or agent changed begins anew."""
+    grown = foreign(50_000, 12, rate=1.1)
+    assert grown.projection().calibration.ratio("m") == pytest.approx(1.1, abs=0.01)
+    assert foreign(50_000, 2, rate=1.1).projection().calibration.ratio("m") == START
+    folded = foreign(50_000, 2).add(Compaction(first_kept_index=2)).user(TEXT * 6)
+    folded.assistant("ok", usage=Usage(input=9_000, output=2), model="m")
+    assert folded.projection().calibration.ratio("m") == START
+
+
+def test_after_the_first_request_of_our_own_its_usage_decides() -> None:
+    continued = (
+        foreign(50_000, 3).user("and?").assistant("yes", usage=Usage(input=4_000, output=2), model="m")
+    )
+    assert view_size(continued.asked(estimated=3_500).projection()).tokens == 4_002
 
 
 def test_categories_add_up_to_the_size() -> None:

@@ -60,7 +60,9 @@ def output(call_id: str, text: Any = "ok") -> Row:
     return item("function_call_output", call_id=call_id, output=text)
 
 
-def usage(total: int, *, input: int = 10, cached: int = 4, output: int = 3, reasoning: int = 2) -> Row:
+def usage(
+    total: int, *, input: int = 10, cached: int = 4, output: int = 3, reasoning: int = 2, window: int = 0
+) -> Row:
     """The tokens of the last request; `total` are those of the session."""
     last = {
         "input_tokens": input,
@@ -70,6 +72,8 @@ def usage(total: int, *, input: int = 10, cached: int = 4, output: int = 3, reas
         "total_tokens": input + output,
     }
     info = {"last_token_usage": last, "total_token_usage": {"total_tokens": total}}
+    if window:
+        info["model_context_window"] = window
     return event("token_count", info=info)
 
 

@@ -19,6 +19,7 @@ from foldline.protocol import (
     FileImage,
     FileTouch,
     ImagePart,
+    RequestRecord,
     Revert,
     SystemMessage,
     ThinkingPart,
@@ -106,6 +107,14 @@ class History:
         parts = (*thoughts, *text_parts(text), *named)
         stop = "tool_calls" if named else "stop"
         return self.add(AssistantMessage(parts=parts, usage=usage, model=model, stop_reason=stop))
+
+    def asked(self, estimated: int = 0, dialect: str = "", window: int = 0) -> Self:
+        """The record of the request that the newest answer came from: our own sessions have one."""
+        newest = self.entries[-1]
+        assert isinstance(newest, AssistantMessage)
+        known = {"estimated": estimated, "dialect": dialect, "window": window, "usage": newest.usage}
+        record = {"digest": "0" * 64, "model": newest.model or "", **known}
+        return self.add(RequestRecord.model_validate(record))
 
     def result(
         self,

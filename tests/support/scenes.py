@@ -140,10 +140,12 @@ def shop_api() -> DatedStory:
     story.assistant(
         "Done. A retry now gets the first order back; 31 tests pass, 4 of them new. The index is per "
         "customer and the public schema is unchanged.",
-        usage=Usage(input=115_300, cached=113_000, output=300),
+        usage=Usage(input=115_540, cached=113_000, output=60),
         model="kimi-k2",
     )
-    return story
+    # Nothing from a cache: the summary is then asked for in a request of its own.
+    usage = Usage(input=115_540, output=60)
+    return story.add(RequestRecord(digest="0" * 64, model="kimi-k2", usage=usage))
 
 
 def chinese_shop() -> DatedStory:

@@ -11,7 +11,7 @@ from foldline.agent import Agent
 from foldline.context.projection import Projection
 from foldline.history import Session
 from foldline.llm import LLM
-from foldline.protocol import Entry, SessionHeader, Usage
+from foldline.protocol import Entry, RequestRecord, SessionHeader, Usage
 from support.agents import Watch, others_done
 from support.history import history
 
@@ -31,15 +31,17 @@ def worked(turns: int, *, cached_usage: int | None = None) -> tuple[Entry, ...]:
         built = built.user(f"Read f{n}.txt").step("read", text, path=f"f{n}.txt").assistant(f"Read f{n}.txt.")
     if cached_usage is not None:
         usage = Usage(input=cached_usage, cached=cached_usage // 2, output=10)
-        built = built.user("Is that all?").assistant("That is all.", usage=usage, model="played")
+        built = built.user("Is that all?").assistant("That is all.", usage=usage, model="played").asked()
     return tuple(built.entries)
 
 
 SMALL_WINDOW = 16_384
 *_EARLIER, _NEWEST = worked(9)
+_USAGE = Usage(input=10_600, output=10)
 NEARLY_FULL = (
     *_EARLIER,
-    _NEWEST.model_copy(update={"usage": Usage(input=10_600, output=10), "model": "played"}),
+    _NEWEST.model_copy(update={"usage": _USAGE, "model": "played"}),
+    RequestRecord(index=_NEWEST.index + 1, digest="0" * 64, model="played", usage=_USAGE),
 )
 """In a small window, by what was reported: past the mark of 9.2k from which on a fold is drafted, below the
 threshold of 12.2k."""

@@ -116,7 +116,7 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
     agent = Agent(session, llm=PlayedLLM())
     assert Figures(agent.desk).undo_adds() is None
     fold = Compaction(first_kept_index=9, head=(), strategy="test")
-    built.add(fold).user("and now?").assistant("this", usage=Usage(input=4_000, output=9), model="m")
+    built.add(fold).user("and now?").assistant("this", usage=Usage(input=4_000, output=9), model="m").asked()
     session = Session.from_entries(session_in(tmp_path).header, built.entries)
     desk = Agent(session, llm=PlayedLLM()).desk
     adds, size = Figures(desk).undo_adds(), desk.size()

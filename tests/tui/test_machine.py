@@ -43,6 +43,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
     ),
     st.builds(events.ServersAwaited, servers=st.lists(word, max_size=2).map(tuple)),
     st.builds(events.ToolsListed),
+    st.builds(events.WindowLearned),
     st.builds(events.StepStarted, model=word, tokens=count),
     st.builds(
         events.Retrying,
@@ -140,7 +141,7 @@ def finished(outcome: str = "done", error: str | None = None) -> events.TaskFini
 
 def test_every_event_is_generated() -> None:
     union = get_args(get_args(Event)[0])
-    assert len(union) == 25, "a new event needs a place in `any_event` and in `reduce`"
+    assert len(union) == 26, "a new event needs a place in `any_event` and in `reduce`"
 
 
 @given(st.lists(any_event, max_size=30))

@@ -1,5 +1,6 @@
 """The desk: what everything that works on one session shares. No decisions beyond sizes."""
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -14,10 +15,11 @@ from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
+from foldline.context.windows import WindowProof
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
 from foldline.protocol import Approval, BaseMessage, Entry, FoldlineError
-from foldline.protocol.events import Event
+from foldline.protocol.events import Event, WindowLearned
 
 from .ahead import Ahead, Basis
 from .approvals import Policy
@@ -58,7 +60,9 @@ class Desk:
     known_files: FileMemory = field(default_factory=FileMemory)
     jobs: Jobs = field(default_factory=Jobs)
     refused: dict[str, int] = field(default_factory=dict)
-    """By model: the smallest request, in tokens, that its server refused as too long."""
+    """By model: the smallest request, in tokens, that its server refused as too long, as long as no smaller
+    one went through. From then on the history tells of it."""
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     left_alone: object = None
     """The newest change of the view when the user last left the question what to do about a full window."""
     servers: ToolServers | None = None
@@ -116,14 +120,42 @@ class Desk:
         Raises:
             FoldlineError: its window is too small, or the settings leave no room in it.
         """
-        window = llm.info.window
-        refused = self.refused.get(llm.info.id, window)
+        window = self.window_of(llm)
+        refused = min(self.refused.get(llm.info.id, window), self._proof(llm).refused or window)
         if refused < window:
             with suppress(FoldlineError):  # Too small to work in: then it was something else it refused.
                 # A threshold that was set was meant for the window that was believed.
                 settings = replace(self.budget_settings(refused, llm.info.id), threshold=None)
                 return budget_for(refused, llm.info.max_output, settings)
         return self._budget_within(window, llm)
+
+    @property
+    def window(self) -> int:
+        """The context window of the model, in tokens, as far as it is known."""
+        return self.window_of(self.llm)
+
+    def window_of(self, llm: LLM) -> int:
+        """The window of this model, in tokens: what its server says, or what was set; else what the history
+        proves of it, or a guess."""
+        info = llm.info
+        return self._proof(llm).window(info.window) if info.guessed else info.window
+
+    @property
+    def window_is_assumed(self) -> bool:
+        """Whether nobody has said how large the window is, now or in this history."""
+        return self.llm.info.guessed and not self._proof(self.llm).stated
+
+    def _proof(self, llm: LLM) -> WindowProof:
+        return self.projection.window_proof(llm.info.id)
+
+    async def learn_window(self) -> None:
+        """Ask for a window that only the server knows. Where it does not answer, the request itself will say
+        why."""
+        async with self._asking:
+            before = self.llm.info
+            with suppress(LLMError):
+                if await self.llm.prepare() != before:
+                    self.emit(WindowLearned())
 
     def _budget_within(self, window: int, llm: LLM) -> Budget:
         return budget_for(window, llm.info.max_output, self.budget_settings(window, llm.info.id))
@@ -207,7 +239,7 @@ class Desk:
         `preamble` is the estimate of the first two, before calibration, in tokens."""
         scale = self.projection.calibration.scale(self.llm.info.id)
         fixed = round(scale * (preamble + self.overhead))
-        budget = self._budget_within(self.llm.info.window, self.llm)
+        budget = self._budget_within(self.window, self.llm)
         if fixed + budget.max_summary_tokens >= budget.threshold and self.servers is not None:
             name, tokens = self.servers.heaviest
             if fixed - round(scale * tokens) + budget.max_summary_tokens < budget.threshold:

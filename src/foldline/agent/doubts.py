@@ -14,7 +14,7 @@ from .desk import Desk
 
 def doubt(desk: Desk, reported: int, estimated: int) -> None:
     """Look at the input tokens reported for a request of `estimated` tokens, before calibration."""
-    model, window = desk.llm.info.id, desk.llm.info.window
+    model, window = desk.llm.info.id, desk.window
     if not reported or model in desk.doubted:
         return
     if silent_overflow(reported, window):

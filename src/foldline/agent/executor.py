@@ -302,6 +302,7 @@ class Executor:
 
     async def _compact(self, asked: operations.CompactSession) -> None:
         desk = self.desk
+        await desk.learn_window()
         if asked.reason == "manual":
             preview = asked.preview or desk.mode == "ask"
             await fold(desk, Wanted("manual", focus=asked.focus, preview=preview))

@@ -22,6 +22,7 @@ from foldline.llm import (
     ToolCallChunk,
 )
 from foldline.protocol import (
+    OVERFLOW,
     AssistantMessage,
     BaseMessage,
     Checkpoint,
@@ -267,8 +268,9 @@ class Turn:
             raise
         except ContextOverflow as overflow:
             said = (overflow.partial or heard.partial("error") or AssistantMessage()).text
-            refused = {"error": str(overflow), "said": said or None}
-            await self._close(record.model_copy(update=refused), None)
+            why = None if overflow.status == _BYTES else OVERFLOW
+            refused = {"error": str(overflow), "said": said or None, "window": overflow.window or 0}
+            await self._close(record.model_copy(update={**refused, "stop_reason": why}), None)
             raise
         except LLMError as failure:
             partial = failure.partial or heard.partial("error")
@@ -277,6 +279,9 @@ class Turn:
         usage = answer.usage
         if usage is not None:
             doubt(desk, usage.input, estimated)
+        if desk.llm.info.window_from == "server":
+            record = record.model_copy(update={"window": desk.llm.info.window})
+        desk.forget_refusal()  # what went through is smaller: from here on, the history tells of it
         record = record.model_copy(update={"usage": usage, "stop_reason": answer.stop_reason})
         await self._close(record, answer)
         if usage is not None:

@@ -159,8 +159,11 @@ async def _commit(
 
 async def _budget(projection: Projection, settings: Settings, llm: LLM, dry_run: bool) -> Budget:
     """The limits of the model the session was held with; of the configured one where that is not known."""
-    known = session_window(projection, settings)
-    window = known or (llm.info.window if dry_run else await known_window(llm))
+    held_with = session_window(projection, settings)
+    window = held_with.tokens
+    if held_with.assumed:
+        asked = llm.info.window if dry_run else await known_window(llm)
+        window = max(asked, projection.window_proof(projection.model).largest)
     chosen = settings.budget_settings(window, projection.model or llm.info.id)
     return budget_for(window, llm.info.max_output, chosen)
 
@@ -267,7 +270,7 @@ def _say_plan(source: Source, outcome: Outcome, planned: Plan, before: str) -> N
         ("window", _window(outcome.budget)),
         (
             "folded",
-            f"{_entries(planned.folded)} into 1 summary" if planned.cut else "only giant results clipped",
+            f"{_entries(planned.folded)} into 1 summary" if planned.cut else "only what is large clipped",
         ),
         ("kept", f"{planned.kept} item{'' if planned.kept == 1 else 's'}"),
     ]

@@ -13,6 +13,7 @@ from .keys import check_chosen_keys, use_chosen_keys
 from .output import note
 from .sources import path_of, read_source
 from .themes import dress
+from .windows import window_of
 
 if TYPE_CHECKING:
     from foldline.tui.inspector.following import Followed
@@ -41,7 +42,9 @@ def _inspected(followed: "Followed[Any]", name: str, theme: str | None) -> int:
 
     check_chosen_keys()
     use_chosen_keys()
-    app = InspectorApp(followed.session, name, followed=followed)
+    window = window_of(followed.session.projection, followed.session.header.cwd)
+    known = 0 if window.assumed else window.tokens
+    app = InspectorApp(followed.session, name, followed=followed, window=known)
     dress(app, theme)
     run_app(app)
     return app.return_code or 0

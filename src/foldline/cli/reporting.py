@@ -86,7 +86,7 @@ class JsonLines:
                 "session": session.id,
                 "cwd": session.cwd,
                 "model": info.id,
-                "window": info.window,
+                "window": agent.desk.window,
             }
         )
 

@@ -11,12 +11,12 @@ from foldline.context.weight import item_weight, view_size
 from foldline.llm.offline import OFFLINE
 from foldline.llm.rendering import Rendering, as_openai, rendering_named
 from foldline.protocol import AssistantMessage, Entry, FoldlineError
-from foldline.tui.numbers import percent, short_tokens, tokens
+from foldline.tui.numbers import percent, tokens
 
 from .output import Cell, Column, note, say_heading, say_json, say_legend, say_table
 from .rows import LEGEND, Naming, is_failure, is_last_of_group, kind_label, outcome, rail, summary_label
 from .sources import Source, read_source
-from .windows import window_of
+from .windows import Window, window_of, window_words
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ def _request_json(proof: Proof) -> dict[str, object]:
     }
 
 
-def view_json(projection: Projection, window: int, rendering: Rendering = as_openai) -> dict[str, object]:
+def view_json(projection: Projection, window: Window, rendering: Rendering = as_openai) -> dict[str, object]:
     """The view as programs get it: OpenAI messages, and where each item of the view comes from.
 
     A request over the Responses API sent input items: `messages` then holds these.
@@ -97,7 +97,8 @@ def view_json(projection: Projection, window: int, rendering: Rendering = as_ope
         "items": items,
         "tokens": size.tokens,
         "estimated": size.estimated,
-        "window": window,
+        "window": window.tokens,
+        "window_assumed": window.assumed,
     }
 
 
@@ -124,14 +125,14 @@ def _until(source: Source, at: int | None, request: int | None) -> list[Entry]:
     return source.entries
 
 
-def _say_view(source: Source, projection: Projection, window: int, moment: str) -> None:
+def _say_view(source: Source, projection: Projection, window: Window, moment: str) -> None:
     items = projection.view
     if not items:
         note(f"{source.name}: nothing is in the view, {moment}.")
         return
     size = view_size(projection)
-    fill = f"{tokens(size.tokens, estimated=size.estimated)} of {short_tokens(window)}"
-    share = percent(size.tokens, window)
+    fill = f"{tokens(size.tokens, estimated=size.estimated)} of {window_words(window)}"
+    share = percent(size.tokens, window.tokens)
     say_heading(f"{source.name} · LLM view, {moment} · {len(items)} items · {fill} {share}")
     columns = (
         Column("fate"),

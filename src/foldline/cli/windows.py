@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from foldline.agent.settings import Settings, load_settings
+from foldline.context.budget import SMALLEST_WINDOW
+from foldline.context.numbers import short_tokens
 from foldline.context.projection import Projection
 from foldline.files import is_folder
-from foldline.llm.models import DEFAULT_WINDOW, is_known, model_info
+from foldline.llm.models import model_info
 
 
 def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
@@ -19,20 +22,38 @@ def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
     return load_settings(folder if is_folder(folder) else Path.cwd(), os.environ, given)
 
 
-def session_window(projection: Projection, settings: Settings) -> int | None:
-    """The window of the model the session was held with, in tokens; None where that model is not known."""
+class Window(NamedTuple):
+    """The context window that a session is measured against."""
+
+    tokens: int
+    assumed: bool = False
+    """Whether nobody has said it: at least what the history proves, at least a default."""
+
+
+def session_window(projection: Projection, settings: Settings) -> Window:
+    """The window of the model the session was held with: what was set, what the history tells, or what is
+    publicly known."""
     from foldline.llm.offline import OFFLINE
 
-    window = settings.window_of(projection.model or "")
+    model = projection.model or ""
+    proof = projection.window_proof(model)
+    window = settings.window_of(model)
     if window is not None:
-        return window
-    if projection.model == OFFLINE:
-        return settings.offline.window
-    if projection.model and is_known(projection.model):
-        return model_info(projection.model).window
-    return None
+        return Window(window)
+    if model == OFFLINE:
+        return Window(settings.offline.window)
+    known = model_info(model)
+    believed = proof.window(known.window)
+    if SMALLEST_WINDOW <= proof.refused < believed:
+        return Window(proof.refused)
+    return Window(believed, assumed=known.guessed and not proof.stated)
 
 
-def window_of(projection: Projection, cwd: str) -> int:
-    """The window to show a session against, in tokens."""
-    return session_window(projection, settings_here(cwd)) or DEFAULT_WINDOW
+def window_of(projection: Projection, cwd: str) -> Window:
+    """The window to show a session against."""
+    return session_window(projection, settings_here(cwd))
+
+
+def window_words(window: Window) -> str:
+    """`200k`; `32.8k (assumed)` where nobody has said it."""
+    return short_tokens(window.tokens) + (" (assumed)" if window.assumed else "")

@@ -44,6 +44,8 @@ class Need:
     nothing is changed."""
     refused: bool = False
     """Whether the provider refused the request: then every bit helps."""
+    by_hand: bool = False
+    """Whether the user asked for it: then a prompt or an answer that no request can carry is clipped, too."""
 
 
 Kind = Literal["draft", "again", "lighten", "truncate"]
@@ -196,7 +198,7 @@ WORDS = {
     "strategy": "the strategy",
     "chunks": "the same in chunks",
     "hide": "hiding old results",
-    "clip": "clipping large results",
+    "clip": "clipping what is large",
     "digest": "a digest without a model",
     "truncate": "leaving out the oldest turns",
 }
@@ -205,7 +207,7 @@ WORDS = {
 
 def _last_resorts(strategy: CompactionStrategy, need: Need) -> Iterator[Rung]:
     hide = Rung("hide", ToolResultHidingCompaction(), "lighten")
-    clip = Rung("clip", ClipGiants(), "lighten")
+    clip = Rung("clip", ClipGiants(need.enough, need.by_hand), "lighten")
     # What hides first and summarises where nothing is left to hide gets to its summary in one run.
     yield Rung("strategy", strategy, "again")
     if not isinstance(strategy, DigestCompaction):

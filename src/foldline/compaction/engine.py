@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from foldline.context.audit import Audit
 from foldline.context.budget import Budget
-from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
+from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results, oversized
 from foldline.context.files import file_lists
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem, total_tokens
@@ -43,7 +43,8 @@ class Plan:
     """Entries that would leave the view."""
     kept: int
     clipped: Mapping[int, int] = field(default_factory=dict)
-    """Giant results that would stay, by index, and what they would be clipped to in estimated tokens."""
+    """Giant results that would stay, and what no request can carry, by index, and what they would be clipped
+    to in estimated tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,22 @@ def plan(
         cut = cut_before(view, first_kept_index, pins=pins)
     else:
         cut = find_cut(view, keep, pins=pins)
+    room = _room(projection, budget, overhead)
+    large = oversized(view, room, talk=reason == "manual", pins=pins)
     if cut is None and not giant_results(view, giant_limit(keep, budget.window), pins=pins):
         keep = 1  # one long message holds all that was to be kept: what came before it may still go
         cut = find_cut(view, keep, pins=pins)
-        if cut is None:
+        if cut is None and not large:
             return None
     before = view_size(projection, overhead=overhead).tokens
     gone = cut.folded + cut.previous if cut else ()
     limit = giant_limit(keep, budget.window)
     stay = giant_results(view[cut.position :] if cut else view, limit, pins=pins)
-    shrink = total_tokens(gone) + sum(giant.tokens - clip_limit(limit) for giant in stay)
+    goes = {item.key for item in gone}
+    clipped = {item.index: clip_limit(room) for item in large if item.key not in goes}
+    clipped |= {giant.index: clip_limit(limit) for giant in stay}
+    shrink = total_tokens(gone)
+    shrink += sum(item.tokens - clipped[item.index] for item in {*stay, *large} if item.index in clipped)
     written = budget.max_summary_tokens // 2 if cut else 0
     expected = (projection.sent + overhead - shrink / _counted(projection)) * scale + written
     return Plan(
@@ -98,7 +105,7 @@ def plan(
         tokens_expected=min(before, round(expected)),
         folded=len(cut.folded) if cut else 0,
         kept=len(view) - len(gone),
-        clipped={giant.index: clip_limit(limit) for giant in stay},
+        clipped=clipped,
     )
 
 
@@ -116,6 +123,13 @@ def _keep(projection: Projection, budget: Budget) -> int:
     """Estimated tokens of the newest work to keep, before calibration and without reasoning."""
     scale = projection.calibration.scale(projection.model)
     return max(1, int(budget.keep_recent_tokens / scale * _counted(projection)))
+
+
+def _room(projection: Projection, budget: Budget, beside: int) -> int:
+    """What a view may take below the threshold, as strategies count, `beside` what goes with it; both are
+    estimated tokens before calibration."""
+    scale = projection.calibration.scale(projection.model)
+    return int((budget.threshold / scale - beside) * _counted(projection))
 
 
 def _counted(projection: Projection) -> float:
@@ -252,11 +266,11 @@ def _need(projection: Projection, budget: Budget, reason: Reason, pending: int, 
     scale = projection.calibration.scale(projection.model)
     before = projection.tokens
     full = view_size(projection, overhead=overhead).tokens + round(pending * scale) >= budget.threshold
-    room = budget.threshold / scale - overhead - pending
     return Need(
-        enough=min(int(room * _counted(projection)), int(INEFFECTIVE * before)),
+        enough=min(_room(projection, budget, overhead + pending), int(INEFFECTIVE * before)),
         must=full or reason == "overflow",
         refused=reason == "overflow",
+        by_hand=reason == "manual",
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from foldline.context.cut import giant_results, seen_up_to, unseen_from
+from foldline.context.cut import clip_limit, giant_results, oversized, seen_up_to, unseen_from
 from foldline.context.stubs import clipped
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble, is_summary
@@ -21,14 +21,24 @@ _UNSEEN_SHARE = 4
 results of a group together keep up to twice that."""
 
 
+@dataclass(frozen=True, slots=True)
 class ClipGiants:
-    """Clips large results, head and tail kept, with the way to recall the rest."""
+    """Clips large results, head and tail kept, with the way to recall the rest; and whatever no request can
+    carry."""
+
+    room: int | None = None
+    """Estimated tokens, before calibration, that the view may take; None where that is no matter."""
+    talk: bool = False
+    """Whether a prompt or an answer may be clipped, too, where it takes more than that."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         limit = max(_LEAST_CLIP, ctx.max_context_size // _CLIP_SHARE)
         giants = {result.index: limit for result in giant_results(ctx.history, limit, pins=ctx.pins)}
         if ctx.may_clip_unseen:
             giants |= dict(_unseen_giants(ctx))
+        if self.room is not None:
+            found = oversized(ctx.history, self.room, talk=self.talk, pins=ctx.pins)
+            giants |= {message.index: max(_LEAST_CLIP, clip_limit(self.room)) for message in found}
         return clipped(ctx.history, giants) if giants else None
 
 

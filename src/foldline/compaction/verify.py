@@ -28,6 +28,11 @@ class Rewrite:
     pins: frozenset[int]
     unseen_may_be_clipped: bool = False
 
+    def may_clip(self, message: BaseMessage) -> bool:
+        """Whether the model may see a piece of what it has not seen yet: it is more than all that is left, so
+        no request could have carried it whole."""
+        return message_tokens(message) > sum(map(message_tokens, self.after))
+
     def survivors(self) -> dict[tuple[int, int], BaseMessage]:
         return {message.key: message for message in self.after if message.index != NEW}
 
@@ -68,26 +73,28 @@ def pins_stay(rewrite: Rewrite) -> list[str]:
 
 
 def request_survives(rewrite: Rewrite) -> list[str]:
-    """The last user message, unless an answer without tool calls has ended its turn (invariant 7)."""
+    """The last user message, unless an answer without tool calls has ended its turn (invariant 7). Clipped
+    where it is larger than all that is left."""
     for message in reversed(rewrite.before):
         if isinstance(message, AssistantMessage) and not message.calls:
             return []
         if isinstance(message, UserMessage):
-            kept = rewrite.survivors().get(message.key) == message
-            return [] if kept else [f"the unanswered request, entry {message.index}, is gone"]
+            kept = rewrite.survivors().get(message.key)
+            stays = kept == message or (kept is not None and rewrite.may_clip(message))
+            return [] if stays else [f"the unanswered request, entry {message.index}, is gone"]
     return []
 
 
 def fresh_results_survive(rewrite: Rewrite) -> list[str]:
     """Results that no request has carried yet must come back whole, or clipped where the request that was to
-    carry them was refused (invariant 7)."""
+    carry them was refused, or could have held nothing else (invariant 7)."""
     survivors = rewrite.survivors()
     faults = []
     for message in reversed(rewrite.before):
         if isinstance(message, AssistantMessage):
             break
         kept = survivors.get(message.key)
-        clipped = kept is not None and rewrite.unseen_may_be_clipped
+        clipped = kept is not None and (rewrite.unseen_may_be_clipped or rewrite.may_clip(message))
         if isinstance(message, ToolResultMessage) and kept != message and not clipped:
             faults.append(f"the result in entry {message.index} was not seen by the model yet")
     return faults

@@ -13,6 +13,21 @@ _WEIGHT = 0.3
 """Of the newest observation in the running ratio."""
 _SILENTLY_CUT = 0.7
 """A usage below this share of a calibrated estimate means that the server truncated the request."""
+LEAST_GROWTH = 2_000
+"""Estimated tokens by which a view must have grown between two usages: less tells little."""
+_LIGHTEST, _HEAVIEST = 0.7, 3.0
+"""Reported tokens for each estimated one, of an answer. Recorded were 0.71 (gpt-5.6) to 2.8 (short calls)."""
+_TRIFLE = 8
+"""Tokens: the frame of a message, which the estimate of a short answer consists of."""
+
+
+def fits_text(reported: int, estimated: int) -> bool:
+    """Whether a count of output tokens can be that of an answer of so many estimated ones.
+
+    Too low where it was taken before the answer had ended, as the first usage of a stream is; too high where
+    it holds reasoning that nobody set apart.
+    """
+    return 0 < reported <= _HEAVIEST * (estimated + _TRIFLE) and reported + _TRIFLE >= _LIGHTEST * estimated
 
 
 @dataclass(frozen=True, slots=True)

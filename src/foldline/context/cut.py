@@ -185,6 +185,16 @@ def giant_results(view: Sequence[Piece], limit: int, *, pins: frozenset[int] = f
     ]
 
 
+def oversized(
+    view: Sequence[Piece], room: int, *, talk: bool, pins: frozenset[int] = frozenset()
+) -> list[Piece]:
+    """What takes more than `room`, all that a view may take, in estimated tokens: no request can carry it
+    whole, whatever else is folded. What user and model said to each other only with `talk`: a prompt is the
+    user's to shorten, an answer is summarised once something follows it."""
+    large = (piece for piece in view if _is_movable(piece, pins) and _tokens(piece) > room)
+    return [piece for piece in large if talk or not _is_talk(piece)]
+
+
 def _first_movable(view: Sequence[Piece], pins: frozenset[int]) -> int:
     """Folding starts at the first item that is no preamble, summary or pin (DESIGN §4)."""
     return next((at for at, piece in enumerate(view) if _is_movable(piece, pins)), len(view))
@@ -206,6 +216,11 @@ def _is_movable(piece: Piece, pins: frozenset[int]) -> bool:
 
 def _type(piece: Piece) -> str:
     return piece.outline.type if isinstance(piece, ViewItem) else piece.type
+
+
+def _is_talk(piece: Piece) -> bool:
+    said = piece.outline if isinstance(piece, ViewItem) else piece
+    return said.type == "assistant" or (said.type == "user" and getattr(said, "origin", "") == "typed")
 
 
 def _tokens(piece: Piece) -> int:

@@ -17,8 +17,10 @@ def sizes(before: int, after: int, unit: str = "") -> str:
     return f"{known} {unit}".rstrip()
 
 
-def short_tokens(count: int) -> str:
+def short_tokens(count: int, *, estimated: bool = False) -> str:
     """A token count in three digits or so, for windows and caches: `131k`, `26.6k`, `32k`, `8.2k`, `1M`."""
+    if estimated:
+        return f"~{short_tokens(count)}"
     count = max(count, 0)
     if count < 100:
         return str(count)

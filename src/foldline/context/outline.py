@@ -13,6 +13,7 @@ from sys import intern
 from typing import NamedTuple
 
 from foldline.protocol import (
+    OVERFLOW,
     Approval,
     AssistantMessage,
     BaseMessage,
@@ -51,12 +52,13 @@ class Reported(NamedTuple):
     cached: int
     output: int
     reasoning: int
+    window: int = 0
 
     @classmethod
     def of(cls, usage: Usage | None) -> "Reported | None":
         if usage is None:
             return None
-        return cls(usage.input, usage.cached, usage.output, usage.reasoning)
+        return cls(usage.input, usage.cached, usage.output, usage.reasoning, usage.window)
 
 
 class MessageOutline(NamedTuple):
@@ -116,6 +118,10 @@ class RequestOutline(NamedTuple):
     estimated: int
     usage: Reported | None
     failed: bool = False
+    refused: bool = False
+    """Whether it was refused as too long."""
+    window: int = 0
+    """What its server said of the model's window, in tokens; 0 where it did not."""
 
 
 class Aside(NamedTuple):
@@ -169,8 +175,16 @@ def outline_of(entry: Entry) -> Outline:
             return message_outline(entry)
         case RequestRecord():
             usage = Reported.of(entry.usage)
-            failed = entry.error is not None
-            return RequestOutline(entry.index, entry.model, entry.dialect, entry.estimated, usage, failed)
+            return RequestOutline(
+                entry.index,
+                entry.model,
+                entry.dialect,
+                entry.estimated,
+                usage,
+                failed=entry.error is not None,
+                refused=entry.stop_reason == OVERFLOW,
+                window=entry.window,
+            )
         case Compaction():
             return fold_outline(entry)
         case _ if isinstance(entry, Lasting):

@@ -27,7 +27,7 @@ from foldline.protocol import (
 )
 
 from .asked import Asked
-from .calibration import Calibration
+from .calibration import LEAST_GROWTH, Calibration, fits_text
 from .change import Change
 from .fates import Fates, Key, keys_in
 from .history_entries import Entries, HeldEntries
@@ -36,6 +36,7 @@ from .tally import FIXED, Tally
 from .undoing import ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, LIVE, Fate, ViewItem, item_of
 from .view_state import ViewState, dmail_of, unmarked
+from .windows import NOTHING_SEEN, WindowProof
 
 REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses"})
 """The names of the dialects that send reasoning back: `llm.dialect`, and the Responses API."""
@@ -43,7 +44,7 @@ REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openroute
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The newest usage that still describes the view: reported tokens, and the estimate they stand for."""
+    """A usage that still describes the view: reported tokens, and the estimate they stand for."""
 
     reported: int
     estimated: int
@@ -60,12 +61,19 @@ class Projection(ViewState):
         super().__init__(HeldEntries() if entries is None else entries)
         self.calibration = Calibration()
         self.anchor: Anchor | None = None
+        """The newest usage of a request on record."""
+        self._grows_from: Anchor | None = None
+        """The first usage of another agent since the view changed: what it counted beside the text is not
+        known, and the same in those that follow."""
         self.folds: list[FoldOutline] = []
         """Every compaction ever made, undone ones included, in order."""
         self.newest_change: ViewMarker | Undo | None = None
         """The newest marker that changed the view, an undo included."""
         self.newest_request = -1
         """Index of the newest record of a request; -1 where there is none."""
+        self._windows: dict[str, WindowProof] = {}
+        self._refused = 0
+        """Tokens of the newest request, where it was refused as too long, and nothing was given up since."""
         self._records: list[Asked] = []
         self._answers: list[Asked] = []  # as long as there is no record
         self.title: str | None = None
@@ -145,6 +153,10 @@ class Projection(ViewState):
         """Whether `requests` are on record."""
         return bool(self._records)
 
+    def window_proof(self, model: str | None) -> WindowProof:
+        """What the history proves of a model's window."""
+        return self._windows.get(model or "", NOTHING_SEEN)
+
     @property
     def prefix_cached(self) -> bool:
         """Whether the newest request carried this view to a provider that has served some from a cache."""
@@ -204,50 +216,104 @@ class Projection(ViewState):
                 self._mark(entry)
             case ModelChange():
                 self.model = entry.model
-                self.anchor = None
+                self._forget_usage()
             case Title():
                 self.title = entry.title
-            case Aside() | Approval():
+            case Aside():
+                self._refused = 0
+            case Approval():
                 pass
 
     def _add_message(self, message: MessageOutline, position: int) -> None:
         self._note_group(message)
-        if message.type != "assistant":
-            self._place(message)
-            return
-        sent = self.sent
-        self.model = message.model or self.model
-        if not self._records:
-            estimated = round(sent * self.calibration.scale(self.model))
-            reported = 0 if message.usage is None else message.usage.input
-            self._answers.append(Asked(message.index, position, estimated, reported))
+        self._refused = 0 if message.type == "user" else self._refused
+        if message.type == "assistant" and not self._records:
+            self._note_answer(message, position)
+        elif message.type == "assistant":
+            self.model = message.model or self.model
         self._place(message)
-        if message.usage is not None:
-            self._anchor_at(message.usage, message.model or "", sent)
 
-    def _anchor_at(self, usage: Reported, model: str, sent: int) -> None:
-        """`sent` is the estimate of the view before the answer, which counts where the view holds it."""
-        reasoning = 0 if self._replays_reasoning else usage.reasoning
-        answer = usage.output - reasoning if self.sent > sent else 0
-        if usage.input and self.calibration.plausible(model, usage.input, sent):
-            self.anchor = Anchor(reported=usage.input + answer, estimated=self.sent)
+    def _note_answer(self, message: MessageOutline, position: int) -> None:
+        """An answer without records of requests: ours follows in a moment, other agents keep none.
+
+        What another agent sent beside the messages, such as its tools, is in no file and will not be sent by
+        us: its usage is no measure of the view. By how much it grew while the view did is one of the text.
+        """
+        if message.model not in (None, self.model):
+            self._grows_from = None
+            self.model = message.model
+        reported = 0 if message.usage is None else message.usage.input
+        estimated = round(self.sent * self.calibration.scale(self.model))
+        self._answers.append(Asked(message.index, position, estimated, reported))
+        if message.usage is None or not reported:
+            return
+        self._went_through(self.model or "", reported, message.usage.output, message.usage.window)
+        if self._grows_from is None:
+            self._grows_from = Anchor(reported, self.sent)
+        grown = self.sent - self._grows_from.estimated
+        if grown >= LEAST_GROWTH:
+            more = reported - self._grows_from.reported
+            self.calibration = self.calibration.learn(self.model or "", grown, more)
 
     def _learn(self, request: RequestOutline, position: int) -> None:
-        before = self.sent
-        estimated = round((request.estimated or before) * self.calibration.scale(request.model))
+        answer = self._answer_before(request)
+        before = self.sent - (0 if answer is None else self._weight_sent(answer))
+        estimated = request.estimated or before
+        calibrated = round(estimated * self.calibration.scale(request.model))
         reported = 0 if request.usage is None else request.usage.input
-        self._records.append(Asked(request.index, position, estimated, reported))
+        self._records.append(Asked(request.index, position, calibrated, reported))
         self._answers.clear()
         self.newest_request = request.index
         self._replays_reasoning = request.dialect in REPLAYS_REASONING
-        if request.usage is not None and request.usage.cached:
+        if request.refused:
+            size = self._as_decided(estimated, before)
+            self._refused = min(self._refused or size, size)
+            self._windows[request.model] = self.window_proof(request.model).bounded(request.window)
+        if request.usage is None:
+            return
+        self._went_through(request.model, reported or calibrated, request.usage.output, request.window)
+        if request.usage.cached:
             self._caching.add(request.model)
-        if request.usage is not None and request.estimated:
-            known, reported = self.calibration, request.usage.input
-            anchored = self.anchor is not None and self.anchor.estimated == before
-            if anchored and not known.plausible(request.model, reported, request.estimated):
-                self.anchor = None  # its answer knew the view only; with the tools, it shows that it was cut
-            self.calibration = known.learn(request.model, request.estimated, reported)
+        if reported and not self.calibration.plausible(request.model, reported, estimated):
+            self.anchor = None  # the request was cut: its usage is not that of the view
+        elif reported:
+            self._anchor_at(request.usage, answer)
+            if request.estimated:
+                self.calibration = self.calibration.learn(request.model, estimated, reported)
+
+    def _as_decided(self, estimated: int, before: int) -> int:
+        """What a request was thought to take: `estimated` with its tools, before calibration, of a view of
+        `before`."""
+        scale = self.calibration.scale(self.model)
+        if self.anchor is None:
+            return round(estimated * scale)
+        return self.anchor.reported + round(max(0, before - self.anchor.estimated) * scale)
+
+    def _went_through(self, model: str, request: int, answer: int, stated: int) -> None:
+        self._windows[model] = self.window_proof(model).answered(request, answer, stated, self._refused)
+        self._refused = 0
+
+    def _answer_before(self, request: RequestOutline) -> ViewItem | None:
+        """The answer to a request, which stands right before its record, where the view holds it."""
+        before = self._indices[-2] if len(self._indices) > 1 else NEW
+        newest = self.view[-1] if self.view else None
+        is_answer = newest is not None and newest.index == before and newest.outline.type == "assistant"
+        return newest if is_answer else None
+
+    def _anchor_at(self, usage: Reported, answer: ViewItem | None) -> None:
+        weight = 0 if answer is None else self._weight_sent(answer)
+        said = usage.output - (0 if self._replays_reasoning else usage.reasoning)
+        if answer is not None and fits_text(said, weight):
+            self.anchor = Anchor(usage.input + said, self.sent)
+        else:
+            self.anchor = Anchor(usage.input, self.sent - weight)
+
+    def _weight_sent(self, item: ViewItem) -> int:
+        return item.tokens + (item.thinking if self._replays_reasoning else 0)
+
+    def _forget_usage(self) -> None:
+        """What was reported is not of the view as it is now."""
+        self.anchor = self._grows_from = None
 
     def foreseen(self, *entries: Entry) -> "Projection":
         """Another projection with these entries more: what a key would do, before it is pressed.
@@ -303,7 +369,7 @@ class Projection(ViewState):
         self._in_force.append(marker)
         if isinstance(marker, Revert):
             self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
-        self.anchor = None
+        self._forget_usage()
 
     def _revert(self, revert: Revert) -> None:
         if not revert.context:
@@ -375,7 +441,7 @@ class Projection(ViewState):
         self._set_view([self._marked_by(item, since) for item in self.view if item.index < since])
         self._replay(start)
         self._in_force = in_force(self._markers, self._annulled, self._checkpoints)
-        self.anchor = None
+        self._forget_usage()
 
     def _replay(self, start: int) -> None:
         for position in range(start, len(self._indices)):

@@ -60,10 +60,10 @@ def with_text(message: _M, text: str) -> _M:
 
 
 def clipped(messages: Iterable[BaseMessage], limits: Mapping[int, int]) -> list[BaseMessage]:
-    """The messages, these tool results clipped to their limit, in tokens."""
+    """The messages, the texts of these clipped to their limit, in tokens."""
     return [
         with_text(message, clip(message.text, limits[message.index], message.index))
-        if isinstance(message, ToolResultMessage) and message.index in limits
+        if message.index in limits
         else message
         for message in messages
     ]

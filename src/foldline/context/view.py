@@ -7,6 +7,7 @@ from weakref import ref
 
 from foldline.protocol import BaseMessage, CheckpointPart, DeveloperMessage, Span, SystemMessage
 
+from .calibration import fits_text
 from .outline import MessageOutline, message_outline
 from .stubs import with_text
 
@@ -102,12 +103,13 @@ class ViewItem:
 
     @property
     def reported(self) -> int | None:
-        """What its provider reported it to weigh, in tokens: of an answer as it came, and of nothing else."""
+        """What its provider reported it to weigh, in tokens: of an answer as it came, and of nothing else.
+        A count that cannot be that of its text is none."""
         usage = self.outline.usage
         if usage is None or self.fate != "live" or self.thinking:
             return None
         tokens = usage.output - usage.reasoning
-        return tokens if tokens > 0 else None
+        return tokens if fits_text(tokens, self.tokens) else None
 
     @property
     def kind(self) -> str:

@@ -256,10 +256,12 @@ def _written_in(call: ToolCallPart) -> Changes | None:
 # --- usage ------------------------------------------------------------------------------------------
 
 
-def usage_of(usage: JsonObject) -> Usage:
+def usage_of(usage: JsonObject, window: int) -> Usage:
+    """`window` is the model's, in tokens, as it is told beside them; 0 where it is not."""
     return Usage(
         input=as_count(usage.get("input_tokens")),
         cached=as_count(usage.get("cached_input_tokens")),
         output=as_count(usage.get("output_tokens")),
         reasoning=as_count(usage.get("reasoning_output_tokens")),
+        window=window,
     )

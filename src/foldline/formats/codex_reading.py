@@ -317,7 +317,8 @@ class Reading:
         """The tokens of the answer before. They may be told again; after a compaction, only a new size is."""
         self._close_step()
         last, total = as_object(info.get("last_token_usage")), info.get("total_token_usage")
-        size, usage = as_count(last.get("total_tokens")), usage_of(last)
+        window = as_count(info.get("model_context_window"))
+        size, usage = as_count(last.get("total_tokens")), usage_of(last, window)
         if self._fold is not None and not usage.total:
             self._book.change(self._fold, tokens_after=size)
         self._fold = None

@@ -83,13 +83,13 @@ class Describer:
                 self._imported &= entry.index <= self._foreign
             case AssistantMessage():
                 self._model = entry.model or self._model
-                if entry.usage is not None and entry.usage.total:
+                if entry.usage is not None and entry.usage.total and entry.index > self._foreign:
                     self._tokens = entry.usage.total
             case Title():
                 self._title = clip_cells(entry.title, TITLE_CELLS) or self._title
             case ModelChange():
                 self._model = entry.model
-            case Compaction():
+            case Compaction() if entry.index > self._foreign:
                 self._tokens = entry.tokens_after
             case Clear():
                 self._tokens = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, events
@@ -18,6 +18,12 @@ class ModelInfo:
     max_output: int | None = None
     """Most tokens one answer may have; unknown is None."""
     provider: str = ""
+    window_from: Literal["set", "table", "server", "guess"] = "set"
+    """Who says the window. A guess is what models of such a name have, or a default."""
+
+    @property
+    def guessed(self) -> bool:
+        return self.window_from == "guess"
 
 
 @dataclass(frozen=True, slots=True)

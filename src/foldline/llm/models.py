@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from .base import ModelInfo
 from .providers import OPENAI, address_of
+from .sdk import is_local
 
 DEFAULT_WINDOW = 32_768
 """Tokens, for a model nobody here has heard of: small enough not to overflow most servers of today."""
@@ -82,12 +83,18 @@ def table() -> Table:
 
 
 def model_info(model_id: str, base_url: str | None = None, window: int | None = None) -> ModelInfo:
-    """What is known of a model. `window`, in tokens, overrides; an unknown model gets `DEFAULT_WINDOW`."""
+    """What is known of a model. `window`, in tokens, overrides; an unknown model gets `DEFAULT_WINDOW`.
+
+    A local server gives a model less than it is known for: until it has said how much, it is a guess.
+    """
+    url = base_url or OPENAI.base_url
+    published = is_listed(model_id) and not is_local(url)
     return ModelInfo(
         id=model_id,
         window=window or known_window(model_id) or DEFAULT_WINDOW,
         max_output=known_output(model_id),
-        provider=address_of(base_url or OPENAI.base_url),
+        provider=address_of(url),
+        window_from="set" if window else "table" if published else "guess",
     )
 
 

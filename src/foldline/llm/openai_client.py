@@ -17,7 +17,7 @@ from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, 
 from .chat import ChatWire
 from .dialect import STRICT, dialect_named
 from .failures import Endpoint, Failure
-from .models import is_listed, model_info
+from .models import model_info
 from .offers import Offer, offered, stated_window
 from .providers import Provider
 from .responses import ResponsesWire
@@ -83,8 +83,7 @@ class OpenAIChat:
         known = self._window_of(model or _UNNAMED)
         self._info = model_info(model or _UNNAMED, provider.base_url, known)
         self._named = bool(model)
-        # A local server gives a model less than it is known for: what it says goes first.
-        self._settled = self._named and (known is not None or (is_listed(model) and not local))
+        self._settled = self._named and not self._info.guessed
         """Whether nothing has to be asked of the server before the first request."""
         self._client: AsyncOpenAI | None = None
         self._opening = asyncio.Lock()
@@ -125,7 +124,8 @@ class OpenAIChat:
         self._settled = True
         if self._window_of(self._info.id) is None:
             stated = await stated_window(self._ask, self._provider, self._info.id, listed)
-            self._info = model_info(self._info.id, self._provider.base_url, stated.window)
+            if stated.window is not None:
+                self._info = replace(self._info, window=stated.window, window_from="server")
             self._settled = stated.is_final and told
         return self._info
 

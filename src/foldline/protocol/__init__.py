@@ -2,6 +2,7 @@
 
 from . import events, operations
 from .entries import (
+    OVERFLOW,
     Approval,
     ApprovalMode,
     Checkpoint,
@@ -56,6 +57,7 @@ from .messages import (
 __all__ = [
     "MESSAGE_TYPES",
     "NEW",
+    "OVERFLOW",
     "PIPED_CLOSE",
     "PIPED_OPEN",
     "Approval",

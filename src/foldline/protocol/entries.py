@@ -142,6 +142,9 @@ class Edit(Entry):
     action: EditAction
 
 
+OVERFLOW = "overflow"
+
+
 class RequestRecord(Entry):
     """One request to a model: what was sent, what it was estimated at, what it was."""
 
@@ -157,8 +160,11 @@ class RequestRecord(Entry):
     """SHA-256 of the tools offered with it: part of the prefix that a provider's cache keeps."""
     estimated: Count = 0
     """Tokens, before calibration, of messages and tools."""
+    window: Count = Field(default=0, exclude_if=lambda window: window == 0)
+    """The model's context window in tokens, where its server has said it."""
     usage: Usage | None = None
     stop_reason: str | None = None
+    """Why its answer ended; `overflow` where it was refused as too long."""
     error: str | None = None
     said: str | None = None
     """What came of an answer that was given up with the request: the window ended in it, or it broke off and

@@ -37,6 +37,12 @@ class ToolsListed(Record):
     type: Literal["tools_listed"] = "tools_listed"
 
 
+class WindowLearned(Record):
+    """The server has told how large the model's window is."""
+
+    type: Literal["window_learned"] = "window_learned"
+
+
 class StepStarted(Record):
     """A request leaves for the model."""
 
@@ -263,6 +269,7 @@ Event = Annotated[
     | TaskFinished
     | ServersAwaited
     | ToolsListed
+    | WindowLearned
     | StepStarted
     | Retrying
     | TextDelta

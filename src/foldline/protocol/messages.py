@@ -113,6 +113,8 @@ class Usage(Record):
     output: Count = 0
     """All output tokens, reasoning included."""
     reasoning: Count = 0
+    window: Count = Field(default=0, exclude_if=lambda window: window == 0)
+    """The model's context window, where another agent noted it with them; 0 elsewhere."""
 
     @property
     def total(self) -> int:

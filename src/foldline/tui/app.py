@@ -125,7 +125,7 @@ class FoldlineApp(KeyedApp[None]):
             return
         self._use(opened)
         self._look_at_git()
-        self._meanwhile.session_is_there()
+        self._meanwhile.session_is_there(opened.agent.desk)
         self._typing()
         self.agent_ready()
 

@@ -79,8 +79,9 @@ class Figures:
         try:
             budget = desk.budget
         except FoldlineError:  # A window too small to work in: the next turn will say so.
-            return Room(size=size, window=desk.llm.info.window, weights=weights)
-        room = Room(size, budget.window, budget.soft_mark, budget.threshold, None, weights)
+            return Room(size=size, window=desk.window, weights=weights, assumed=desk.window_is_assumed)
+        assumed = desk.window_is_assumed
+        room = Room(size, budget.window, budget.soft_mark, budget.threshold, None, weights, assumed)
         if not self.folding and not room.past_soft:
             return room
         fold = self._planned(budget)

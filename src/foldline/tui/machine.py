@@ -101,7 +101,7 @@ def reduce(state: ChatState, event: Event, now: float) -> ChatState:
         case events.QueueChanged():
             waiting = Waiting(event.held, event.queued, event.paused, event.unsent)
             return replace(state, waiting=waiting)
-        case events.ToolsListed():
+        case events.ToolsListed() | events.WindowLearned():
             return state  # the meter counts them
         case events.Notice():
             return _with_news(state, event.text, event.level, now)

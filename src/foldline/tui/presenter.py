@@ -123,7 +123,7 @@ class Presenter:
                 figures.folding = None
                 transcript.plan_cut(None)
                 self._figures_stale = True
-            case events.ToolsListed():
+            case events.ToolsListed() | events.WindowLearned():
                 self._figures_stale = True
             case events.TaskFinished():
                 transcript.drop_stream()

@@ -198,7 +198,7 @@ class Previewing:
             self._state,
             projection=desk.projection,
             overhead=desk.overhead,
-            window=desk.llm.info.window,
+            window=desk.window,
             strategy=type(for_fold(desk.strategy, self._state.reason)).__name__,
             model=writer,
             price=price_of(desk.llm.info.id),

@@ -5,12 +5,10 @@ It owns the queue. A prompt is `held` while a fold makes room for it; cancelled,
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from foldline.agent import Agent
 from foldline.agent.agent import sent_unfolded
 from foldline.agent.room import why_not_by_itself
-from foldline.llm import LLMError
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
 from foldline.tui import numbers
@@ -136,7 +134,7 @@ class Runner:
     async def _run_next(self) -> bool:
         """The next prompt, or command of the user's; whether a turn was carried through."""
         if not isinstance(parse_input(self._queue[0]), ShellCall):
-            await self._learn_window()
+            await self.agent.desk.learn_window()
             if self._paused or not self._queue:
                 return False
         text = self._queue.pop(0)
@@ -154,7 +152,7 @@ class Runner:
         """The turn that broke off, once more; whether it was carried through, so that what waits goes."""
         self._again = self._paused = False
         self._announce()
-        await self._learn_window()
+        await self.agent.desk.learn_window()
         outcome = (await self._done(operations.Retry())).outcome
         if outcome != "done":
             self._paused = bool(self._queue)
@@ -171,11 +169,6 @@ class Runner:
         finished = await self._done(operations.CompactSession(reason="phase"))
         if finished.outcome != "done":
             self._declined = tried  # not again before the view has changed otherwise
-
-    async def _learn_window(self) -> None:
-        """Some windows only the server knows. Where it does not answer, the request itself will say why."""
-        with suppress(LLMError):
-            await self.agent.desk.llm.prepare()
 
     async def _idle(self) -> None:
         """Operations that were asked for by hand go first: a prompt typed during a fold waits for it."""
@@ -278,7 +271,7 @@ def _why_unsent(agent: Agent, parts: Sequence[Part], finished: TaskFinished) -> 
             return finished.error or "the compaction that makes room for it failed."
         case "done":
             size = agent.desk.size([UserMessage(parts=tuple(parts))])
-            window = agent.desk.llm.info.window
+            window = agent.desk.window
             return f"the request would take {numbers.tokens(size)} of {numbers.short_tokens(window)}."
 
 

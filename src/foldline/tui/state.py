@@ -201,6 +201,8 @@ class Room:
     cut: int | None = None
     """Where in the view, in tokens from its start, a fold would cut now."""
     weights: Weights = Weights()
+    assumed: bool = False
+    """Whether nobody has said how large the window is."""
 
     @property
     def past_soft(self) -> bool:

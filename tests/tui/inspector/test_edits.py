@@ -131,7 +131,7 @@ def test_an_undo_past_the_threshold_says_so_beforehand() -> None:
 
 
 def test_the_undo_of_a_fold_names_the_size_that_the_meter_shows_then() -> None:
-    story = chinese().user("and now?").assistant("this", usage=Usage(input=900, output=9), model="m")
+    story = chinese().user("and now?").assistant("this", usage=Usage(input=900, output=9), model="m").asked()
     projection = story.projection()
     marker = undo_target(projection)
     assert isinstance(marker, FoldOutline)
@@ -143,7 +143,7 @@ def test_the_undo_of_a_fold_names_the_size_that_the_meter_shows_then() -> None:
 
 def test_a_report_that_differs_from_the_estimate_is_no_effect_of_a_key() -> None:
     story = Story().system("prompt").user("hello " * 500)
-    story.assistant("done", usage=Usage(input=700, output=10), model="m")
+    story.assistant("done", usage=Usage(input=700, output=10), model="m").asked()
     projection = story.projection()
     assert projection.anchor is not None
     found = offered(projection, 1)

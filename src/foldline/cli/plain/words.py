@@ -72,7 +72,9 @@ def entry_words(entry: Undo | Clear | Revert | ModelChange | Approval | Title, p
 
 def room_words(room: Room) -> list[str]:
     """The window and what fills it, a line for each share."""
-    whole = f"{numbers.tokens(room.size)} of {numbers.short_tokens(room.window)} tokens"
+    whole = (
+        f"{numbers.tokens(room.size)} of {numbers.short_tokens(room.window, estimated=room.assumed)} tokens"
+    )
     lines = [f"The next request takes {whole}, {numbers.percent(room.size, room.window)}."]
     shares = (
         ("System prompt, tools, instructions", room.weights.system),

@@ -40,7 +40,7 @@ from .stored import StoredEntries
 
 LEAST = 4 * 1024 * 1024
 """Bytes of an event file below which reading all of it is quick enough."""
-VERSION = 4
+VERSION = 5
 """Raised when tables change, or what an outline means."""
 _ENTRIES = 2_000
 """In a table. Reading one takes some milliseconds, in which no other thread goes on."""

@@ -215,7 +215,7 @@ def bar_row(state: ContextState, width: int) -> list[Span]:
     words: list[Span] = [(numbers.tokens(size.tokens, estimated=size.estimated), _size_style(room))]
     if room.window:
         words += [
-            (f" of {numbers.short_tokens(room.window)}  ", "muted"),
+            (f" of {numbers.short_tokens(room.window, estimated=room.assumed)}  ", "muted"),
             (numbers.percent(size.tokens, room.window), _size_style(room)),
         ]
     numbered = Piece(tuple(words), gap=1)

@@ -126,6 +126,8 @@ def about_row(state: ContextState, chosen: Row | None) -> str:
             return f"What the model said and asked for. {drop} on one takes its results along."
         case 0 if chosen.category is not None:
             return _ABOUT[chosen.category]
+        case 1 if state.room.assumed:
+            return "Nobody says how large this model's window is: it is assumed. context.window sets it."
         case 1:
             return "What the next request sends, as the meter says it. Looking here costs nothing."
         case 2:

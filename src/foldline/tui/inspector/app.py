@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Protocol
 from textual.binding import Binding, BindingType
 
 from foldline.context.projection import Projection
-from foldline.llm.models import known_window
 from foldline.protocol import SessionHeader
 from foldline.tui.everywhere import KeyedApp
 from foldline.tui.inspector.following import EVERY, Followed, Following
@@ -39,13 +38,15 @@ class InspectorApp(KeyedApp[None]):
         *,
         theme: str = DEFAULT_THEME,
         followed: Followed[Any] | None = None,
+        window: int = 0,
         every: float = EVERY,
     ) -> None:
         """`title` is the file's name. What is `followed` is shown as it grows, with a look `every` so many
-        seconds; `session` is its session."""
+        seconds; `session` is its session. `window` is the model's, in tokens; 0 where nobody has said it."""
         super().__init__(theme)
         self._followed = followed
         self._every = every
+        self._model_window = window
         self._session = session
         self._file = title
 
@@ -55,9 +56,8 @@ class InspectorApp(KeyedApp[None]):
 
     async def on_mount(self) -> None:
         projection = self._session.projection
-        window = known_window(projection.model) if projection.model else None
         self.inspector = InspectorScreen(
-            projection, self._file, cwd=self._session.header.cwd, window=window or 0
+            projection, self._file, cwd=self._session.header.cwd, window=self._model_window
         )
         await self.push_screen(self.inspector, lambda _: self.exit())
         if self._followed is not None:

@@ -69,7 +69,7 @@ def _numbers(state: ChatState) -> Spans:
     size = "alert" if room.past_threshold else "text"
     spans: list[Span] = [
         (numbers.tokens(room.size), size),
-        (f" of {numbers.short_tokens(room.window)}  ", "muted"),
+        (f" of {numbers.short_tokens(room.window, estimated=room.assumed)}  ", "muted"),
         (numbers.percent(room.size, room.window), size),
     ]
     if after := _after(state):
