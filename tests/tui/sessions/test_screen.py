@@ -285,7 +285,7 @@ async def test_x_archives_and_brings_back(shelf: Shelf) -> None:
         assert "Idempotent orders" in shelf.titles()
 
 
-async def test_only_y_deletes(shelf: Shelf) -> None:
+async def test_only_control_s_deletes(shelf: Shelf) -> None:
     async with sessions_on(shelf.home) as seen:
         for key in ("escape", "n", "enter"):
             await seen.press("D")
