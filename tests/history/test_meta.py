@@ -6,7 +6,7 @@ import pytest
 
 from foldline.history import meta
 from foldline.history.meta import Describer, describe
-from foldline.protocol import Entry, SessionHeader, UserMessage, text_parts
+from foldline.protocol import Entry, SessionHeader, UserMessage, parse_entry, text_parts
 from support.history import History, history
 
 HEADER = SessionHeader(id="s", created_at=datetime(2026, 1, 1, tzinfo=UTC), cwd="/work")
@@ -50,3 +50,12 @@ def test_a_description_that_went_on_is_that_of_all() -> None:
     for entry in entries[3:]:
         later.add(entry)
     assert later.meta() == describe(HEADER, entries)
+
+
+def test_a_list_counts_the_entries_that_every_command_counts() -> None:
+    """Those of types unknown here, too: a list said 71 of a session of which `history` said 275."""
+    entries = [
+        *history().user("hello").assistant("hi").entries,
+        parse_entry(b'{"type":"of-others","index":2}'),
+    ]
+    assert describe(HEADER, entries).entries == len(entries) == 3

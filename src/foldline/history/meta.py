@@ -14,7 +14,6 @@ from foldline.protocol import (
     ModelChange,
     SessionHeader,
     Title,
-    Unknown,
     UserMessage,
 )
 from foldline.protocol.base import Count, Record
@@ -37,6 +36,7 @@ class Meta(Record):
     last_prompt: str = ""
     model: str = ""
     entries: Count = 0
+    """All of its entries, records of types unknown here included: as `history`, `stats` and `import` count."""
     tokens: Count = 0
     """Size of the context, as a model last reported it or a fold left it; 0 where neither is known."""
     size: Count = 0
@@ -73,7 +73,7 @@ class Describer:
         return made
 
     def add(self, entry: Entry) -> None:
-        self._entries += not isinstance(entry, Unknown)
+        self._entries += 1
         if not isinstance(entry, Title):  # an old session that is given a name is still an old one
             self._updated = entry.at or self._updated
         match entry:
