@@ -36,7 +36,7 @@ class Meta(Record):
     last_prompt: str = ""
     model: str = ""
     entries: Count = 0
-    """All of its entries, records of types unknown here included: as `history`, `stats` and `import` count."""
+    """All of its entries, records of types unknown here included, as `history` and `stats` count them."""
     tokens: Count = 0
     """Size of the context, as a model last reported it or a fold left it; 0 where neither is known."""
     size: Count = 0

@@ -13,7 +13,8 @@ def unreachable_failure(at: Endpoint, error: BaseException) -> Failure:
     for cause in _behind(error):
         if (said := _said(at, cause)) is not None:
             why, what = said
-            return Failure(f"Cannot connect to {at.shown} ({why}): {what}.", retry=True)
+            distrusted = isinstance(cause, ssl.SSLCertVerificationError)  # as it will be in two minutes
+            return Failure(f"Cannot connect to {at.shown} ({why}): {what}.", retry=not distrusted)
     return Failure(f"Cannot connect to {at.shown}: {_right(at)}.", retry=True)
 
 
