@@ -266,11 +266,11 @@ async def test_two_folds_of_no_use_stop_automation_with_one_notice_a_turn(tmp_pa
 def looping(steps: int) -> PlayedLLM:
     """Reads the same file again and again, and has nothing new to say of it."""
     reads = [calling(("read", {"path": "f.txt"}), stem=f"c{n}") for n in range(steps)]
-    return PlayedLLM(*reads, window=8_192, summaries=("## Goal\n- read it",) * steps)
+    return PlayedLLM(*reads, window=8_192, summaries=tuple(f"## Goal\n- read it {n}" for n in range(steps)))
 
 
-@pytest.mark.parametrize("strategy", ["summary", "adaptive", "ladder"])
-async def test_a_model_that_goes_round_in_circles_gets_no_third_summary_that_says_the_same(
+@pytest.mark.parametrize("strategy", ["summary", "adaptive", "ladder", "hierarchical"])
+async def test_a_model_that_goes_round_in_circles_gets_no_third_summary_of_its_steps(
     tmp_path: Path, strategy: str
 ) -> None:
     write_lines(tmp_path / "f.txt", 60)
@@ -279,7 +279,7 @@ async def test_a_model_that_goes_round_in_circles_gets_no_third_summary_that_say
     await agent.prompt("read it")
     assert len(agent.session.projection.folds) == 2
     assert len(llm.summary_requests) <= 4  # a ladder asks twice where one summary is not enough
-    assert [text for text in watch.notices if text.startswith("Two summaries in a row say the same")]
+    assert [text for text in watch.notices if text.startswith("Two compactions in a row summarised the same")]
     assert pause_reason(reloaded(agent).projection)
     await agent.aclose()
 

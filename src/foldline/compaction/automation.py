@@ -1,10 +1,12 @@
 """When folding by itself stops until the user acts, and what is named then. Pure."""
 
-from foldline.context.outline import FoldOutline
+from collections.abc import Iterable, Iterator
+
+from foldline.context.outline import FoldOutline, MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.undoing import ViewMarker
 from foldline.context.view import ViewItem
-from foldline.protocol import Compaction, Revert, ToolResultMessage, Undo
+from foldline.protocol import BaseMessage, Entry, Revert, ToolCallPart, ToolResultMessage, Undo
 
 INEFFECTIVE = 0.9
 """A fold that leaves more than this share of the view was of no use."""
@@ -13,9 +15,9 @@ INEFFECTIVE = 0.9
 def pause_reason(projection: Projection) -> str:
     """Why nothing is compacted by itself any more, as a sentence; empty where it is.
 
-    The two newest changes of the view are automatic compactions that were of no use, or wrote the same
-    summary: another would loop. An edit, a clear, a rewind or a compaction by hand since is the user acting
-    (invariant 8); a D-Mail is not.
+    The two newest changes of the view are automatic compactions that were of no use, or summarised the same
+    messages said again: another would loop. An edit, a clear, a rewind or a compaction by hand since is the
+    user acting (invariant 8); a D-Mail is not.
     """
     newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
     folds = [marker for marker in newest if isinstance(marker, FoldOutline) and marker.reason != "manual"]
@@ -23,19 +25,36 @@ def pause_reason(projection: Projection) -> str:
         return ""
     if all(fold.tokens_after > INEFFECTIVE * fold.tokens_before for fold in folds):
         return "Two folds in a row freed little."
-    if _wrote_the_same(projection, *folds):
-        return "Two summaries in a row say the same: the work does not get on."
+    if _covered_the_same(projection, *folds):
+        return "Two compactions in a row summarised the same steps: the work goes round in circles."
     return ""
 
 
-def _wrote_the_same(projection: Projection, one: FoldOutline, other: FoldOutline) -> bool:
-    """Whether both wrote one summary. Only where their sizes agree are the texts looked at: they may be on
-    disk."""
-    sizes = [[piece.message.tokens for piece in fold.written] for fold in (one, other)]
+def _covered_the_same(projection: Projection, one: FoldOutline, other: FoldOutline) -> bool:
+    """Whether what both summarised says the same, however often. Only where the sizes of the messages agree
+    are these looked at: they may be on disk."""
+    covered = [
+        [index for piece in fold.written for first, last in piece.covers for index in range(first, last + 1)]
+        for fold in (one, other)
+    ]
+    sizes = [{outline.tokens for outline in _messages(projection, indices)} for indices in covered]
     if not sizes[0] or sizes[0] != sizes[1]:
         return False
-    texts = [projection.entry(fold.index) for fold in (one, other)]
-    return len({text.summary for text in texts if isinstance(text, Compaction)}) == 1
+    said = [{_content(projection.entry(index)) for index in indices} for indices in covered]
+    return said[0] == said[1]
+
+
+def _messages(projection: Projection, indices: Iterable[int]) -> Iterator[MessageOutline]:
+    outlines = map(projection.outline, indices)
+    return (outline for outline in outlines if isinstance(outline, MessageOutline))
+
+
+def _content(entry: Entry | None) -> object:
+    """What a message says, without what is new each time: its number, its time, the ids of its calls."""
+    if not isinstance(entry, BaseMessage):
+        return None
+    calls = tuple((call.name, call.arguments) for call in entry.parts if isinstance(call, ToolCallPart))
+    return entry.type, entry.text, calls
 
 
 def _is_dmail(marker: ViewMarker) -> bool:
