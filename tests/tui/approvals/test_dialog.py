@@ -100,7 +100,10 @@ async def test_two_questions_in_a_row_each_show_their_own_rule() -> None:
     app = ChatApp(asking(CALL, second), clock=clock)
     async with app.run_test(size=(80, 24)) as pilot:
         clock.now += 2
-        await pilot.press("alt+w", "alt+a")
+        await pilot.pause()
+        await pilot.press("alt+w")
+        await pilot.pause()
+        await pilot.press("alt+a")
         await pilot.pause()
         app.chat.show(asking(second))
         await pilot.press("alt+a")  # in the first second: meant for the one before
@@ -347,6 +350,7 @@ async def test_a_rule_that_is_too_long_to_be_shown_is_not_granted(words: int) ->
     app = ChatApp(asking(replace(CALL, promises=("word " * words,))), clock=Clock())
     async with app.run_test(size=(80, 24)) as pilot:
         app.clock.now += 2
+        await pilot.pause()  # until it is painted: before, no key allows anything
         await pilot.press("alt+a")
         await pilot.pause()
         assert bool(answers(app)) == (words == 4)

@@ -55,13 +55,16 @@ async def test_the_header_follows_the_mode_and_all_is_asked_for_twice(tmp_path: 
         await running.press("2")
         await running.until(lambda: running.agent.desk.policy.mode == "edits")
         await running.press("3")
-        await running.until(lambda: "3 again: yes" in running.text)
+        await running.until(lambda: "Ctrl+S: yes" in running.text)
         await running.press("2")
-        await running.until(lambda: "3 again: yes" not in running.text)
+        await running.until(lambda: "Ctrl+S: yes" not in running.text)
         await running.press("3", "escape")
         assert isinstance(running.app.screen, ApprovalsScreen)
         assert running.agent.desk.policy.mode == "edits"
-        await running.press("3", "3")
+        await running.press("3", "3", "3")  # the second one leaves the question
+        await running.until(lambda: "Ctrl+S: yes" in running.text)
+        assert running.agent.desk.policy.mode == "edits", "33 may be typed ahead"
+        await running.press("ctrl+s")
         await running.until(lambda: running.agent.desk.policy.mode == "all")
         await running.press("escape")
         await running.until(lambda: "asks: never" in running.text)

@@ -22,6 +22,13 @@ KEYS: Final[tuple[ScreenKey[ApprovalsState], ...]] = table(
         "all",
     ),
     ScreenKey(
+        "confirm",
+        ("ctrl+s",),
+        "Yes, everything: no sign that may be typed ahead says it.",
+        "Mode",
+        works=lambda state: state.confirming,
+    ),
+    ScreenKey(
         "revoke",
         ("x", "delete"),
         "Its like asks again from now on.",

@@ -18,7 +18,7 @@ AROUND = 7
 """Lines beside the rules, as long as none of them is wrapped."""
 
 _MODES: tuple[ApprovalMode, ...] = ("ask", "edits", "all")
-_SURE = "Everything will run unasked, outside this folder too. {} again: yes, else no"
+_SURE = "Everything will run unasked, outside this folder too. {}: yes, else no"
 
 
 def screen_lines(state: ApprovalsState, width: int, height: int) -> list[list[Span]]:
@@ -63,7 +63,7 @@ def _mode_lines(state: ApprovalsState, width: int) -> Iterator[list[Span]]:
         ]
     yield line
     if state.confirming:
-        yield from wrap_spans([(f" ! {_SURE.format(name_of(KEYS, 'all'))}", "alert")], width)
+        yield from wrap_spans([(f" ! {_SURE.format(name_of(KEYS, 'confirm'))}", "alert")], width)
     else:
         yield [(f"        {mode_words(state.mode)}", "alert" if state.mode == "all" else "muted")]
     yield []

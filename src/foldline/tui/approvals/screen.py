@@ -42,8 +42,8 @@ class ApprovalsScreen(BoxedScreen[None, ApprovalsState]):
         self._box.show(state)
 
     def on_key(self, event: events.Key) -> None:
-        """Only the key that asked for it confirms the mode `all`."""
-        if self.state.confirming and event.key not in key_of(KEYS, "all").pressed:
+        """Every key but the one that confirms it leaves the question about the mode `all`."""
+        if self.state.confirming and event.key not in key_of(KEYS, "confirm").pressed:
             self._show(replace(self.state, confirming=False))
             event.stop()
             event.prevent_default()
@@ -63,9 +63,10 @@ class ApprovalsScreen(BoxedScreen[None, ApprovalsState]):
             case "edits":
                 self._ask(operations.SwitchApprovals(mode="edits"))
             case "all" if state.mode != "all":
-                if state.confirming:
-                    self._ask(operations.SwitchApprovals(mode="all"))
-                self._show(replace(state, confirming=not state.confirming))
+                self._show(replace(state, confirming=True))
+            case "confirm":
+                self._ask(operations.SwitchApprovals(mode="all"))
+                self._show(replace(state, confirming=False))
             case "revoke":
                 asked = state.revocation()
                 if asked is not None:
