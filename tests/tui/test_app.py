@@ -229,7 +229,7 @@ async def test_escape_during_the_fold_gives_the_prompt_back(tmp_path: Path) -> N
         await running.press("escape")
         await running.at_rest()
         assert running.editor_text.startswith("And now.")
-        assert "Compaction cancelled: nothing was folded" in running.text
+        assert "Not sent: you cancelled the compaction" in running.text
         assert running.agent.session.projection.folds == [] and "1 held" not in running.text
 
 

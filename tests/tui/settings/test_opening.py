@@ -47,6 +47,7 @@ async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(tmp_path:
         await running.press("enter")
         await running.until(lambda: "nonsense" in screen.state.fault)
         assert "nonsense" not in home.read_text()
+        await running.press("escape")  # what was typed stays until it is left
         await running.press("escape", "slash", *"threshold", "enter", "e", *"60%", "enter")
         await running.until(lambda: desk.budget.threshold == 32_768 * 60 // 100)
 
