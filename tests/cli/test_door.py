@@ -127,7 +127,16 @@ def test_the_chat_without_a_terminal_says_what_works_there(door: FrontDoor) -> N
         ("empty.jsonl", b"", "is empty"),
         ("photo.jsonl", b"\x89PNG\x00\x01\x02", "is a binary file"),
         ("notes.txt", b"just some text\n", "is text, not a session"),
-        ("gemini.json", b'{"sessionId": "a", "projectHash": "b"}\n', "seems to be a Gemini CLI session"),
+        (
+            "gemini.json",
+            b'{"sessionId": "a", "projectHash": "b"}\n',
+            "is no session of Gemini CLI: it holds no message",
+        ),
+        (
+            "grok.json",
+            b'{"chat_format_version": 1, "info": {}}\n',
+            "seems to be a session of Grok, which cannot be read",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["view", "history", "verify", "compact", "open"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from foldline.cli.view import view_json
+from foldline.cli.windows import Window
 from foldline.context.projection import project
 from foldline.formats import ForeignSession, read_foreign
 from foldline.protocol import (
@@ -30,6 +31,7 @@ from support.recorded import needs_recorded, recorded
 
 Record = dict[str, Any]
 FILES = recorded("mini-swe-agent")
+WINDOW = Window(8000)
 PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
 
 
@@ -170,7 +172,7 @@ def test_values_of_the_wrong_shape_are_never_an_error(read: Any, junk: Any) -> N
 
 
 def again(entries: list[Entry], read: Any) -> tuple[dict[str, object], ForeignSession]:
-    written = view_json(project(entries), 8000)
+    written = view_json(project(entries), WINDOW)
     return written, read(written)
 
 
@@ -185,7 +187,7 @@ def test_what_view_wrote_is_read_as_the_same_view(read: Any) -> None:
         .entries
     )
     written, session = again(entries, read)
-    assert view_json(project(session.entries), 8000)["messages"] == written["messages"]
+    assert view_json(project(session.entries), WINDOW)["messages"] == written["messages"]
 
 
 def test_machine_text_that_view_marked_stays_machine_text(read: Any) -> None:
@@ -193,7 +195,7 @@ def test_machine_text_that_view_marked_stays_machine_text(read: Any) -> None:
     written, session = again([UserMessage(index=0, origin="machine", parts=(TextPart(text=text),))], read)
     [entry] = session.entries
     assert (entry.origin, entry.text) == ("machine", text)
-    assert view_json(project(session.entries), 8000)["messages"] == written["messages"]
+    assert view_json(project(session.entries), WINDOW)["messages"] == written["messages"]
 
 
 def test_a_summary_that_view_wrote_is_a_summary(read: Any) -> None:
@@ -268,7 +270,7 @@ def test_a_trajectory_comes_whole(path: Path, tmp_path: Path) -> None:
 @needs_recorded
 def test_the_view_of_a_trajectory_is_read_again_as_it_is(path: Path, read: Any) -> None:
     written, session = again(read_foreign(path).entries, read)
-    assert view_json(project(session.entries), 8000)["messages"] == written["messages"]
+    assert view_json(project(session.entries), WINDOW)["messages"] == written["messages"]
 
 
 @needs_recorded

@@ -8,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.cli.view import view_json
+from foldline.cli.windows import Window
 from foldline.context.moments import as_of_request
 from foldline.context.projection import Projection, project
 from foldline.context.proof import proof_of, requests
@@ -23,6 +24,7 @@ from support.asking import retold
 from support.stories import PanelsApp, long_story, screen_rows, shop
 
 WIDE = (160, 44)
+WINDOW = Window(8000)
 
 
 class TimeApp(PanelsApp):
@@ -109,7 +111,9 @@ async def test_all_panels_show_what_the_command_line_gives_for_the_request() -> 
             _, then = proof_of(sent, story.entries)
             assert found.panels.moment is not None and found.panels.moment.number == sent.number
             assert found.panels.projection.view == then.view
-            assert view_json(found.panels.projection, 0)["messages"] == view_json(then, 0)["messages"]
+            assert (
+                view_json(found.panels.projection, WINDOW)["messages"] == view_json(then, WINDOW)["messages"]
+            )
             assert found.keys_of(found.panels.view.view) == [item.index for item in then.view]
             said = [
                 e.index
