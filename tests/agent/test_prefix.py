@@ -10,6 +10,7 @@ from typing import Any
 from foldline.agent.mcp import ToolServers
 from foldline.context.proof import prove
 from foldline.context.toolsets import silent_changes
+from foldline.llm.failures import MAX_RETRIES
 from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (
     Approval,
@@ -37,6 +38,8 @@ from support.server_checks import CACHE_STEP
 JOB = "until [ -e go ]; do sleep 0.02; done"
 SAID = "This will be broken off before its end."
 SLOW = ("mcp__one__slow", {"number": 600})
+ASKED = 1 + MAX_RETRIES
+"""How often, before a failure ends the turn."""
 
 
 def rule(prompt: str, *calls: tuple[str, Any], times: int = 1_000, **answer: Any) -> dict[str, Any]:
@@ -50,8 +53,8 @@ def rule(prompt: str, *calls: tuple[str, Any], times: int = 1_000, **answer: Any
 SCRIPT = [
     rule("start it", ("bash", {"command": JOB, "background": True})),
     rule("show me", ("mcp__one__picture", {}), ("read", {"path": "dot.png"})),
-    rule("break off", times=1, text=SAID, chunk=10, fault={"cut_after": 2}),
-    rule("refuse", times=4, fault={"status": 500, "body": {"error": {"message": "GPU on fire"}}}),
+    rule("break off", times=ASKED, text=SAID, chunk=10, fault={"cut_after": 2}),
+    rule("refuse", times=ASKED, fault={"status": 500, "body": {"error": {"message": "GPU on fire"}}}),
     rule("a hundred", *[("ls", {})] * 50, SLOW, *[("ls", {})] * 49),
     rule("grow", ("mcp__one__grow", {})),
     {"when": {"content": "<conversation>|<summary-request>"}, "answer": {"text": "## Goal\n- to see it all"}},

@@ -7,9 +7,10 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.history import Session
+from foldline.llm.failures import MAX_RETRIES
 from foldline.llm.openai_client import OpenAIChat
 from support.agents import agent_in, reloaded, write_lines
-from support.clients import chat_at
+from support.clients import Waits, chat_at
 from support.invariants import broken
 from support.job_reader import is_summary_request
 from support.server import RunningServer, running_server
@@ -28,7 +29,13 @@ THINKS = [
 
 
 def responding(server: RunningServer, window: int | None = None) -> OpenAIChat:
-    return chat_at(server.base_url, model=server.model, window=window or server.window, api="responses")
+    return chat_at(
+        server.base_url,
+        model=server.model,
+        window=window or server.window,
+        api="responses",
+        sleep=Waits(),
+    )
 
 
 def kinds(items: list[dict[str, Any]]) -> list[str]:
@@ -89,12 +96,13 @@ async def test_a_stream_that_breaks_leaves_a_history_that_the_server_takes(
 ) -> None:
     call = {"name": "read", "arguments": {"path": "a-file-with-a-long-name.txt"}}
     broken_answer = {"text": "I look.", "thinking": "Well.", "tool_calls": [call], "fault": fault}
-    script = [{"when": {"nth": 1}, "answer": broken_answer}]
+    asked = 1 + MAX_RETRIES
+    script = [{"times": asked, "answer": broken_answer}]
     with running_server(script=script, then_default=True) as server:
         agent, _ = agent_in(tmp_path, responding(server))
         with pytest.raises(Exception, match="ended the answer before it was complete"):
             await agent.prompt("look")
         assert (await agent.prompt("Say hello")).text == "You said: Say hello"
-        assert [seen.violations for seen in server.requests()] == [(), ()]
+        assert [seen.violations for seen in server.requests()] == [()] * (asked + 1)
         assert broken(agent.session.projection) == []
         await agent.aclose()

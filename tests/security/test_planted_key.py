@@ -5,6 +5,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,15 +17,16 @@ from support.terminal import terminal
 ENVIRONMENT = "run `env; tr '\\0' '\\n' </proc/self/environ; tr '\\0' '\\n' </proc/$PPID/environ | rev`"
 """What a curious command finds out; of the process that started it backwards, past a search for words."""
 NOW = {"retry-after": "0"}
+
+
+def breaks_off(**error: Any) -> dict[str, Any]:
+    fault = {"error_after": 2, "body": {"error": {"message": f"Bearer {KEY}", **error}}}
+    return {"text": "half a sentence", "chunk": 3, "fault": fault}
+
+
 SCRIPT = [
-    {
-        "when": {"content": "break"},
-        "answer": {
-            "text": "half a sentence",
-            "chunk": 3,
-            "fault": {"error_after": 2, "body": {"error": {"message": f"Bearer {KEY}"}}},
-        },
-    },
+    {"when": {"content": "break"}, "times": 1, "answer": breaks_off()},  # it is asked again
+    {"when": {"content": "break"}, "answer": breaks_off(code=400)},  # that does not pass
     {
         "when": {"content": "shout"},
         "answer": {"fault": {"status": 500, "body": f"your key {KEY} is fine", "headers": NOW}},

@@ -9,10 +9,13 @@ from support.terminal import CLEARS, terminal
 
 pytestmark = pytest.mark.slow
 THROTTLES = {"fault": {"status": 429, "headers": {"retry-after": "40"}}}
-BREAKS_OFF = {"text": "So much had been said. And more", "chunk": 23, "fault": {"cut_after": 2}}
+SAID = {"text": "So much had been said. And more", "chunk": 23}
+BREAKS_OFF = {**SAID, "fault": {"cut_after": 2}}
+FAILS = {**SAID, "fault": {"error_after": 2, "body": {"error": {"code": 400, "message": "no more"}}}}
 SCRIPT = [
     {"when": {"content": "first$"}, "times": 1, "answer": THROTTLES},
     {"when": {"content": "first$"}, "times": 1, "answer": BREAKS_OFF},
+    {"when": {"content": "first$"}, "times": 1, "answer": FAILS},
     {"when": {"content": "first$"}, "answer": {"text": "All of it."}},
     {"answer": {"text": "The second one, too."}},
 ]
@@ -25,7 +28,7 @@ def test_a_throttled_turn_counts_down_gives_up_and_goes_on(tmp_path: Path, colum
         with terminal(tmp_path / "shop", columns=columns, rows=rows, **env) as term:
             term.until("Enter sends")
             term.ask("first", wait=False)
-            term.until("Trying again in 40 s · 1 of 3")
+            term.until("Trying again in 40 s · 1 of 8")
             assert "(429)" in term.text and "Esc gives up" in term.text
             term.ask("second", wait=False)  # the keyboard is alive, and the queue takes it
             term.until("1 queued")
@@ -35,7 +38,8 @@ def test_a_throttled_turn_counts_down_gives_up_and_goes_on(tmp_path: Path, colum
             term.until("Alt+R try again")
             assert len(server.requests()) == 1
             term.send("\x1br")
-            term.until("before it was complete")
+            term.until("before it was complete")  # which is asked for again
+            term.until("(400)")
             assert "So much had been said." in term.text
             term.until("‖ 1 queued")
             term.send("\x1br")
@@ -43,6 +47,6 @@ def test_a_throttled_turn_counts_down_gives_up_and_goes_on(tmp_path: Path, colum
             assert "All of it." in term.text and "So much had been said." in term.text
             assert not [clear for clear in CLEARS if clear in term.between]
             shown = [line[1:2] for line in term.rows if "So much had been said." in line]
-            assert shown == [" "], "the model does not have it any more"
+            assert shown == [" ", " "], "the model has neither of them any more"
         asked = [seen.messages[-1]["content"] for seen in server.requests()]
-        assert asked == ["first", "first", "first", "second"]
+        assert asked == ["first"] * 4 + ["second"]
