@@ -1,5 +1,6 @@
 """What a model or a server says is read in linear time, whatever it says: the event loop waits for it."""
 
+import gc
 import time
 from collections.abc import Callable
 
@@ -81,9 +82,14 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 def seconds(read: Callable[[str], object], text: str) -> float:
-    before = time.thread_time()
-    read(text)
-    return time.thread_time() - before
+    """Of this thread, without the collector: how long that takes is a matter of what other tests left."""
+    gc.disable()
+    try:
+        before = time.thread_time()
+        read(text)
+        return time.thread_time() - before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -92,5 +98,9 @@ def test_it_takes_no_longer_than_its_length(reader: str) -> None:
     read("x")  # what is imported or compiled at the first call
     for piece in PIECES:
         text = "-" + piece * (LENGTH // len(piece)) + "\0"
-        long = seconds(read, "-" + piece * (TIMES * LENGTH // len(piece)) + "\0")
-        assert long < TRIFLE or long < MOST * seconds(read, text), piece
+        longer = "-" + piece * (TIMES * LENGTH // len(piece)) + "\0"
+        # A second look at what seemed slow: caches of the processor are shared with whatever else runs.
+        assert any(
+            long < TRIFLE or long < MOST * seconds(read, text)
+            for long in (seconds(read, longer) for _ in range(3))
+        ), piece
