@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run demo test bench campaign kill lint format wheel clean
+.PHONY: run demo test bench campaign kill lint size format wheel clean
 
 run: .venv/ready
 	@$(BIN)/foldline
@@ -34,6 +34,10 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python .ci/pins.py
+	$(BIN)/python .ci/size.py
+
+size: .venv/ready
+	@$(BIN)/python .ci/size.py
 
 format: .venv/ready
 	$(BIN)/ruff format .

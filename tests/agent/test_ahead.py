@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.retuning import retune
+from foldline.agent.agent import retune
 from foldline.agent.settings import load_settings
 from foldline.llm import LLMError
 from foldline.protocol import AssistantMessage, RequestRecord, events, operations, text_parts

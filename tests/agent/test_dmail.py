@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.context.calls import paired
 from foldline.context.invariants import broken
-from foldline.context.pairing import paired
 from foldline.context.proof import unproved
 from foldline.llm.dialect import OPENAI, STRICT, to_openai
 from foldline.protocol import Revert, UserMessage, events, operations, text_parts

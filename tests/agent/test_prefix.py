@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent.mcp import ToolServers
+from foldline.context.calls import silent_changes
 from foldline.context.proof import prove
-from foldline.context.toolsets import silent_changes
 from foldline.llm.failures import MAX_RETRIES
 from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (

@@ -14,7 +14,7 @@ from foldline.context.files import file_lists
 from foldline.context.invariants import broken
 from foldline.context.places import places
 from foldline.history import CONTENTS, Contents, Session
-from foldline.history.catalog.sharing import share_files
+from foldline.history.catalog.deleting import share_files
 from foldline.protocol import (
     BaseMessage,
     Checkpoint,

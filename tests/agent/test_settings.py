@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.amounts import Amount, parse_amount, parse_tokens
+from foldline.agent.room import Amount, parse_amount, parse_tokens
 from foldline.agent.settings import (
     KEYS,
     MCP_KEYS,

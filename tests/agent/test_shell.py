@@ -11,7 +11,7 @@ from foldline.formats.writing import Original
 from foldline.history import Session
 from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import UserMessage, events, operations
-from foldline.tui.transcript.shell import SHELL_CALL, command_of
+from foldline.tui.transcript.calls import SHELL_CALL, command_of
 from support.agents import PlayedLLM, agent_in, others_done
 from support.invariants import broken
 

@@ -7,7 +7,7 @@ import pytest
 from foldline.cli.chat import _load
 from foldline.cli.keys import use_chosen_keys
 from foldline.protocol import FoldlineError
-from foldline.tui.keys.keymap import in_force, use
+from foldline.tui.keys.table import in_force, use
 from support.front_door import FrontDoor
 
 

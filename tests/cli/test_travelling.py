@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.proof import digest_of
 from foldline.history import Session
 from support.front_door import FrontDoor

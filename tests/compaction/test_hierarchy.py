@@ -17,7 +17,7 @@ from foldline.compaction.hierarchy import (
     shrunk,
     size_of,
 )
-from foldline.context.sections import parse_summary
+from foldline.context.language import parse_summary
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=12)
 

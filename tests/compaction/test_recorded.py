@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foldline.compaction import BUILT_IN
-from foldline.evaluation.recorded import recorded_messages
+from foldline.evaluation.replay import recorded_messages
 from foldline.formats import read_foreign
 from support.recorded import needs_recorded, readable
 from support.recorded_folds import played

@@ -14,7 +14,7 @@ from foldline.compaction.summary_text import (
     unwrapped,
     with_appendix,
 )
-from foldline.context.sections import parse_summary
+from foldline.context.language import parse_summary
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import BaseMessage, FoldDetails
 from support.history import history

@@ -1,6 +1,6 @@
 import pytest
 
-from foldline.context.consent import is_consent, leans_on_what_was_said
+from foldline.context.permissions import is_consent, leans_on_what_was_said
 
 
 @pytest.mark.parametrize(

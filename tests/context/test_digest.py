@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.context.digest import SMALLEST, digest, digest_conversation
-from foldline.context.sections import NONE, SECTIONS, parse_summary
+from foldline.context.language import NONE, SECTIONS, parse_summary
 from foldline.context.serialise import serialise
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import (

@@ -7,7 +7,7 @@ from foldline.context.files import file_lists, fold_words, tracked_files
 from foldline.context.moments import as_of_fold
 from foldline.protocol import Compaction, FileImage, FoldDetails, Kept, SystemMessage, Written, text_parts
 from foldline.tui.inspector.summaries import summary_words
-from foldline.tui.inspector.time_words import fold_words as timeline_words
+from foldline.tui.inspector.timeline import fold_words as timeline_words
 from support.history import History, history, modified, read
 from support.recorded import SHARED, needs_recorded
 

@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldline.context.budget import units_of
 from foldline.context.gist import LONGEST, gist, task_at_hand
 from foldline.context.tokens import estimate_tokens
-from foldline.context.units import units_of
 from support.history import History, history
 
 

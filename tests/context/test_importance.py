@@ -2,8 +2,8 @@
 
 import pytest
 
+from foldline.context.budget import units_of
 from foldline.context.importance import Importance, answered_by, importance
-from foldline.context.units import units_of
 from support.history import History, call, history
 
 LONG_PLAN = "I would keep the orders in one table. First the schema, then the handler, then the tests."

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.nearness import nearness, terms
+from foldline.context.gist import nearness, terms
 
 
 def test_what_shares_rare_words_is_nearer_than_what_shares_common_ones() -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from foldline.context.original import original
+from foldline.context.earlier import original
 from foldline.protocol import (
     AssistantMessage,
     Checkpoint,

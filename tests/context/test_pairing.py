@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.pairing import paired, pairing_faults
+from foldline.context.calls import paired, pairing_faults
 from foldline.context.stubs import INTERRUPTED
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage, text_parts
 from support.history import call, history

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.proof import digest_of, prove, requests, unproved
 from foldline.protocol import (
     AssistantMessage,

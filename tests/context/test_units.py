@@ -1,4 +1,4 @@
-from foldline.context.units import Unit, units_of
+from foldline.context.budget import Unit, units_of
 from support.history import History, call, history
 
 

@@ -1,6 +1,6 @@
 """What a history proves of a model's window: what was said, what went through, what was refused."""
 
-from foldline.context.windows import NOTHING_SEEN, WindowProof
+from foldline.context.budget import NOTHING_SEEN, WindowProof
 from foldline.protocol import OVERFLOW, Compaction, NoticeRecord, RequestRecord, Usage
 from support.history import History, history
 

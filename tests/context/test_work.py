@@ -1,7 +1,7 @@
 """What matters of the work done, by what it gets points for."""
 
+from foldline.context.budget import units_of
 from foldline.context.importance import Importance, importance
-from foldline.context.units import units_of
 from support.history import History, history, modified
 
 FAILURE = "E   AssertionError: expected 200, got 503\n1 failed"

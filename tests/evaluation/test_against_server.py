@@ -4,7 +4,7 @@ import pytest
 
 from foldline.evaluation.cost import PromptCache, cached_prefixes, cost
 from foldline.evaluation.record import Run
-from foldline.evaluation.recorded import recorded_messages
+from foldline.evaluation.replay import recorded_messages
 from foldline.formats import read_foreign
 from foldline.llm import Request
 from support.clients import chat_at

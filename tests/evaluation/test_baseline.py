@@ -9,8 +9,7 @@ import pytest
 from foldline.compaction import BUILT_IN
 from foldline.evaluation.cost import churn, cost
 from foldline.evaluation.recall import Needs, needs, recall
-from foldline.evaluation.recorded import recorded_messages
-from foldline.evaluation.replay import UNLIMITED
+from foldline.evaluation.replay import UNLIMITED, recorded_messages
 from foldline.evaluation.safety import violations
 from foldline.evaluation.survival import Known, survival
 from foldline.formats import read_foreign

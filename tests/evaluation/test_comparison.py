@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from foldline.evaluation.comparison import Cell, NotCompared, Setup, Subject, compare
-from foldline.evaluation.recorded import recorded_messages
+from foldline.evaluation.replay import recorded_messages
 from foldline.protocol import FoldlineError
 from support.compared import METER
 from support.history import History, history

@@ -3,7 +3,7 @@
 import pytest
 
 from foldline.context.tokens import MESSAGE_OVERHEAD
-from foldline.evaluation.meters import meter_named
+from foldline.evaluation.figures import meter_named
 from foldline.protocol import FoldlineError
 from support.history import history
 

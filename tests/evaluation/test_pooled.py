@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.evaluation.pooled import LEAST_SESSIONS, difference
+from foldline.evaluation.recall import LEAST_SESSIONS, difference
 
 
 def by_session(values: list[float]) -> dict[str, float | None]:

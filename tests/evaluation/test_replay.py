@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from foldline.compaction import BUILT_IN
-from foldline.context.pairing import pairing_faults
+from foldline.context.calls import pairing_faults
 from foldline.context.tokens import message_tokens
 from foldline.evaluation.record import Run
-from foldline.evaluation.recorded import STRIDE, recorded_messages, recorded_pins
-from foldline.evaluation.replay import UNLIMITED
+from foldline.evaluation.replay import STRIDE, UNLIMITED, recorded_messages, recorded_pins
 from foldline.evaluation.safety import violations
 from foldline.evaluation.summarisers import opaque
 from foldline.llm import LLM, LLMError

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.proof import digest_of
 from foldline.formats import bundle_members, read_foreign

@@ -7,7 +7,7 @@ import pytest
 from foldline.formats import ForeignSession, read_foreign
 from foldline.formats.base import Counted
 from foldline.formats.check import checked
-from foldline.formats.noted import by_kind, unknown_records_note
+from foldline.formats.refusals import by_kind, unknown_records_note
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,

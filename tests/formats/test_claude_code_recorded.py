@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from foldline.context.calls import paired, pairing_faults
 from foldline.context.invariants import broken
-from foldline.context.pairing import paired, pairing_faults
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.formats.claude_code import is_claude_code, read_claude_code

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foldline.context.pairing import paired, pairing_faults
+from foldline.context.calls import paired, pairing_faults
 from foldline.history import (
     Contents,
     Log,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foldline.context.original import original
+from foldline.context.earlier import original
 from foldline.history import EVENTS, EntrySearch, Found
 from foldline.history.reading.opening import open_file
 from foldline.protocol import Compaction, Entry, UserMessage, text_parts

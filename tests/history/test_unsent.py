@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldline.history import Unsent, keep_unsent, take_unsent
-from foldline.history.unsent import UNSENT
+from foldline.history.session import UNSENT
 
 
 def test_it_is_given_back_once_and_read_by_nobody_else(tmp_path: Path) -> None:

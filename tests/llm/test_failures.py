@@ -16,8 +16,8 @@ from foldline.llm.failures import (
     stalled_failure,
     status_failure,
     stream_failure,
+    unreachable_failure,
 )
-from foldline.llm.unreachable import unreachable_failure
 
 KEY = "sk-very-secret-0123456789"
 AT = Endpoint("https://me:pass@api.example.com/v1?token=abc", "some-model", KEY)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from foldline.llm.probing import answers
+from foldline.llm.providers import answers
 from support.server import running_server
 
 

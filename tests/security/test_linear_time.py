@@ -12,8 +12,8 @@ from foldline.compaction.levels import _told_apart
 from foldline.compaction.summary_text import appendix_of, lists_of, notes_of, unframed, unwrapped
 from foldline.context.digest import digest_conversation
 from foldline.context.harmless import clean, clean_line
+from foldline.context.language import parse_summary
 from foldline.context.mentions import mentions
-from foldline.context.sections import parse_summary
 from foldline.llm.failures import Endpoint, status_failure
 from foldline.protocol import SystemMessage, text_parts
 from foldline.tui.blocks.cutter import Cutter

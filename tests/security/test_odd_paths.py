@@ -18,7 +18,7 @@ from foldline.agent.tools.reach import command_inside
 from foldline.data import real_path
 from foldline.history import Session
 from foldline.protocol import NEW, FileImage, ToolResultMessage, events, operations
-from foldline.tui.prompting.pictures import named_paths, pasted_paths
+from foldline.tui.prompting.attachments import named_paths, pasted_paths
 from support.agents import PlayedLLM, agent_in, calling
 from support.front_door import FrontDoor
 from support.locked import modes_hold

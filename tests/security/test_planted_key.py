@@ -98,7 +98,7 @@ def test_the_screen_never_shows_it(tmp_path: Path) -> None:
             term.until("Enter sends")
             term.ask("run `env | sort`", wait=False)
             term.until("exit 0")
-            for prompt, sign in (("break", "[key]"), ("refuse", "401")):
+            for prompt, sign in (("break", "(400)"), ("refuse", "(401)")):
                 term.until("Enter sends")
                 term.ask(prompt, wait=False)
                 term.until(sign)

@@ -193,7 +193,7 @@ _ELSEWHERE = {
     "cli/doctor_data.py": "SQLite, to be read, after a look at each of its files",
     "cli/doctor_here.py": "SQLite, in memory",
     "history/care/repair.py": "a folder, to see its changes on disk",
-    "history/catalog/sharing.py": "another name for a regular file",
+    "history/catalog/deleting.py": "another name for a regular file",
     "cli/streams.py": "/dev/null",
     "cli/eval.py": "a picture that the user names",
     "agent/tools/reaping.py": "/proc",

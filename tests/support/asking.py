@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.proof import digest_of
 from foldline.protocol import Compaction, Entry, Kept, RequestRecord, ToolCallPart, ToolResultMessage, Usage
 from support.history import call

@@ -7,7 +7,7 @@ them.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.stubs import hidden_stub, with_text
 from foldline.context.tokens import message_tokens
 from foldline.evaluation.record import Folded, Meter, Run, Sent

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats import ForeignSession, read_foreign

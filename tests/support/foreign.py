@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+from foldline.context.calls import paired, pairing_faults
 from foldline.context.invariants import dangling
-from foldline.context.pairing import paired, pairing_faults
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.history import Session

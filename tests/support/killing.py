@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.projection import Projection
 from foldline.context.proof import digest_of
 from foldline.history import EVENTS, Meta, Session, parse_log, session_dir

@@ -9,7 +9,7 @@ from foldline.context.projection import Projection, project
 from foldline.context.stubs import clip, with_text
 from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
-from foldline.evaluation.recorded import recorded_messages
+from foldline.evaluation.replay import recorded_messages
 from foldline.formats import read_foreign
 from foldline.protocol import (
     AssistantMessage,

@@ -23,7 +23,7 @@ from foldline.compaction import CompactionStrategy, TruncateTurns
 from foldline.compaction.prompts import load_prompt
 from foldline.context.stubs import INTERRUPTED, clip
 from foldline.context.view import is_preamble
-from foldline.evaluation.recorded import STRIDE, recorded_messages, session_name
+from foldline.evaluation.replay import STRIDE, recorded_messages, session_name
 from foldline.formats import read_foreign
 from foldline.history import Session
 from foldline.llm import ToolSpec

@@ -19,8 +19,7 @@ from foldline.llm import ModelInfo
 from foldline.protocol import Approval, Entry, RequestRecord, Rule, Title, Usage, dump_entry
 from foldline.tui.app import FoldlineApp
 from foldline.tui.context_screen.screen import ContextScreen
-from foldline.tui.rewind.screen import RewindScreen
-from foldline.tui.rewind.state import Outcome, begin
+from foldline.tui.rewind.screen import Outcome, RewindScreen, begin
 from support.agents import PATIENCE, calling
 from support.chat_app import Clock, screen_text
 from support.history import modified, read

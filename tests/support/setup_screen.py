@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from foldline.llm import LLMError
 from foldline.llm.offers import Offer
 from foldline.protocol import FoldlineError
+from foldline.tui.setup.fields import Secret
 from foldline.tui.setup.screen import SetupScreen
-from foldline.tui.setup.secret import Secret
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, SetupState, Source, begin
 from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
 from support.agents import PATIENCE

@@ -31,9 +31,8 @@ from foldline.tui.state import (
 )
 from foldline.tui.widgets.completion import Candidate, completion_lines
 from foldline.tui.widgets.frames import HEAVY, edge
-from foldline.tui.widgets.header import header
 from foldline.tui.widgets.hints import hints_row
-from foldline.tui.widgets.meter import meter_row
+from foldline.tui.widgets.meter import header, meter_row
 from foldline.tui.widgets.question_text import question_body
 from foldline.tui.widgets.queue import queue_rows, waiting_words
 from foldline.tui.widgets.rows import Piece, piece, row

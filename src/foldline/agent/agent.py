@@ -29,9 +29,8 @@ from foldline.protocol import (
 from foldline.protocol.events import TaskFinished
 
 from .ahead import Ahead
+from .approvals import Choices, policy_of
 from .approvals import Mode as ApprovalMode
-from .approvals import policy_of
-from .choices import Choices
 from .desk import Desk, Mode
 from .executor import Executor
 from .mcp import ToolServers
@@ -41,7 +40,13 @@ from .tools.dmail import Mailbox, SendDmail
 from .tools.recall import recall_tools
 
 if TYPE_CHECKING:
+    from .desk import Desk
     from .settings import Settings
+from collections.abc import Mapping
+
+from foldline.protocol.events import Event
+
+from .settings import Settings, connect_summariser
 
 
 class Agent:
@@ -220,3 +225,42 @@ def _demand_done(finished: TaskFinished) -> None:
 
 def _no_other_model(model: str) -> LLM:
     raise FoldlineError(f"No way to reach the model {model} was given to this agent.")
+
+
+def at_rest(agent: "Agent", do: Callable[[], None]) -> bool:
+    """Do it now, or, where something runs, between that and what comes next; whether it was now."""
+    if not agent.executor.busy:
+        do()
+        return True
+
+    def hear(event: Event) -> None:
+        if isinstance(event, TaskFinished):
+            stop()
+            do()
+
+    stop = agent.executor.subscribe(hear)
+    return False
+
+
+def retune(desk: "Desk", now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
+    """What lets these settings hold for the folds to come: call it when nothing runs. It gives back the
+    summariser that is of no more use, to be closed.
+
+    Raises:
+        FoldlineError: the strategy cannot be loaded, or the model for summaries cannot be asked; nothing has
+            changed.
+    """
+    strategy = load_strategy(now.compaction.strategy, desk.dependencies)
+    summariser = connect_summariser(now, environ)
+
+    def do() -> LLM | None:
+        mode = now.compaction.mode
+        desk.mode = "auto" if mode == "ask" and not desk.choices.interactive else mode
+        desk.budget_settings = now.budget_settings
+        desk.strategy = strategy
+        desk.ahead.on = now.compaction.draft_ahead == "on"
+        desk.ahead.drop()  # the strategy is another, and the model that writes may be closed now
+        unused, desk.summary_llm = desk.summary_llm, summariser
+        return unused
+
+    return do

@@ -1,12 +1,15 @@
 """Approvals: which tool calls run at once and which wait for the user. State, never prose (DESIGN §5, 10)."""
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Literal
 
 from foldline.context.permissions import Granted, granted_in
 from foldline.history import Session
-from foldline.protocol import Approval, ApprovalMode, Rule
+from foldline.protocol import Approval, ApprovalMode, Rule, events
+from foldline.protocol.events import Event, Option
 
 Level = Literal["read", "edit", "run"]
 """What a tool can do: only look, change files it names, or run anything."""
@@ -58,3 +61,33 @@ def policy_of(session: Session, mode: Mode) -> Policy:
 def mode_of(session: Session, usual: Mode) -> Mode:
     """The mode a session is resumed with: the one chosen in it last, else the usual one."""
     return granted_in(session.entries.outlines, after=session.foreign).mode or usual
+
+
+class Choices:
+    """Asks, and waits for the answer. Where nobody can answer (`interactive` is False), nothing is asked."""
+
+    def __init__(self, *, interactive: bool = False) -> None:
+        self.interactive = interactive
+        self.emit: Callable[[Event], None] = lambda _: None
+        self._ids = count(1)
+        self._waiting: dict[str, asyncio.Future[str]] = {}
+
+    async def ask(self, title: str, options: Sequence[Option], detail: str = "") -> str:
+        """The key of the option taken; empty where the user left the question."""
+        choice = f"c{next(self._ids)}"
+        waiting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting[choice] = waiting
+        self.emit(events.ChoiceRequested(choice=choice, title=title, detail=detail, options=tuple(options)))
+        key = ""
+        try:
+            key = await waiting
+        finally:
+            del self._waiting[choice]
+            self.emit(events.ChoiceResolved(choice=choice, key=key))
+        return key
+
+    def answer(self, choice: str, key: str) -> None:
+        """The user's word; ignored where nothing waits for it."""
+        waiting = self._waiting.get(choice)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(key)

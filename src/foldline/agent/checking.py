@@ -10,8 +10,8 @@ from pydantic.fields import FieldInfo
 
 from foldline.protocol import FoldlineError
 
-from .amounts import ALLOWED, ALLOWED_TOKENS, Amount
 from .layers import BY_NAME, KEY_SETTINGS, MODELS, Given, dotted
+from .room import ALLOWED, ALLOWED_TOKENS, Amount
 
 Fields = Mapping[str, FieldInfo]
 """Settings by their dotted keys."""

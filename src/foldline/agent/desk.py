@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Literal
 
 from foldline.compaction import AdaptiveCompaction, CompactionStrategy, Dependencies, dependencies
-from foldline.context.budget import Budget, BudgetSettings, budget_for
+from foldline.context.budget import Budget, BudgetSettings, WindowProof, budget_for
 from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
-from foldline.context.windows import WindowProof
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
 from foldline.protocol import Approval, BaseMessage, Entry, FoldlineError
 from foldline.protocol.events import Event, WindowLearned
 
 from .ahead import Ahead, Basis
-from .approvals import Policy
-from .choices import Choices
+from .approvals import Choices, Policy
 from .mcp import ToolServers
 from .project_rules import ProjectRules
 from .review import Review

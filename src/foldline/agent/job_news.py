@@ -1,9 +1,8 @@
 """What a reader and the model are told when a job in the background has ended."""
 
+from foldline.agent.tools.background import Job, Jobs
+from foldline.agent.tools.text import one_line
 from foldline.protocol import BaseMessage, DeveloperMessage, text_parts
-
-from .tools.background import Job, Jobs
-from .tools.text import one_line
 
 _SHOWN = 60
 """Characters of the command."""

@@ -5,9 +5,11 @@ Off is off: with automatic folding off, stopped, or taken back by the user, noth
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from foldline.compaction import (
     ToolResultHidingCompaction,
@@ -19,11 +21,12 @@ from foldline.compaction import (
     plan,
 )
 from foldline.context.budget import budget_for
+from foldline.context.overflow import silent_overflow
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.llm import LLM
-from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason, Undo, UserMessage
+from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason, Undo, UserMessage, events
 from foldline.protocol.events import Option
 
 from .desk import Desk
@@ -265,3 +268,82 @@ async def make_fit(desk: Desk, llm: LLM) -> None:
             f"{'Even folded, the' if folded else 'The'} next request takes about {size:,} tokens, more than "
             f"the {budget.window:,} of {llm.info.id}. Largest: {largest_items(desk.projection)}."
         )
+
+
+ALLOWED = "a number of tokens (32768, 32k, 1M) or a share of the window (20%)"
+ALLOWED_TOKENS = "a number of tokens (32768, 32k, 1M)"
+
+_NUMBER = re.compile(r"(\d{1,3}(?:[_,]\d{3})+|\d+)(\.\d+)?\s*([kKmM%]?)")
+_FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
+_LARGEST = 1_000_000_000
+
+
+class Amount(NamedTuple):
+    """Tokens, or a share of a window that is not known yet."""
+
+    tokens: int | None = None
+    percent: float | None = None
+
+    def of(self, window: int) -> int:
+        """The amount in tokens, at least 1; `window` in tokens."""
+        return max(1, self.tokens if self.tokens is not None else int(window * (self.percent or 0) / 100))
+
+    def __str__(self) -> str:
+        return str(self.tokens) if self.tokens is not None else f"{self.percent or 0:g}%"
+
+
+def parse_amount(text: str) -> Amount:
+    """The amount this says. `k` is a thousand, as on the screens.
+
+    Raises:
+        ValueError: it says none; the text is what is allowed.
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(ALLOWED)
+    value = float(re.sub("[_,]", "", found[1]) + (found[2] or ""))
+    unit = found[3].lower()
+    if unit == "%":
+        if not 0 < value <= 100:
+            raise ValueError(ALLOWED)
+        return Amount(percent=value)
+    tokens = value * _FACTORS[unit]
+    if not 1 <= tokens <= _LARGEST or tokens != int(tokens):
+        raise ValueError(ALLOWED)
+    return Amount(tokens=int(tokens))
+
+
+def parse_tokens(text: str) -> int:
+    """Like `parse_amount`, without shares.
+
+    Raises:
+        ValueError: it says no number of tokens; the text is what is allowed.
+    """
+    try:
+        amount = parse_amount(text)
+    except ValueError:
+        amount = Amount(percent=0)
+    if amount.tokens is None:
+        raise ValueError(ALLOWED_TOKENS)
+    return amount.tokens
+
+
+def doubt(desk: Desk, reported: int, estimated: int) -> None:
+    """Look at the input tokens reported for a request of `estimated` tokens, before calibration."""
+    model, window = desk.llm.info.id, desk.window
+    if not reported or model in desk.doubted:
+        return
+    if silent_overflow(reported, window):
+        text = (
+            f"The server counted {reported:,} tokens in a request, more than the window of {window:,} holds: "
+        )
+        text += "it may have cut it without a word, and answered a part of it. "
+        text += "The next request is folded first. " if desk.mode == "auto" else ""
+        text += "If the window is larger than that, set FOLDLINE_CONTEXT_WINDOW."
+    elif not desk.projection.calibration.plausible(model, reported, estimated):
+        text = f"The server counted only {reported:,} tokens in a request of about {estimated:,}: it may "
+        text += "have cut it without a word. Set FOLDLINE_CONTEXT_WINDOW to the window it runs with."
+    else:
+        return
+    desk.doubted.add(model)
+    desk.emit(events.Notice(level="warning", text=text))

@@ -6,9 +6,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from foldline.context.budget import SMALLEST_WINDOW
 
-from .amounts import ALLOWED, Amount, parse_amount, parse_tokens
 from .approvals import Mode
 from .layers import on_or_off
+from .room import ALLOWED, Amount, parse_amount, parse_tokens
 
 
 def _amount(value: object) -> Amount:

@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 from foldline.context.budget import BudgetSettings
 from foldline.protocol import FoldlineError
 
-from .amounts import Amount
 from .checking import allowed, any_of, checked, fields_of, is_secret
 from .keys import keep_secret
 from .layers import (
@@ -31,6 +30,7 @@ from .layers import (
     project_file,
 )
 from .naming import named_in
+from .room import Amount
 from .sections import (
     ApprovalSettings,
     CompactionSettings,

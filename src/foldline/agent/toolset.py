@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+from foldline.agent.mcp.servers import ServerTool
 from foldline.context.outline import RequestOutline
 from foldline.history import Session
 from foldline.llm.base import ToolSpec
@@ -11,7 +12,6 @@ from foldline.protocol import NoticeRecord, RequestRecord, events
 
 from .desk import Desk
 from .mcp.connection import START_SECONDS
-from .mcp.tool import ServerTool
 
 PATIENCE = 5.0
 """Seconds the first turn waits for tool servers that are starting, where somebody looks on. Who is later

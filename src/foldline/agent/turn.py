@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
 from foldline.compaction import CompactionFailed, largest_items, pause_reason
+from foldline.context.calls import paired
 from foldline.context.numbers import many
-from foldline.context.pairing import paired
 from foldline.context.tally import FIXED
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens
@@ -38,13 +38,12 @@ from foldline.protocol import (
 
 from .calls import Calls
 from .desk import Desk
-from .doubts import doubt
 from .instructions import moved_notice, opening
 from .job_news import ended_notice
 from .on_record import put_on_record
 from .pictures import hid_a_picture, picture_advice
 from .rewind import deliver
-from .room import draft_early, make_room, must_choose, phase_is_due, was_declined, why_not_by_itself
+from .room import doubt, draft_early, make_room, must_choose, phase_is_due, was_declined, why_not_by_itself
 from .toolset import take_tools, tools_digest
 
 _BYTES = 413

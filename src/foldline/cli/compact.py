@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.agent.amounts import Amount
+from foldline.agent.room import Amount
 from foldline.agent.settings import (
     Settings,
     connect_embedder,

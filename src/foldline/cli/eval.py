@@ -10,12 +10,11 @@ from pathlib import Path
 from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
 from foldline.evaluation.arms import RAW, default_arms
 from foldline.evaluation.comparison import Cell, NotCompared, Setup, Subject, compare, messages_to_play
-from foldline.evaluation.figures import Figures
+from foldline.evaluation.figures import Figures, meter_named
 from foldline.evaluation.judge import Judgement
-from foldline.evaluation.meters import meter_named
 from foldline.evaluation.plot import plotted
 from foldline.evaluation.record import Run
-from foldline.evaluation.recorded import recorded_messages, recorded_pins, session_name
+from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
 from foldline.evaluation.selftest import self_test
 from foldline.llm import LLM
 from foldline.llm.offline import OFFLINE
@@ -29,8 +28,7 @@ from .copying import check_new
 from .eval_judge import judged, say_judgement
 from .eval_report import Report, report_json, say_report
 from .loop import run_async
-from .output import note, say_json
-from .progress import Bar
+from .output import Bar, note, say_json
 from .sources import read_source
 from .windows import settings_here
 

@@ -20,8 +20,7 @@ from foldline.llm.prices import price_of
 from foldline.protocol import FoldlineError
 
 from .asking import confirmed
-from .output import Column, say, say_heading, say_table
-from .progress import Bar
+from .output import Bar, Column, say, say_heading, say_table
 
 
 async def judged(

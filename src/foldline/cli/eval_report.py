@@ -10,7 +10,7 @@ from foldline.evaluation.arms import RAW
 from foldline.evaluation.comparison import NotCompared, Setup
 from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
-from foldline.evaluation.pooled import LEAST_SESSIONS, Difference, difference
+from foldline.evaluation.recall import LEAST_SESSIONS, Difference, difference
 from foldline.evaluation.survival import KINDS, Share
 from foldline.version import __version__
 

@@ -18,7 +18,7 @@ def use_chosen_keys() -> None:
     """
     given = keys_given(os.environ)
     if given:
-        from foldline.tui.keys.keymap import keymap_of, use
+        from foldline.tui.keys.table import keymap_of, use
 
         use(keymap_of(given))
 
@@ -41,7 +41,7 @@ def examine_keys() -> "Iterator[Finding]":
     from foldline.history.care.doctor import Finding
     from foldline.protocol import FoldlineError
     from foldline.tui.keys.configured import unsure_keys
-    from foldline.tui.keys.keymap import keymap_of
+    from foldline.tui.keys.table import keymap_of
 
     try:
         check_chosen_keys()

@@ -1,18 +1,45 @@
 """`foldline search`: in which session something was said, called or returned."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from foldline.context.harmless import with_signs
 from foldline.history import MessageKind, age, data_home, short_id, utc_now
-from foldline.history.library.session_search import SessionHit, SessionHits, SessionSearch, SessionsFound
+from foldline.history.library.session_search import (
+    Progress,
+    SessionHit,
+    SessionHits,
+    SessionSearch,
+    SessionsFound,
+)
 from foldline.history.meta import clip_cells
 
 from .arguments import UsageError
 from .folders import shown_folder
-from .output import Style, cells, note, paint, say, say_json, width
-from .search_progress import refreshed
+from .output import Bar, Style, cells, note, paint, say, say_json, width
 from .streams import write_out
+
+_LONG = 16 * 2**20
+"""Bytes of event files from which a bar is worth its while: a second's work."""
+
+
+def refreshed(search: SessionSearch) -> bool:
+    """Whether everything is in the index now."""
+    with ExitStack() as until_done:
+        bar: Bar | None = None
+        shown = 0
+
+        def show(progress: Progress) -> None:
+            nonlocal bar, shown
+            if bar is None and progress.total - shown > _LONG:
+                bar = until_done.enter_context(Bar(progress.total))
+            if bar is not None:
+                bar.step(f"taking in {clip_cells(progress.name, 40)}", progress.done - shown)
+                shown = progress.done
+
+        return search.refresh(show)
+
 
 _LIMIT = 10
 _HITS = 3

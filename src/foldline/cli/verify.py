@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from foldline.context.calls import silent_changes
 from foldline.context.invariants import broken, dangling
 from foldline.context.numbers import many
 from foldline.context.proof import Unproved, requests, unproved
-from foldline.context.toolsets import silent_changes
 
 from .output import say, say_heading, say_json
 from .sources import Source, read_source

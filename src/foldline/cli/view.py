@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.projection import Projection, project
 from foldline.context.proof import Proof, Sent, proof_of, requests
 from foldline.context.view import ViewItem

@@ -1,12 +1,8 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
-from .adaptive import AdaptiveCompaction
 from .automation import fold_taken_back, kind_of, largest_items, no_step_since_fold, pause_reason
 from .climb import WORDS
-from .digest import DigestCompaction
 from .engine import Plan, Wishes, plan, propose
-from .hiding import ToolResultHidingCompaction
-from .hiding_then_summary import HidingThenSummaryCompaction
 from .hierarchical import HierarchicalCompaction
 from .importance import ImportanceCompaction
 from .ladder import LadderCompaction
@@ -25,7 +21,13 @@ from .metering import Progress
 from .prompts import load_prompt
 from .proposal import Outline, Proposal
 from .semantic import SemanticCompaction
-from .simple import SimpleCompaction
+from .simple import (
+    AdaptiveCompaction,
+    DigestCompaction,
+    HidingThenSummaryCompaction,
+    SimpleCompaction,
+    ToolResultHidingCompaction,
+)
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, DraftRejected
 from .summary import SummaryCompaction
 

@@ -15,12 +15,10 @@ from foldline.context.view import is_preamble
 from foldline.llm import ContextOverflow
 from foldline.protocol import NEW, BaseMessage, FoldlineError, events
 
-from .digest import DigestCompaction
-from .hiding import ToolResultHidingCompaction
 from .hierarchical import HierarchicalCompaction
 from .lighter import ClipGiants, TruncateTurns
 from .metering import Metered
-from .simple import SimpleCompaction
+from .simple import DigestCompaction, SimpleCompaction, ToolResultHidingCompaction
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy
 from .summary import SummaryCompaction
 from .verify import faults

@@ -12,15 +12,17 @@ from foldline.history import Session
 from foldline.llm import LLM, Embedder
 from foldline.protocol import FoldlineError, Reason
 
-from .adaptive import AdaptiveCompaction
-from .digest import DigestCompaction
-from .hiding import ToolResultHidingCompaction
-from .hiding_then_summary import HidingThenSummaryCompaction
 from .hierarchical import HierarchicalCompaction
 from .importance import ImportanceCompaction
 from .ladder import LadderCompaction
 from .semantic import SemanticCompaction
-from .simple import SimpleCompaction
+from .simple import (
+    AdaptiveCompaction,
+    DigestCompaction,
+    HidingThenSummaryCompaction,
+    SimpleCompaction,
+    ToolResultHidingCompaction,
+)
 from .strategy import CompactionStrategy
 from .summary import SummaryCompaction
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
-from foldline.context.consent import leans_on_what_was_said
+from foldline.context.budget import Unit, units_of
 from foldline.context.cut import can_pay, seen_up_to
 from foldline.context.importance import answered_by, is_bare_consent
 from foldline.context.language import language_of
-from foldline.context.reasons import WORTH
+from foldline.context.permissions import leans_on_what_was_said
 from foldline.context.stubs import clip, with_text
 from foldline.context.tokens import estimate_tokens
-from foldline.context.units import Unit, units_of
+from foldline.context.undoing import WORTH
 from foldline.context.view import is_preamble, is_summary
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
 

@@ -7,10 +7,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from operator import mul
 
-from foldline.context.gist import Task, gist, task_at_hand
+from foldline.context.budget import Unit
+from foldline.context.gist import Task, gist, nearness, task_at_hand
 from foldline.context.importance import Importance, importance
-from foldline.context.nearness import nearness
-from foldline.context.units import Unit
 from foldline.llm import Embedder, LLMError, NoEmbedder, Vector
 from foldline.protocol import BaseMessage
 

@@ -1,14 +1,66 @@
 """`SimpleCompaction`: the last few messages stay, everything before them becomes one summary in tags."""
 
+import asyncio
 from collections.abc import Sequence
 
-from foldline.context.cut import Cut, cut_before
+from foldline.context.cut import Cut, cut_before, seen_up_to
+from foldline.context.digest import digest
 from foldline.context.language import language_of
-from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, UserMessage
+from foldline.context.stubs import hidden_stub, is_hidden_stub, with_text
+from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, ToolResultMessage, UserMessage
 
 from .strategy import CompactionContext
-from .summary import Writer, cached_notes, earlier_summary, with_summary
+from .summary import (
+    ERRS_HIGH,
+    SummaryCompaction,
+    Writer,
+    cached_notes,
+    cut_for,
+    earlier_summary,
+    with_summary,
+)
 from .summary_text import notes_of
+
+KEPT_GROUPS = 5
+"""As in kimi-cli: the newest so many tool groups keep their results."""
+
+
+class ToolResultHidingCompaction:
+    """Hides the results of all but the newest `keep` tool groups; parallel calls are one group.
+
+    The stub is stable and keeps the call's id; nothing else is touched. A result that is no longer than its
+    stub stays, and so does one that no request has carried yet.
+    """
+
+    def __init__(self, *, keep: int = KEPT_GROUPS) -> None:
+        self._keep = keep
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        return self.hidden(ctx.history, ctx.pins)
+
+    def hidden(self, messages: Sequence[BaseMessage], pins: frozenset[int]) -> Sequence[BaseMessage] | None:
+        """The messages with old results hidden; None where there is nothing more to hide."""
+        groups = [
+            at
+            for at, message in enumerate(messages)
+            if isinstance(message, AssistantMessage) and message.calls
+        ]
+        if len(groups) <= self._keep:
+            return None
+        until = min([*groups[len(groups) - self._keep :], seen_up_to(messages)])
+        older = [_hidden(message) if message.index not in pins else message for message in messages[:until]]
+        if all(a is b for a, b in zip(older, messages, strict=False)):
+            return None
+        return [*older, *messages[until:]]
+
+
+def _hidden(message: BaseMessage) -> BaseMessage:
+    if not isinstance(message, ToolResultMessage) or is_hidden_stub(message.text):
+        return message
+    stub = hidden_stub(message)
+    return with_text(message, stub) if estimate_tokens(stub) < message_tokens(message) else message
+
 
 KEPT_MESSAGES = 2
 """As in kimi-cli: so many of the newest user and assistant messages stay."""
@@ -60,3 +112,63 @@ class SimpleCompaction:
 def _without_thinking(message: BaseMessage) -> BaseMessage:
     parts = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
     return message if len(parts) == len(message.parts) else message.model_copy(update={"parts": parts})
+
+
+class HidingThenSummaryCompaction:
+    """Exactly this: hide, else summarise. Never both in one fold."""
+
+    def __init__(self, *, keep: int = KEPT_GROUPS) -> None:
+        self._hiding = ToolResultHidingCompaction(keep=keep)
+        self._summary = SummaryCompaction()
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        hidden = await self._hiding.compact(ctx)
+        return await self._summary.compact(ctx) if hidden is None else hidden
+
+
+ENOUGH = 0.75
+"""Of the view: hiding that leaves more would be due again soon, and each time the provider's cache is lost.
+Measured (docs/decisions/0014-default-strategy.md)."""
+
+
+class AdaptiveCompaction:
+    """The cheapest fold that will do: stubs, which can be read again and cost no model call, where they free
+    enough; a summary of the view as it is where they do not, or where a reader has wishes they cannot follow.
+    """
+
+    def __init__(self) -> None:
+        self._hiding = ToolResultHidingCompaction()
+        self.by_hand = SummaryCompaction()
+        """For who asks for a fold: they want one to read."""
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        hidden = None if _has_wishes(ctx) else await self._hiding.compact(ctx)
+        if hidden is not None and _size(hidden) <= ENOUGH * _size(ctx.history):
+            return hidden
+        return await self.by_hand.compact(ctx)
+
+
+def _has_wishes(ctx: CompactionContext) -> bool:
+    return ctx.first_kept_index is not None or bool(ctx.focus or ctx.guidance)
+
+
+def _size(messages: Sequence[BaseMessage]) -> int:
+    return sum(map(message_tokens, messages))
+
+
+class DigestCompaction:
+    """Folds like `SummaryCompaction`, with an extractive digest in place of a model's summary."""
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        cut = cut_for(ctx)
+        if cut is None:
+            return None
+        request = (cut.request,) if cut.request else ()
+        notes = await asyncio.to_thread(
+            digest,
+            (*cut.history, *request, *cut.prefix),
+            previous=notes_of(earlier_summary(cut)) or None,
+            focus=ctx.focus,
+            max_tokens=int(ctx.max_summary_tokens / ERRS_HIGH),
+        )
+        return await with_summary(ctx, cut, notes)

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 
+from foldline.context.calls import paired
 from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.delimiters import defused, delimited
 from foldline.context.language import Language, language_of
-from foldline.context.pairing import paired
 from foldline.context.serialise import serialise
 from foldline.context.stubs import clipped
 from foldline.context.tokens import estimate_tokens, message_tokens

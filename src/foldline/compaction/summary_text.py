@@ -8,7 +8,7 @@ from itertools import pairwise
 from foldline.context.cut import LEAST_FOLD
 from foldline.context.delimiters import defused
 from foldline.context.facts import constraints
-from foldline.context.sections import within_frame
+from foldline.context.language import within_frame
 from foldline.context.stubs import clip
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.protocol import (

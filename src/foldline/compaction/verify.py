@@ -6,7 +6,7 @@ Each rule is a function that names its faults.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foldline.context.pairing import paired, pairing_faults
+from foldline.context.calls import paired, pairing_faults
 from foldline.context.tokens import message_tokens
 from foldline.context.view import is_preamble, is_summary
 from foldline.protocol import (

@@ -1,8 +1,19 @@
 """How much room a window gives, and when it is full. All in tokens; scales from 8k to 2M."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from foldline.protocol import FoldlineError
+from foldline.context.tokens import message_tokens
+from foldline.context.view import is_preamble, is_summary
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    DeveloperMessage,
+    FoldlineError,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+)
 
 SMALLEST_WINDOW = 2_048
 LEAST_ANSWER = 128
@@ -130,3 +141,91 @@ class Size:
     tokens: int
     estimated: bool
     """Whether no reported usage stands behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A tool group, or one message of the user or the assistant; notices stay with what they came after."""
+
+    messages: tuple[BaseMessage, ...]
+
+    @property
+    def first(self) -> BaseMessage:
+        return self.messages[0]
+
+    @property
+    def tokens(self) -> int:
+        """Estimate before calibration."""
+        return sum(map(message_tokens, self.messages))
+
+    @property
+    def asked(self) -> str:
+        """What the user typed; empty where this is nothing a user typed."""
+        return self.first.typed if isinstance(self.first, UserMessage) else ""
+
+    @property
+    def said(self) -> str:
+        """What the assistant said, its calls and their results left out."""
+        return self.first.text if isinstance(self.first, AssistantMessage) else ""
+
+    @property
+    def calls(self) -> tuple[ToolCallPart, ...]:
+        return self.first.calls if isinstance(self.first, AssistantMessage) else ()
+
+    @property
+    def results(self) -> list[ToolResultMessage]:
+        return [message for message in self.messages if isinstance(message, ToolResultMessage)]
+
+
+def units_of(messages: Iterable[BaseMessage], pins: frozenset[int] = frozenset()) -> list[Unit]:
+    """The units of a view, in order. Preamble and summaries are none."""
+    found: list[list[BaseMessage]] = []
+    for message in messages:
+        if is_preamble(message) or is_summary(message):
+            continue
+        if found and _goes_with(message, found[-1], pins):
+            found[-1].append(message)
+        else:
+            found.append([message])
+    return [Unit(tuple(unit)) for unit in found]
+
+
+def _goes_with(message: BaseMessage, unit: list[BaseMessage], pins: frozenset[int]) -> bool:
+    """A notice goes with what it came after, so that no kept part begins with one. What is pinned is kept
+    whatever becomes of the rest, and takes nothing along."""
+    if isinstance(message, ToolResultMessage):
+        return True
+    alike = message.index not in pins and unit[0].index not in pins
+    return alike and isinstance(message, DeveloperMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowProof:
+    """What was seen of one model's window, in tokens; 0 where nothing was. Immutable."""
+
+    stated: int = 0
+    """What was last said of it where its answers came from: by its server, or by another agent."""
+    largest: int = 0
+    """The largest request that went through, with its answer, as reported."""
+    refused: int = 0
+    """The smallest request that was refused as too long, where a smaller one went through in its place: else
+    it may not have been the length. And what a refusal named as the limit."""
+
+    def answered(self, request: int, answer: int, stated: int, refused: int = 0) -> "WindowProof":
+        """After a request of this size that went through, in place of one of `refused` tokens."""
+        if request < refused:
+            smallest = min(self.refused or refused, refused)
+        else:
+            smallest = self.refused if request < self.refused else 0  # the server takes more than it did
+        return WindowProof(stated or self.stated, max(self.largest, request + answer), smallest)
+
+    def bounded(self, named: int) -> "WindowProof":
+        """After a refusal that named the window; 0 where it did not."""
+        return replace(self, refused=min(self.refused or named, named or self.refused))
+
+    def window(self, believed: int) -> int:
+        """The window, where nobody has said for certain that it is `believed` tokens."""
+        return max(self.stated or believed, self.largest)
+
+
+NOTHING_SEEN = WindowProof()

@@ -1,9 +1,20 @@
 """What a tool call is about, in its own words: for rows, titles and lists. Knows our tools and others'."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from foldline.protocol import ToolCallPart
+from foldline.protocol import (
+    NEW,
+    AssistantMessage,
+    BaseMessage,
+    Entry,
+    NoticeRecord,
+    RequestRecord,
+    ToolCallPart,
+    ToolResultMessage,
+)
 
+from .stubs import interrupted_result
 from .todos import at_hand, todo_list
 
 _PATHS = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "directory")
@@ -37,3 +48,58 @@ def subject_of(call: ToolCallPart) -> Subject:
         if isinstance(value, str) and value.strip():
             return Subject(value.strip(), "search" if name in _SEARCHES else "words")
     return Subject("", "words")
+
+
+def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """The messages as they are sent: a call without a result gets one that says "interrupted"."""
+    sent: list[BaseMessage] = []
+    waiting: list[ToolCallPart] = []
+    caller = NEW
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            answered = next((call for call in waiting if call.call_id == message.call_id), None)
+            if answered is not None:
+                waiting.remove(answered)
+        else:
+            sent += [interrupted_result(call, caller) for call in waiting]
+            waiting = list(message.calls) if isinstance(message, AssistantMessage) else []
+            caller = message.index
+        sent.append(message)
+    return sent + [interrupted_result(call, caller) for call in waiting]
+
+
+def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
+    """Every way in which these messages would be refused: sentences, empty when they are valid."""
+    faults: list[str] = []
+    waiting: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            if message.call_id in waiting:
+                waiting.remove(message.call_id)
+            else:
+                faults.append(f"entry {message.index} answers no call before it")
+            continue
+        faults += [f"call {call_id} has no result before entry {message.index}" for call_id in waiting]
+        waiting = []
+        if isinstance(message, AssistantMessage):
+            waiting = [call.call_id for call in message.calls]
+            if not waiting and not message.text.strip():
+                faults.append(f"entry {message.index} is an answer without text and calls")
+    return faults + [f"call {call_id} has no result" for call_id in waiting]
+
+
+def silent_changes(entries: Sequence[Entry]) -> Iterator[str]:
+    """A sentence for each request whose tools are others than those of the one before, and nothing says it.
+
+    Records of older versions do not tell their tools: nothing is known of them.
+    """
+    offered: str | None = None
+    said: set[str] = set()
+    for entry in entries:
+        if isinstance(entry, NoticeRecord) and entry.tools is not None:
+            said.add(entry.tools)
+        elif isinstance(entry, RequestRecord):
+            if None not in (offered, entry.tools) and offered != entry.tools and entry.tools not in said:
+                yield f"the request of entry {entry.index} offered other tools than the one before, unsaid"
+            offered = entry.tools
+            said.clear()

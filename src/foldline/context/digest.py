@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from foldline.protocol import BaseMessage
 
+from .language import GOAL, SECTIONS, Section, render_summary
 from .points import Focus, Point, carried, points_of
 from .quoting import clip, one_line, within
 from .said import Said, said_in, said_in_text, summaries_in
-from .sections import GOAL, SECTIONS, Section, render_summary
 from .tokens import estimate_tokens
 
 SMALLEST = 96

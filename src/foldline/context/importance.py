@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from foldline.protocol import AssistantMessage, ImagePart, UserMessage
 
-from .consent import is_consent
+from .budget import Unit
 from .facts import constraints, sentences
-from .reasons import DECISION, DONE_REQUEST, MOST, QUOTED, REASONED, RULE, Point, Reason
-from .units import Unit
+from .permissions import is_consent
+from .undoing import DECISION, DONE_REQUEST, MOST, QUOTED, REASONED, RULE, Point, Reason
 from .work import called_again, points_for_work, reported
 
 _AT_HAND = 3

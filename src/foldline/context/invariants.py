@@ -26,7 +26,7 @@ from foldline.protocol import (
 from foldline.protocol.entries import Marker
 from foldline.protocol.messages import MESSAGE_TYPES
 
-from .pairing import paired, pairing_faults
+from .calls import paired, pairing_faults
 from .projection import Projection
 from .view import IN_VIEW, ViewItem, is_preamble, total_tokens
 

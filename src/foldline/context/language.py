@@ -1,8 +1,8 @@
 """Which language a conversation is held in, as far as prompts care."""
 
 import re
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from foldline.protocol import BaseMessage, UserMessage
 
@@ -22,3 +22,106 @@ def language_of(messages: Sequence[BaseMessage]) -> Language:
     if _KANA_OR_HANGUL.search(text) and len(_KANA_OR_HANGUL.findall(text)) * 4 > han:
         return "en"
     return "zh" if han * _HAN_WEIGHT > len(text) - han else "en"
+
+
+NONE = "(none)"
+"""Stands in a section that has nothing."""
+
+
+class Section(NamedTuple):
+    name: str
+    heading: str
+    share: float
+    """Of the room for lines, how much the section may take before the others have had theirs."""
+
+
+class _Sections(NamedTuple):
+    goal: Section
+    constraints: Section
+    done: Section
+    progress: Section
+    blocked: Section
+    decisions: Section
+    ahead: Section
+    critical: Section
+
+
+SECTIONS = _Sections(
+    Section("Goal", "## Goal", 0.16),
+    Section("Constraints & Preferences", "## Constraints & Preferences", 0.2),
+    Section("Done", "### Done", 0.18),
+    Section("In Progress", "### In Progress", 0.1),
+    Section("Blocked", "### Blocked", 0.06),
+    Section("Key Decisions", "## Key Decisions", 0.12),
+    Section("Next Steps", "## Next Steps", 0.08),
+    Section("Critical Context", "## Critical Context", 0.1),
+)
+GOAL = SECTIONS.goal
+_PARENT = "## Progress"
+"""Stands before Done, In Progress and Blocked."""
+
+# What models, ours in other languages included, call the sections; the turn prefix's own ones too.
+_NAMES: Mapping[str, Section] = {
+    **{section.name.casefold(): section for section in SECTIONS},
+    **dict.fromkeys(("goals", "original request", "目标", "原始请求", "目標", "목표"), SECTIONS.goal),
+    **dict.fromkeys(
+        ("constraints", "约束与偏好", "约束和偏好", "约束", "制約", "제약"), SECTIONS.constraints
+    ),
+    **dict.fromkeys(
+        ("progress", "early progress", "进展", "进度", "早期进展", "已完成", "完了"), SECTIONS.done
+    ),
+    **dict.fromkeys(("进行中", "進行中"), SECTIONS.progress),
+    **dict.fromkeys(("受阻", "阻塞", "被阻塞"), SECTIONS.blocked),
+    **dict.fromkeys(("关键决策", "关键决定", "重要な決定"), SECTIONS.decisions),
+    **dict.fromkeys(("下一步", "后续步骤", "次のステップ"), SECTIONS.ahead),
+    **dict.fromkeys(("context for suffix", "关键上下文", "后续所需上下文"), SECTIONS.critical),
+}
+
+_APPENDED = re.compile(r"<(last-user-messages|read-files|modified-files)>.*?(?:</\1>|\Z)", re.DOTALL)
+"""What every fold appends anew from the history."""
+_OPEN, _CLOSE = "<summary>\n", "\n</summary>"
+_STANDING = "<standing-constraints>"
+_REMARK = "[foldline: "
+"""Begins what we say of a list or a text ourselves."""
+_HEADING = re.compile(r"#{1,6}[ \t]+(.+)")
+_TAG = re.compile(r"</?[a-z][a-z-]{0,40}>")
+_MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?")
+
+
+def within_frame(text: str) -> str:
+    """A summary without the frame it stands in; as it is where it has none, as in imported sessions."""
+    start, end = text.find(_OPEN), text.rfind(_CLOSE)
+    return text[start + len(_OPEN) : end] if 0 <= start <= end - len(_OPEN) else text
+
+
+def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
+    """A summary's lines with their sections; list marks, file lists and quoted messages left out.
+
+    Lines before the first heading are goals; what stands under a heading nobody knows is critical context.
+    Of a framed summary only what is within its frame counts.
+    """
+    section = SECTIONS.goal
+    for line in _APPENDED.sub("", within_frame(text)).splitlines():
+        line = line.strip()
+        if heading := _HEADING.fullmatch(line):
+            name = heading[1].strip().strip("*:：").casefold()
+            section = _NAMES.get(name, SECTIONS.critical)
+            continue
+        if line == _STANDING:
+            section = SECTIONS.constraints
+        mark = _MARK.match(line)
+        line = line[mark.end() if mark else 0 :].strip()
+        if line and line != NONE and not _TAG.fullmatch(line) and not line.startswith(_REMARK):
+            ticked = mark is not None and mark[1] in ("x", "X")
+            yield (SECTIONS.done if ticked else section), line
+
+
+def render_summary(lines: Mapping[Section, Sequence[str]]) -> str:
+    """All sections in their order, each with its lines as a list."""
+    parts: list[str] = []
+    for section in SECTIONS:
+        if section is SECTIONS.done:
+            parts.append(_PARENT)
+        parts.append(section.heading)
+        parts += [f"- {line}" for line in lines.get(section, ())] or [NONE]
+    return "\n".join(parts)

@@ -4,6 +4,7 @@ Only `approval` entries count, and only those written here: no text grants anyth
 nothing that came with an import does. Folds, clears, rewinds and undos do not touch what was allowed.
 """
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -80,3 +81,64 @@ def approval_words(entry: Approval) -> str:
         verb = "always allowed" if entry.granted else "no longer allowed unasked"
         words.append(f"{verb} {_SCOPES[entry.scope]}: {rule_words(entry.rule)}")
     return "; ".join(words) or "an approval that says nothing"
+
+
+_LONGEST = 120
+"""Characters; who writes more says something."""
+
+_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a again agree agreed ahead all alright amazing and approve approved are as awesome begin
+        carry confirmed cool continue correct d described discussed do done exactly excellent
+        execute fine for go going good great happen i implement implementing it just k keep kk
+        let lets ll lgtm like looks love m make me next nice now of ok okay okey on perfect plan
+        planned please pls proceed proposed r re right roger s said say sounds start step steps
+        suggested sure thank thanks that the them then these this thx to try u we with works y
+        ya yeah yep yes yup both you your ack ja genau gerne bitte danke weiter mach oui d
+        accord si claro vale sigue da adelante
+        """,
+    )
+)
+"""A message of only these agrees with something or spurs on."""
+
+_PHRASES = re.compile(
+    r"好的|好吧|好啊|好|可以|行吧|行|嗯+|是的|是|对的|对|没错|没问题|请?继续|接着(?:做|来|说|写|改)?|"
+    r"(?:就|请)?[按照]照?(?:你|您|这个|上面|上述|刚才|之前|计划|方案)?的?(?:说|讲|建议|方案|计划|思路|想法|提议)?"
+    r"的?(?:去|来)?(?:做|办|改|写|执行|进行|实现|处理)?|"
+    r"就?(?:这样|这么|那样)(?:做|办|来|改|定)?|同意|确认|开始|动手|做|去做|来|执行|谢谢|辛苦了?|收到|明白了?|"
+    r"了解|不错|完美|棒|赞|请|吧|啊|呢|了|的|那|就|下一步|"
+    r"はい|お願い(?:します|いたします)?|続けて(?:ください)?|続き|それで(?:いい|良い)?です?|進めて(?:ください)?|"
+    r"了解(?:です|しました)?|ありがとう(?:ございます)?|"
+    r"네|예|응|좋아요?|좋습니다|(?:계속|진행|그렇게)\s?(?:해\s?주세요|해\s?줘|하세요|해요?)?|"
+    r"감사합니다|고마워요?|부탁(?:드립니다|드려요|해)?"
+)
+_WORD = re.compile(r"[^\W_]+")
+
+_POINTS_BACK = re.compile(
+    r"\b(?:option|variant|the (?:first|second|third|last|former|latter|other)|that|those|these|both|either|"
+    r"it|above|your (?:plan|proposal|suggestion|idea)|as (?:you|we) (?:said|discussed))\b|"
+    r"方案|第[一二三四五\d]|[这那](?:个|些|样|里)|上面|刚才|你说|你的|それ|その|案|그것|그\s|방안",
+    re.IGNORECASE,
+)
+_FEW = 12
+"""Words; or twice as many characters of a script without blanks."""
+
+
+def is_consent(text: str) -> bool:
+    """Whether a message only agrees or spurs on, in English, Chinese, Japanese or Korean."""
+    text = text.strip()
+    if not text or len(text) > _LONGEST:
+        return False
+    words = _WORD.findall(_PHRASES.sub(" ", text.casefold()))
+    return all(word in _WORDS for word in words)
+
+
+def leans_on_what_was_said(text: str) -> bool:
+    """Whether a message cannot be understood without the words it answers: a consent, or "option 2, but
+    without the cache"."""
+    if is_consent(text):
+        return True
+    few = len(text.split()) <= _FEW and len(text) <= _LONGEST and (text.isascii() or len(text) <= 2 * _FEW)
+    return few and _POINTS_BACK.search(text) is not None

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .facts import constraints, errors, hashes, numbers, sentences, todos, urls
+from .language import SECTIONS, Section, parse_summary
 from .quoting import arrow, clip, ending, one_line, opening
 from .said import Call, Said
-from .sections import SECTIONS, Section, parse_summary
 
 _REQUEST, _OUTCOME, _COMMAND, _QUOTE = 600, 260, 160, 320
 """Longest quotations, in characters."""

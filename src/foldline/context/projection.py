@@ -27,16 +27,15 @@ from foldline.protocol import (
 )
 
 from .asked import Asked
+from .budget import NOTHING_SEEN, WindowProof
 from .calibration import LEAST_GROWTH, Calibration, fits_text
-from .change import Change
 from .fates import Fates, Key, keys_in
 from .history_entries import Entries, HeldEntries
 from .outline import Aside, FoldOutline, MessageOutline, Outline, Reported, RequestOutline
 from .tally import FIXED, Tally
-from .undoing import ViewMarker, annulled, in_force, undo_refusal
+from .undoing import Change, ViewMarker, annulled, in_force, undo_refusal
 from .view import ASIDE, LIVE, Fate, ViewItem, item_of
 from .view_state import ViewState, dmail_of, unmarked
-from .windows import NOTHING_SEEN, WindowProof
 
 REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses"})
 """The names of the dialects that send reasoning back: `llm.dialect`, and the Responses API."""

@@ -18,7 +18,7 @@ from foldline.protocol import (
     dump_entry,
 )
 
-from .pairing import paired
+from .calls import paired
 from .projection import Projection, project
 
 

@@ -1,10 +1,14 @@
 """Which markers are in force after undos and rewinds, and which undo a fold forbids."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from foldline.protocol import Clear, Edit, Revert, Undo
 
-from .outline import FoldOutline
+from .fates import Before
+from .outline import FoldOutline, MessageOutline
+from .view import Held, Messages, ViewItem, item_from
 
 ViewMarker = FoldOutline | Clear | Edit | Revert
 """The markers that change the view, each of which an undo can take back."""
@@ -69,3 +73,91 @@ def undo_refusal(
                     f"undo entry {earlier.index} first."
                 )
     return None
+
+
+Reason = Literal[
+    "request", "wish", "constraint", "agreed", "decision", "error", "fix", "code", "plan", "report", "stumble"
+]
+
+Point = tuple[int, Reason, float]
+"""The place of a unit, and what it gets points for."""
+
+MOST: dict[Reason, float] = {
+    "request": 3,
+    "wish": 2,
+    "constraint": 8,
+    "agreed": 4,
+    "decision": 5,
+    "error": 6,
+    "fix": 3,
+    "code": 6,
+    "plan": 4,
+    "report": 1,
+    "stumble": 1,
+}
+"""What one unit can get for each reason."""
+WORTH = 2.0
+"""A unit with fewer points is not kept for its own sake."""
+
+DONE_REQUEST = 1.0
+"""A request from long ago: what it asks for is done, or was asked for again."""
+RULE = 4.0
+DECISION = 1.5
+REASONED = 2.5
+"""A decision with its reason."""
+FAILS = 4.0
+"""A command that failed and has not been run again."""
+FAILED = 2.0
+"""One that has."""
+QUOTED = 3.0
+"""A failure the user tells of."""
+NEWEST_FILE = 3.0
+NEWEST_NAME = 1.0
+"""Code in an answer, for each name it defines."""
+
+
+_Left = ViewItem | MessageOutline
+"""An item, or what makes it again: of what left the view as it came, the outline is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A marker, and all that it replaced."""
+
+    marker: ViewMarker
+    position: int
+    """Of the marker among the entries."""
+    pins: frozenset[int]
+    fates: Before
+    _view: Sequence[_Left]
+
+    @classmethod
+    def of(
+        cls,
+        marker: ViewMarker,
+        position: int,
+        pins: frozenset[int],
+        fates: Before,
+        view: Sequence[ViewItem],
+        now: Iterable[ViewItem],
+    ) -> "Change":
+        """`view` is the one before, which becomes its own, `now` the one after it."""
+        if isinstance(marker, Edit):  # takes out one entry at most: not worth a look at all the others
+            return cls(marker, position, pins, fates, view)
+        stays = set(map(id, now))
+        left = [item if id(item) in stays or not _as_it_came(item) else item.outline for item in view]
+        return cls(marker, position, pins, fates, left)
+
+    def messages_within(self, spans: Sequence[tuple[int, int]]) -> int:
+        """How many messages of the view it found, earlier summaries apart, lie in these spans of indices."""
+        found = [item.index for item in self._view if not (isinstance(item, ViewItem) and item.written)]
+        return sum(any(first <= index <= last for first, last in spans) for index in found)
+
+    def view_before(self, source: Messages) -> list[ViewItem]:
+        """The view it found. What it took out as it came is made anew, with messages from `source`."""
+        return [item if isinstance(item, ViewItem) else item_from(item, source) for item in self._view]
+
+
+def _as_it_came(item: ViewItem) -> bool:
+    altered = item.content is not None or item.checkpoint is not None or item.fate != "live"
+    return not (altered or item.pinned or item.written or isinstance(item.source, Held))

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from foldline.protocol import ToolCallPart, ToolResultMessage
 
+from .budget import Unit
 from .facts import command_arguments, errors, todos
-from .reasons import FAILED, FAILS, MOST, NEWEST_FILE, NEWEST_NAME, Point
 from .shell import deeds
 from .todos import todo_list
-from .units import Unit
+from .undoing import FAILED, FAILS, MOST, NEWEST_FILE, NEWEST_NAME, Point
 
 _LOOKED_AT = 20_000
 """Characters at either end of an output that are searched for failures."""

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from foldline.context.tokens import MESSAGE_OVERHEAD, message_tokens
 from foldline.llm.prices import Price
-from foldline.protocol import BaseMessage
+from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
 
 from .cost import (
     OPENAI_CACHE,
@@ -194,3 +195,38 @@ def figures(run: Run, instrument: Instrument) -> Figures:
 
 def _counted(share: Share) -> dict[str, int]:
     return {"kept": share.kept, "of": share.of}
+
+
+METERS = ("weights", "o200k")
+
+
+def meter_named(name: str) -> Meter:
+    """The meter of this name.
+
+    Raises:
+        FoldlineError: there is none, or its vocabulary is not installed.
+    """
+    match name:
+        case "weights":
+            return Meter("script weights", message_tokens)
+        case "o200k":
+            return _o200k()
+        case _:
+            raise FoldlineError(f"There is no tokenizer {name}: there are {', '.join(METERS)}.")
+
+
+def _o200k() -> Meter:
+    try:
+        import bpe_openai
+    except ImportError as missing:
+        raise FoldlineError(
+            "The tokenizer o200k needs the package bpe-openai: install foldline[bench], or use weights."
+        ) from missing
+    vocabulary = bpe_openai.get_encoding("o200k_base")
+
+    def tokens(message: BaseMessage) -> int:
+        calls = message.calls if isinstance(message, AssistantMessage) else ()
+        texts = [message.text, *(f"{call.name} {call.arguments}" for call in calls)]
+        return MESSAGE_OVERHEAD + sum(len(vocabulary.encode_ordinary(text)) for text in texts)
+
+    return Meter("o200k_base", tokens)

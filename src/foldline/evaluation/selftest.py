@@ -19,7 +19,7 @@ from foldline.protocol import (
 from .cost import OPENAI_CACHE, cost
 from .recall import needs, recall
 from .record import Meter, Run, Sent
-from .recorded import STRIDE
+from .replay import STRIDE
 from .safety import violations
 
 _METER = Meter("script weights", message_tokens)

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 
 from foldline.files import read_regular
 from foldline.history import CONTENTS, EVENTS, parse_log
-from foldline.history.catalog.sharing import OUTPUTS
+from foldline.history.catalog.deleting import OUTPUTS
 from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.version import __version__
 

@@ -9,7 +9,7 @@ from foldline.context.view import is_preamble
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, SystemMessage, Unknown
 
 from .base import Counted, ForeignSession
-from .noted import by_kind
+from .refusals import by_kind
 
 _MANY = 10
 """Records from which on a session without a message is none that was opened and left, but one misread."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from foldline.protocol import FoldlineError, SessionHeader
 
 from .base import ForeignSession, JsonLine, JsonObject, as_list, as_object, as_text, as_time, json_lines
-from .codex_book import Row, told_in
+from .codex_items import Row, told_in
 from .codex_lineage import Lineage, lineage
 from .codex_reading import Reading
 

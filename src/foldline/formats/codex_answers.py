@@ -8,8 +8,7 @@ from foldline.protocol import AssistantMessage, Part, ToolCallPart, ToolResultMe
 
 from .base import Json, as_object, as_text
 from .changes import Changes, applied, together
-from .codex_book import Book, Row
-from .codex_items import ON_THE_SERVER, server_result, tool_result
+from .codex_items import ON_THE_SERVER, Book, Row, server_result, tool_result
 
 
 @dataclass

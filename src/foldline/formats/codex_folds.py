@@ -14,8 +14,7 @@ from foldline.protocol import (
 )
 
 from .base import JsonObject, as_text
-from .codex_book import Book, Row
-from .codex_items import SUMMARIES
+from .codex_items import SUMMARIES, Book, Row
 
 SEALED = "(What Codex's summary said here is not in the file: it is kept encrypted.)"
 ABSENT = "(What Codex's summary said here is not in the file.)"

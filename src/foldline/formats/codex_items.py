@@ -3,15 +3,20 @@
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby
+from typing import Any
 
 from foldline.protocol import (
     BaseMessage,
+    Checkpoint,
     DeveloperMessage,
+    Entry,
     FileTouch,
     ImagePart,
     Part,
+    Revert,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -25,6 +30,7 @@ from foldline.protocol import (
 from .base import Json, JsonObject, as_count, as_list, as_object, as_text, parse_object
 from .changes import Changes, patched, texts_in
 from .chat_parts import arguments_text, content_parts, line_count
+from .foreign_view import ForeignView, Moment
 
 RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output")
 SUMMARIES = ("compaction", "compaction_summary", "context_compaction")
@@ -265,3 +271,110 @@ def usage_of(usage: JsonObject, window: int) -> Usage:
         reasoning=as_count(usage.get("reasoning_output_tokens")),
         window=window,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of the file."""
+
+    position: int
+    kind: str
+    payload: JsonObject
+    record: JsonObject
+    at: datetime | None
+
+    def is_event(self, name: str) -> bool:
+        return self.kind == "event_msg" and self.payload.get("type") == name
+
+
+def told_in(row: Row, event: str, item: str) -> tuple[str, ...]:
+    """The texts of a message as the interface was told of it: whole, then piece by piece.
+
+    Since 0.145, paginated sessions have it in an `item_completed` in place of an event of its own.
+    """
+    if row.is_event(event):
+        return (as_text(row.payload.get("message")),)
+    told = as_object(row.payload.get("item")) if row.is_event("item_completed") else {}
+    if told.get("type") != item:
+        return ()
+    pieces = [as_text(as_object(piece).get("text")) for piece in as_list(told.get("content"))]
+    return ("".join(pieces), *pieces)
+
+
+@dataclass
+class Book:
+    entries: dict[int, Entry] = field(default_factory=dict)
+    view: ForeignView = field(default_factory=ForeignView)
+    _shift: int = 0
+    _last: int = -1
+
+    def next_index(self, row: Row) -> int:
+        """An index for one more entry of this row: its place in the file, as far as that is still free."""
+        if row.position + self._shift <= self._last:
+            self._shift = self._last + 1 - row.position
+        self._last = row.position + self._shift
+        return self._last
+
+    def add(self, row: Row, entry: Entry) -> int:
+        index = self.next_index(row)
+        self.put(index, row.at, entry)
+        return index
+
+    def put(self, index: int, at: datetime | None, entry: Entry) -> None:
+        """Add an entry at an index taken before."""
+        entry = self.entries[index] = entry.model_copy(update={"index": index, "at": at})
+        if isinstance(entry, BaseMessage):
+            self.view.add(entry)
+
+    def change(self, index: int, **update: Any) -> None:
+        self.entries[index] = self.entries[index].model_copy(update=update)
+
+    def in_order(self) -> list[Entry]:
+        return [self.entries[index] for index in sorted(self.entries)]
+
+
+@dataclass
+class Turns:
+    """Going back takes the machine text before a prompt along, but not what opens the session."""
+
+    book: Book
+    wanted: bool
+    """Whether the session goes back anywhere: else checkpoints would only be in the way."""
+    _in_force: list[tuple[int, Moment]] = field(default_factory=list)
+    _opened: tuple[int, Moment] | None = None
+    """Where machine text that may belong to the next prompt began."""
+    _made: int = 0
+
+    def machine_text(self, row: Row) -> None:
+        """Machine text is about to be added."""
+        if self.wanted and self._in_force and self._opened is None:
+            self._opened = self._here(row)
+
+    def answered(self) -> None:
+        """The model or a tool has spoken: machine text before that belongs to no later prompt."""
+        self._opened = None
+
+    def begin(self, row: Row) -> None:
+        """A prompt is about to be added."""
+        if not self.wanted:
+            return
+        index, moment = self._opened or self._here(row)
+        self._opened = None
+        self.book.put(index, row.at, Checkpoint(id=self._made))
+        self._in_force.append((self._made, moment))
+        self._made += 1
+
+    def take_back(self, row: Row, turns: int) -> bool:
+        """Back to before the last so many turns, as far as there are any; whether there are."""
+        turns = min(turns, len(self._in_force))
+        if turns == 0:
+            return False
+        checkpoint, moment = self._in_force[-turns]
+        del self._in_force[-turns:]
+        self._opened = None
+        self.book.view.go_back_to(moment)
+        self.book.add(row, Revert(checkpoint=checkpoint))
+        return True
+
+    def _here(self, row: Row) -> tuple[int, Moment]:
+        return self.book.next_index(row), self.book.view.moment()

@@ -21,17 +21,19 @@ from foldline.protocol import (
 from .base import Json, JsonObject, as_count, as_object, as_text
 from .chat_parts import content_parts
 from .codex_answers import Answers
-from .codex_book import Book, Row, told_in
 from .codex_folds import ABSENT, SEALED, fold
 from .codex_items import (
     RESULTS,
+    Book,
+    Row,
+    Turns,
     call_part,
     thinking,
+    told_in,
     usage_of,
     user_messages,
 )
-from .codex_turns import Turns
-from .noted import kind_of, left_out_note, unknown_note
+from .refusals import kind_of, left_out_note, unknown_note
 
 _TOLD_TWICE = (
     "agent_message",

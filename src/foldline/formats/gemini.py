@@ -33,7 +33,7 @@ from .base import (
     parse_object,
 )
 from .gemini_parts import Contents, is_content, pieces_of, usage_of
-from .noted import left_out_note, unknown_records_note
+from .refusals import left_out_note, unknown_records_note
 from .transcript import Transcript
 
 _NOT_SENT = ("/", "?")

@@ -17,7 +17,7 @@ from .homes.beside import Neighbours
 from .kimi_code import read_code_wire
 from .kimi_context import Generation, read_context, rotations
 from .kimi_wire import read_wire
-from .noted import Noted
+from .refusals import Noted
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
 _CODE_TYPES = ("context.", "turn.", "config.", "profile.", "llm.", "tools.", "permission.")

@@ -34,8 +34,8 @@ from .base import Counted, Json, JsonLine, JsonObject, as_count, as_object, as_t
 from .chat_parts import arguments_text, content_parts, tool_call_parts
 from .foreign_view import ForeignView, Moment
 from .kimi_spine import RECORDS, Closed, Spine
-from .kimi_tools import Calls, result_of
-from .noted import Noted, left_out_note, unknown_records_note
+from .kimi_wire import Calls, result_of
+from .refusals import Noted, left_out_note, unknown_records_note
 
 _SILENT = (
     "config.",

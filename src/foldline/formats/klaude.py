@@ -47,7 +47,7 @@ from .base import (
 )
 from .foreign_view import ForeignView, Moment
 from .klaude_messages import Calls, answer, checkpoint_of, parts_of, tool_result
-from .noted import left_out_note, unknown_records_note
+from .refusals import left_out_note, unknown_records_note
 
 _MESSAGES = ("SystemMessage", "DeveloperMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
 

@@ -47,7 +47,7 @@ from .base import (
 )
 from .chat_parts import arguments_text, content_parts, line_count, tool_call_parts, usage_count
 from .foreign_view import ForeignView
-from .noted import left_out_note, unknown_records_note
+from .refusals import left_out_note, unknown_records_note
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NOTE_OPEN, _NOTE_CLOSE = "<system-note>\n", "\n</system-note>"

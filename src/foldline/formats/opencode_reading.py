@@ -27,7 +27,6 @@ from foldline.protocol import (
 
 from .base import JsonObject, as_count, as_object, as_text, as_time
 from .foreign_view import ForeignView
-from .noted import kind_of, left_out_note
 from .opencode_parts import (
     ABORTED,
     DEFAULT_TITLE,
@@ -41,6 +40,7 @@ from .opencode_parts import (
     usage_of,
 )
 from .opencode_tools import hidden_at, tool_call, tool_result
+from .refusals import kind_of, left_out_note
 
 HIDDEN = "[Old tool result content cleared]"
 """What opencode's model sees in place of an output that was hidden."""

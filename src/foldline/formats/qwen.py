@@ -21,7 +21,7 @@ from foldline.protocol import (
 
 from .base import ForeignSession, JsonObject, as_count, as_list, as_object, as_text, as_time, json_lines
 from .gemini_parts import Contents, is_content, pieces_of, usage_of
-from .noted import left_out_note, unknown_records_note
+from .refusals import left_out_note, unknown_records_note
 from .transcript import Transcript
 
 _KINDS = ("user", "assistant", "tool_result", "system")

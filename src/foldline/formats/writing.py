@@ -14,7 +14,7 @@ from foldline.context.projection import Projection
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
 if TYPE_CHECKING:
-    from .redaction.session import Redactor
+    from foldline.formats.redaction.session import Redactor
 
 WrittenFormat = Literal["openai", "kimi-cli", "pi", "markdown", "html", "foldline"]
 

@@ -2,21 +2,26 @@
 
 from foldline.data import EVENTS, archive_dir, data_home, sessions_dir, typed_path
 
-from .catalog.ages import age
 from .catalog.archiving import archive, bring_back
-from .catalog.deleting import Deleted, delete
+from .catalog.deleting import Deleted, Parent, delete, parent_of
 from .catalog.folders import Folder, Place, Tie
-from .catalog.listing import SessionInfo, find_session, info_of, latest, list_sessions, read_header
-from .catalog.naming import title_entry
-from .catalog.parent import Parent, parent_of
+from .catalog.listing import (
+    SessionInfo,
+    age,
+    find_session,
+    info_of,
+    latest,
+    list_sessions,
+    read_header,
+    title_entry,
+)
 from .contents import CONTENTS, Contents, content_id
 from .lock import SessionHeld
 from .log import Damage, LoadedLog, Log, WriteFailed, is_our_header, parse_log, read_log
 from .meta import Meta, clip_cells
 from .paths import events_file, new_session_id, session_dir, short_id, workdir_key
 from .search import EntrySearch, Found, Hit, MessageKind
-from .session import Clock, Session, utc_now
-from .unsent import Unsent, keep_unsent, take_unsent
+from .session import Clock, Session, Unsent, keep_unsent, take_unsent, utc_now
 
 __all__ = [
     "CONTENTS",

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from pydantic import AwareDatetime
 
+from foldline.history.catalog.deleting import foreign_upto, parent_of
 from foldline.protocol import (
     AssistantMessage,
     Clear,
@@ -17,8 +18,6 @@ from foldline.protocol import (
     UserMessage,
 )
 from foldline.protocol.base import Count, Record
-
-from .catalog.parent import foreign_upto, parent_of
 
 TITLE_CELLS = 60
 _LOOKED_AT = 4096

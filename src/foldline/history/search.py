@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from foldline.context.earlier import original
 from foldline.context.matching import Query, excerpt, fold, parse_query
-from foldline.context.original import original
 from foldline.protocol import BaseMessage, Entry, Revert, ToolResultMessage
 
+from .follow import Sieve
 from .reading.stored import StoredEntries
-from .sieve import Sieve
 
 MessageKind = Literal["user", "assistant", "tool_result"]
 

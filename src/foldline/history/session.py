@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING
 from foldline.context.history_entries import Entries, HeldEntries
 from foldline.context.projection import Projection
 from foldline.data import EVENTS, data_home, is_kept, real_path
+from foldline.history.catalog.deleting import PARENT, Parent, foreign_upto, share_files
+from foldline.history.catalog.listing import save_snapshot
 from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, dump_entry, parse_entry, system_words
 
 from .catalog.folders import FOLDER, FolderMark, mark_of, recorded_mark
-from .catalog.parent import PARENT, Parent, foreign_upto
-from .catalog.sharing import share_files
-from .catalog.snapshot import save_snapshot
 from .log import NO_DAMAGE, Damage, Log, WriteFailed
 from .meta import Describer, Meta, describer_of
 from .paths import events_file, new_session_id, session_dir
 from .reading.index import LEAST, Index
 from .reading.lines import Place, Progress
-from .reading.many_objects import uncollected
 from .reading.opening import open_file
-from .reading.records import Records
+from .reading.records import Records, uncollected
 from .reading.stored import StoredEntries
 
 if TYPE_CHECKING:
     import asyncio
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from foldline.files import put_private, read_regular
 
 Clock = Callable[[], datetime]
 
@@ -354,3 +357,42 @@ class Session:
         entries = self.entries
         if self._index is not None and self._log.settled is not None and isinstance(entries, StoredEntries):
             self._index.save(entries, self._log.settled, self._describer.meta())
+
+
+UNSENT: Final = "unsent.json"
+"""Beside the events of a session, and gone once it was given back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """Prompts that waited, in order, and the text that was being written."""
+
+    queued: tuple[str, ...] = ()
+    draft: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.queued or self.draft.strip())
+
+
+def keep_unsent(folder: Path, unsent: Unsent) -> None:
+    """Keep it in the folder of a session; nothing where the session never came to disk.
+
+    Raises:
+        OSError: the disk refused.
+    """
+    if unsent and folder.is_dir():
+        data = json.dumps({"queued": unsent.queued, "draft": unsent.draft}, ensure_ascii=False)
+        put_private(folder / UNSENT, data.encode("utf-8", "surrogatepass"))
+
+
+def take_unsent(folder: Path) -> Unsent:
+    """What was kept there, once. A file that is none of ours gives nothing, and stays."""
+    path = folder / UNSENT
+    try:
+        kept = json.loads(read_regular(path))
+        queued, draft = kept["queued"], kept["draft"]
+        unsent = Unsent(tuple(map(str, queued)), str(draft))
+        path.unlink()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return Unsent()
+    return unsent

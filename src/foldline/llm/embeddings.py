@@ -12,14 +12,14 @@ from foldline.context.tokens import estimate_tokens
 from . import failures
 from .base import LLMError
 from .embedder import Vector
-from .failures import Endpoint
+from .failures import Endpoint, unreachable_failure
 from .loose import LARGEST
 from .providers import Provider
 from .sdk import sdk_client
-from .unreachable import unreachable_failure
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
 
 SECONDS = 30.0
 """For all requests of one `embed`: a fold does not wait longer for what it can do without."""

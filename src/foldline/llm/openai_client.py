@@ -16,13 +16,12 @@ from . import failures, sse
 from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, RetryChunk
 from .chat import ChatWire
 from .dialect import STRICT, dialect_named
-from .failures import Endpoint, Failure
+from .failures import Endpoint, Failure, unreachable_failure
 from .models import model_info
 from .offers import Offer, offered, stated_window
 from .providers import Provider
 from .responses import ResponsesWire
 from .sdk import is_local, sdk_client
-from .unreachable import unreachable_failure
 from .wire import Reading, Wire
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The words everybody speaks: messages, entries, events, operations, errors. Imports nothing of ours."""
 
 from . import events, operations
+from .base import FoldlineError, system_words
 from .entries import (
     OVERFLOW,
     Approval,
@@ -28,7 +29,6 @@ from .entries import (
     dump_entry,
     parse_entry,
 )
-from .errors import FoldlineError, system_words
 from .messages import (
     MESSAGE_TYPES,
     NEW,

@@ -28,3 +28,12 @@ class Record(BaseModel):
     """An immutable value that travels as JSON. Fields a newer version wrote are kept, not dropped."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class FoldlineError(Exception):
+    """A failure a person can act on. `str(error)` is the whole sentence shown to them."""
+
+
+def system_words(error: OSError) -> str:
+    """Why the system refused, as the end of a sentence: `no space left on device`."""
+    return (error.strerror or str(error)).lower()

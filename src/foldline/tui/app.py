@@ -140,7 +140,7 @@ class FoldlineApp(KeyedApp[None]):
         from foldline.tui.machine import EDITS
         from foldline.tui.opened import sentences
         from foldline.tui.previewing import Previewing
-        from foldline.tui.prompting.recalled import recalled
+        from foldline.tui.prompting.earlier import recalled
         from foldline.tui.runner import Runner
         from foldline.tui.setup.opening import Setup
         from foldline.tui.unsent import give_back_unsent
@@ -292,13 +292,13 @@ class FoldlineApp(KeyedApp[None]):
             self.say(not_loaded(missing))
 
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
-        from foldline.tui.approvals.opening import approval_commands
+        from foldline.tui.approvals.screen import approval_commands
         from foldline.tui.context_screen.opening import context_commands
         from foldline.tui.folding import folding_commands
-        from foldline.tui.jobs.opening import job_commands
+        from foldline.tui.jobs.screen import job_commands
         from foldline.tui.rewind.opening import open_rewind
-        from foldline.tui.sessions.opening import session_commands
-        from foldline.tui.settings.opening import settings_commands
+        from foldline.tui.sessions.screen import session_commands
+        from foldline.tui.settings.screen import settings_commands
         from foldline.tui.tool_servers import server_commands
 
         give_back = self.chat.prompt.give_back

@@ -47,9 +47,8 @@ from foldline.tui.state import ChatState
 from foldline.tui.terminal import clipboard
 from foldline.tui.widgets.approval import QuestionDock
 from foldline.tui.widgets.completion import CompletionList
-from foldline.tui.widgets.header import Header
 from foldline.tui.widgets.hints import Hints
-from foldline.tui.widgets.meter import Meter
+from foldline.tui.widgets.meter import Header, Meter
 from foldline.tui.widgets.prompt import Prompt
 from foldline.tui.widgets.sidebar import Sidebar
 from foldline.tui.widgets.status import Beside, Status, next_change

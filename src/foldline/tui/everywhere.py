@@ -8,8 +8,7 @@ from textual.binding import BindingType
 
 from foldline.tui.dressed import DressedApp
 from foldline.tui.keys.commands import BY_ID
-from foldline.tui.keys.keymap import in_force
-from foldline.tui.keys.table import bindings
+from foldline.tui.keys.table import bindings, in_force
 from foldline.tui.themes import DEFAULT_THEME
 
 if TYPE_CHECKING:

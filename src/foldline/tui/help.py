@@ -17,7 +17,7 @@ from foldline.tui.keys.command import CHAT, Command
 from foldline.tui.keys.commands import COMMANDS
 from foldline.tui.keys.stations import Station, is_everywhere, stations
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
-from foldline.tui.widgets.field import FieldTop
+from foldline.tui.widgets.editor import FieldTop
 from foldline.tui.widgets.frames import HEAVY, edge, sides
 from foldline.tui.widgets.telling import Telling
 

@@ -90,7 +90,7 @@ class Opening:
         # Imported here, not on the event loop, also where they are used later.
         from foldline.tui import machine, opened, previewing, runner  # noqa: F401
         from foldline.tui.figures import Figures
-        from foldline.tui.prompting.recalled import typed_in
+        from foldline.tui.prompting.earlier import typed_in
         from foldline.tui.setup import opening  # noqa: F401
         from foldline.tui.transcript import Transcript
 

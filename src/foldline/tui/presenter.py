@@ -10,7 +10,7 @@ from textual.timer import Timer
 
 from foldline.tui.chat import ChatScreen
 from foldline.tui.state import ChatState
-from foldline.tui.terminal.window import Window
+from foldline.tui.terminal.app import Window
 
 if TYPE_CHECKING:
     from foldline.protocol.events import Event

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.agent.mcp.tool import ServerTool
+from foldline.agent.mcp.servers import ServerTool
 from foldline.agent.tools import ToolContext, ToolOutcome
 from support.agents import PATIENCE
 from support.mcp_server import Diary

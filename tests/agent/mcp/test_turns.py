@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from foldline.agent import toolset
-from foldline.context.toolsets import silent_changes
+from foldline.context.calls import silent_changes
 from foldline.llm import Request, spec_tokens
 from foldline.protocol import (
     FoldlineError,

@@ -11,7 +11,7 @@ from foldline.evaluation.judge.material import everything, material
 from foldline.evaluation.judge.normal import normal
 from foldline.evaluation.judge.probes import Absent, Action, Files, Ground, Place, Probe, Text, leaks
 from foldline.evaluation.judge.writing import QUOTAS, write_probes
-from foldline.evaluation.recorded import recorded_messages
+from foldline.evaluation.replay import recorded_messages
 from foldline.formats import read_foreign
 from foldline.protocol import BaseMessage
 from support.history import History, call, history, modified, read

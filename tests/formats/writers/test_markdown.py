@@ -11,8 +11,7 @@ from markdown_it.token import Token
 
 from foldline.context.projection import project
 from foldline.formats import read_foreign
-from foldline.formats.writers.markdown import write_markdown
-from foldline.formats.writers.markdown_text import code_span, contained, escaped, fenced, quoted
+from foldline.formats.writers.markdown import code_span, contained, escaped, fenced, quoted, write_markdown
 from foldline.formats.writing import Original
 from foldline.history import utc_now
 from foldline.protocol import Entry, SessionHeader, Title

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import given
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.formats.writing import Exported
 from foldline.llm.dialect import OPENAI, to_openai

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.history import age
-from foldline.history.catalog.ages import file_time
+from foldline.history.catalog.listing import file_time
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 

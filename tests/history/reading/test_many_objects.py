@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from foldline.history.reading.many_objects import uncollected
+from foldline.history.reading.records import uncollected
 
 
 def test_cycles_are_collected_again_afterwards_also_after_an_error() -> None:

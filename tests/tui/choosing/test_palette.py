@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.tui.choosing.palette import Item, Palette, Source, open_palette
-from foldline.tui.choosing.picker import Choice
-from foldline.tui.choosing.ranking import SLICE, ranked, ranking
+from foldline.tui.choosing.picker import SLICE, Choice, ranked, ranking
 from support.live import Live, live
 
 CHOICES = [

@@ -9,7 +9,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.mcp.server import Server
-from foldline.agent.mcp.tool import ServerTool
+from foldline.agent.mcp.servers import ServerTool
 from foldline.context.weight import item_weight
 from foldline.history import Session
 from foldline.llm import ToolSpec

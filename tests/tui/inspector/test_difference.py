@@ -11,8 +11,7 @@ from textual.pilot import Pilot
 from foldline.context.moments import Moment, as_of_fold, as_of_request
 from foldline.context.projection import Projection
 from foldline.tui.inspector.comparing import comparisons
-from foldline.tui.inspector.diff_rows import text_changes
-from foldline.tui.inspector.diff_screen import DiffScreen
+from foldline.tui.inspector.diff_screen import DiffScreen, text_changes
 from foldline.tui.inspector.places import row_key
 from support.asking import retold
 from support.stories import PanelsApp, long_story, screen_rows

@@ -11,11 +11,11 @@ from foldline.tui.inspector import file_rows, history_rows, view_rows
 from foldline.tui.inspector.bodies import body_blocks
 from foldline.tui.inspector.describe import view_foot
 from foldline.tui.inspector.filelist import FileBlock
-from foldline.tui.inspector.growth import news_of
 from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks
 from foldline.tui.inspector.places import DIVIDER_KEY, in_view, row_key
 from foldline.tui.inspector.summaries import SummaryPreview, summary_preview
 from foldline.tui.inspector.text import call_title
+from foldline.tui.inspector.timeline import news_of
 from support.history import call, history, modified, read
 from support.stories import SERVICE, Story, chinese, shop
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from foldline.tui.dressed import DressedApp
-from foldline.tui.jobs.screen import JobsScreen
-from foldline.tui.jobs.state import JobRow
+from foldline.tui.jobs.screen import JobRow, JobsScreen
 
 Compare = Callable[..., bool]
 ROWS = (

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from foldline.tui.keys.command import CHAT, Command
+from foldline.tui.keys.configured import NEVER, why_unsure
 from foldline.tui.keys.docs import commands_page
 from foldline.tui.keys.names import key_name, spelled
 from foldline.tui.keys.screens import SCREENS
 from foldline.tui.keys.table import ScreenKey
-from foldline.tui.keys.terminal import NEVER, why_unsure
 
 SAME: dict[str, str] = {
     **dict.fromkeys(("move", "up", "down", "recall-older", "recall-newer"), "moves"),

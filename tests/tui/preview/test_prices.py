@@ -8,8 +8,7 @@ from foldline.compaction import plan
 from foldline.llm.prices import Price
 from foldline.protocol import Usage
 from foldline.tui.preview import PreviewState
-from foldline.tui.preview.outlook import outlook_of
-from foldline.tui.preview.prices import draft_words, redraft_words, saving_words
+from foldline.tui.preview.outlook import draft_words, outlook_of, redraft_words, saving_words
 from support.llm import answer
 from support.previews import BUDGET, NOTES, orders, proposed
 

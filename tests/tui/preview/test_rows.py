@@ -7,9 +7,9 @@ from foldline.protocol import Usage
 from foldline.tui.preview import CutMoved, FocusAdded, NotesEdited, PinsChosen, PreviewState
 from foldline.tui.preview.audit_rows import Names, effect_words, entries_words, facts_of
 from foldline.tui.preview.bars import bar_rows, header_row
+from foldline.tui.preview.board import Pending
 from foldline.tui.preview.draft_rows import appended, earlier_notes, history_blocks, note_lines
 from foldline.tui.preview.outlook import outlook_of
-from foldline.tui.preview.pending import Pending
 from support import scenes
 from support.llm import answer
 from support.previews import NOTES, orders, proposed

@@ -13,9 +13,16 @@ from foldline.llm.models import takes_pictures
 from foldline.protocol import FoldlineError, ImagePart, UserMessage
 from foldline.tui.chat import PromptSubmitted
 from foldline.tui.prompting import clipboard
-from foldline.tui.prompting.attachments import Attachments, detached, is_long, named_pictures
-from foldline.tui.prompting.pasting import pasted
-from foldline.tui.prompting.pictures import named_paths, pasted_paths, read_picture
+from foldline.tui.prompting.attachments import (
+    Attachments,
+    detached,
+    is_long,
+    named_paths,
+    named_pictures,
+    pasted,
+    pasted_paths,
+    read_picture,
+)
 from foldline.tui.state import ChatState
 from support.agents import PATIENCE
 from support.chat_app import ChatApp, screen_text

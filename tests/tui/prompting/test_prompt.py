@@ -14,9 +14,8 @@ from textual.keys import _character_to_key
 from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
 from foldline.tui.chat import PromptSubmitted, QueueEdited
 from foldline.tui.prompting.attachments import Attachments
-from foldline.tui.prompting.earlier import EarlierPrompts, prompts_in
-from foldline.tui.prompting.files import SLICE, Listing, listing_of, matching
-from foldline.tui.prompting.finding import FileFinder
+from foldline.tui.prompting.completer import SLICE, FileFinder, Listing, listing_of, matching
+from foldline.tui.prompting.earlier import EarlierPrompts, prompts_in, recalled, typed_in
 from foldline.tui.prompting.inputs import (
     Completing,
     NoCommand,
@@ -25,7 +24,6 @@ from foldline.tui.prompting.inputs import (
     completing,
     parse_input,
 )
-from foldline.tui.prompting.recalled import recalled, typed_in
 from foldline.tui.state import ChatState, Stepping, Waiting
 from foldline.tui.widgets.queue import moved, without
 from support.agents import PATIENCE

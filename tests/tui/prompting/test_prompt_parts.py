@@ -5,8 +5,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.tui.choosing.ranking import Choice, ranked
-from foldline.tui.prompting.files import list_files, match_files
+from foldline.tui.choosing.picker import Choice, ranked
+from foldline.tui.prompting.completer import list_files, match_files
 from foldline.tui.prompting.recall import Recall
 
 

@@ -6,8 +6,7 @@ from rich.cells import cell_len
 
 from foldline.context.file_states import FileChange
 from foldline.context.places import Place
-from foldline.tui.rewind.rows import screen_lines
-from foldline.tui.rewind.state import Outcome, RewindState, begin
+from foldline.tui.rewind.screen import Outcome, RewindState, begin, screen_lines
 
 
 def place(identity: int, kind: str = "turn", label: str = "do it", changes: int = 0) -> Place:

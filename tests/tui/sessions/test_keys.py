@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from foldline.tui.keys.keymap import Keymap, in_force, use
+from foldline.tui.keys.table import Keymap, in_force, use
 from foldline.tui.sessions.keys import KEYS, Facts, hints
 from foldline.tui.sessions.state import Listing, Scope, SessionsState
 from foldline.tui.sessions.words import empty, tabs

@@ -319,7 +319,7 @@ async def test_keys_for_the_list_wait_while_something_is_done(
         asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(20)
         return "moved"
 
-    monkeypatch.setattr("foldline.tui.sessions.deeds.put_away", slow)
+    monkeypatch.setattr("foldline.tui.sessions.screen.archive_session", slow)
     async with sessions_on(shelf.home) as seen:
         await seen.press("x")
         await seen.says("Moving it …")

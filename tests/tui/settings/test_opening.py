@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.settings import load_settings
-from foldline.compaction.digest import DigestCompaction
+from foldline.compaction.simple import DigestCompaction
 from foldline.tui.choosing.picker import Picker
 from foldline.tui.settings.screen import SettingsScreen
 from support.agents import Hang

@@ -7,8 +7,8 @@ import pytest
 from foldline.agent.settings import connect_llm, load_settings
 from foldline.llm import LLMError
 from foldline.protocol import FoldlineError
+from foldline.tui.setup.fields import Secret
 from foldline.tui.setup.known import KnownServers
-from foldline.tui.setup.secret import Secret
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, Source
 from support.server import MODEL, running_server
 from support.setup_screen import KEY

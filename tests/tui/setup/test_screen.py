@@ -7,8 +7,7 @@ import pytest
 
 from foldline.llm import LLMError
 from foldline.tui.help import HelpScreen
-from foldline.tui.setup.fields import KeyField
-from foldline.tui.setup.secret import Secret
+from foldline.tui.setup.fields import KeyField, Secret
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, begin
 from support.setup_screen import (
     ANTHROPIC,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.tui.setup.secret import Secret, cleaned_key
+from foldline.tui.setup.fields import Secret, cleaned_key
 from support.setup_screen import KEY
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from foldline.llm.offers import Offer
 from foldline.tui.blocks.cells import width_of
+from foldline.tui.setup.fields import Secret
 from foldline.tui.setup.keys import hints
 from foldline.tui.setup.rows import screen_lines
-from foldline.tui.setup.secret import Secret
 from foldline.tui.setup.state import OFFLINE, Choice, SetupState, Source, Trouble, begin
 from foldline.tui.setup.words import no_models
 from support.setup_screen import ANTHROPIC, KEY, OLLAMA, OPENAI, SOURCES, offers

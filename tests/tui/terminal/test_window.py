@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from foldline.tui.state import ChatState, Idle, Question, RunningTool, Stepping, Waiting
-from foldline.tui.terminal.window import calls_back, title_words
+from foldline.tui.terminal.app import calls_back, title_words
 
 IDLE = ChatState(workdir="shop-api", title="Idempotent\x1b]2;orders\x07")
 BUSY = ChatState(workdir="shop-api", activity=Stepping(1.0))

@@ -5,7 +5,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from foldline.tui.widgets.editor import Editor
-from foldline.tui.widgets.key_order import OrderedInput
+from foldline.tui.widgets.hints import OrderedInput
 
 
 async def _not_taken(_: str) -> bool:

@@ -17,15 +17,84 @@ from foldline.protocol import system_words
 from foldline.version import __version__
 
 from .config import Filled
-from .listing import Listed, Listing, mended
 from .log import ServerLog
 from .transport import over_http, program, relayed
-from .troubles import Gone, Trouble, Unreached, refused, shortened
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.client import IncomingMessage, Transport
     from mcp.types import CallToolResult
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from foldline.protocol import FoldlineError
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tool as its server describes it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All tools of a server, in its order; and those that are none, each with the reason."""
+
+    tools: Sequence[Listed]
+    broken: Sequence[str] = ()
+
+
+def mended(result: Any, broken: list[str]) -> None:
+    """Of a result that lists tools, take out in place what the package would refuse, and all else with it.
+
+    What is taken out is added to `broken`. Of the others only what is used here stays.
+    """
+    tools = result.get("tools") if isinstance(result, dict) else None
+    if not isinstance(tools, list):
+        return
+    kept = []
+    for tool in tools:
+        name = tool.get("name") if isinstance(tool, dict) else None
+        if not isinstance(name, str) or not name:
+            broken.append("one without a name")
+        elif not isinstance(schema := tool.get("inputSchema"), dict):
+            broken.append(f"{name} (it has no schema)")
+        elif schema.get("type", "object") != "object":
+            broken.append(f"{name} (its arguments are {str(schema['type'])[:40]}, not an object)")
+        else:
+            words = {key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)}
+            kept.append({"name": name, **words, "inputSchema": {**schema, "type": "object"}})
+    result["tools"] = kept
+
+
+class Trouble(FoldlineError):
+    """What went wrong with a server, as words that follow its name."""
+
+
+class Gone(Trouble):
+    """The connection has ended."""
+
+
+class Unreached(Gone):
+    """So much so that the call never came to the server: it can be made again."""
+
+
+def refused(status: int) -> str:
+    """What an HTTP status says."""
+    from http import HTTPStatus
+
+    words = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
+    advice = ": check its headers in the settings" if status in (401, 403) else ""
+    return f"answered {status} {words}{advice}"
+
+
+def shortened(text: str) -> str:
+    """A message of somebody else's on one line of bounded length, to be put into a sentence."""
+    return " ".join(text.split())[:300].removesuffix(".")
+
 
 START_SECONDS = 60.0
 """How long a server may take to start and list its tools: `npx` and `uvx` fetch packages first."""

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from foldline.protocol import FoldlineError
 
 from .config import Filled, ServerConfig
-from .connection import START_SECONDS, Connection
-from .listing import Listing
+from .connection import START_SECONDS, Connection, Gone, Listing, Trouble, Unreached
 from .log import ServerLog
-from .offered import Offered, offered
-from .troubles import Gone, Trouble, Unreached
+from .results import Offered, offered
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -1,21 +1,68 @@
 """All tool servers of one agent."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from foldline.agent.approvals import Level
+from foldline.agent.tools.text import one_line
 from foldline.context.numbers import many
-from foldline.llm.base import spec_tokens
+from foldline.llm.base import ToolSpec, spec_tokens
+from foldline.protocol import Rule
 
-from ..tools import Tool
+from ..tools import Tool, ToolContext, ToolOutcome
 from .config import ServerConfig
-from .connection import INSTALL, START_SECONDS
+from .connection import INSTALL, START_SECONDS, Trouble
 from .log import ServerLog
 from .naming import prefixes
+from .results import outcome_of
 from .server import Server, State
-from .tool import ServerTool
+
+
+@dataclass(frozen=True)
+class ServerTool:
+    """Always of the level `run`: what a server says of its own harmlessness is its own word."""
+
+    spec: ToolSpec
+    tool: str
+    """What its server calls it."""
+    server: Server
+    level: Level = "run"
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        given = json.dumps(arguments, ensure_ascii=False) if arguments else ""
+        return one_line(f"{self.server.name}: {self.tool} {given}")
+
+    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
+        """Nothing tells where its server reaches: the user's word on the tool has to do."""
+        return True
+
+    def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
+        """An "always" stands for this one tool, whatever it is given; or for all of its server."""
+        return (Rule(tool=self.spec.name), Rule(tool=f"{self.server.prefix}*"))
+
+    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
+        return None
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        try:
+            json.dumps(arguments, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            sentence = (
+                f"{self.spec.name} was not run: its arguments hold half a character (a lone surrogate)."
+            )
+            return ToolOutcome(sentence, is_error=True, brief="bad arguments ✗")
+        try:
+            result = await self.server.call(self.tool, arguments, context.output)
+        except Trouble as trouble:
+            sentence = f"The MCP server {self.server.name} {trouble}."
+            return ToolOutcome(sentence, is_error=True, brief="failed ✗")
+        return await outcome_of(result, context, self.spec.name)
+
 
 MISSING = f"MCP servers are set up, and the package they need is not there: {INSTALL}."
 

@@ -3,9 +3,11 @@
 import asyncio
 import secrets
 import shlex
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from foldline.context.tokens import estimate_tokens
 from foldline.files import make_private, write_new
@@ -136,3 +138,15 @@ def spilled(text: str, folder: Path, tool: str) -> Path:
     path = folder / f"{tool}-{secrets.token_hex(4)}.txt"
     write_new(path, text.encode("utf-8", "replace"), durable=False)
     return path
+
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
+    """`work(stop)` in a thread. `stop()` becomes true when the waiting task is cancelled."""
+    stopped = threading.Event()
+    try:
+        return await asyncio.to_thread(work, stopped.is_set)
+    finally:
+        stopped.set()

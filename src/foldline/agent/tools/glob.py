@@ -8,10 +8,9 @@ from pathlib import Path
 from pydantic import Field
 
 from .base import Arguments, BaseTool, ToolContext, ToolOutcome
-from .clip import fitted
+from .clip import fitted, in_thread
 from .failure import ToolFailure
 from .globs import matcher
-from .offload import in_thread
 from .paths import is_open, located, missing, named
 from .text import counted
 from .walk import files_below

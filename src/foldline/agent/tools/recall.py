@@ -4,16 +4,15 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from foldline.context.original import original
+from foldline.context.earlier import original
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import Fate
 from foldline.history import EntrySearch, Found, Hit, MessageKind, Session
 from foldline.protocol import BaseMessage, Entry, ImagePart, ToolResultMessage
 
 from .base import Arguments, BaseTool, Tool, ToolContext, ToolOutcome
-from .clip import Whole, clipped, fits, fitted, spilled, with_notes
+from .clip import Whole, clipped, fits, fitted, in_thread, spilled, with_notes
 from .failure import ToolFailure
-from .offload import in_thread
 from .paths import named
 from .text import counted, line_count, lines_from
 

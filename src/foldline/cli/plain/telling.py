@@ -24,8 +24,7 @@ from foldline.tui.state import ChatState
 
 from .paper import Paper
 from .questions import Asked, asked_about, asked_about_fold
-from .sentences import SentenceBuffer
-from .words import call_words, entry_words, fold_words, folded_words, result_words
+from .words import SentenceBuffer, call_words, entry_words, fold_words, folded_words, result_words
 
 _FOLD = "fold"
 

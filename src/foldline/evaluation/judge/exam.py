@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.tokens import message_tokens
 from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage, text_parts
 
@@ -12,7 +12,7 @@ from .material import Material, material
 from .normal import REFUSAL
 from .points import CEILING, FLOOR, Point, floor_view
 from .probes import Probe
-from .wording import worded
+from .rubric import worded
 from .writing import write_probes
 
 NOISE_REPEATS = 3

@@ -15,7 +15,7 @@ from .changes import GAP
 from .material import Material, Ran, Saying, Touched, squeezed
 from .normal import normal, same_file
 from .probes import Place, Probe, Text, Truth, leaks
-from .wording import worded
+from .rubric import worded
 
 
 class Candidate(NamedTuple):

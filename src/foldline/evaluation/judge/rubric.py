@@ -5,11 +5,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from foldline.compaction.prompts import load_prompt
 from foldline.context.delimiters import delimited
 from foldline.protocol import AssistantMessage, BaseMessage, SystemMessage, UserMessage, text_parts
 
 from .probes import Ground, Probe
-from .wording import worded
+
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+
+
+def worded(name: str, /, **values: str) -> str:
+    """The text of `prompts/judge-<name>.md` with its places filled.
+
+    Raises:
+        FoldlineError: there is no such prompt.
+    """
+    return _PLACE.sub(lambda place: values.get(place[1], place[0]), load_prompt(f"judge-{name}"))
+
 
 CRITERIA = ("accuracy", "context", "artifact", "completeness", "continuity", "instruction")
 """Factory's six; each from 0 to `HIGHEST`."""

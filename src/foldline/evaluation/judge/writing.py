@@ -10,13 +10,12 @@ from foldline.context.quoting import clip, one_line
 from foldline.context.todos import open_todos
 from foldline.protocol import AssistantMessage, BaseMessage, UserMessage
 
-from .absent import absent_candidates
+from .absent import absent_candidates, superseded_candidates
 from .material import Material, Touched
 from .normal import normal, same_file
 from .probes import Action, Files, Ground, Kind, Probe, Text, leaks
 from .recall import Candidate, recall_candidates
-from .superseded import superseded_candidates
-from .wording import worded
+from .rubric import worded
 
 QUOTAS: Mapping[Kind, int] = MappingProxyType(
     {

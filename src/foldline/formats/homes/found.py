@@ -11,7 +11,7 @@ from stat import S_ISREG
 
 from foldline.data import real_path
 from foldline.files import read_regular
-from foldline.history.catalog.ages import file_time
+from foldline.history.catalog.listing import file_time
 from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
 from foldline.protocol import FoldlineError, system_words
 

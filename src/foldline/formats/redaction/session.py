@@ -13,7 +13,7 @@ from urllib.parse import quote
 from foldline.context.projection import project
 from foldline.context.proof import prove
 from foldline.files import read_regular
-from foldline.history.catalog.sharing import OUTPUTS
+from foldline.history.catalog.deleting import OUTPUTS
 from foldline.history.contents import CONTENTS
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
 from foldline.protocol.base import Record
@@ -21,8 +21,7 @@ from foldline.protocol.base import Record
 from ..base import Json
 from ..writing import Original
 from .detector_table import is_telling
-from .detectors import finds
-from .private_keys import Find
+from .detectors import Find, finds
 
 R = TypeVar("R", bound=Record)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")

@@ -16,10 +16,19 @@ from foldline.protocol import ImagePart, TextPart, ThinkingPart
 
 from ..writing import Exported, Original
 from .html_text import Painter, lines_of_diff, plain
-from .page import page_of
-from .page_image import image_source, image_words
-from .page_items import Folded, Item, Marked, Page, Place, Said, Used
-from .page_text import first_line
+from .page import (
+    Folded,
+    Item,
+    Marked,
+    Page,
+    Place,
+    Said,
+    Used,
+    first_line,
+    image_source,
+    image_words,
+    page_of,
+)
 
 _FATES: dict[FateKind, tuple[str, str]] = {
     "live": ("L", "live: the next request holds it verbatim"),

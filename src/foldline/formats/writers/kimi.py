@@ -6,7 +6,7 @@ in `state.json`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.stubs import interrupted_result
 from foldline.context.view import first_words, is_preamble, is_summary
 from foldline.protocol import (

@@ -2,7 +2,7 @@
 
 import json
 
-from foldline.context.pairing import paired
+from foldline.context.calls import paired
 from foldline.context.view import IN_VIEW
 from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import AssistantMessage, BaseMessage

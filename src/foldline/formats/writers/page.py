@@ -3,14 +3,21 @@
 Times are UTC: a page is read elsewhere than it was written.
 """
 
+import base64
+import binascii
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
 
 from foldline.context.calls import subject_of
 from foldline.context.files import fold_words
+from foldline.context.harmless import with_signs
 from foldline.context.numbers import change, many, seconds, sizes, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
+from foldline.context.view import FateKind
 from foldline.context.weight import view_size
 from foldline.protocol import (
     Approval,
@@ -36,8 +43,110 @@ from foldline.protocol import (
 )
 
 from ..writing import Original
-from .page_items import Folded, Item, Marked, Page, Piece, Place, Said, Used, Voice
-from .page_text import first_line, one_line, readable
+
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
+
+
+def readable(text: str) -> str:
+    """The text with LF line ends, without colours, and with a sign for every character that is none."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\x1b" in text:
+        text = _COLOURS.sub("", text)
+    return with_signs(text)
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """The text on one line, in full up to `most` characters."""
+    line = " ".join(readable(text[: most * 8]).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def first_line(text: str, most: int = 200) -> str:
+    """The first line that says something."""
+    return next((shown for line in text.splitlines() if (shown := one_line(line, most))), "")
+
+
+Piece: TypeAlias = TextPart | ThinkingPart | ImagePart
+Voice = Literal["prompt", "answer", "machine", "system", "instructions", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which entry something is of, and what has become of it."""
+
+    index: int
+    at: datetime | None
+    fate: FateKind
+    pinned: bool = False
+
+    @property
+    def time(self) -> str:
+        """`14:02`; empty where it is not known."""
+        return f"{self.at.astimezone(UTC):%H:%M}" if self.at else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message without its tool calls."""
+
+    place: Place
+    voice: Voice
+    title: str
+    """`Prompt 3`, `System prompt`, the file of instructions; empty for an answer."""
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A tool call and what came of it."""
+
+    place: Place
+    """Of the result; of the call where there is none."""
+    name: str
+    subject: str
+    """What it acts on, on one line."""
+    arguments: str
+    outcome: str
+    """`exit 1 ✗ · 6.8 s`."""
+    failed: bool
+    output: str
+    images: tuple[ImagePart, ...]
+    diff: str
+    path: str
+    """Of the file it is about; for colours. Empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A compaction."""
+
+    place: Place
+    words: str
+    """`116.2k → 27.4k tokens, 123 entries folded`."""
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """What happened beside the conversation: a rewind, a clear, a failed request."""
+
+    place: Place
+    words: str
+    text: str = ""
+    level: Literal["rule", "info", "alert"] = "info"
+
+
+Item = Said | Used | Folded | Marked
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    title: str
+    folder: str
+    """On one line; empty where it is not known."""
+    facts: tuple[str, ...]
+    """Models, dates, sizes, each in a few words."""
+    items: tuple[Item, ...]
 
 
 def page_of(original: Original) -> Page:
@@ -245,3 +354,25 @@ def _marked(entry: Entry, place: Place, projection: Projection) -> Iterator[Mark
             )
         case _:
             pass
+
+
+_SHOWN: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Pictures made of pixels. SVG is a document of its own."""
+
+
+def image_words(image: ImagePart) -> str:
+    """`image: image/png, 1024 × 768, 45 kB`."""
+    size = f", {image.width} × {image.height}" if image.width and image.height else ""
+    kind = image.media_type if image.media_type in _SHOWN else "of another kind"
+    return f"image: {kind}{size}, {max(1, len(image.data) * 3 // 4000)} kB"
+
+
+def image_source(image: ImagePart) -> str | None:
+    """A `data:` address that a page can show; None where it holds no picture that it may."""
+    if image.media_type not in _SHOWN:
+        return None
+    try:
+        data = base64.b64decode(image.data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return f"data:{image.media_type};base64,{base64.b64encode(data).decode()}" if data else None

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from foldline.context.numbers import many
 from foldline.files import put_private, read_regular, write_new
+from foldline.history.catalog.deleting import PARENT, Parent
 from foldline.protocol import NEW, FoldlineError, NoticeRecord, SessionHeader, dump_entry, system_words
 
-from ..catalog.parent import PARENT, Parent
 from ..lock import WriterLock
 from ..log import dump_header
 from ..paths import HOLDER, INDEX, new_session_id

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from foldline.history.reading.lines import LineReader, Progress
 from foldline.protocol import NEW, Entry, SessionHeader, parse_entry
-
-from ..reading.lines import LineReader, Progress
 
 _BLANK = b" \t\r\n"
 _NO_INDEX = "is no record with an index"

@@ -2,23 +2,84 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from foldline.data import EVENTS, archive_dir, sessions_dir, typed_path
-from foldline.files import is_file, read_regular
-from foldline.protocol import FoldlineError, SessionHeader, system_words
+from foldline.files import is_file, put_private, read_regular
+from foldline.protocol import FoldlineError, SessionHeader, Title, system_words
 
 from ..log import cannot_be_read, parse_header
-from ..meta import Meta
-from ..paths import workdir_key
-from .ages import file_time
+from ..meta import Meta, clip_cells
+from ..paths import META, workdir_key
 from .folders import Folder, Tie
 from .rebuilding import rebuilt
-from .snapshot import read_snapshot, save_snapshot
+
+_MOST_BYTES = 64 * 1024
+
+
+def read_snapshot(events: Path) -> Meta | None:
+    """What was kept about an event file, in whatever state that was; None where nothing was, or rubbish."""
+    try:
+        meta = Meta.model_validate_json(read_regular(events.with_name(META), _MOST_BYTES))
+    except (OSError, ValidationError):
+        return None
+    return meta if meta.id and meta.cwd else None
+
+
+def save_snapshot(events: Path, meta: Meta) -> None:
+    """Keep it beside the event file, in one step: the old one or the new one.
+
+    One that cannot be written is no loss: lists then read the history itself.
+    """
+    with suppress(OSError):
+        put_private(events.with_name(META), meta.model_dump_json().encode())
+
+
+_DAYS_SAID = 10
+"""Days that are counted; what is older has a date."""
+
+
+def age(then: datetime, now: datetime) -> str:
+    """`just now`, `5 min ago`, `3 h ago`, `yesterday`, `4 days ago`, then the date; eleven cells at most.
+
+    Both know their time zone; dates are those of `now`'s. What lies ahead of `now` was written by another
+    clock: it has its date.
+    """
+    passed = now - then
+    if passed < timedelta(minutes=-1) or passed >= timedelta(days=_DAYS_SAID):
+        return f"{_local(then, now):%Y-%m-%d}"
+    minutes = int(passed.total_seconds()) // 60
+    if minutes < 1:
+        return "just now"
+    if minutes < 60:
+        return f"{minutes} min ago"
+    days = (now.date() - _local(then, now).date()).days
+    if minutes < 24 * 60 and (days < 1 or minutes < 12 * 60):
+        return f"{minutes // 60} h ago"
+    return "yesterday" if days <= 1 else f"{days} days ago"
+
+
+def file_time(seconds: float) -> datetime:
+    """The time of a file, which may be anything; 1970 where the calendar has none like it."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _local(then: datetime, now: datetime) -> datetime:
+    try:
+        return then.astimezone(now.tzinfo)
+    except OverflowError:  # at the edge of the calendar, where this zone has no time any more
+        return then
+
 
 _CLOCKS_APART = timedelta(days=1)
 """What two machines that share their sessions, and their time zones, may differ by."""
@@ -277,3 +338,14 @@ def _modified(path: Path) -> datetime:
         return file_time(path.stat().st_mtime)
     except OSError:
         return file_time(0)
+
+
+_MOST_CELLS = 200
+"""Of a title that is kept. Lists show less of it."""
+
+
+def title_entry(text: str) -> Title | None:
+    """The entry that gives a session this title, on one line and of a bearable length; None where `text` says
+    nothing that could be shown."""
+    kept = clip_cells(text, _MOST_CELLS)
+    return Title(title=kept) if kept else None

@@ -4,12 +4,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from foldline.files import opened
+from foldline.history.reading.records import uncollected
 from foldline.protocol import FoldlineError
 
 from ..log import LoadedLog, parse_log, read_log
 from ..meta import Describer, Meta, describe
 from ..reading.index import LEAST
-from ..reading.many_objects import uncollected
 from ..reading.opening import open_file
 
 

@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 from pydantic import ValidationError
 
+from foldline.context.earlier import original
 from foldline.context.matching import fold
-from foldline.context.original import original
 from foldline.data import EVENTS
 from foldline.files import opened
 from foldline.protocol import (

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import MISSING, astuple, fields
 from typing import TYPE_CHECKING
 
+from .candidates import PADDING
 from .intake import Known, Piece, is_moment, is_place
 from .store import BLOCK_BITS, has_trigrams, sound, transaction
-from .trigrams import PADDING
 
 if TYPE_CHECKING:
     import sqlite3

@@ -1,8 +1,11 @@
 """Single records of an event file, parsed when somebody looks at them, and kept while there is room."""
 
+import gc
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
@@ -90,3 +93,26 @@ def _read_all(file: FileIO, length: int) -> bytes:
         pieces.append(piece)
         length -= len(piece)
     return b"".join(pieces)
+
+
+_MANY = 20_000
+"""Objects kept from which on looking at them again would be felt."""
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Within it, cycles are not collected: none are made, and looking for them took more than half the time.
+
+    What is made by the hundred thousand is not looked at later either, which would stop the screen each time;
+    it goes with the last reference to it.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        made, _, _ = gc.get_count()
+        if made > _MANY:
+            gc.freeze()
+        if was_enabled:
+            gc.enable()

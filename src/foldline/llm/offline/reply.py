@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foldline.context.digest import digest, digest_conversation
-from foldline.context.sections import SECTIONS, Section, parse_summary
+from foldline.context.language import SECTIONS, Section, parse_summary
 from foldline.context.view import is_summary
 from foldline.protocol import (
     AssistantMessage,

@@ -16,7 +16,6 @@ from foldline.tui.blocks.view import BlockView
 
 if TYPE_CHECKING:
     from foldline.tui.blocks.diffs import lines_of_diff
-    from foldline.tui.blocks.lines import LaterBlock, LinesBlock
     from foldline.tui.blocks.markdown import MarkdownBlock, markdown_blocks
     from foldline.tui.blocks.plain import (
         Column,
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
         TextBlock,
         diff_lines,
     )
-    from foldline.tui.blocks.stack import StackBlock
-    from foldline.tui.blocks.streaming import Feed, StreamingMarkdown
+    from foldline.tui.blocks.streaming import Feed, LaterBlock, LinesBlock, StackBlock, StreamingMarkdown
 
 __all__ = [
     "ROLES",
@@ -65,10 +63,8 @@ _KINDS: Final = {
     **dict.fromkeys(("Column", "DiffBlock", "DiffLine", "RowBlock", "RuleBlock", "TextBlock"), "plain"),
     "diff_lines": "plain",
     "lines_of_diff": "diffs",
-    **dict.fromkeys(("LaterBlock", "LinesBlock"), "lines"),
     **dict.fromkeys(("MarkdownBlock", "markdown_blocks"), "markdown"),
-    "StackBlock": "stack",
-    **dict.fromkeys(("Feed", "StreamingMarkdown"), "streaming"),
+    **dict.fromkeys(("Feed", "LaterBlock", "LinesBlock", "StackBlock", "StreamingMarkdown"), "streaming"),
 }
 """The kinds of blocks, and what makes them, by the module that has them."""
 

@@ -1,10 +1,17 @@
 """An answer that is still coming, as blocks: what is finished stays, only the open tail is drawn again."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from textual.strip import Strip
+
+from foldline.tui.blocks.block import MIN_WIDTH, Block
+from foldline.tui.blocks.cells import Spans, to_strip, wrap_spans
 from foldline.tui.blocks.cutter import Cutter
 from foldline.tui.blocks.markdown import MarkdownBlock, block_of
 from foldline.tui.blocks.pieces import Piece
+from foldline.tui.blocks.styles import Styles
 
 
 class Feed(NamedTuple):
@@ -59,3 +66,57 @@ class StreamingMarkdown:
         if before is not None and before[0] == piece:
             return before[1]
         return block_of(piece, (self._entry, self._first + number), self._indent, 0 if number else self._gap)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinesBlock(Block):
+    """Lines of styled text, one below the other; what is too long is wrapped. Their text must be clean."""
+
+    lines: tuple[Spans, ...]
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        inner = max(width, MIN_WIDTH)
+        return [to_strip(part, styles) for line in self.lines for part in wrap_spans(line, inner)]
+
+    def estimate(self, width: int) -> int:
+        return sum(1 + sum(len(text) for text, _ in line) // max(width, MIN_WIDTH) for line in self.lines)
+
+    def text(self) -> str:
+        return "\n".join("".join(text for text, _ in line) for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaterBlock(Block):
+    """A block that holds nothing but the way to make another, and about how many lines that has."""
+
+    make: Callable[[], Block]
+    lines: int
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        return self.make().render(width, styles)
+
+    def estimate(self, width: int) -> int:
+        return self.lines
+
+    def text(self) -> str:
+        return self.make().text()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackBlock(Block):
+    """Its parts in order, each with its gap above it; the gap of the first is the stack's own business."""
+
+    parts: tuple[Block, ...]
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        strips: list[Strip] = []
+        for at, part in enumerate(self.parts):
+            strips += [Strip.blank(0)] * (part.gap if at else 0)
+            strips += part.render(width, styles)
+        return strips
+
+    def estimate(self, width: int) -> int:
+        return sum(part.estimate(width) + (part.gap if at else 0) for at, part in enumerate(self.parts))
+
+    def text(self) -> str:
+        return "\n".join(part.text() for part in self.parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from foldline.agent.desk import Desk
-from foldline.agent.mcp.tool import ServerTool
+from foldline.agent.mcp.servers import ServerTool
 from foldline.agent.room import why_not_by_itself
 from foldline.compaction import plan
 from foldline.context.budget import Budget

@@ -15,7 +15,7 @@ from foldline.context.view import IN_VIEW, ViewItem, item_from
 from foldline.context.weight import item_weight
 from foldline.protocol import BaseMessage, DeveloperMessage, ToolResultMessage
 from foldline.tui.blocks import Key, clean_line, cut_left
-from foldline.tui.context_screen.keys import KEYS
+from foldline.tui.context_screen.opening import KEYS
 from foldline.tui.context_screen.state import Item
 from foldline.tui.inspector.offering import change_words
 from foldline.tui.inspector.places import RAILS, letter, rail

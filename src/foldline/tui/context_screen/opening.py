@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from foldline.tui.context_screen.screen import ContextScreen
     from foldline.tui.presenter import Shown
     from foldline.tui.runner import Runner
+from dataclasses import dataclass
+from typing import Final
+
+from foldline.tui.keys.table import ScreenKey, table
 
 EVERY = 0.2
 """Seconds between two looks, at least, while the agent works."""
@@ -85,3 +89,100 @@ class Opened:
 
     def _preview(self) -> None:
         self._shown.previewing.open()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides which keys work."""
+
+    on_entry: bool = False
+    """Whether the cursor is on an entry of the history."""
+    editable: bool = False
+    """Whether edits apply to it."""
+    undoable: bool = False
+    """Whether anything that changed the view is in force."""
+
+
+def _on_entry(facts: Facts) -> bool:
+    return facts.on_entry
+
+
+def _editable(facts: Facts) -> bool:
+    return facts.editable
+
+
+def _undoable(facts: Facts) -> bool:
+    return facts.undoable
+
+
+KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
+    "context",
+    ScreenKey("move", ("up", "down", "k", "j"), "Moves the cursor.", "Panels", own=True),
+    ScreenKey(
+        "page",
+        ("pageup", "pagedown", "home", "end"),
+        "A screen up or down, the first row, the last one.",
+        "Panels",
+        own=True,
+    ),
+    ScreenKey("next-panel", ("tab",), "To the other panel.", "Panels", "panel", "Tab"),
+    ScreenKey("previous-panel", ("shift+tab",), "To the other panel.", "Panels", palette=False),
+    ScreenKey("panel-1", ("1",), "To Use: the window by category.", "Panels"),
+    ScreenKey("panel-2", ("2",), "To Largest: the heaviest items of the next request.", "Panels"),
+    ScreenKey(
+        "enter",
+        ("enter",),
+        "In Use: goes to the largest item of this category. In Largest: opens it in the Inspector.",
+        "Panels",
+        own=True,
+    ),
+    ScreenKey("open", ("o",), "Opens the entry in the Inspector.", "Panels", "open", works=_on_entry),
+    ScreenKey(
+        "pin",
+        ("p",),
+        "Pins an entry and its tool group: every later fold keeps them. Again, unpins.",
+        "Edit",
+        "pin",
+        works=_editable,
+    ),
+    ScreenKey(
+        "hide",
+        ("z",),
+        "Puts a stub in the place of a tool result; again, shows it.",
+        "Edit",
+        "hide",
+        works=_editable,
+    ),
+    ScreenKey(
+        "drop",
+        ("x",),
+        "Takes an entry and its tool group out of the view.",
+        "Edit",
+        "drop",
+        works=_editable,
+    ),
+    ScreenKey(
+        "restore",
+        ("r",),
+        "Brings an entry and its tool group back verbatim.",
+        "Edit",
+        works=_editable,
+    ),
+    ScreenKey(
+        "undo",
+        ("u",),
+        "Takes back the newest change of the view, then the one before.",
+        "Edit",
+        "undo",
+        works=_undoable,
+    ),
+    ScreenKey("search", ("/",), "Finds text in this panel.", "Search", "search"),
+    ScreenKey("next-match", ("n",), "The next row that holds it.", "Search"),
+    ScreenKey("previous-match", ("N",), "The row before that holds it.", "Search"),
+    ScreenKey("inspector", ("f2",), "The Inspector, at the entry under the cursor.", "Program"),
+    ScreenKey(
+        "preview", ("f3",), "The Compact preview: the fold before it is made.", "Program", "fold preview"
+    ),
+    ScreenKey("help", ("?", "f1"), "This list.", "Program", "keys", "?"),
+    ScreenKey("close", ("escape", "f4"), "Ends the search, else closes.", "Program", "close", "Esc"),
+)

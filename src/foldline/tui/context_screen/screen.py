@@ -14,7 +14,7 @@ from foldline.context.projection import Projection
 from foldline.tui.blocks import Block, BlockView, Gutter, Key, clean_line
 from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.context_screen import words
-from foldline.tui.context_screen.keys import KEYS, Facts
+from foldline.tui.context_screen.opening import KEYS, Facts
 from foldline.tui.context_screen.rows import (
     ITEM_GUTTER,
     USE_GUTTER,

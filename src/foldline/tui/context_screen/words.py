@@ -8,8 +8,8 @@ from foldline.context.usage import Category
 from foldline.tui import numbers
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import wrap_spans
-from foldline.tui.context_screen.keys import KEYS
 from foldline.tui.context_screen.largest import server_advice
+from foldline.tui.context_screen.opening import KEYS
 from foldline.tui.context_screen.rows import Row
 from foldline.tui.context_screen.state import ContextState, FoldNow
 from foldline.tui.keys.commands import key_of

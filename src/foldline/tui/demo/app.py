@@ -12,7 +12,6 @@ from textual.binding import BindingType
 from textual.css.query import NoMatches
 
 from foldline.tui.app import FoldlineApp
-from foldline.tui.demo.keys import KEYS
 from foldline.tui.docking import CHAT_COLUMNS
 from foldline.tui.keys.table import bindings
 from foldline.tui.themes import DEFAULT_THEME
@@ -20,6 +19,16 @@ from foldline.tui.themes import DEFAULT_THEME
 if TYPE_CHECKING:
     from foldline.agent import Agent
     from foldline.tui.demo.tour import Facts, Tour
+from typing import Final
+
+from foldline.tui.keys.table import ScreenKey, table
+
+KEYS: Final[tuple[ScreenKey[None], ...]] = table(
+    "tour",
+    ScreenKey("skip-step", ("f8",), "Skips this step of the tour.", "Tour", place="anywhere"),
+    ScreenKey("end-tour", ("f9",), "Ends the tour; the session stays open.", "Tour", place="anywhere"),
+)
+
 
 PACE = 0.008
 """Seconds a word of the replayed answers: the whole recording in less than a minute."""

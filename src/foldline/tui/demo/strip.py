@@ -3,7 +3,7 @@
 from typing import ClassVar, Final
 
 from foldline.tui.blocks.cells import Span, Spans, wrap
-from foldline.tui.demo.keys import KEYS
+from foldline.tui.demo.app import KEYS
 from foldline.tui.demo.tour import LAST, Tour
 from foldline.tui.keys.table import name_of
 from foldline.tui.widgets.frames import Frame, edge, sides

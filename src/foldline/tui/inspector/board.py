@@ -27,7 +27,7 @@ from foldline.tui.inspector.offering import priced_row
 from foldline.tui.inspector.panel import Text
 from foldline.tui.inspector.places import fold_of
 from foldline.tui.inspector.prices import Prices
-from foldline.tui.inspector.searching import Searching
+from foldline.tui.inspector.search import Searching
 from foldline.tui.inspector.view_sheet import ViewSheet
 
 

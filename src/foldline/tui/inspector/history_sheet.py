@@ -8,11 +8,11 @@ from foldline.context.projection import Projection
 from foldline.tui.blocks import Block, Key
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.filters import Facet, facet_of, facets
-from foldline.tui.inspector.growth import changes_view, newest_change
 from foldline.tui.inspector.markers import MarkerRow, marker_label
 from foldline.tui.inspector.places import row_key
 from foldline.tui.inspector.rows import EntryRow, history_rows, opened_body
 from foldline.tui.inspector.sheet import Made, Sheet
+from foldline.tui.inspector.timeline import changes_view, newest_change
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from textual.widget import Widget
 from foldline.context.projection import Projection
 from foldline.tui.blocks import Key, Spans
 from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.inspector.filelist import FileBlock, names_of
-from foldline.tui.inspector.files_panel import FilesPanel
+from foldline.tui.inspector.filelist import FileBlock, FilesPanel, names_of
 from foldline.tui.inspector.history_sheet import HistorySheet
 from foldline.tui.inspector.layout import FILES, HISTORY, VIEW
 from foldline.tui.inspector.marks import gutter_width, history_marks, picked_mark, view_marks

@@ -7,10 +7,10 @@ from foldline.context.outline import FoldOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW
 from foldline.tui.blocks import Block, Key, Spans
-from foldline.tui.inspector.growth import News
 from foldline.tui.inspector.places import DIVIDER_KEY, RAILS, TOOLS_KEY, letter, rail, row_of
 from foldline.tui.inspector.rows import ItemRow
 from foldline.tui.inspector.summaries import SummaryPreview
+from foldline.tui.inspector.timeline import News
 
 
 def gutter_width(last_index: int) -> int:

@@ -1,32 +1,109 @@
 """The Inspector's keys at work: opening in place, jumps, edits; the widget others use."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import on
 from textual.binding import BindingType
 from textual.message import Message
+from textual.widgets import Input
 
 from foldline.context.moments import first_entry
 from foldline.context.numbers import many
+from foldline.context.projection import Projection
 from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, BlockView
-from foldline.tui.inspector import editing
 from foldline.tui.inspector.comparing import comparisons
 from foldline.tui.inspector.diff_screen import DiffScreen
-from foldline.tui.inspector.edits import EditKey, may_edit
+from foldline.tui.inspector.edits import (
+    EditKey,
+    Picked,
+    action_of,
+    actions_of,
+    entries_words,
+    may_edit,
+    undo_target,
+    undo_words,
+)
 from foldline.tui.inspector.filelist import FileBlock
+from foldline.tui.inspector.filter_bar import FilterBar
 from foldline.tui.inspector.filters import EVERYTHING
-from foldline.tui.inspector.finding import FindingBoard
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.layout import FILES, HISTORY, TIMELINE
 from foldline.tui.inspector.linked import Link
+from foldline.tui.inspector.offering import nothing_to
 from foldline.tui.inspector.places import first_folded, fold_of, row_key, row_of
 from foldline.tui.inspector.rows import is_fold, is_prompt
 from foldline.tui.inspector.standing import Standing, scroll_of, take_up
+from foldline.tui.inspector.timeboard import TimeBoard
 from foldline.tui.inspector.timeline import TimelinePanel
 from foldline.tui.keys.table import bindings, name_of, works
+from foldline.tui.messages import EditWanted, UndoWanted
 from foldline.tui.terminal.clipboard import copy
+
+
+class FindingBoard(TimeBoard):
+    """Shows less, or goes where a word is; each in the panel that has the focus."""
+
+    # --- Filter ---------------------------------------------------------------------------------------
+
+    def _open_filter(self) -> None:
+        if self._active == FILES:
+            self._news = f"A filter is of entries: {name_of(KEYS, 'panel-1')} goes to History."
+        else:
+            panel = self._panels[self._active].region
+            self.filtering.begin(self._sheet, panel.translate(-self.region.offset))
+
+    @on(FilterBar.Chosen)
+    def _filter_chosen(self, event: FilterBar.Chosen) -> None:
+        event.stop()
+        self.filtering.chosen(event.wanted)
+
+    @on(FilterBar.Left)
+    def _filter_left(self, event: FilterBar.Left) -> None:
+        event.stop()
+        self.filtering.end()
+        self.active_view.focus()
+        self._describe()
+
+    # --- Search ---------------------------------------------------------------------------------------
+
+    def _open_search(self) -> None:
+        self._status.display = False
+        self._searching.ask()
+
+    def _close_search(self) -> None:
+        self._status.display = True
+        if self._searching.close():
+            self.screen.set_focus(self.active_view)  # at once: a key may be right behind
+
+    @on(Input.Submitted, "#find")
+    def _search_for(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._searching.needle = event.value
+        self._close_search()
+        self.active_view.set_search(event.value)
+        if event.value:
+            self._search(1)
+
+    def _search(self, step: int) -> None:
+        if not self._searching.needle:
+            self._news = f"Nothing to look for yet: {name_of(KEYS, 'search')} asks."
+            return
+        self.run_worker(self._look(self._active, step), group="search", exclusive=True)
+
+    async def _look(self, panel: int, step: int) -> None:
+        view = self._panels[panel].view
+        opened = self.history.opened if panel == HISTORY else self.view.opened
+        key, words = await self._searching.look(view, step, opened, of_entries=panel != FILES)
+        if key is not None and self._active == panel:
+            view.cursor_to(key, quiet=True)
+            self._link_here()
+        if key is None or self._active == panel:
+            self._news = words
+        self._describe()
+
 
 _OF_ENTRIES: Final = frozenset(
     (
@@ -244,15 +321,15 @@ class InspectorPanels(FindingBoard):
             return
         later = bool(self._activity)
         if self._picked:
-            answer = editing.edit_all(self._projection, tuple(sorted(self._picked)), key, later=later)
+            answer = edit_all(self._projection, tuple(sorted(self._picked)), key, later=later)
             if answer.wanted:
                 self._pick(())
         else:
             index = -1 if self._link is None else self._link.index
-            answer = editing.edit(self._projection, index, key, later=later)
+            answer = edit(self._projection, index, key, later=later)
         self._give(answer)
 
-    def _give(self, answer: editing.Answer) -> None:
+    def _give(self, answer: "Answer") -> None:
         self._news = answer.words
         for wanted in answer.wanted:
             self.post_message(wanted)
@@ -288,7 +365,7 @@ class InspectorPanels(FindingBoard):
         if not self.live:
             self._news = self._why_not_live()
             return
-        self._give(editing.undo(self._projection, later=bool(self._activity)))
+        self._give(undo(self._projection, later=bool(self._activity)))
 
     def _why_not_live(self) -> str:
         if self.moment is None:
@@ -393,3 +470,48 @@ class InspectorPanels(FindingBoard):
 def _key(command: str) -> str:
     """How a sentence calls the key of a command."""
     return name_of(KEYS, command)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a key asks for, if anything, and the words for the status row."""
+
+    words: str
+    wanted: Sequence[Message] = ()
+
+
+def edit(projection: Projection, index: int, key: EditKey, *, later: bool) -> Answer:
+    """An edit of one entry. `later`: something runs, and it waits for the end of that."""
+    action = action_of(projection, index, key) if index >= 0 else None
+    if action is None:
+        return Answer(nothing_to(projection, index, key))
+    said = _later(f"{action} {entries_words(projection.group(index))}", later)
+    return Answer(said, (EditWanted(index, action),))
+
+
+def edit_all(projection: Projection, picked: Picked, key: EditKey, *, later: bool) -> Answer:
+    """The same for all that are marked; each is an edit of its own."""
+    action, targets = actions_of(projection, picked, key)
+    if action is None:
+        return Answer(f"Nothing to {key} in what is marked.")
+    said = f"{action}: {many(len(targets), 'edit')}"
+    back = f"{name_of(KEYS, 'undo')} takes back one after the other"
+    wanted = tuple(EditWanted(target, action) for target in targets)
+    return Answer(_later(said, later) or f"{said}. {back}.", wanted)
+
+
+def undo(projection: Projection, *, later: bool) -> Answer:
+    """The newest change of the view taken back, or why it cannot be."""
+    marker = undo_target(projection)
+    if marker is None:
+        return Answer("Nothing to undo: no fold, edit, clear or rewind is in force.")
+    refusal = projection.undo_refusal(marker.index)
+    if refusal is not None:
+        return Answer(refusal)
+    said = _later(f"undo {undo_words(projection, marker)}", later)
+    return Answer(said, (UndoWanted(marker.index),))
+
+
+def _later(what: str, later: bool) -> str:
+    """A key that acts at once needs no words: the panels show it."""
+    return f"{what}: after this turn" if later else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from foldline.context.projection import Projection
-from foldline.history.reading.many_objects import uncollected
+from foldline.history.reading.records import uncollected
 from foldline.tui.blocks import Block, Key, TextBlock
 from foldline.tui.blocks.sheet import Sheaf
 from foldline.tui.inspector.entry_view import EntryView

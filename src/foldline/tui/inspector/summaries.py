@@ -6,8 +6,8 @@ from typing import Final
 
 from textual.strip import Strip
 
+from foldline.context.language import within_frame
 from foldline.context.projection import Projection
-from foldline.context.sections import within_frame
 from foldline.context.view import ViewItem
 from foldline.tui.blocks import Block, Key, Span, Styles, cut_right
 from foldline.tui.blocks.cells import to_strip

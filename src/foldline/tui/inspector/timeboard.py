@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from textual import events
@@ -13,20 +14,132 @@ from foldline.context.budget import Size
 from foldline.context.moments import Moment, as_of_fold, as_of_request, requests_before
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
-from foldline.history.reading.many_objects import uncollected
+from foldline.history.reading.records import uncollected
 from foldline.tui.blocks import Key, Span
 from foldline.tui.inspector.board import Board
+from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.filelist import FileTable, file_table
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.layout import TIMELINE
 from foldline.tui.inspector.marks import gutter_width
 from foldline.tui.inspector.past import Past
-from foldline.tui.inspector.staying import Staying
-from foldline.tui.inspector.time_hints import scrubbing_words, time_hints
-from foldline.tui.inspector.time_words import brief, fold_words, now_words, request_words
-from foldline.tui.inspector.timeline import Scene, Series, TimelinePanel, fold_slots, rows_for, slot_of
-from foldline.tui.keys.table import name_of
+from foldline.tui.inspector.timeline import (
+    Scene,
+    Series,
+    TimelinePanel,
+    brief,
+    fold_slots,
+    fold_words,
+    now_words,
+    request_words,
+    rows_for,
+    slot_of,
+)
+from foldline.tui.keys.names import joined
+from foldline.tui.keys.table import key_of, name_of
 from foldline.tui.widgets.rows import Piece, row
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A place in a list, by entries."""
+
+    cursor: Key | None
+    top: tuple[Key, int] | None
+    follows: bool
+    """Whether the last line is visible."""
+    at_end: bool
+    """Whether the cursor is on the last row."""
+
+
+class Staying:
+    """Takes a list through other moments: what the reader looks at stays where it is, or comes back to it as
+    soon as it is there again; who follows the end goes on doing so."""
+
+    def __init__(self, view: EntryView) -> None:
+        self._view = view
+        self._wanted = self._left = _stand(view)
+
+    def before(self) -> None:
+        """The rows are about to become others."""
+        stand = _stand(self._view)
+        if stand != self._left:  # the reader has moved since
+            self._wanted = stand
+
+    def after(self) -> None:
+        """They have."""
+        view, wanted = self._view, self._wanted
+        if wanted.follows:
+            view.follow_end()
+        elif wanted.top is not None and view.index_of(wanted.top[0]) is not None:
+            view.scroll_to_key(wanted.top[0], only_if_hidden=False)
+            view.scroll_lines(wanted.top[1])
+        place = wanted.cursor
+        if place is not None and view.cursor is not None:
+            last = _last(view) if wanted.at_end else None
+            view.cursor_to(last or place, quiet=True, scroll=False)
+        self._left = _stand(view)
+
+
+def _stand(view: EntryView) -> Stand:
+    return Stand(view.cursor, view.top, view.follow, view.cursor is not None and view.cursor == _last(view))
+
+
+def _last(view: EntryView) -> Key | None:
+    """The last row where the cursor may stand."""
+    for index in range(view.count - 1, -1, -1):
+        block = view.block_at(index)
+        if block.stop:
+            return block.key
+    return None
+
+
+_PAST: Final = (
+    (("older-request", "newer-request"), "request"),
+    (("now",), "now"),
+    (("fold-before", "fold-after"), "fold to fold"),
+    (("diff",), "diff"),
+    (("move",), "move"),
+    (("open",), "open"),
+    (("next-panel",), "panel"),
+    (("search",), "search"),
+    (("filter",), "filter"),
+    (("help",), "keys"),
+    (("close",), "close"),
+)
+_TIMELINE: Final = (
+    (("along",), "one request"),
+    (("fold-before", "fold-after"), "fold to fold"),
+    (("open",), "its first entry"),
+    (("now",), "now"),
+    (("mark",), "mark"),
+    (("diff",), "diff"),
+    (("next-panel",), "panel"),
+    (("help",), "keys"),
+    (("close",), "close"),
+)
+
+
+def time_hints(*, on_timeline: bool) -> list[tuple[str, str]]:
+    """(keys, word) of what works on the timeline, or in the other panels at an earlier moment."""
+    return [(_names(commands), word) for commands, word in (_TIMELINE if on_timeline else _PAST)]
+
+
+def scrubbing_words() -> str:
+    """What the timeline's lower edge says: `, . one request · < > fold to fold · 0 back to now`."""
+    steps = _names(("older-request", "newer-request")), _names(("fold-before", "fold-after"))
+    return f"{steps[0]} one request · {steps[1]} fold to fold · {name_of(KEYS, 'now')} back to now"
+
+
+def _names(commands: tuple[str, ...]) -> str:
+    names = [name for command in commands if (name := _name(command))]
+    return joined(names) if names else ""
+
+
+def _name(command: str) -> str:
+    key = key_of(KEYS, command)
+    return "".join(key.names[:2]) if command == "along" else key.name
+
 
 _MANY: Final = 2_000
 """Touches of files from which on their list is made in a thread."""

@@ -8,10 +8,10 @@ from foldline.context.view import ViewItem
 from foldline.tui.blocks import Block, Key
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.filters import Facet, facet_of_item
-from foldline.tui.inspector.growth import News, common_prefix, newest_change, news_of
 from foldline.tui.inspector.places import DIVIDER_KEY, TOOLS_KEY, row_key
 from foldline.tui.inspector.rows import ItemRow, item_rows, view_rows
 from foldline.tui.inspector.sheet import SLICE, Made, Sheet
+from foldline.tui.inspector.timeline import News, common_prefix, newest_change, news_of
 
 _NOWHERE: Final[Key] = (-3, 0)
 """The key of no row."""

@@ -14,10 +14,22 @@ from foldline.context.harmless import clean_line
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span, chop_spans, cut_right
 from foldline.tui.help import open_help
-from foldline.tui.jobs.output_keys import KEYS
-from foldline.tui.keys.table import bindings, name_of, names_of
+from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
 from foldline.tui.widgets.frames import HEAVY, edge, sides
 from foldline.tui.widgets.telling import Telling
+
+KEYS: Final[tuple[ScreenKey[None], ...]] = table(
+    "output",
+    ScreenKey("up", ("up", "k"), "One line up.", "Output"),
+    ScreenKey("down", ("down", "j"), "One line down.", "Output"),
+    ScreenKey("page-up", ("pageup",), "A screen up.", "Output"),
+    ScreenKey("page-down", ("pagedown",), "A screen down.", "Output"),
+    ScreenKey("first", ("home",), "To the first line.", "Output"),
+    ScreenKey("last", ("end",), "To the last line; what comes is followed.", "Output"),
+    ScreenKey("help", ("f1", "question_mark"), "This list.", "Program"),
+    ScreenKey("close", ("escape", "q"), "Back to the jobs; this one runs on.", "Program"),
+)
+
 
 EVERY: Final = 0.5
 """Seconds between two looks for more."""

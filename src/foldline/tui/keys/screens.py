@@ -44,13 +44,13 @@ def _inspector() -> Table:
 
 
 def _difference() -> Table:
-    from foldline.tui.inspector.diff_keys import KEYS
+    from foldline.tui.inspector.diff_screen import KEYS
 
     return KEYS
 
 
 def _filter() -> Table:
-    from foldline.tui.inspector.filter_keys import KEYS
+    from foldline.tui.inspector.filter_bar import KEYS
 
     return KEYS
 
@@ -62,7 +62,7 @@ def _preview() -> Table:
 
 
 def _context() -> Table:
-    from foldline.tui.context_screen.keys import KEYS
+    from foldline.tui.context_screen.opening import KEYS
 
     return KEYS
 
@@ -74,25 +74,25 @@ def _sessions() -> Table:
 
 
 def _rewind() -> Table:
-    from foldline.tui.rewind.keys import KEYS
+    from foldline.tui.rewind.screen import KEYS
 
     return KEYS
 
 
 def _approvals() -> Table:
-    from foldline.tui.approvals.keys import KEYS
+    from foldline.tui.approvals.screen import KEYS
 
     return KEYS
 
 
 def _jobs() -> Table:
-    from foldline.tui.jobs.keys import KEYS
+    from foldline.tui.jobs.screen import KEYS
 
     return KEYS
 
 
 def _output() -> Table:
-    from foldline.tui.jobs.output_keys import KEYS
+    from foldline.tui.jobs.output import KEYS
 
     return KEYS
 
@@ -122,7 +122,7 @@ def _help() -> Table:
 
 
 def _tour() -> Table:
-    from foldline.tui.demo.keys import KEYS
+    from foldline.tui.demo.app import KEYS
 
     return KEYS
 

@@ -2,8 +2,7 @@
 
 from foldline.tui import numbers
 from foldline.tui.blocks import Span, clean_line
-from foldline.tui.preview.outlook import Outlook
-from foldline.tui.preview.prices import draft_words, saving_words
+from foldline.tui.preview.outlook import Outlook, draft_words, saving_words
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.rungs import rung_words
 from foldline.tui.state import Room, Weights

@@ -1,6 +1,7 @@
 """The three panels of the preview, what stands in them, and how they share the screen."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -8,6 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widget import Widget
 
+from foldline.compaction import Proposal
 from foldline.tui import numbers
 from foldline.tui.blocks import BlockView, Key, Spans
 from foldline.tui.inspector.entry_view import EntryView
@@ -16,17 +18,92 @@ from foldline.tui.keys.table import key_of
 from foldline.tui.preview import words
 from foldline.tui.preview.audit_rows import Fact, Names, empty_block, fact_blocks, facts_of
 from foldline.tui.preview.cut_rows import CUT_KEY, GUTTER, Row, cut_rows, marks, row_blocks
-from foldline.tui.preview.draft_rows import earlier_notes
-from foldline.tui.preview.draft_sheet import DraftSheet
+from foldline.tui.preview.draft_rows import DraftSheet, earlier_notes
 from foldline.tui.preview.editor import DraftPanel
 from foldline.tui.preview.keys import KEYS, Facts, Mode, named
-from foldline.tui.preview.outlook import Outlook
-from foldline.tui.preview.pending import Pending
-from foldline.tui.preview.prices import redraft_words
+from foldline.tui.preview.messages import CutMoved, FocusAdded, NotesEdited, PinsChosen, PreviewMessage
+from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.widgets.one_line import OneLine
 from foldline.tui.widgets.rows import Piece
 from foldline.tui.widgets.status import retry_pieces
+
+
+@dataclass
+class Pending:
+    """Wishes in the order: text, pins, focus, cut. The later of two wishes of a kind holds."""
+
+    notes: str | None = None
+    pin: frozenset[int] = frozenset()
+    unpin: frozenset[int] = frozenset()
+    focus: list[str] = field(default_factory=list)
+    cut: int | None = None
+    """Index of the entry to cut before."""
+    heading: int | None = None
+    """Where the cut will be once all this is done; None where it stays."""
+    asked: str = ""
+    """Identity of the proposal whose revision is under way."""
+
+    def want_cut(self, index: int) -> None:
+        self.cut = self.heading = index
+
+    def want_pins(self, pin: frozenset[int] = frozenset(), unpin: frozenset[int] = frozenset()) -> None:
+        self.pin = (self.pin - unpin) | pin
+        self.unpin = (self.unpin - pin) | unpin
+
+    @property
+    def open(self) -> bool:
+        """Whether anything is under way or still to be asked for."""
+        return bool(
+            self.asked
+            or self.notes is not None
+            or self.pin
+            or self.unpin
+            or self.focus
+            or self.cut is not None
+        )
+
+    def answered(self, proposal: Proposal | None) -> None:
+        """A proposal is shown."""
+        if proposal is None:
+            self.forget()
+        elif proposal.id != self.asked:
+            self.asked = ""
+            if proposal.cut is not None and proposal.cut.first_kept_index == self.heading:
+                self.heading = None
+
+    def forget(self) -> None:
+        """Ask for nothing more: the reader has to see first what went wrong."""
+        self.notes = self.cut = self.heading = None
+        self.pin = self.unpin = frozenset()
+        self.focus = []
+        self.asked = ""
+
+    def next(self, proposal: Proposal, focus: str | None) -> PreviewMessage | None:
+        """The next wish that changes anything, for this proposal; it is under way from now on."""
+        if self.asked:
+            return None
+        message = self._next(proposal, focus or "")
+        if message is not None:
+            self.asked = proposal.id
+        return message
+
+    def _next(self, proposal: Proposal, focus: str) -> PreviewMessage | None:
+        notes, self.notes = self.notes, None
+        if notes is not None and notes.strip() != proposal.notes:
+            return NotesEdited(proposal.id, notes)
+        pins, self.pin, self.unpin = (proposal.pins | self.pin) - self.unpin, frozenset(), frozenset()
+        if pins != proposal.pins:
+            return PinsChosen(proposal.id, pins)
+        added, self.focus = [text for text in dict.fromkeys(self.focus) if text not in focus], []
+        if added:
+            return FocusAdded(proposal.id, "; ".join(added), "; ".join(filter(None, [focus, *added])))
+        cut, self.cut = self.cut, None
+        if cut is not None and proposal.cut is not None and cut != proposal.cut.first_kept_index:
+            return CutMoved(proposal.id, cut)
+        self.heading = None
+        return None
+
 
 WIDE: Final = 120
 """Columns from which Cut and Draft stand side by side; SCREENS, picture (c)."""

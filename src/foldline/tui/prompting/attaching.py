@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from foldline.tui.prompting.attachments import Attachments
-from foldline.tui.prompting.finding import Start
-from foldline.tui.prompting.pasting import pasted, with_pictures
-from foldline.tui.prompting.pictures import names_pictures
+from foldline.tui.prompting.attachments import Attachments, names_pictures, pasted, with_pictures
+from foldline.tui.prompting.completer import Start
 from foldline.tui.widgets.editor import Editor
 
 _EDITABLE = 20_000

@@ -14,6 +14,14 @@ from foldline.context.numbers import many
 
 if TYPE_CHECKING:
     from foldline.protocol import BaseMessage, ImagePart, Part
+import asyncio
+import shlex
+import stat
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from foldline.context.harmless import clean
+from foldline.files import is_file, read_regular
 
 LONG_LINES: Final = 20
 LONG_CHARACTERS: Final = 2_000
@@ -131,3 +139,131 @@ def _thousands(count: int) -> str:
     return (
         str(count) if count < 1_000 else f"{count / 1_000:.1f}k" if count < 999_950 else f"{count / 1e6:.2f}M"
     )
+
+
+_MOST: Final = 10
+"""Paths in one paste that are taken for pictures."""
+_LONGEST: Final = 8_000
+"""Characters of a paste that is looked at for paths."""
+_ENDINGS: Final = r"(?:png|jpe?g|gif|webp)"
+_NAMED: Final = re.compile(rf"(?:^|(?<=[\s(\[{{\"'，。：（]))@(\S+\.{_ENDINGS})(?![\w/.-])", re.IGNORECASE)
+_ENDS: Final = re.compile(rf".+\.{_ENDINGS}", re.IGNORECASE | re.DOTALL)
+
+
+def pasted_paths(pasted: str, root: Path) -> tuple[Path, ...]:
+    """The picture files a paste consists of: one or several paths, quoted, with escaped blanks or as `file://`.
+    None where it is anything else, or one of them does not exist."""
+    text = pasted.strip()
+    if not text or len(text) > _LONGEST or not _ENDS.fullmatch(text.strip("'\"")):
+        return ()
+    whole = _path(text, root)
+    if is_file(whole):
+        return (whole,)  # a path with blanks that nobody escaped
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return ()
+    paths = tuple(_path(word, root) for word in words[: _MOST + 1])
+    fits = len(paths) <= _MOST and all(_ENDS.fullmatch(path.name) and is_file(path) for path in paths)
+    return paths if fits else ()
+
+
+def named_paths(text: str, root: Path) -> list[tuple[str, Path]]:
+    """(`@` word, path) of each picture file that a prompt names."""
+    words = dict.fromkeys(found[1] for found in _NAMED.finditer(text))
+    return [(f"@{word}", path) for word in words if is_file(path := _path(word, root))]
+
+
+def names_pictures(text: str) -> bool:
+    """Whether a prompt may name picture files: a quick look, without the disk."""
+    return _NAMED.search(text) is not None
+
+
+def read_picture(path: Path) -> "ImagePart":
+    """The picture a file holds.
+
+    Raises:
+        FoldlineError: it cannot be read, is none, or is too large.
+    """
+    from foldline.agent.tools.pictures import LARGEST, picture, too_large
+    from foldline.protocol import FoldlineError
+
+    try:
+        known = path.stat()
+        if not stat.S_ISREG(known.st_mode):
+            raise FoldlineError(f"{path.name} is no file.")
+        if known.st_size >= LARGEST:
+            raise too_large(path.name, known.st_size)
+        found = picture(read_regular(path), path.name)
+    except OSError as error:
+        raise FoldlineError(f"{path.name} cannot be read: {error.strerror or error}.") from None
+    if found is None:
+        raise FoldlineError(f"{path.name} is no picture that models take (PNG, JPEG, GIF, WebP).")
+    return found
+
+
+def _path(word: str, root: Path) -> Path:
+    if word.startswith("file://"):
+        word = unquote(urlsplit(word).path)
+    path = Path(word)
+    try:
+        return root / path.expanduser()
+    except RuntimeError:  # nobody has this home
+        return root / path
+
+
+MOST: Final = 16_000_000
+"""Characters of a paste that are taken."""
+_PIECE: Final = 64_000
+"""Characters that are cleaned at a time: a few milliseconds."""
+
+
+async def pasted(text: str, root: Path | None, attachments: Attachments) -> str:
+    """What goes into the prompt for a paste; other things may run meanwhile.
+
+    Raises:
+        FoldlineError: it is a picture that cannot be taken, or far too long.
+    """
+    if len(text) > MOST:
+        from foldline.protocol import FoldlineError
+
+        raise FoldlineError(f"That is {len(text):,} characters, and {MOST:,} are taken: have a file read.")
+    paths = () if root is None else await asyncio.to_thread(pasted_paths, text, root)
+    if paths:
+        return " ".join([await attached(path, attachments) for path in paths]) + " "
+    cleaned = []
+    for piece in _pieces(text):
+        cleaned.append(clean(piece))
+        await asyncio.sleep(0)
+    harmless = "".join(cleaned)
+    return attachments.paste(harmless) if is_long(harmless) else harmless
+
+
+async def attached(path: Path, attachments: Attachments) -> str:
+    """The placeholder of the picture in a file.
+
+    Raises:
+        FoldlineError: it cannot be taken.
+    """
+    return attachments.picture(path.name, await asyncio.to_thread(read_picture, path))
+
+
+async def with_pictures(text: str, root: Path, attachments: Attachments) -> str:
+    """The text with a placeholder for each picture file that it names with `@`.
+
+    Raises:
+        FoldlineError: one cannot be taken.
+    """
+    for word, path in await asyncio.to_thread(named_paths, text, root):
+        text = text.replace(word, await attached(path, attachments))
+    return text
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces that end with a line, where lines are of ordinary length: what is read as one sign,
+    such as CR LF, is not torn."""
+    start = 0
+    while start < len(text):
+        end = text.rfind("\n", start, start + _PIECE) + 1 or start + _PIECE
+        yield text[start:end]
+        start = end

@@ -3,15 +3,19 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
 from textual.containers import Vertical
 
+from foldline.context.history_entries import Entries
+from foldline.context.outline import MessageOutline
 from foldline.files import opened
+from foldline.protocol import BaseMessage, UserMessage
 from foldline.tui.choosing.picker import Choice, Picker
-from foldline.tui.prompting.attachments import detached
+from foldline.tui.prompting.attachments import Attachments, detached
+from foldline.tui.transcript.calls import command_of
 
 _SESSIONS: Final = 30
 """Other sessions of the folder that are looked through, the newest."""
@@ -94,3 +98,27 @@ def _typed(line: bytes) -> str:
         return detached("\n".join(said)) if record.get("origin", "typed") == "typed" else ""
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
+
+
+_MOST_RECALLED: Final = 1_000
+"""Earlier prompts that ↑ goes back through."""
+
+
+def typed_in(entries: Entries) -> list[BaseMessage]:
+    """The newest prompts and commands, oldest first; nothing else that was said is looked at. For a thread:
+    they may be on disk."""
+    typed = [o for o in entries.outlines if isinstance(o, MessageOutline) and o.origin in ("typed", "shell")]
+    return [entries.message(outline) for outline in typed[-_MOST_RECALLED:]]
+
+
+def recalled(typed: Iterable[BaseMessage], attachments: Attachments) -> list[str]:
+    """These as they were typed; their pictures are attached again."""
+    found = []
+    for message in typed:
+        attachments.remember(message)
+        if isinstance(message, UserMessage) and message.origin == "shell":
+            if command := command_of(message):
+                found.append(f"!{command}")
+        else:
+            found.append(message.text)
+    return found

@@ -5,10 +5,19 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Input
 
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks import BlockView, Key
+from foldline.tui.blocks.cells import Span
+from foldline.tui.widgets.hints import OrderedInput
+from foldline.tui.widgets.lines import Lines
 
 _SLICE: Final = 200_000
 """Characters looked through between two breaths: a few milliseconds, with what is read from disk for it."""
@@ -55,7 +64,7 @@ class Search:
 async def places_of(view: BlockView, needle: str, words_at: Callable[[Key], str]) -> tuple[Key, ...]:
     """The places that hold `needle`, whatever its case, in order."""
     found = re.compile(re.escape(needle), re.IGNORECASE).search
-    from foldline.history.reading.many_objects import uncollected  # the first screen has no history
+    from foldline.history.reading.records import uncollected  # the first screen has no history
 
     with uncollected():  # entries are made by the thousand to be looked through
         return await _looked_through(view, found, words_at)
@@ -79,3 +88,79 @@ async def _looked_through(
             looked = 0
             await asyncio.sleep(0)
     return tuple(places)
+
+
+class _Words(Lines):
+    """Words of one style, as wide as they are."""
+
+    DEFAULT_CSS: ClassVar[str] = "_Words { width: auto; }"
+
+    def __init__(self, words: str, style: str) -> None:
+        super().__init__()
+        self._words = words
+        self._style = style
+        self.styles.width = len(words)
+
+    def say(self, words: str) -> None:
+        self._words = words
+        self.styles.width = len(words)
+        self.update()
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return [[(self._words, self._style)]]
+
+
+class SearchBar(Horizontal):
+    """Docked below the transcript while something is looked for."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    SearchBar { height: 1; display: none; }
+    SearchBar Input, SearchBar Input:focus {
+        border: none; height: 1; padding: 0; width: 1fr; background: ansi_default;
+    }
+    """
+
+    class Changed(Message):
+        """Other words to look for."""
+
+        def __init__(self, needle: str) -> None:
+            super().__init__()
+            self.needle = needle
+
+    class Entered(Message):
+        """The reader has typed what they look for."""
+
+    def __init__(self) -> None:
+        super().__init__(id="search-bar")
+        self.field = OrderedInput(id="find-in-transcript", select_on_focus=True)
+        self._sign = _Words(" / ", "accent")
+        self._count = _Words("", "muted")
+
+    def compose(self) -> ComposeResult:
+        yield self._sign
+        yield self.field
+        yield self._count
+
+    def open(self) -> None:
+        self.display = True
+        self.screen.set_focus(self.field)  # at once: `focus()` lets the next key go by
+
+    def close(self) -> None:
+        self.display = False
+        with self.prevent(Input.Changed):
+            self.field.value = ""
+        self.say("")
+
+    def say(self, words: str) -> None:
+        """How many there are, at the right end."""
+        self._count.say(f"  {words} " if words else "")
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Changed(event.value))
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Entered())

@@ -8,8 +8,7 @@ from textual.app import App
 from foldline.agent.rewind import foresee
 from foldline.context.places import places
 from foldline.protocol import operations
-from foldline.tui.rewind.screen import RewindScreen
-from foldline.tui.rewind.state import Outcome, begin
+from foldline.tui.rewind.screen import Outcome, RewindScreen, begin
 from foldline.tui.runner import Runner
 
 

@@ -1,6 +1,7 @@
 """The board with its lists: read from disk and searched beside the event loop, one after the other."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
@@ -10,12 +11,82 @@ from typing import Any, Final
 from textual import on
 from textual.widgets import Input
 
+from foldline.history import list_sessions
 from foldline.history.holder import holder_of
+from foldline.history.library.session_search import Progress, SessionSearch, SessionsFound
+from foldline.history.reading.records import uncollected
 from foldline.protocol import FoldlineError
 from foldline.tui.sessions.board import SessionsBoard
-from foldline.tui.sessions.listing import read_listing
-from foldline.tui.sessions.searching import DEBOUNCE, Searching
-from foldline.tui.sessions.state import Listing, Scope, SessionsState
+from foldline.tui.sessions.state import Listing, Scope, SessionsState, listed, listed_foreign
+
+DEBOUNCE: Final = 0.12
+"""Seconds without another key before the index is asked."""
+_SESSIONS: Final = 50
+"""Found sessions that are asked for."""
+
+
+class Searching:
+    """One per screen. A cancelled `look` or `take_in` ends its thread soon, and is not heard of again."""
+
+    def __init__(self, home: Path) -> None:
+        self._search = SessionSearch(home)
+
+    @property
+    def trouble(self) -> str:
+        """Why the index is not kept on disk, as a sentence; empty where it is."""
+        return self._search.trouble
+
+    async def look(self, query: str, cwd: Path | None) -> SessionsFound:
+        """What was said, as far as the index knows. `cwd`: only in sessions of this folder.
+
+        Raises:
+            FoldlineError: another process keeps the index to itself, or the sessions cannot be listed.
+        """
+        given_up = threading.Event()
+        try:
+            return await asyncio.to_thread(
+                self._search.find, query, limit=_SESSIONS, cwd=cwd, stopped=given_up.is_set
+            )
+        finally:
+            given_up.set()
+
+    async def take_in(self, told: Callable[[float], None]) -> str:
+        """Bring the index up to date; `told` hears the share that is in. Why not all is in, or nothing."""
+        given_up, loop = threading.Event(), asyncio.get_running_loop()
+
+        def progress(step: Progress) -> None:
+            if not given_up.is_set():
+                loop.call_soon_threadsafe(told, step.done / max(step.total, 1))
+
+        try:
+            whole = await asyncio.to_thread(self._search.refresh, progress, given_up.is_set)
+        except FoldlineError as failure:
+            return str(failure)
+        finally:
+            given_up.set()
+        return "" if whole else "another process is at the search index: the newest is not searched"
+
+
+_FOREIGN: Final = 500
+"""Sessions of other agents that are listed: a little of each file has to be read."""
+
+
+def read_listing(scope: Scope, home: Path, root: Path) -> Listing:
+    """The sessions of a scope; where that cannot be read, why. `root` is the folder of this chat."""
+    try:
+        if scope == "others":
+            # Not before the screen is open: this is a thread, that would be the event loop.
+            from foldline.formats.homes.found import found_sessions
+            from foldline.formats.homes.places import AGENTS
+
+            found = found_sessions(AGENTS, limit=_FOREIGN + 1)
+            return Listing(tuple(map(listed_foreign, found[:_FOREIGN])), more=len(found) > _FOREIGN)
+        with uncollected():  # the collector would stop the screen, too
+            infos = list_sessions(home, root if scope == "here" else None, archived=scope == "archived")
+            return Listing(tuple(map(listed, infos)))
+    except FoldlineError as failure:
+        return Listing(failure=str(failure))
+
 
 _AGAIN: Final = 1.0
 """Seconds between two looks into an index that is being built."""

@@ -16,7 +16,7 @@ from foldline.tui.keys.names import key_name
 from foldline.tui.sessions.rows import heading
 from foldline.tui.sessions.state import Scope
 from foldline.tui.widgets.frames import edge, frame, sides
-from foldline.tui.widgets.key_order import OrderedInput
+from foldline.tui.widgets.hints import OrderedInput
 from foldline.tui.widgets.lines import Lines
 
 GUTTER: Final = 2

@@ -1,27 +1,45 @@
 """The Sessions screen: its keys at work. What they do to the disk is done beside the event loop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from textual import on
 from textual.binding import BindingType
 
+from foldline.data import real_path
+from foldline.files import is_folder
+from foldline.history import (
+    Folder,
+    Session,
+    archive,
+    bring_back,
+    clip_cells,
+    data_home,
+    delete,
+    short_id,
+    utc_now,
+)
 from foldline.history.holder import holder_of
-from foldline.protocol import FoldlineError
+from foldline.history.paths import holds_home
+from foldline.protocol import FoldlineError, Title
 from foldline.tui.blocks import BlockView
 from foldline.tui.help import open_help
 from foldline.tui.keys.table import bindings, works
-from foldline.tui.sessions import deeds, words
+from foldline.tui.runner import Runner
+from foldline.tui.sessions import words
 from foldline.tui.sessions.keys import KEYS
 from foldline.tui.sessions.lists import SessionsLists
 from foldline.tui.sessions.parts import SURE, Question, SearchField, Strip
 from foldline.tui.sessions.reading import read_along
 from foldline.tui.sessions.rows import named_note
 from foldline.tui.sessions.state import SCOPES, Listed, SessionsState
+
+if TYPE_CHECKING:
+    from foldline.tui.app import FoldlineApp
 
 
 class SessionsScreen(SessionsLists):
@@ -133,13 +151,13 @@ class SessionsScreen(SessionsLists):
             self._fork_row(self.marked.row, self.hit.index if self.hit is not None else None)
 
     def _fork_row(self, row: Listed, until: int | None) -> None:
-        copy = partial(deeds.fork, row.path, self._home, self._root, until)
+        copy = partial(fork_session, row.path, self._home, self._root, until)
         self._leave_for(lambda: self._make(f"Copying {words.name_of(row)}", copy))
 
     def _import(self) -> None:
         if self.marked is not None:
             row = self.marked.row
-            copy = partial(deeds.bring_in, row, self._home, self._root)
+            copy = partial(import_session, row, self._home, self._root)
             self._leave_for(lambda: self._make(f"Importing {words.name_of(row)}", copy))
 
     def _make(self, doing: str, make: Callable[[], Path]) -> None:
@@ -182,7 +200,7 @@ class SessionsScreen(SessionsLists):
 
         def take(text: str) -> None:
             self._leave_line()
-            title = deeds.kept_title(text)
+            title = kept_title(text)
             if not title:
                 self.tell("The title is empty: nothing was renamed.")
             elif title != row.title:
@@ -195,7 +213,7 @@ class SessionsScreen(SessionsLists):
     async def _retitled(self, row: Listed, title: str) -> None:
         own = self._retitle if row.path == self.state.here else None
         if own is None:
-            done = await self._done("Renaming", partial(deeds.rename, row.path, title))
+            done = await self._done("Renaming", partial(rename_session, row.path, title))
         else:
             retitle = own
 
@@ -214,12 +232,12 @@ class SessionsScreen(SessionsLists):
 
     def _archive(self) -> None:
         if self.marked is not None:
-            self._change("Moving it", partial(deeds.put_away, self._home, self.marked.row))
+            self._change("Moving it", partial(archive_session, self._home, self.marked.row))
 
     def _ask_delete(self) -> None:
         marked = self.marked
         if marked is not None:
-            remove = partial(deeds.remove, self._home, marked.row)
+            remove = partial(delete_session, self._home, marked.row)
             answers = ((SURE, "deletes it", lambda: self._change("Deleting it", remove)),)
             self._ask(Question(words.delete_question(marked.row, self.look), answers))
 
@@ -301,3 +319,214 @@ class SessionsScreen(SessionsLists):
 
     def _help(self) -> None:
         open_help(self.app)
+
+
+T = TypeVar("T")
+
+_TITLE_CELLS: Final = 200
+"""Of a title that is kept. Lists show less of it."""
+
+
+def kept_title(text: str) -> str:
+    """A title as it is kept: one line. Empty where there is nothing to keep."""
+    return clip_cells(text, _TITLE_CELLS)
+
+
+def rename_session(path: Path, title: str) -> str:
+    """Give a session another title.
+
+    Raises:
+        FoldlineError: another process writes to it, or the disk refused.
+    """
+    session = Session.open(path)
+    try:
+        _run(session.append(Title(title=title), durable=True))
+        session.save_meta()
+    finally:
+        session.close()
+    return f"{short_id(session.id)} is called “{title}” now."
+
+
+def archive_session(home: Path, row: Listed) -> str:
+    """Archive a session, or bring an archived one back.
+
+    Raises:
+        FoldlineError: another process writes to it, or the disk refused.
+    """
+    name = short_id(row.id)
+    if row.archived:
+        bring_back(home, row.path)
+        return f"{name} is among the sessions again."
+    archive(home, row.path)
+    return f"{name} is archived: 3 shows it, x brings it back."
+
+
+def delete_session(home: Path, row: Listed) -> str:
+    """Delete a session for good.
+
+    Raises:
+        FoldlineError: another process writes to it, or the disk refused.
+    """
+    gone = delete(home, row.path)
+    return f"{short_id(row.id)} is deleted: {gone.files} file{'s' * (gone.files != 1)}."
+
+
+def fork_session(path: Path, home: Path, root: Path, until: int | None = None) -> Path:
+    """The event file of a copy, which ends with the entry `until` where one is given. It belongs to the
+    folder its session was held in, wherever that is from `root`.
+
+    Raises:
+        FoldlineError: it cannot be read, or the disk refused.
+    """
+    session = Session.open(path)
+    place = Folder(root).place(session.header)
+    folder = place.folder if place.tie is not None else session.cwd
+    return _kept(session.copy(home=home, cwd=folder, until=until))
+
+
+def import_session(row: Listed, home: Path, root: Path) -> Path:
+    """The event file of a copy of another agent's session, in the folder it was held in, or in `root` where
+    that is not here.
+
+    Raises:
+        FoldlineError: it cannot be read, or the disk refused.
+    """
+    from foldline.formats import read_foreign  # in a thread: nobody waits for it before
+
+    found = read_foreign(row.path, row.agent)
+    if not found.entries:
+        raise FoldlineError(f"{row.path} holds nothing that could go on.")
+    held = Path(found.header.cwd)
+    folder = held if held.is_absolute() and is_folder(held) and not holds_home(held) else root
+    session = Session.from_entries(found.header, found.entries, damage=found.damage)
+    return _kept(session.copy(home=home, cwd=folder, named=real_path(folder) != real_path(root)))
+
+
+def _kept(copying: Coroutine[Any, Any, Session]) -> Path:
+    copy = _run(copying)
+    try:
+        copy.save_meta()
+    finally:
+        copy.close()
+    assert copy.path is not None, "it was written"
+    return copy.path
+
+
+def _run(main: Coroutine[Any, Any, T]) -> T:
+    """In a loop of this thread's own: the screen's one is not kept from drawing by a long history."""
+    return asyncio.run(main)
+
+
+Commands = dict[str, Callable[[Runner, str], None]]
+
+
+def session_commands(
+    app: "FoldlineApp", root: Path, where: Callable[[], str], go_on_with: Callable[[str], None]
+) -> Commands:
+    """`where` says what stands before a screen's name; `go_on_with` leaves this chat for the session in an
+    event file."""
+    opening = _Opening(app, root, where, go_on_with)
+    return {
+        "sessions": lambda runner, path: opening.resume(path) if path else opening.open(runner, None),
+        "search": opening.open,
+        "rename": opening.rename,
+        "fork": lambda runner, _: opening.fork(runner),
+    }
+
+
+class _Opening:
+    def __init__(
+        self, app: "FoldlineApp", root: Path, where: Callable[[], str], go_on_with: Callable[[str], None]
+    ) -> None:
+        self._app = app
+        self._root = root
+        self._where = where
+        self._go_on_with = go_on_with
+
+    def open(self, runner: Runner, query: str | None) -> None:
+        """Show the sessions; with a query, even an empty one, the search line has the focus."""
+
+        screen = SessionsScreen(
+            self._where(),
+            home=data_home(),
+            root=self._root,
+            here=_kept_in(runner),
+            now=lambda: utc_now().astimezone(),
+            query=query,
+            lost=self._lost,
+            retitle=lambda title: _retitle(runner, title),
+        )
+        self._app.push_screen(screen, self._go)
+
+    def resume(self, path: str) -> None:
+        """Go on with the session in this event file, where that ends nothing here."""
+        if lost := self._lost():
+            self._app.chat.remark(f"Not opened. {lost} /sessions opens it all the same")
+        else:
+            self._go_on_with(path)
+
+    def _go(self, chosen: Path | None) -> None:
+        if chosen is not None:
+            self._go_on_with(str(chosen))
+
+    def _lost(self) -> str:
+        """What leaving this chat ends, as sentences; empty where it ends nothing."""
+        state = self._app.state
+        waits = bool(state.waiting.count or self._app.chat.prompt.editor.text.strip())
+        kept = self._app.runner is not None and _kept_in(self._app.runner) is not None
+        sentences = [
+            "What runs is cancelled." if state.busy else "",
+            "The text in the prompt goes." if waits and not kept else "",
+            "What waits to be sent is there next time." if waits and kept and state.busy else "",
+        ]
+        return " ".join(filter(None, sentences))
+
+    def rename(self, runner: Runner, title: str) -> None:
+        """Give this session another title; without one, say which it has."""
+
+        kept = kept_title(title)
+        if kept:
+            self._app.run_worker(self._renamed(runner, kept), group="rename", exclusive=True)
+        else:
+            now = runner.agent.session.meta().title or "not named yet"
+            self._app.chat.remark(f"Now: {now}. /rename TITLE gives it another title")
+
+    async def _renamed(self, runner: Runner, title: str) -> None:
+        try:
+            await _retitle(runner, title)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure))
+        else:
+            self._app.chat.remark(f"This session is called “{title}” now")
+
+    def fork(self, runner: Runner) -> None:
+        """Go on in a copy of this session, from here; the session itself stays as it is."""
+        path, lost = _kept_in(runner), self._lost()
+        if path is None:
+            self._app.chat.remark("Nothing has been said here yet: there is nothing to fork")
+        elif lost:
+            self._app.chat.remark(f"Not forked. {lost}")
+        else:
+            self._app.run_worker(self._forked(path), group="fork", exclusive=True)
+
+    async def _forked(self, path: Path) -> None:
+
+        self._app.chat.remark("Copying this session …")
+        try:
+            copy = await asyncio.to_thread(fork_session, path, data_home(), self._root)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure))
+        else:
+            self._go_on_with(str(copy))
+
+
+def _kept_in(runner: Runner) -> Path | None:
+    """The event file of this session; None where nothing was said in it yet."""
+    path = runner.agent.session.path
+    return path if path is not None and path.exists() else None
+
+
+async def _retitle(runner: Runner, title: str) -> None:
+    session = runner.agent.session
+    await session.append(Title(title=title), durable=True)
+    session.save_meta()

@@ -10,14 +10,14 @@ from foldline.agent.layers import config_file
 from foldline.agent.own_server import save_server, server_at
 from foldline.agent.settings import DEFAULT, Settings
 from foldline.history.paths import home_apart
-from foldline.llm import LLM, probing
+from foldline.llm import LLM, providers
 from foldline.llm.listing import Offer, completed, list_models
 from foldline.llm.openai_client import preload
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.llm.responses import RESPONSES
 from foldline.llm.sdk import is_local
 from foldline.protocol import FoldlineError
-from foldline.tui.setup.secret import Secret
+from foldline.tui.setup.fields import Secret
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, Source
 
 
@@ -83,7 +83,7 @@ class KnownServers:
         return next(iter((*named, *there)), ""), info.id
 
     async def answers(self, source: Source) -> bool:
-        return await probing.answers(source.url)
+        return await providers.answers(source.url)
 
     async def models(self, source: Source, key: Secret | None) -> Sequence[Offer]:
         provider = self._providers[source.name]

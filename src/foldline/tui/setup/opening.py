@@ -90,7 +90,7 @@ class Setup:
 
     async def _summarise_with(self, model: str | None) -> str:
         """Let another model write the summaries; None: the session's own again. It is kept, too."""
-        from foldline.tui.settings.opening import OwnSettings
+        from foldline.tui.settings.screen import OwnSettings
 
         kept = OwnSettings(self._app, self._runner)
         kept.read()

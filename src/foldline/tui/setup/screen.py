@@ -1,9 +1,9 @@
 """The setup screen: provider, key and model in three steps. What is slow is asked beside the event loop."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,20 +14,77 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from foldline.llm import LLMError
+from foldline.llm.offers import Offer
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span
 from foldline.tui.help import open_help
 from foldline.tui.keys.table import bindings, works
-from foldline.tui.setup.fields import Field, KeyField
+from foldline.tui.setup.fields import Field, KeyField, Secret, cleaned_key
 from foldline.tui.setup.keys import KEYS
 from foldline.tui.setup.rows import COUNT_CELLS, FIELD_LEFT, field_line, screen_lines, too_small_for
-from foldline.tui.setup.secret import Secret, cleaned_key
-from foldline.tui.setup.servers import Servers
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, SetupState, Source, Trouble
 from foldline.tui.widgets.approval import DEAF_SECONDS
 from foldline.tui.widgets.leaving import LeftOnce
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.status import TICKS
+
+if TYPE_CHECKING:
+    from foldline.llm.offers import Offer
+    from foldline.tui.setup.state import Choice
+
+
+class Servers(Protocol):
+    """Providers, the servers behind them, and where a choice is kept."""
+
+    async def answers(self, source: Source) -> bool:
+        """Whether a local server is there right now; asked for a moment only, never an error."""
+        ...
+
+    async def models(self, source: Source, key: Secret | None) -> Sequence[Offer]:
+        """What a server has to offer; also the cheap call that checks a key.
+
+        Raises:
+            LLMError: it refused the key, did not answer, or has no such list.
+        """
+        ...
+
+    def known(self, source: Source, names: Sequence[str]) -> Sequence[Offer]:
+        """What is known of these models of a server, and of those set for it, before it is asked."""
+        ...
+
+    @property
+    def summariser(self) -> str:
+        """The model that writes the summaries, as settings name it; empty: the session's own."""
+        ...
+
+    async def summarise_with(self, choice: Choice | None) -> str:
+        """Let this model write the summaries, or, without one, the session's own again; what became of it.
+
+        Raises:
+            FoldlineError: it was not kept, and nothing has changed.
+        """
+        ...
+
+    def other(self, address: str) -> Source:
+        """The server at an address somebody typed.
+
+        Raises:
+            FoldlineError: no server can be there.
+        """
+        ...
+
+    def folds(self, offer: Offer) -> bool:
+        """Whether the conversation has to be folded before this model can go on with it."""
+        ...
+
+    async def keep(self, choice: Choice) -> None:
+        """Write down the key that was typed, and the choice.
+
+        Raises:
+            FoldlineError: the disk refused.
+        """
+        ...
+
 
 _HEIGHT: Final = 30
 """Rows it takes where there are as many: the same in every step, so that nothing jumps."""

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from foldline.agent.keys import KEYS_FILE
 from foldline.llm.offers import Offer
 from foldline.llm.providers import ENVIRONMENT
-from foldline.tui.setup.secret import Secret
+from foldline.tui.setup.fields import Secret
 
 Step = Literal["provider", "address", "key", "model"]
 """`address` belongs to the first of the three steps: the URL of a server that is in no list."""

@@ -24,13 +24,11 @@ from foldline.protocol import (
 from foldline.tui.blocks import Block, BlockView, Key
 from foldline.tui.reading.source import Taken
 
-from . import rows, shell
+from . import calls, rows
 from .bodies import as_printed
 from .calls import CallBook
 from .opening import Openings
-from .portions import AT_A_TIME, AT_FIRST, first_of_newest
-from .rails import Rails
-from .spacing import gap_below, spaced
+from .rows import AT_A_TIME, AT_FIRST, Rails, first_of_newest, gap_below, spaced
 from .taking import streamed, taken, words_at
 from .thoughts import THOUGHT
 from .writing import Writing
@@ -63,7 +61,7 @@ class Transcript:
         self._first = 0  # number of the first entry that is shown
         self._stale_outputs: set[str] = set()
         self._writing: Writing | None = None
-        self._shell: shell.Running | None = None
+        self._shell: calls.Running | None = None
         self._planned: int | None = None
         self._scale = self._scale_now
 
@@ -266,13 +264,13 @@ class Transcript:
             self._writing.write(text)
 
     def start_tool(self, call_id: str, title: str = "") -> None:
-        if call_id == shell.SHELL_CALL:
-            self._shell = shell.Running(title)
+        if call_id == calls.SHELL_CALL:
+            self._shell = calls.Running(title)
             self._draw_shell()
         self._stale_outputs.add(call_id)
 
     def tool_output(self, call_id: str, text: str) -> None:
-        running = self._shell if call_id == shell.SHELL_CALL else self.calls.running(call_id)
+        running = self._shell if call_id == calls.SHELL_CALL else self.calls.running(call_id)
         if running is not None:
             running.output = (running.output + text)[-_OUTPUT_KEPT:]
             self._stale_outputs.add(call_id)
@@ -284,7 +282,7 @@ class Transcript:
         is_new = self._shell is not None and self._shell.key is None
         if not (self._view.follow or is_new):
             return  # the newest lines take the place of others: not under the eyes of a reader (rule 1)
-        if shell.SHELL_CALL in self._stale_outputs:
+        if calls.SHELL_CALL in self._stale_outputs:
             self._draw_shell()
         for call_id in self._stale_outputs:
             if (call := self.calls.running(call_id)) is not None:
@@ -309,9 +307,9 @@ class Transcript:
         if place is None:
             self._shell.key = (self._projection.last_index + 1, 0)
             gap = gap_below(self._last(), None)
-            self._view.append(shell.running_block(self._shell.key, self._shell.command, output, gap))
+            self._view.append(calls.running_block(self._shell.key, self._shell.command, output, gap))
         elif (block := self._view.block(place)) is not None:
-            running = shell.running_block(place, self._shell.command, output, block.gap)
+            running = calls.running_block(place, self._shell.command, output, block.gap)
             self._view.replace(place, running, follow=True)
 
     def _append(self, entry: Entry) -> None:

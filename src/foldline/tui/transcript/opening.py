@@ -10,7 +10,7 @@ from foldline.protocol import AssistantMessage, Compaction, ToolResultMessage, U
 from foldline.tui.blocks import Block, BlockView, Key, LaterBlock
 from foldline.tui.reading.keys import key_name
 
-from . import rows, shell
+from . import calls, rows
 from .bodies import PART, WHOLE, Body, call_body, live_tail
 from .calls import Call, CallBook, Opening, altered_letter, call_row
 from .thoughts import THOUGHT, is_thought, thought_pieces, thought_row
@@ -126,7 +126,7 @@ class Openings:
             case Compaction():
                 return rows.fold_block(entry, self._projection, opened=level != "closed")
             case UserMessage(origin="shell"):
-                return shell.shell_block(entry, self._projection, opened=level != "closed")
+                return calls.shell_block(entry, self._projection, opened=level != "closed")
             case UserMessage():
                 return rows.prompt_block(entry, opening="part" if level == "closed" else level)
             case _:
@@ -235,4 +235,4 @@ class Openings:
 
 
 def _opens(prompt: UserMessage) -> bool:
-    return rows.is_long(prompt) or (prompt.origin == "shell" and shell.command_of(prompt) is not None)
+    return rows.is_long(prompt) or (prompt.origin == "shell" and calls.command_of(prompt) is not None)

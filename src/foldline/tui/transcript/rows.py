@@ -1,12 +1,13 @@
 """Entries of the history as blocks of the chat. Pure; asks the projection, keeps nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from foldline.context.files import fold_words, folded_count
 from foldline.context.numbers import many
-from foldline.context.outline import MessageOutline
+from foldline.context.outline import MessageOutline, Outline
 from foldline.context.permissions import approval_words
 from foldline.context.places import rewind_words
 from foldline.context.projection import Projection
@@ -29,8 +30,10 @@ from foldline.protocol import (
 from foldline.tui import numbers
 from foldline.tui.blocks import (
     Block,
+    BlockView,
     Key,
     RuleBlock,
+    Spans,
     StackBlock,
     TextBlock,
     clean,
@@ -43,8 +46,7 @@ from foldline.tui.reading.keys import key_name
 from foldline.tui.rungs import rung_words
 
 from .bodies import PART, WHOLE
-from .calls import CALL_PIECE, INDENT, Opening, call_of, call_row
-from .shell import shell_block
+from .calls import CALL_PIECE, INDENT, Opening, call_of, call_row, shell_block
 from .thoughts import thought_row
 
 CANCELLED: Final = "cancelled here"
@@ -261,3 +263,87 @@ def _first_line(text: str) -> str:
 def _time(at: datetime | None) -> tuple[tuple[str, str], ...]:
     """Time of day as the reader's clock shows it."""
     return () if at is None else ((f"{at.astimezone():%H:%M}", "muted"),)
+
+
+_RAILS: Final = {
+    "live": ("┃", "live"),
+    "clipped": ("╏", "altered"),
+    "hidden": ("╏", "altered"),
+    "summarised": ("┊", "folded"),
+}
+_NONE: Final = (" ", "")
+_GONE: Final = ("summarised", "truncated", "reverted", "cleared", "dropped")
+"""Fates of what is no longer in the view as it was said."""
+
+
+class Rails:
+    """Asks the projection while a line is painted: after a fold one repaint shows all rails as they are.
+    `entry_of` says which entry a block stands for: of a tool call its result."""
+
+    def __init__(self, view: BlockView, projection: Projection, entry_of: Callable[[Key], int]) -> None:
+        self._view = view
+        self._projection = projection
+        self._entry_of = entry_of
+        self.cut: Key | None = None
+        """The first block of the verbatim tail."""
+
+    def gutter(self, key: Key, line: int) -> Spans:
+        at = self._view.index_of(key)
+        if at is None:
+            return ()
+        block = self._view.block_at(at)
+        if line < block.gap and at:
+            key = self._view.block_at(at - 1).key  # what separates two entries belongs to the upper one
+        elif key == self.cut and line == block.gap:
+            return ((" ", ""), ("┣", "accent"), (" ", ""))
+        return ((" ", ""), self._rail(self._entry_of(key)), (" ", ""))
+
+    def _rail(self, index: int) -> tuple[str, str]:
+        if index > self._projection.last_index:
+            return _RAILS["live"]  # it is being written
+        return _RAILS.get(self._projection.fate(index).kind, _NONE)
+
+    def faded(self, key: Key) -> bool:
+        """Whether the model has this no longer, or only through a summary."""
+        index = self._entry_of(key)
+        return index <= self._projection.last_index and self._projection.fate(index).kind in _GONE
+
+
+def gap_below(above: Block | None, block: Block | None) -> int:
+    """Blank lines before a block: none at the very top, below a rule, and between one call and the next."""
+    if above is None or isinstance(above, RuleBlock):
+        return 0
+    return 0 if block is not None and is_call(block) and is_call(above) else 1
+
+
+def spaced(blocks: Sequence[Block], above: Block | None) -> list[Block]:
+    """An entry's blocks below what is above them, as far from it as they stand there."""
+    if blocks and blocks[0].gap > gap_below(above, blocks[0]):
+        return [replace(blocks[0], gap=0), *blocks[1:]]
+    return list(blocks)
+
+
+AT_FIRST: Final = 2_000_000
+"""Tokens of the newest entries that are shown: some windows full, read in a moment."""
+AT_A_TIME: Final = 400_000
+"""Tokens of the entries before these that come at a time, when the reader gets there."""
+AT_MOST: Final = 4_000
+"""Entries that are shown, or come, at once, however short they are: a sixth of a second."""
+
+
+def first_of_newest(outlines: Sequence[Outline], worth: int) -> int:
+    """Where the newest part of a history begins that is worth so many tokens: with a prompt, where there is
+    one. No more than `AT_MOST` entries."""
+    at, room = len(outlines), worth
+    while at > max(0, len(outlines) - AT_MOST) and room >= 0:
+        at -= 1
+        outline = outlines[at]
+        room -= outline.tokens + outline.thinking if isinstance(outline, MessageOutline) else 0
+    if not at:
+        return 0
+    prompts = (
+        place
+        for place in range(at, len(outlines))
+        if isinstance(outline := outlines[place], MessageOutline) and outline.type == "user"
+    )
+    return next(prompts, at)

@@ -4,11 +4,15 @@ from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
 from foldline.context.harmless import clean
-from foldline.tui.widgets.key_order import act_now
+from foldline.tui.blocks.cells import Span
+from foldline.tui.widgets.frames import HEAVY, edge, sides
+from foldline.tui.widgets.hints import OrderedInput, act_now
+from foldline.tui.widgets.lines import Lines
 
 PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
 """What an empty prompt says before anything was asked."""
@@ -104,3 +108,31 @@ class Editor(TextArea):
         """Replace everything, cursor at the end; can be undone like typing. It may be an imported prompt."""
         edit = self.replace(clean(text), (0, 0), self.document.end)
         self.move_cursor(edit.end_location)
+
+
+class FieldTop(Lines):
+    """Two lines of a heavy frame around an `Input` without looks of its own."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    FieldTop { height: 2; }
+    FieldTop > Input, FieldTop > Input:focus {
+        margin: 1 2 0 4; height: 1; border: none; padding: 0; background: transparent; color: $role-text;
+        .input--cursor { text-style: reverse; color: $role-text; background: transparent; }
+        .input--placeholder { color: $role-muted; }
+    }
+    """
+
+    def __init__(self, title: str, placeholder: str) -> None:
+        super().__init__()
+        self._title = title
+        self.input = OrderedInput(placeholder=placeholder, compact=True)
+        self.input.cursor_blink = False
+
+    def compose(self) -> ComposeResult:
+        yield self.input
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return [
+            edge(HEAVY, True, ((self._title, "text bold"),), (), width),
+            sides(HEAVY, [(" ❯ ", "accent")], width),
+        ]

@@ -1,5 +1,9 @@
 """The row of hints: what can be done now, from the tables of keys."""
 
+from textual import events
+from textual.widget import Widget
+from textual.widgets import Input
+
 from foldline.tui.blocks.cells import Span
 from foldline.tui.keys.commands import BY_ID, COMMANDS, key_of
 from foldline.tui.keys.table import hint_words
@@ -61,3 +65,23 @@ class Hints(Lines):
 
     def lines(self, width: int) -> list[list[Span]]:
         return [hints_row(self._state, width, self._reading, covered=self._covered)]
+
+
+async def act_now(field: Widget, key: str) -> bool:
+    """Do what the field's own binding of this key does; False where it has none."""
+    node, own = field.screen._modal_binding_chain[0]
+    if node is not field:
+        return False  # it has lost the focus meanwhile
+    for binding in own.key_to_bindings.get(key, ()):
+        if not binding.priority and await field.app.run_action(binding.action, field):
+            return True
+    return False
+
+
+class OrderedInput(Input):
+    """An `Input` whose keys keep their order."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if await act_now(self, event.key):
+            event.stop()
+            event.prevent_default()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from foldline.tui.widgets.key_order import OrderedInput
+from foldline.tui.widgets.hints import OrderedInput
 
 
 class OneLine(OrderedInput):

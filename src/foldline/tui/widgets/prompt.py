@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,21 +13,58 @@ from textual.worker import Worker
 
 from foldline.tui.blocks.cells import Span, Spans
 from foldline.tui.keys.command import Command
-from foldline.tui.keys.commands import COMMANDS
+from foldline.tui.keys.commands import COMMANDS, key_of
 from foldline.tui.messages import QueueEdited
 from foldline.tui.prompting.arguments import arguments
 from foldline.tui.prompting.attaching import Attaching
 from foldline.tui.prompting.attachments import Attachments
-from foldline.tui.prompting.completer import Completer
-from foldline.tui.prompting.finding import FileFinder, Work
+from foldline.tui.prompting.completer import Completer, FileFinder, Work
 from foldline.tui.prompting.recall import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.completion import Candidate, CompletionList
 from foldline.tui.widgets.editor import Editor
 from foldline.tui.widgets.frames import edge, frame, sides
 from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.prompt_words import Shell, frame_words, shell_of
 from foldline.tui.widgets.queue import QUEUE_ROWS, moved, queue_rows, waiting_words, without
+
+Shell = Literal["seen", "aside"]
+"""A text that is a command for the shell: whether the model sees what comes of it."""
+_ROOMY = 100
+"""Columns from which every word has room."""
+
+
+def shell_of(line: str) -> Shell | None:
+    """What the first line of a text says of it; None for a prompt."""
+    return ("aside" if line.startswith("!!") else "seen") if line.startswith("!") else None
+
+
+def frame_words(state: ChatState, *, marks: bool, shell: Shell | None, width: int) -> tuple[Spans, Spans]:
+    """The words at the left and at the right end. `marks`: a queued prompt is marked."""
+    waits, send = state.waiting, key_of("send")
+    if marks:
+        enter = f"{send} changes places"
+    elif waits.paused and waits.count:
+        enter = f"{send} sends all, in order"
+    elif shell is not None:
+        return _shell_words(f"{send} {'queues' if state.busy else 'runs'} it in your shell", shell, width)
+    else:
+        enter = f"{send} {'queues' if state.busy else 'sends'}"
+    newline = f"{key_of('newline')} new line"
+    if width < _ROOMY:
+        return _muted(f"{enter} · / @ !"), _muted(newline)
+    begins = f"{enter} · {newline} · / commands · @ files · ! shell"
+    return _muted(begins), _muted(f"{key_of('editor')} editor")
+
+
+def _shell_words(enter: str, shell: Shell, width: int) -> tuple[Spans, Spans]:
+    """Who sees what comes of a command."""
+    words = f"{enter} · the model {'sees it' if shell == 'seen' else 'does not see it'}"
+    return _muted(words), _muted(f"{key_of('complete')} completes files") if width >= _ROOMY else ()
+
+
+def _muted(words: str) -> Spans:
+    return ((words, "muted"),)
+
 
 QUEUE_FROM = 30
 """Rows of the screen from which waiting prompts are listed."""
