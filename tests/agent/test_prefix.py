@@ -10,8 +10,8 @@ from typing import Any
 from foldline.agent.mcp import ToolServers
 from foldline.context.calls import silent_changes
 from foldline.context.proof import prove
+from foldline.llm.client import OpenAIChat
 from foldline.llm.failures import MAX_RETRIES
-from foldline.llm.openai_client import OpenAIChat
 from foldline.protocol import (
     Approval,
     Clear,

@@ -7,8 +7,8 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.history import Session
+from foldline.llm.client import OpenAIChat
 from foldline.llm.failures import MAX_RETRIES
-from foldline.llm.openai_client import OpenAIChat
 from support.agents import agent_in, reloaded, write_lines
 from support.clients import Waits, chat_at
 from support.invariants import broken

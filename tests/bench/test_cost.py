@@ -25,7 +25,7 @@ from foldline.evaluation.replay import replay
 from foldline.evaluation.summarisers import Double
 from foldline.llm import LLM, Request
 from foldline.llm.dialect import STRICT, to_openai, tools_to_openai
-from foldline.llm.prices import price_of
+from foldline.llm.models import price_of
 from support.job import tokens_of
 from support.recorded import SHARED, needs_recorded
 from support.recorded_job import Bill, Cell, Pace, played_tools, recorded_job

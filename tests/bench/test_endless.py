@@ -14,7 +14,7 @@ import pytest
 from bench.tables import table
 from bench.timing import Times, ms, times_of
 from foldline.llm import LLMError, Request
-from foldline.llm.openai_client import OpenAIChat, preload
+from foldline.llm.client import OpenAIChat, preload
 from foldline.protocol import UserMessage, text_parts
 from support.clients import chat_at
 from support.server_process import running_server

@@ -21,7 +21,7 @@ from foldline.evaluation.cost import (
     least_hidden,
 )
 from foldline.evaluation.record import Sent
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import AssistantMessage, BaseMessage, SystemMessage, UserMessage, text_parts
 from support.evaluation import METER, length, messages_of, raw, run_of, sent, summary_request
 from support.history import history

@@ -3,9 +3,8 @@
 from typing import Any
 
 from foldline.llm import TextChunk, ThinkingChunk
-from foldline.llm.answer import MOST_CALLS, whole
-from foldline.llm.assembly import LONGEST_NAME, Assembly
-from foldline.llm.wire import Expected
+from foldline.llm.chat import LONGEST_NAME, ChatReader
+from foldline.llm.wire import MOST_CALLS, Expected, whole
 
 
 def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -22,19 +21,19 @@ def tool(
     return {"index": index, "id": id, "function": {"name": name, "arguments": arguments}}
 
 
-def assembled(*pieces: Any, **options: Any) -> Assembly:
-    assembly = Assembly(Expected("m", **options))
+def assembled(*pieces: Any, **options: Any) -> ChatReader:
+    assembly = ChatReader(Expected("m", **options))
     for item in pieces:
         assembly.feed(item)
     return assembly
 
 
-def shape(assembly: Assembly) -> list[tuple[str, str, str]]:
+def shape(assembly: ChatReader) -> list[tuple[str, str, str]]:
     return [(call.call_id, call.name, call.arguments) for call in assembly.message().calls]
 
 
 def test_thinking_and_text_are_kept_apart_under_either_name() -> None:
-    assembly = Assembly(Expected("m"))
+    assembly = ChatReader(Expected("m"))
     assert assembly.feed(piece(reasoning_content="a")) == [ThinkingChunk("a")]
     assert assembly.feed(piece(reasoning="b", reasoning_content=None)) == [ThinkingChunk("b")]
     assert assembly.feed(piece(content="c")) == [TextChunk("c")]
@@ -120,7 +119,7 @@ def test_arguments_that_come_as_an_object_or_not_at_all_become_json_text() -> No
 
 
 def test_a_character_cut_in_two_is_joined_and_half_a_character_is_replaced() -> None:
-    assembly = Assembly(Expected("m"))
+    assembly = ChatReader(Expected("m"))
     chunks = [*assembly.feed(piece(content="a\ud83d")), *assembly.feed(piece(content="\ude00b\ud83d"))]
     assert chunks == [TextChunk("a"), TextChunk("😀b")]
     assert assembly.message().text == "a😀b\ufffd"

@@ -102,6 +102,6 @@ def test_openai_is_not_imported_before_it_is_needed() -> None:
         "import sys; from foldline.llm.catalog import connect; from foldline.llm.providers import OPENAI; "
         "connect(OPENAI, 'm', 'k'); "
         "assert 'openai' not in sys.modules and 'httpx2' not in sys.modules; "
-        "from foldline.llm.openai_client import preload; preload(); assert 'openai' in sys.modules"
+        "from foldline.llm.client import preload; preload(); assert 'openai' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from foldline.llm import Request
-from foldline.llm.answer import LEAST_BOUND, Growing, Room, most_characters
 from foldline.llm.sse import LONGEST_EVENT
+from foldline.llm.wire import LEAST_BOUND, Growing, Room, most_characters
 from foldline.protocol import AssistantMessage
 from support.clients import answer_of, client_of, error_of, prompt
 from support.server import RunningServer, running_server

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from foldline.llm import LLMError
-from foldline.llm.catalog import ask_window, connect
-from foldline.llm.listing import Offer, list_models
-from foldline.llm.models import DEFAULT_WINDOW
-from foldline.llm.offers import listed_window
-from foldline.llm.prices import Price
+from foldline.llm.catalog import ask_window, connect, list_models
+from foldline.llm.listing import ListedModel, listed_window
+from foldline.llm.models import DEFAULT_WINDOW, Price
 from foldline.llm.providers import PROVIDERS, Listing, Provider
 from support.shapes import Shapes, answering
 
@@ -54,17 +52,17 @@ def test_the_window_a_server_lists_is_found(record: dict[str, object], window: i
 @pytest.mark.parametrize(
     ("record", "offer"),
     [
-        ({"id": "qwen", "max_model_len": 40_960}, Offer("qwen", 40_960)),  # vLLM
-        ({"id": "kimi-x", "context_length": 262_144}, Offer("kimi-x", 262_144)),  # Moonshot
+        ({"id": "qwen", "max_model_len": 40_960}, ListedModel("qwen", 40_960)),  # vLLM
+        ({"id": "kimi-x", "context_length": 262_144}, ListedModel("kimi-x", 262_144)),  # Moonshot
         (  # Groq
             {"id": "new/one", "context_window": 131_072, "max_completion_tokens": 32_768},
-            Offer("new/one", 131_072, 32_768),
+            ListedModel("new/one", 131_072, 32_768),
         ),
         (  # Mistral
             {"id": "strange", "max_context_length": 9_000, "capabilities": {"completion_chat": True}},
-            Offer("strange", 9_000),
+            ListedModel("strange", 9_000),
         ),
-        ({"id": "models/strange"}, Offer("strange")),  # Gemini
+        ({"id": "models/strange"}, ListedModel("strange")),  # Gemini
         (  # OpenRouter
             {
                 "id": "acme/strange",
@@ -78,19 +76,19 @@ def test_the_window_a_server_lists_is_found(record: dict[str, object], window: i
                     "input_cache_write": "0.00000375",
                 },
             },
-            Offer("acme/strange", 64_000, 8_000, Price(3, 0.3, 1.25, 15)),
+            ListedModel("acme/strange", 64_000, 8_000, Price(3, 0.3, 1.25, 15)),
         ),
         (
             {"id": "acme/free", "pricing": {"prompt": "0", "completion": "0"}},
-            Offer("acme/free", price=Price(0, 0, 1, 0)),
+            ListedModel("acme/free", price=Price(0, 0, 1, 0)),
         ),
         (
             {"id": "gpt-4o-mini"},  # OpenAI says nothing, the table does
-            Offer("gpt-4o-mini", 128_000, 16_384, Price(0.15, 0.075, 1, 0.6)),
+            ListedModel("gpt-4o-mini", 128_000, 16_384, Price(0.15, 0.075, 1, 0.6)),
         ),
     ],
 )
-async def test_each_kind_of_record_is_an_offer(record: dict[str, Any], offer: Offer) -> None:
+async def test_each_kind_of_record_is_an_offer(record: dict[str, Any], offer: ListedModel) -> None:
     with answering(models(record)) as server:
         assert await list_models(at(server)) == [offer]
 
@@ -129,7 +127,7 @@ async def test_anthropic_gets_the_headers_its_list_wants() -> None:
 
 async def test_where_nothing_is_listed_there_are_the_models_that_were_set() -> None:
     with answering({}) as server:
-        assert await list_models(at(server, models=("one",))) == [Offer("one")]
+        assert await list_models(at(server, models=("one",))) == [ListedModel("one")]
         with pytest.raises(LLMError):
             await list_models(at(server))
 
@@ -139,7 +137,7 @@ async def test_a_slot_of_llama_cpp_has_the_window_not_the_training() -> None:
         "GET /props": {"default_generation_settings": {"n_ctx": 8_192}, "total_slots": 4}
     }
     with answering(answers) as server:
-        assert await list_models(at(server, "llama-cpp")) == [Offer("qwen3", 8_192)]
+        assert await list_models(at(server, "llama-cpp")) == [ListedModel("qwen3", 8_192)]
         client = connect(at(server, "llama-cpp"))
         assert await ask_window(client) == 8_192
         await client.aclose()
@@ -152,7 +150,7 @@ async def test_lm_studio_is_asked_again_until_the_model_is_loaded() -> None:
     loaded = {"data": [{**record, "state": "loaded", "loaded_context_length": 32_000}]}
     answers = models({"id": "m"}, {"id": "vectors"}) | {"GET /api/v0/models": [unloaded, unloaded, loaded]}
     with answering(answers) as server:
-        assert await list_models(at(server, "lm-studio")) == [Offer("m", 4_096)]
+        assert await list_models(at(server, "lm-studio")) == [ListedModel("m", 4_096)]
         client = connect(at(server, "lm-studio"), "m")
         assert [await ask_window(client) for _ in range(3)] == [4_096, 32_000, 32_000]
         await client.aclose()

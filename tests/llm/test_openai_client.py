@@ -13,7 +13,7 @@ from foldline.llm import (
     ThinkingChunk,
     ToolCallChunk,
 )
-from foldline.llm.sdk import is_local
+from foldline.llm.providers import is_local
 from foldline.protocol import (
     AssistantMessage,
     Message,

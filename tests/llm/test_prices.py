@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.llm.prices import Price, price_of, price_table
+from foldline.llm.models import Price, price_of, price_table
 from foldline.protocol import FoldlineError
 
 

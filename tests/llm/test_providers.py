@@ -2,18 +2,18 @@
 
 import pytest
 
+from foldline.llm.client import OpenAIChat
 from foldline.llm.dialect import dialect_named
 from foldline.llm.models import is_listed
-from foldline.llm.openai_client import OpenAIChat
 from foldline.llm.providers import (
     PROVIDERS,
     Provider,
     close_to,
+    is_local,
     provider_at,
     provider_named,
     split_model,
 )
-from foldline.llm.sdk import is_local
 
 OWN = {"mine": Provider("mine", "Mine", "http://box:1/v1")}
 

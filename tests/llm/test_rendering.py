@@ -5,8 +5,7 @@ import pytest
 from foldline.context.projection import REPLAYS_REASONING
 from foldline.llm import dialect as dialects
 from foldline.llm.dialect import Dialect
-from foldline.llm.rendering import as_openai, rendering_named
-from foldline.llm.responses import RESPONSES
+from foldline.llm.responses import RESPONSES, as_openai, rendering_named
 from foldline.protocol import AssistantMessage, TextPart, ThinkingPart, UserMessage, text_parts
 
 KNOWN = {value.name: value for value in vars(dialects).values() if isinstance(value, Dialect)}

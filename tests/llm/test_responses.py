@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from foldline.llm import Answer, ContextOverflow, TextChunk, ThinkingChunk, ToolCallChunk
-from foldline.llm.responses import RESPONSES, to_input
-from foldline.llm.responses.assembly import ResponsesAssembly
+from foldline.llm.responses import RESPONSES, ResponsesReader, to_input
 from foldline.llm.wire import Expected
 from foldline.protocol import (
     AssistantMessage,
@@ -143,8 +142,8 @@ def test_arguments_that_are_not_json_are_sent_as_an_empty_object() -> None:
 # --- what is read ---------------------------------------------------------------------------------
 
 
-def assembled(*events: Any, **options: Any) -> ResponsesAssembly:
-    assembly = ResponsesAssembly(Expected("m", **options), "m@host")
+def assembled(*events: Any, **options: Any) -> ResponsesReader:
+    assembly = ResponsesReader(Expected("m", **options), "m@host")
     for event in events:
         assembly.feed(event)
     return assembly
@@ -265,7 +264,7 @@ def test_stop_reasons_follow_how_it_ended(events: Sequence[Any], reason: str) ->
 
 
 def test_a_refusal_is_said_in_the_models_own_words() -> None:
-    assembly = ResponsesAssembly(Expected("m"), "m@host")
+    assembly = ResponsesReader(Expected("m"), "m@host")
     assert assembly.feed(delta("refusal", 0, "I will not.")) == [TextChunk("I will not.")]
     assert assembly.message().text == "I will not."
 

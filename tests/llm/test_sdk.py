@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from foldline.llm.sdk import sdk_client
+from foldline.llm.http_client import sdk_client
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from foldline.llm.sdk import sdk_client
 async def test_only_a_server_nearby_that_encrypts_nothing_needs_no_certificates(
     url: str, trusts_some: bool
 ) -> None:
-    async with sdk_client(url, "", idle_seconds=1, connect_seconds=1) as client:
+    async with sdk_client(url, "", idle_seconds=1, connect_seconds=1, headers={}) as client:
         context = client._client._transport._pool._ssl_context  # type: ignore[attr-defined]
     assert isinstance(context, ssl.SSLContext)
     assert context.verify_mode == ssl.CERT_REQUIRED

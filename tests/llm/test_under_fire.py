@@ -20,8 +20,7 @@ from openai import APIStatusError
 from openai._models import FinalRequestOptions
 
 from foldline.llm import RetryChunk
-from foldline.llm.bounded import LONGEST_FAILURE
-from foldline.llm.sdk import sdk_client
+from foldline.llm.http_client import LONGEST_FAILURE, sdk_client
 from support.clients import (
     KEY,
     READ,
@@ -247,7 +246,7 @@ case("packed 400", {"fault": {"status": 400, "bytes": ["x" * 50_000_000], "gzip"
 
 async def test_of_a_packed_failure_no_more_is_unpacked_than_is_read(server: RunningServer) -> None:
     body = {"messages": [{"role": "user", "content": "packed 400"}], "model": "scripted-1", "stream": True}
-    async with sdk_client(server.base_url, KEY, idle_seconds=60, connect_seconds=60) as client:
+    async with sdk_client(server.base_url, KEY, idle_seconds=60, connect_seconds=60, headers={}) as client:
         with pytest.raises(APIStatusError) as refused:
             await client.post("/chat/completions", cast_to=object, body=body)
     assert len(refused.value.response.content) == LONGEST_FAILURE
@@ -547,7 +546,7 @@ TALKS = f"""
 import asyncio, logging, sys, traceback
 logging.basicConfig(level=0)
 from foldline.llm import LLMError, Request
-from foldline.llm.openai_client import OpenAIChat
+from foldline.llm.client import OpenAIChat
 from foldline.llm.providers import Provider
 from foldline.protocol import UserMessage, text_parts
 

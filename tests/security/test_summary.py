@@ -14,7 +14,7 @@ from foldline.context.files import file_lists
 from foldline.context.projection import project
 from foldline.llm.dialect import NOTE_CLOSE, NOTE_OPEN
 from foldline.llm.providers import PROVIDERS
-from foldline.llm.rendering import rendering_named
+from foldline.llm.responses import rendering_named
 from foldline.protocol import Compaction, FoldDetails, Written
 from support.history import History, history
 

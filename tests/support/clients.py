@@ -10,7 +10,7 @@ import pytest
 
 from foldline.agent.choosing_model import server_of_environment
 from foldline.llm import Answer, Chunk, LLMError, Request, ToolSpec
-from foldline.llm.openai_client import OpenAIChat
+from foldline.llm.client import OpenAIChat
 from foldline.protocol import AssistantMessage, Message, SystemMessage, UserMessage, text_parts
 from support.server import RunningServer, running_server
 

@@ -28,8 +28,8 @@ from foldline.formats import read_foreign
 from foldline.history import Session
 from foldline.llm import ToolSpec
 from foldline.llm.dialect import function_name
-from foldline.llm.loose import is_json_object
-from foldline.llm.prices import Price
+from foldline.llm.lenient_json import is_json_object
+from foldline.llm.models import Price
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

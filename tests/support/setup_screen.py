@@ -10,7 +10,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from foldline.llm import LLMError
-from foldline.llm.offers import Offer
+from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
 from foldline.tui.setup.fields import Secret
 from foldline.tui.setup.screen import SetupScreen
@@ -53,14 +53,14 @@ OLLAMA = Source("ollama", "Ollama", "http://localhost:11434/v1", local=True)
 SOURCES = (OFFLINE, OPENAI, ANTHROPIC, DEEPSEEK, OLLAMA, OTHER)
 
 
-def offers(*ids: str) -> list[Offer]:
-    return [Offer(name, 400_000) for name in ids]
+def offers(*ids: str) -> list[ListedModel]:
+    return [ListedModel(name, 400_000) for name in ids]
 
 
 class MadeUp:
     """Servers that answer what a test says: offers, an error, or nothing before `open` is set."""
 
-    def __init__(self, *answers: Sequence[Offer] | LLMError, running: Sequence[str] = ()) -> None:
+    def __init__(self, *answers: Sequence[ListedModel] | LLMError, running: Sequence[str] = ()) -> None:
         self.script = list(answers)
         self.running = running
         self.asked: list[tuple[Source, Secret | None]] = []
@@ -70,14 +70,14 @@ class MadeUp:
         self.open = asyncio.Event()
         self.open.set()
         self.too_small: set[str] = set()
-        self.known_offers: Sequence[Offer] = ()
+        self.known_offers: Sequence[ListedModel] = ()
         """What is known without asking."""
         self.summariser = ""
 
     async def answers(self, source: Source) -> bool:
         return source.name in self.running
 
-    async def models(self, source: Source, key: Secret | None) -> Sequence[Offer]:
+    async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
         self.asked.append((source, key))
         await self.open.wait()
         answer = self.script.pop(0)
@@ -85,8 +85,8 @@ class MadeUp:
             raise answer
         return answer
 
-    def known(self, source: Source, names: Sequence[str]) -> Sequence[Offer]:
-        return [*self.known_offers, *(Offer(name) for name in names if name)]
+    def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
+        return [*self.known_offers, *(ListedModel(name) for name in names if name)]
 
     async def summarise_with(self, choice: Choice | None) -> str:
         if self.refuses:
@@ -99,7 +99,7 @@ class MadeUp:
             raise FoldlineError("This is no http or https address.")
         return Source("own-server", "own-server", address, key="optional")
 
-    def folds(self, offer: Offer) -> bool:
+    def folds(self, offer: ListedModel) -> bool:
         return offer.id in self.too_small
 
     async def keep(self, choice: Choice) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from foldline.llm import LLM
+from foldline.llm.client import OpenAIChat
 from foldline.llm.offline import OfflineLLM
-from foldline.llm.openai_client import OpenAIChat
 from foldline.llm.providers import OPENAI
 from foldline.tui import meanwhile
 from support.live import live
@@ -27,7 +27,7 @@ def test_only_a_model_that_is_asked_over_the_network_needs_the_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded: list[str] = []
-    monkeypatch.setattr("foldline.llm.openai_client.preload", lambda: loaded.append("openai"))
+    monkeypatch.setattr("foldline.llm.client.preload", lambda: loaded.append("openai"))
     meanwhile._import_client(OfflineLLM())
     assert loaded == []
     meanwhile._import_client(OpenAIChat(OPENAI, model="gpt-x"))

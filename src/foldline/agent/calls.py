@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foldline.context.tokens import CALL_OVERHEAD, MESSAGE_OVERHEAD, message_tokens
-from foldline.llm.loose import is_json_object
+from foldline.llm.lenient_json import is_json_object
 from foldline.protocol import (
     Rule,
     ToolCallPart,

@@ -103,7 +103,7 @@ def server_of_environment(url: str) -> Provider:
         FoldlineError: it is no address.
     """
     from foldline.llm.catalog import checked_url
-    from foldline.llm.sdk import is_local
+    from foldline.llm.providers import is_local
 
     checked_url(url, "OPENAI_BASE_URL")
     known = provider_at(url)

@@ -17,9 +17,9 @@ from foldline.evaluation.record import Run
 from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
 from foldline.evaluation.selftest import self_test
 from foldline.llm import LLM
+from foldline.llm.models import Price, PriceTable, price_of
+from foldline.llm.models import price_table as prices_in
 from foldline.llm.offline import OFFLINE
-from foldline.llm.prices import Price, PriceTable, price_of
-from foldline.llm.prices import price_table as prices_in
 from foldline.protocol import AssistantMessage, FoldlineError, UserMessage, system_words
 
 from .arguments import UsageError

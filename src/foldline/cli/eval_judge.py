@@ -16,7 +16,7 @@ from foldline.evaluation.judge import (
 )
 from foldline.evaluation.record import Meter, Run
 from foldline.llm import LLM
-from foldline.llm.prices import price_of
+from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError
 
 from .asking import confirmed

@@ -9,7 +9,7 @@ from foldline.context.proof import Proof, Sent, proof_of, requests
 from foldline.context.view import ViewItem
 from foldline.context.weight import item_weight, view_size
 from foldline.llm.offline import OFFLINE
-from foldline.llm.rendering import Rendering, as_openai, rendering_named
+from foldline.llm.responses import Rendering, as_openai, rendering_named
 from foldline.protocol import AssistantMessage, Entry, FoldlineError
 from foldline.tui.numbers import percent, tokens
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from foldline.compaction import dependencies
 from foldline.context.budget import BudgetSettings
 from foldline.llm import LLM, Embedder
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import BaseMessage
 
 from .arms import RAW, arm_named

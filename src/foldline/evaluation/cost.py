@@ -7,7 +7,7 @@ miss more, above all after a new user message, so that costs are lower bounds (e
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import BaseMessage, ThinkingPart, ToolResultMessage, UserMessage
 
 from .per_message import PerMessage

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from foldline.context.tokens import MESSAGE_OVERHEAD, message_tokens
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError
 
 from .cost import (

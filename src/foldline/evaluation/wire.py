@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from foldline.llm.dialect import OPENAI, ChatMessage, to_openai
-from foldline.llm.loose import is_json_object
+from foldline.llm.lenient_json import is_json_object
 from foldline.protocol import BaseMessage
 
 PairingRule = Literal["P1", "P2", "P3", "P4", "P6", "P7"]

@@ -5,17 +5,20 @@ from .base import (
     Answer,
     Chunk,
     ContextOverflow,
+    Embedder,
+    EmbedderWhile,
     LLMError,
     ModelInfo,
+    NoEmbedder,
     Request,
     RetryChunk,
     TextChunk,
     ThinkingChunk,
     ToolCallChunk,
     ToolSpec,
+    Vector,
     spec_tokens,
 )
-from .embedder import Embedder, EmbedderWhile, NoEmbedder, Vector
 
 __all__ = [
     "LLM",

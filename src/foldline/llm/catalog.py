@@ -1,14 +1,18 @@
 """From a provider to a model client. Nothing is sent before the first request."""
 
 from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from foldline.protocol import FoldlineError
 
+from .base import LLMError
+from .client import OpenAIChat
 from .embeddings import OpenAIEmbedder
-from .openai_client import OpenAIChat
-from .providers import Provider
-from .sdk import is_local
+from .listing import ListedModel
+from .models import known_output, known_window, price_of, takes_pictures
+from .providers import Provider, is_local
 
 
 def connect(
@@ -66,3 +70,36 @@ def checked_url(url: str, origin: str) -> str:
             f"{origin} is not an http or https address: it should look like http://localhost:8000/v1."
         )
     return url
+
+
+async def list_models(provider: Provider, key: str = "") -> list[ListedModel]:
+    """The models that can be asked with this key, with what the server says of them, or else our own table.
+
+    Where the server lists none, those that were set for the provider.
+
+    Raises:
+        LLMError: the server cannot be reached, or refuses the key.
+    """
+    async with aclosing(OpenAIChat(provider, key=key)) as client:
+        try:
+            offers = await client.offers()
+        except LLMError as error:
+            if error.status not in (404, 405) or not provider.models:
+                raise
+            offers = []
+    listed = {offer.id for offer in offers}
+    offers += [ListedModel(model) for model in provider.models if model not in listed]
+    return [completed(offer, provider) for offer in offers]
+
+
+def completed(offer: ListedModel, provider: Provider) -> ListedModel:
+    """With what our own table knows, where the server says nothing."""
+    local = provider.listing != "openai"
+    window: Callable[[str], int | None] = (lambda _: None) if local else known_window
+    return replace(
+        offer,
+        window=offer.window or window(offer.id),
+        max_output=offer.max_output or known_output(offer.id),
+        price=offer.price or (None if local else price_of(offer.id)),
+        pictures=takes_pictures(offer.id) if offer.pictures is None else offer.pictures,
+    )

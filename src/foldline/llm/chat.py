@@ -1,12 +1,244 @@
 """Chat completions: what nearly every server speaks."""
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
-from .assembly import Assembly
-from .base import ModelInfo, Request
+from foldline.protocol import AssistantMessage, Part, TextPart, ThinkingPart, ToolCallPart, Usage
+from foldline.protocol.messages import StopReason
+
+from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk
 from .dialect import Dialect, Renderings, tools_to_openai
 from .failures import Failure
-from .wire import expected
+from .lenient_json import count, is_json_object, mapping, sequence, string
+from .wire import TOO_MUCH, CallIds, Expected, Growing, Room, Said, expected
+
+CONTEXT_WINDOW_EXCEEDED = "model_context_window_exceeded"
+"""The finish reason with which Anthropic and z.ai say that the window is full."""
+_BROKEN = frozenset({"error", "network_error"})
+"""Finish reasons with which OpenRouter and z.ai say that the answer did not come to its end."""
+
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "filtered",
+}
+
+
+LONGEST_NAME = 1_000
+"""Characters of a tool's name, beyond which no more of it is taken."""
+
+
+class _Call:
+    """A tool call, while it arrives."""
+
+    def __init__(self, position: int | None, room: Room) -> None:
+        self.position = position
+        """The server's `index`, which some leave out and some repeat for every call."""
+        self.call_id = ""
+        self.signature = ""
+        self.arguments = Growing(room)
+        self._name = Growing(room)
+
+    @property
+    def name(self) -> str:
+        return str(self._name)
+
+    def add(self, call_id: str, name: str, arguments: str) -> str:
+        """What of `arguments` is new."""
+        self.call_id = self.call_id or call_id
+        if name and len(self._name) < LONGEST_NAME and name != self.name and not self.arguments:
+            self._name.add(name)
+        if self._repeats(arguments):
+            return ""  # Some servers repeat the whole call in their last piece.
+        return self.arguments.add(arguments)
+
+    def _repeats(self, arguments: str) -> bool:
+        # Lengths first: the pieces so far are only joined where they can be the same.
+        return (
+            bool(arguments)
+            and len(arguments) == len(self.arguments)
+            and arguments == str(self.arguments)
+            and is_json_object(arguments)
+        )
+
+
+class ChatReader:
+    """One answer, while it arrives."""
+
+    def __init__(self, expected: Expected) -> None:
+        self.finish_reason: str | None = None
+        self.usage: Usage | None = None
+        self._expected = expected
+        self._room = Room(expected.most)
+        self._text = Growing(self._room)
+        self._thinking = Growing(self._room)
+        self._calls: list[_Call] = []
+        self._refused = False
+        self._accounted = False
+        """Whether usage came in a piece of its own: the last one. Some servers also count as they go."""
+
+    @property
+    def started(self) -> bool:
+        return bool(self._text or self._thinking or self._calls)
+
+    @property
+    def characters(self) -> int:
+        return self._room.taken
+
+    @property
+    def full(self) -> bool:
+        return self._room.full
+
+    @property
+    def complete(self) -> bool:
+        if self.finish_reason is None:
+            return self._accounted
+        return self.finish_reason not in _BROKEN
+
+    @property
+    def over(self) -> bool:
+        """Never known: usage may come after the finish reason, and has its own piece."""
+        return False
+
+    @property
+    def overflowed(self) -> bool:
+        return self.finish_reason == CONTEXT_WINDOW_EXCEEDED
+
+    def feed(self, piece: object) -> list[Said]:
+        """Takes one decoded piece of the stream; what it adds to the answer."""
+        data = mapping(piece)
+        self._take_usage(data.get("usage"))
+        choices = sequence(data.get("choices"))
+        if not choices:
+            self._accounted = self._accounted or bool(data.get("usage"))
+            return []
+        choice = mapping(choices[0])
+        self._take_usage(choice.get("usage"))  # Moonshot puts it here.
+        if reason := string(choice.get("finish_reason")):
+            self.finish_reason = reason
+        delta = mapping(choice.get("delta"))
+        if not delta and not self.started:
+            delta = mapping(choice.get("message"))
+        chunks: list[Said] = []
+        content = delta.get("content")
+        thinking = (
+            string(delta.get("reasoning_content")) or string(delta.get("reasoning")) or _thoughts(content)
+        )
+        if thinking := self._thinking.add(thinking):
+            chunks.append(ThinkingChunk(thinking))
+        if text := self._text.add(_content(content) + self._refusal(delta)):
+            chunks.append(TextChunk(text))
+        for call in sequence(delta.get("tool_calls")):
+            if self.full:
+                break
+            chunks.append(self._take_call(mapping(call)))
+        return chunks
+
+    def message(self, error: str | None = None) -> AssistantMessage:
+        """The answer so far; with `error`, as what was left by a failure."""
+        parts: list[Part] = []
+        if thinking := str(self._thinking):
+            parts.append(ThinkingPart(text=thinking))
+        if text := str(self._text):
+            parts.append(TextPart(text=text))
+        calls = self._tool_calls()
+        return AssistantMessage(
+            parts=(*parts, *calls),
+            model=self._expected.model,
+            usage=self.usage,
+            stop_reason="error" if error else self._stop_reason(calls),
+            error=error or (TOO_MUCH.format(model=self._expected.model) if self.full else None),
+        )
+
+    def _stop_reason(self, calls: list[ToolCallPart]) -> StopReason:
+        if self.full:
+            return "length"
+        reason = _STOP_REASONS.get(self.finish_reason or "", "stop")
+        # Several servers say "stop" after tool calls; what counts is whether there are any.
+        if reason in ("stop", "tool_calls"):
+            return "tool_calls" if calls else "filtered" if self._refused else "stop"
+        return reason
+
+    def _refusal(self, delta: Mapping[str, object]) -> str:
+        """The model's own words where it declines: they stand in a field of their own."""
+        refusal = string(delta.get("refusal"))
+        self._refused = self._refused or bool(refusal)
+        return refusal
+
+    def _take_usage(self, value: object) -> None:
+        usage = mapping(value)
+        if not usage:
+            return
+        prompt = mapping(usage.get("prompt_tokens_details"))
+        completion = mapping(usage.get("completion_tokens_details"))
+        self.usage = Usage(
+            input=count(usage.get("prompt_tokens")),
+            cached=count(prompt.get("cached_tokens"))
+            or count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
+            or count(usage.get("cached_tokens")),  # Moonshot
+            output=count(usage.get("completion_tokens")),
+            reasoning=count(completion.get("reasoning_tokens")),
+        )
+
+    def _take_call(self, delta: Mapping[str, object]) -> ToolCallChunk:
+        function = mapping(delta.get("function"))
+        call_id = string(delta.get("id"))
+        name = string(function.get("name"))
+        arguments = function.get("arguments")
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+        position = delta.get("index")
+        call = self._call_at(position if isinstance(position, int) else None, call_id, name)
+        added = call.add(call_id, name, text)
+        google = mapping(mapping(delta.get("extra_content")).get("google"))
+        call.signature = string(google.get("thought_signature")) or call.signature
+        return ToolCallChunk(name=call.name, text=added)
+
+    def _call_at(self, position: int | None, call_id: str, name: str) -> _Call:
+        """The call a piece belongs to: by position; another id at the same position is another call."""
+        same_place = [call for call in self._calls if call.position == position]
+        if position is None and not call_id and not name:
+            same_place = self._calls
+        for call in reversed(same_place):
+            if not call_id or not call.call_id or call.call_id == call_id:
+                if position is None and name and call.arguments and not call_id:
+                    break  # Neither position nor id: a name after arguments begins the next call.
+                return call
+        self._room.take_call()
+        self._calls.append(_Call(position, self._room))
+        return self._calls[-1]
+
+    def _tool_calls(self) -> list[ToolCallPart]:
+        ids = CallIds(self._expected.taken, self._expected.stem)
+        parts: list[ToolCallPart] = []
+        for number, call in enumerate(self._calls):
+            name, arguments = call.name, str(call.arguments).strip() or "{}"
+            if not name and not call.arguments:
+                continue
+            if self.full and not is_json_object(arguments):
+                continue  # Cut off by us, it cannot run, and says nothing to a reader.
+            parts.append(
+                ToolCallPart(
+                    call_id=ids.unique(call.call_id, number),
+                    name=name,
+                    arguments=arguments,
+                    signature=call.signature or None,
+                )
+            )
+        return parts
+
+
+def _content(value: object) -> str:
+    """A delta's content: a string, or from some servers a list of text parts."""
+    return string(value) or "".join(string(mapping(part).get("text")) for part in sequence(value))
+
+
+def _thoughts(value: object) -> str:
+    """Mistral's reasoning: parts of the content that have parts of their own."""
+    return "".join(_content(mapping(part).get("thinking")) for part in sequence(value))
 
 
 class ChatWire:
@@ -38,8 +270,8 @@ class ChatWire:
             body[self._dialect.max_tokens_field] = request.max_output
         return body
 
-    def reading(self, request: Request, info: ModelInfo) -> Assembly:
-        return Assembly(expected(request, info))
+    def reading(self, request: Request, info: ModelInfo) -> ChatReader:
+        return ChatReader(expected(request, info))
 
     def concede(self, failure: Failure) -> bool:
         if self._asks_usage and failure.status in (400, 422) and "stream_options" in failure.body:

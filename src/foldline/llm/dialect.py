@@ -25,7 +25,7 @@ from foldline.protocol import (
 )
 
 from .base import ToolSpec
-from .loose import is_json_object
+from .lenient_json import is_json_object
 from .providers import provider_at
 
 ChatMessage = dict[str, Any]

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from foldline.context.tokens import estimate_tokens
 
 from . import failures
-from .base import LLMError
-from .embedder import Vector
+from .base import LLMError, Vector
 from .failures import Endpoint, unreachable_failure
-from .loose import LARGEST
+from .lenient_json import LARGEST
 from .providers import Provider
-from .sdk import sdk_client
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -87,6 +85,8 @@ class OpenAIEmbedder:
 
     def _client(self) -> "AsyncOpenAI":
         """The SDK's client; import and construction block for long, hence the thread."""
+        from .http_client import sdk_client
+
         return sdk_client(
             self._provider.base_url,
             self._key,

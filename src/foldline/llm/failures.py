@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from foldline.context.overflow import RATE_CODES, announced_window, is_overflow
 
-from .loose import decoded, encoded, mapping
+from .lenient_json import decoded, encoded, mapping
 from .providers import SHORTEST_KEY
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})

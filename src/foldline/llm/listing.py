@@ -1,47 +1,260 @@
-"""The models of a provider, asked of its server. It costs nothing, and shows whether a key is right."""
+"""What a server says of its models: the shapes of many servers, read into one.
 
-from collections.abc import Callable
-from contextlib import aclosing
-from dataclasses import replace
+The window is what a request may fill *there*, not what the model was trained for: a local server gives less,
+by its own settings, and some cut off what is beyond it without a word.
+"""
 
-from .base import LLMError
-from .models import known_output, known_window, takes_pictures
-from .offers import Offer
-from .openai_client import OpenAIChat
-from .prices import price_of
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from .failures import Failure
+from .lenient_json import LARGEST, count, mapping, sequence, string
+from .models import Price
 from .providers import Provider
 
-__all__ = ["Offer", "list_models"]
+Ask = Callable[[str, Mapping[str, object] | None], Awaitable[object]]
+"""The JSON that a server answers to GET of a path below the base URL, or of a whole URL; with a body, to
+POST. A `Failure` where it gives none."""
+
+OLLAMA_DEFAULT = 4_096
+"""Tokens Ollama gives a model where nothing is set and the graphics card is small (docs/context-length.mdx).
+More would be cut off silently."""
+LM_STUDIO_DEFAULT = 4_096
+"""Tokens LM Studio loads a model with where nothing is set."""
+
+_WINDOW_FIELDS = (
+    "max_model_len",  # vLLM, SGLang
+    "context_length",  # OpenRouter, Moonshot, Together
+    "context_window",  # Groq
+    "max_context_length",  # Mistral, LM Studio
+    "max_input_tokens",  # Anthropic
+    "n_ctx",  # llama.cpp
+)
+_OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens")
+_INNER = ("top_provider", "meta", "metadata", "limits")
+"""Places in a listed model where servers put such fields, apart from the top."""
+_NO_CHAT = (
+    "embed", "whisper", "tts", "transcribe", "dall-e", "image", "moderation", "rerank", "realtime", "audio",
+    "sora", "imagen", "veo", "lyria", "guard", "ocr", "babbage", "davinci", "aqa",
+)  # fmt: skip
+"""Parts of names by which models are known that do not chat; lists of providers hold many."""
 
 
-async def list_models(provider: Provider, key: str = "") -> list[Offer]:
-    """The models that can be asked with this key, with what the server says of them, or else our own table.
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model that can be asked, and what its server says of it."""
 
-    Where the server lists none, those that were set for the provider.
-
-    Raises:
-        LLMError: the server cannot be reached, or refuses the key.
-    """
-    async with aclosing(OpenAIChat(provider, key=key)) as client:
-        try:
-            offers = await client.offers()
-        except LLMError as error:
-            if error.status not in (404, 405) or not provider.models:
-                raise
-            offers = []
-    listed = {offer.id for offer in offers}
-    offers += [Offer(model) for model in provider.models if model not in listed]
-    return [completed(offer, provider) for offer in offers]
+    id: str
+    window: int | None = None
+    """In tokens; None where the server does not say."""
+    max_output: int | None = None
+    price: Price | None = None
+    pictures: bool | None = None
+    """Whether it looks at pictures; None where nobody says."""
 
 
-def completed(offer: Offer, provider: Provider) -> Offer:
-    """With what our own table knows, where the server says nothing."""
-    local = provider.listing != "openai"
-    window: Callable[[str], int | None] = (lambda _: None) if local else known_window
-    return replace(
-        offer,
-        window=offer.window or window(offer.id),
-        max_output=offer.max_output or known_output(offer.id),
-        price=offer.price or (None if local else price_of(offer.id)),
-        pictures=takes_pictures(offer.id) if offer.pictures is None else offer.pictures,
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a server says of the window of one model."""
+
+    window: int | None
+    is_final: bool = True
+    """Whether asking again after a request can tell nothing new."""
+
+
+def listed_window(record: Mapping[str, object]) -> int | None:
+    """The window, in tokens, that a record of `/v1/models` states; None where it states none."""
+    return _smallest(_numbers(record, _WINDOW_FIELDS))
+
+
+async def offered(ask: Ask, provider: Provider) -> list[ListedModel] | Failure:
+    """The models that a server lists and that chat, in its order."""
+    answer = await ask("/models", None)
+    if isinstance(answer, Failure):
+        return answer
+    records = [record for record in _records(answer) if _chats(record)]
+    offers = [offer for record in records if (offer := _offer(record)) is not None]
+    match provider.listing:
+        case "llama-cpp":
+            window = await _llama_cpp(ask, provider.base_url, "")
+            return [replace(offer, window=window) for offer in offers]
+        case "lm-studio":
+            loaded = await _lm_studio(ask, provider.base_url)
+            return [replace(offer, window=loaded[offer.id].window) for offer in offers if offer.id in loaded]
+        case "ollama":
+            running = await _ollama_running(ask, provider.base_url)
+            return [replace(offer, window=_of_ollama(running, offer.id)) for offer in offers]
+        case _:
+            return offers
+
+
+async def stated_window(ask: Ask, provider: Provider, model: str, offers: Iterable[ListedModel]) -> Stated:
+    """The window that a server gives one model. Ollama loads the model for that: it would for the request."""
+    match provider.listing:
+        case "llama-cpp":
+            return Stated(await _llama_cpp(ask, provider.base_url, model))
+        case "lm-studio":
+            return (await _lm_studio(ask, provider.base_url)).get(model, Stated(None))
+        case "ollama":
+            return Stated(await _ollama(ask, provider.base_url, model))
+        case _:
+            return Stated(next((offer.window for offer in offers if offer.id == model), None))
+
+
+# --- /v1/models ---------------------------------------------------------------------------------------
+
+
+def _records(answer: object) -> list[Mapping[str, object]]:
+    listed = mapping(answer).get("data") or mapping(answer).get("models") or answer
+    return [mapping(record) for record in sequence(listed)]
+
+
+def _offer(record: Mapping[str, object]) -> ListedModel | None:
+    name = string(record.get("id"))
+    if not name:
+        return None
+    return ListedModel(
+        name.removeprefix("models/"),  # Gemini's
+        window=listed_window(record),
+        max_output=_smallest(_numbers(record, _OUTPUT_FIELDS)),
+        price=_listed_price(mapping(record.get("pricing"))),
+        pictures=_looks(record),
     )
+
+
+def _chats(record: Mapping[str, object]) -> bool:
+    """Whether a model is one to talk with, as far as its record or its name tell."""
+    can = mapping(record.get("capabilities")).get("completion_chat")  # Mistral
+    if isinstance(can, bool):
+        return can
+    gives = sequence(mapping(record.get("architecture")).get("output_modalities"))  # OpenRouter
+    if gives:
+        return "text" in gives
+    name = string(record.get("id")).lower()
+    return not any(part in name for part in _NO_CHAT)
+
+
+def _looks(record: Mapping[str, object]) -> bool | None:
+    """Whether it takes pictures, where its server says so."""
+    sees = mapping(record.get("capabilities")).get("vision")  # Mistral
+    if isinstance(sees, bool):
+        return sees
+    takes = sequence(mapping(record.get("architecture")).get("input_modalities"))  # OpenRouter
+    return "image" in takes if takes else None
+
+
+def _listed_price(record: Mapping[str, object]) -> Price | None:
+    """OpenRouter's prices are texts, in USD per token; -1 is for models that choose among others."""
+    prices = {name: _dollars(record.get(name)) for name in ("prompt", "completion")}
+    fresh, output = prices["prompt"], prices["completion"]
+    if fresh is None or output is None:
+        return None
+    cached, write = _dollars(record.get("input_cache_read")), _dollars(record.get("input_cache_write"))
+    return Price(
+        input=fresh,
+        cached=fresh if cached is None else cached,
+        write=write / fresh if write and fresh else 1.0,
+        output=output,
+    )
+
+
+def _dollars(value: object) -> float | None:
+    """Per million tokens."""
+    try:
+        dollars = float(string(value)) * 1e6
+    except ValueError:
+        return None
+    return round(dollars, 6) if 0 <= dollars < LARGEST else None
+
+
+def _numbers(record: Mapping[str, object], fields: Sequence[str]) -> list[int]:
+    """What a record says of one thing, one number from each place."""
+    places = [record, *(mapping(record.get(name)) for name in _INNER)]
+    return [
+        number
+        for place in places
+        if (number := next((found for name in fields if (found := _count(place.get(name)))), 0))
+    ]
+
+
+def _count(value: object) -> int:
+    return count(value) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _smallest(numbers: Iterable[int]) -> int | None:
+    return min((number for number in numbers if number), default=None)
+
+
+# --- what local servers say elsewhere -----------------------------------------------------------------
+
+
+def root_of(base_url: str) -> str:
+    """Where a server begins whose compatible API lies below it in `/v1`."""
+    parts = urlsplit(base_url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/").removesuffix("/v1"), "", ""))
+
+
+async def _llama_cpp(ask: Ask, base_url: str, model: str) -> int | None:
+    """`n_ctx` of `/props` is what one slot has: several share what the server was started with."""
+    which = f"?model={quote(model, safe='')}" if model else ""
+    answer = await ask(f"{root_of(base_url)}/props{which}", None)
+    return _count(mapping(mapping(answer).get("default_generation_settings")).get("n_ctx")) or None
+
+
+async def _lm_studio(ask: Ask, base_url: str) -> dict[str, Stated]:
+    """By model. One that is not loaded is loaded by the first request, with what is set for it, which is told
+    only then."""
+    found: dict[str, Stated] = {}
+    for record in _records(await ask(f"{root_of(base_url)}/api/v0/models", None)):
+        most = _count(record.get("max_context_length"))
+        loaded = _count(record.get("loaded_context_length"))
+        if loaded or string(record.get("state")) == "loaded":
+            stated = Stated(loaded or most or None)
+        else:
+            stated = Stated(min(LM_STUDIO_DEFAULT, most or LM_STUDIO_DEFAULT), is_final=False)
+        if record.get("type") != "embeddings":
+            found[string(record.get("id"))] = stated
+    return found
+
+
+async def _ollama(ask: Ask, base_url: str, model: str) -> int | None:
+    """What Ollama gives the model: what it runs with; else what is set for it; else it is loaded, to see."""
+    root = root_of(base_url)
+    if running := _of_ollama(await _ollama_running(ask, base_url), model):
+        return running
+    shown = mapping(await ask(f"{root}/api/show", {"model": model}))
+    most = _trained_for(mapping(shown.get("model_info")))
+    if model.endswith(("-cloud", ":cloud")):
+        return most  # Runs elsewhere, with all it has.
+    if asked := _parameter(string(shown.get("parameters")), "num_ctx"):
+        return _smallest((asked, most or asked))
+    if not shown:
+        return None  # No Ollama, or no such model: the request will say so.
+    await ask(f"{root}/api/generate", {"model": model})
+    running = _of_ollama(await _ollama_running(ask, base_url), model)
+    return running or _smallest((OLLAMA_DEFAULT, most or OLLAMA_DEFAULT))
+
+
+async def _ollama_running(ask: Ask, base_url: str) -> dict[str, int]:
+    """The windows of the models that are loaded, by name."""
+    answer = mapping(await ask(f"{root_of(base_url)}/api/ps", None))
+    records = map(mapping, sequence(answer.get("models")))
+    return {string(record.get("name")): _count(record.get("context_length")) for record in records}
+
+
+def _of_ollama(running: Mapping[str, int], model: str) -> int | None:
+    return running.get(model) or running.get(f"{model}:latest") or None
+
+
+def _trained_for(info: Mapping[str, object]) -> int:
+    return max((_count(value) for name, value in info.items() if name.endswith(".context_length")), default=0)
+
+
+def _parameter(parameters: str, name: str) -> int:
+    """A number from the parameters of a model, one a line: `num_ctx    8192`."""
+    for line in parameters.splitlines():
+        match line.split():
+            case [found, value] if found == name and value.isdecimal() and len(value) < 16:
+                return count(int(value))
+    return 0

@@ -5,6 +5,7 @@ here. From the providers' public pages as of November 2026; `docs/providers.md` 
 """
 
 import asyncio
+import ipaddress
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -265,6 +266,15 @@ def host_of(base_url: str) -> str:
         return urlsplit(base_url).hostname or ""
     except ValueError:
         return ""
+
+
+def is_local(base_url: str) -> bool:
+    """Whether a server is on this machine or a private network: such servers need no key."""
+    host = host_of(base_url)
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
 
 
 def address_of(base_url: str) -> str:

@@ -186,7 +186,7 @@ class Inspecting:
 
     def _price(self) -> float | None:
         """Dollars that a token of a request costs."""
-        from foldline.llm.prices import price_of
+        from foldline.llm.models import price_of
 
         price = price_of(self._agent.desk.llm.info.id)
         return None if price is None else price.input / 1_000_000

@@ -51,7 +51,7 @@ def _imported_screens() -> None:
 
 
 def _import_client(llm: "LLM") -> None:
-    from foldline.llm.openai_client import OpenAIChat, preload
+    from foldline.llm.client import OpenAIChat, preload
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(_GIVE_WAY)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.app import App
 
 from foldline.compaction import for_fold, plan
-from foldline.llm.prices import price_of
+from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
 from foldline.tui.preview import (

@@ -7,7 +7,7 @@ from foldline.evaluation.judge.exam import NOISE_REPEATS, WEIGHTS, Exam, exam_of
 from foldline.evaluation.judge.points import CEILING, FLOOR, Point, fold_positions
 from foldline.evaluation.judge.selftest import trial_session
 from foldline.evaluation.record import Folded, Run
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import AssistantMessage, BaseMessage, Compaction, SystemMessage, text_parts
 
 SESSION = trial_session()

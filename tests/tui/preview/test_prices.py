@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from foldline.compaction import plan
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import Usage
 from foldline.tui.preview import PreviewState
 from foldline.tui.preview.outlook import draft_words, outlook_of, redraft_words, saving_words

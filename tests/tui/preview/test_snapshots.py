@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from foldline.compaction import Proposal, plan
 from foldline.context.budget import BudgetSettings, budget_for
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import Usage
 from foldline.tui.preview import Drafting, PreviewState
 from foldline.tui.state import Retry

@@ -8,8 +8,8 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.llm import LLMError
-from foldline.llm.offers import Offer
-from foldline.llm.prices import Price
+from foldline.llm.listing import ListedModel
+from foldline.llm.models import Price
 from foldline.llm.providers import PROVIDERS
 from foldline.tui.setup.state import OFFLINE, OTHER, SetupState, Source, begin
 from support.setup_screen import ANTHROPIC, DEEPSEEK, KEY, OPENAI, MadeUp, Seen, SetupApp
@@ -36,12 +36,12 @@ EVERYBODY = (
     OTHER,
 )
 MODELS = [
-    Offer("gpt-5-mini", 400_000, 128_000, Price(0.25, 0.025, 1, 2.0)),
-    Offer("gpt-5", 400_000, 128_000, Price(1.25, 0.125, 1, 10.0)),
-    Offer("gpt-4o", 128_000, 16_384, Price(2.5, 1.25, 1, 10), pictures=True),
-    Offer("gpt-oss-20b:free", 131_072, None, Price(0, 0, 1, 0)),
-    Offer("深度求索/模型-8b [/nope]", None),
-    *(Offer(f"vendor-{number % 7}/model-{number:03}", 131_072) for number in range(40)),
+    ListedModel("gpt-5-mini", 400_000, 128_000, Price(0.25, 0.025, 1, 2.0)),
+    ListedModel("gpt-5", 400_000, 128_000, Price(1.25, 0.125, 1, 10.0)),
+    ListedModel("gpt-4o", 128_000, 16_384, Price(2.5, 1.25, 1, 10), pictures=True),
+    ListedModel("gpt-oss-20b:free", 131_072, None, Price(0, 0, 1, 0)),
+    ListedModel("深度求索/模型-8b [/nope]", None),
+    *(ListedModel(f"vendor-{number % 7}/model-{number:03}", 131_072) for number in range(40)),
 ]
 
 

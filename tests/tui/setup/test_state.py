@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from foldline.llm.offers import Offer
+from foldline.llm.listing import ListedModel
 from foldline.tui.blocks.cells import width_of
 from foldline.tui.setup.fields import Secret
 from foldline.tui.setup.keys import hints
@@ -140,7 +140,7 @@ def test_every_step_fills_any_terminal_exactly(step: str, size: tuple[int, int])
         "checking": state.to_key(chinese).checking(0.0),
         "trouble": state.to_key(chinese).failed(Trouble("unreachable", "It does not answer. " * 20)),
         "model": state.to_key(chinese).to_model(
-            [Offer("深度求索/模型-8b" * 9, 8_192), *offers("gpt-5")], folding=["gpt-5"]
+            [ListedModel("深度求索/模型-8b" * 9, 8_192), *offers("gpt-5")], folding=["gpt-5"]
         ),
     }[step]
     lines = screen_lines(state, width, height, 3.0)
@@ -150,7 +150,7 @@ def test_every_step_fills_any_terminal_exactly(step: str, size: tuple[int, int])
 
 def test_a_window_that_cannot_hold_the_conversation_says_so() -> None:
     state = begin(SOURCES, current=("openai", "gpt-5"), size=116_200).to_key(OPENAI)
-    state = state.to_model([Offer("small", 32_768), Offer("gpt-5", 400_000)], folding=["small"])
+    state = state.to_model([ListedModel("small", 32_768), ListedModel("gpt-5", 400_000)], folding=["small"])
     assert "small  folds first" in text(state) and "gpt-5  in use" in text(state)
     assert "Its window of 32.8k" in text(state.moved(1)) and "116.2k" in text(state.moved(1))
 
@@ -166,7 +166,7 @@ def test_too_small_a_terminal_says_so() -> None:
     assert text(begin(SOURCES), 39, 9).splitlines()[0] == "Too small: needs 40x10"
 
 
-KNOWN = (Offer("o3", 200_000), Offer("gpt-5-mini", 400_000))
+KNOWN = (ListedModel("o3", 200_000), ListedModel("gpt-5-mini", 400_000))
 
 
 def asked_in_session() -> SetupState:
@@ -189,7 +189,7 @@ def test_while_its_server_is_asked_what_is_known_can_be_chosen() -> None:
 def test_the_mark_stays_on_the_model_it_was_moved_to_when_the_list_comes() -> None:
     state = asked_in_session().moved(1)
     assert state.row is not None and state.row.model == "gpt-5-mini"
-    came = state.to_model([*(Offer(f"a-{number}") for number in range(2_000)), *KNOWN])
+    came = state.to_model([*(ListedModel(f"a-{number}") for number in range(2_000)), *KNOWN])
     assert came.row is not None and came.row.model == "gpt-5-mini" and len(came.rows) == 2_002
 
 

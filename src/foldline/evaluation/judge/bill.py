@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 
 from .exam import Exam, question
 from .probes import Absent, Action, Files, Ground, Place, Probe, Text

@@ -9,7 +9,7 @@ from foldline.context.cut import Cut, cut_at, legal_positions
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import ViewItem, is_preamble, total_tokens
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import NEW, Kept, Span, Usage
 from foldline.tui import numbers
 from foldline.tui.preview.state import PreviewState

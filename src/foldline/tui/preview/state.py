@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from foldline.compaction import Plan, Proposal
 from foldline.context.projection import Projection
-from foldline.llm.prices import Price
+from foldline.llm.models import Price
 from foldline.protocol import Reason
 from foldline.tui.state import Retry
 

@@ -11,11 +11,11 @@ from foldline.agent.own_server import save_server, server_at
 from foldline.agent.settings import DEFAULT, Settings
 from foldline.history.paths import home_apart
 from foldline.llm import LLM, providers
-from foldline.llm.listing import Offer, completed, list_models
-from foldline.llm.openai_client import preload
-from foldline.llm.providers import PROVIDERS, Provider
+from foldline.llm.catalog import completed, list_models
+from foldline.llm.client import preload
+from foldline.llm.listing import ListedModel
+from foldline.llm.providers import PROVIDERS, Provider, is_local
 from foldline.llm.responses import RESPONSES
-from foldline.llm.sdk import is_local
 from foldline.protocol import FoldlineError
 from foldline.tui.setup.fields import Secret
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, Source
@@ -28,7 +28,7 @@ class KnownServers:
         self,
         settings: Settings,
         environ: Mapping[str, str],
-        folds: Callable[[Offer], bool],
+        folds: Callable[[ListedModel], bool],
         summarise_with: Callable[[str | None], Awaitable[str]] | None = None,
     ) -> None:
         """`summarise_with` lets a model write the summaries from now on, by its name in settings."""
@@ -85,17 +85,17 @@ class KnownServers:
     async def answers(self, source: Source) -> bool:
         return await providers.answers(source.url)
 
-    async def models(self, source: Source, key: Secret | None) -> Sequence[Offer]:
+    async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
         provider = self._providers[source.name]
         await asyncio.to_thread(preload)
         return await list_models(provider, key.reveal() if key else key_of(provider, self._environ).value)
 
-    def known(self, source: Source, names: Sequence[str]) -> Sequence[Offer]:
+    def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
         provider = self._providers.get(source.name)
         if provider is None:
             return ()
         there = dict.fromkeys(name for name in (*names, *provider.models) if name)
-        return [completed(Offer(name), provider) for name in there]
+        return [completed(ListedModel(name), provider) for name in there]
 
     async def summarise_with(self, choice: Choice | None) -> str:
         if self._summarise_with is None:
@@ -112,7 +112,7 @@ class KnownServers:
         source = self._source(provider)
         return source if source.key != "none" else replace(source, key="optional")
 
-    def folds(self, offer: Offer) -> bool:
+    def folds(self, offer: ListedModel) -> bool:
         return self._folds(offer)
 
     async def keep(self, choice: Choice) -> None:

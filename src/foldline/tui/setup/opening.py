@@ -9,7 +9,7 @@ from foldline.protocol import FoldlineError, operations
 from foldline.tui.runner import Runner
 
 if TYPE_CHECKING:
-    from foldline.llm.offers import Offer
+    from foldline.llm.listing import ListedModel
     from foldline.tui.app import FoldlineApp
     from foldline.tui.setup.state import Choice, Step
 
@@ -67,7 +67,7 @@ class Setup:
             return
         desk = self._runner.agent.desk
 
-        def folds(offer: "Offer") -> bool:
+        def folds(offer: "ListedModel") -> bool:
             window = settings.window_of(offer.id) or offer.window
             return window is not None and folds_before(desk, window, offer.max_output, offer.id)
 

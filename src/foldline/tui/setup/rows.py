@@ -6,7 +6,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from foldline.context.harmless import clean_line
-from foldline.llm.offers import Offer
+from foldline.llm.listing import ListedModel
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, cut_left, cut_right, wrap_spans
 from foldline.tui.setup import words
@@ -214,7 +214,7 @@ def _model(row: Row, marked: bool, state: SetupState, columns: Sequence[str], wi
     ]
 
 
-def _figure(offer: Offer | None, column: str) -> str:
+def _figure(offer: ListedModel | None, column: str) -> str:
     """What stands in a column; nothing where nobody knows."""
     if offer is None:
         return ""

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from foldline.llm import LLMError
-from foldline.llm.offers import Offer
+from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span
 from foldline.tui.help import open_help
@@ -29,7 +29,7 @@ from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.status import TICKS
 
 if TYPE_CHECKING:
-    from foldline.llm.offers import Offer
+    from foldline.llm.listing import ListedModel
     from foldline.tui.setup.state import Choice
 
 
@@ -40,7 +40,7 @@ class Servers(Protocol):
         """Whether a local server is there right now; asked for a moment only, never an error."""
         ...
 
-    async def models(self, source: Source, key: Secret | None) -> Sequence[Offer]:
+    async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
         """What a server has to offer; also the cheap call that checks a key.
 
         Raises:
@@ -48,7 +48,7 @@ class Servers(Protocol):
         """
         ...
 
-    def known(self, source: Source, names: Sequence[str]) -> Sequence[Offer]:
+    def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
         """What is known of these models of a server, and of those set for it, before it is asked."""
         ...
 
@@ -73,7 +73,7 @@ class Servers(Protocol):
         """
         ...
 
-    def folds(self, offer: Offer) -> bool:
+    def folds(self, offer: ListedModel) -> bool:
         """Whether the conversation has to be folded before this model can go on with it."""
         ...
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from foldline.agent.keys import KEYS_FILE
-from foldline.llm.offers import Offer
+from foldline.llm.listing import ListedModel
 from foldline.llm.providers import ENVIRONMENT
 from foldline.tui.setup.fields import Secret
 
@@ -90,7 +90,7 @@ class Row:
     """One line of the list of models."""
 
     model: str
-    offer: Offer | None = None
+    offer: ListedModel | None = None
     typed: bool = False
     """The name is the reader's own, and on no list."""
 
@@ -117,8 +117,8 @@ class SetupState:
     trouble: Trouble | None = None
     told: str = ""
     """Something to be read before the step's own words."""
-    offers: tuple[Offer, ...] = ()
-    known: tuple[Offer, ...] = ()
+    offers: tuple[ListedModel, ...] = ()
+    known: tuple[ListedModel, ...] = ()
     """What is known of models of this source without its server."""
     summariser: str = ""
     """The model that writes the summaries, as settings name it; empty: the session's own."""
@@ -196,7 +196,7 @@ class SetupState:
         return replace(fresh, key=None, key_length=0, query="", rows=(), folding=frozenset())
 
     def to_model(
-        self, offers: Sequence[Offer] = (), *, listed: bool = True, folding: Iterable[str] = ()
+        self, offers: Sequence[ListedModel] = (), *, listed: bool = True, folding: Iterable[str] = ()
     ) -> "SetupState":
         """The last step, with what the server has to offer; `listed` is False where it did not say."""
         ordered = tuple(sorted(offers, key=lambda offer: offer.id.lower()))

@@ -4,7 +4,7 @@ from typing import Final
 
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
-from foldline.llm.offers import Offer
+from foldline.llm.listing import ListedModel
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span
 from foldline.tui.setup.state import OFFLINE, OTHER, Row, SetupState, Source, Trouble
@@ -233,7 +233,7 @@ def _about_model(row: Row, state: SetupState) -> list[Line]:
     return [*lines, [(_how_long(state), "muted")]]
 
 
-def _known(offer: Offer) -> str:
+def _known(offer: ListedModel) -> str:
     """What a row may have no room for."""
     parts = []
     if offer.max_output:

@@ -1,19 +1,199 @@
-"""Puts one answer together from the events of a `/responses` stream. Pure, and forgiving.
+"""OpenAI's Responses API: messages as input items, answers from its events, requests as they are sent.
 
-An answer is a list of items. Deltas let them grow; the finished item fills in what was not streamed.
+Pure and deterministic, and as stable as a dialect: extending the messages extends the items. Nothing is
+stored at the server, so no item carries an id that it would have to look up; reasoning goes back encrypted,
+to the model and server it came from.
 """
 
-from collections.abc import Hashable, Mapping
-from typing import Literal
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
-from foldline.protocol import AssistantMessage, Part, TextPart, ThinkingPart, ToolCallPart, Usage
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    DeveloperMessage,
+    ImagePart,
+    Part,
+    SystemMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    text_parts,
+)
 from foldline.protocol.messages import StopReason
 
-from ..answer import CallIds, Growing, Room
-from ..base import TextChunk, ThinkingChunk, ToolCallChunk
-from ..loose import count, is_json_object, mapping, sequence, string
-from ..wire import TOO_MUCH, Expected, Said
-from .items import signature_of
+from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
+from .dialect import (
+    OPENAI,
+    checkpoint_line,
+    dialect_named,
+    function_name,
+    image_note,
+    machine_text,
+    not_typed,
+    reported,
+    sent_call_id,
+    to_openai,
+)
+from .failures import Failure
+from .lenient_json import count, is_json_object, mapping, sequence, string
+from .providers import address_of
+from .wire import TOO_MUCH, CallIds, Expected, Growing, Room, Said, expected
+
+RESPONSES = "responses"
+"""The dialect that is recorded with each request of this API."""
+
+Item = dict[str, Any]
+"""One input item, ready for JSON."""
+
+
+def to_input(messages: Sequence[BaseMessage], reader: str) -> list[Item]:
+    """The messages as one request sends them. `reader` is who gets its reasoning back, as `signed_by` says
+    it; a bare model name stands for that model at any server.
+
+    Messages with nothing to say (reasoning without text or calls, an empty prompt) are left out.
+    """
+    rendering = _Rendering(reader)
+    for message in messages:
+        match message:
+            case SystemMessage():
+                rendering.instruct(message, "system")
+            case DeveloperMessage():
+                rendering.instruct(message, "developer")
+            case UserMessage():
+                rendering.ask(message)
+            case AssistantMessage():
+                rendering.answer(message)
+            case ToolResultMessage():
+                rendering.report(message)
+            case _:
+                raise TypeError(message.type)
+    rendering.flush_images()
+    return rendering.done
+
+
+def tools_to_responses(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
+    """The tools as one request offers them. Strict schemas are the default here, and ours are none."""
+    return [
+        {
+            "type": "function",
+            "name": function_name(tool.name),
+            "description": tool.description,
+            "parameters": tool.parameters,
+            "strict": False,
+        }
+        for tool in tools
+    ]
+
+
+def signature_of(item_id: str, encrypted: str) -> str:
+    """A reasoning item as it goes back. What was shown of it is left out: it is in there, encrypted, too."""
+    item = {"type": "reasoning", "id": item_id, "summary": [], "encrypted_content": encrypted}
+    return json.dumps(item)
+
+
+def signer(model: str, host: str) -> str:
+    """Who can read a signature again."""
+    return f"{model}@{host}"
+
+
+class _Rendering:
+    """The items rendered so far, and the images that wait for the end of their tool group."""
+
+    def __init__(self, reader: str) -> None:
+        self.done: list[Item] = []
+        self._reader = reader
+        self._images: list[Item] = []
+
+    def instruct(self, message: SystemMessage | DeveloperMessage, role: str) -> None:
+        if message.text:
+            self.flush_images()
+            self._say(role, "\n\n".join([message.text, *checkpoint_line(message)]))
+
+    def ask(self, message: UserMessage) -> None:
+        self.flush_images()
+        typed = message.origin == "typed"
+        pieces: list[Item] = []
+        parts = text_parts(message.text) if message.origin == "shell" else message.parts
+        for part in parts:
+            if isinstance(part, TextPart) and part.text:
+                pieces.append(_text(part.text if typed else not_typed(part.text, message)))
+            elif isinstance(part, ImagePart):
+                pieces.append(_image(part))
+        pieces += [_text(machine_text(line)) for line in checkpoint_line(message)]
+        if pieces:
+            self._say("user", pieces)
+
+    def answer(self, message: AssistantMessage) -> None:
+        """In the order in which it was said. Reasoning is only taken with what follows from it."""
+        reasoning: list[Item] = []
+        for part in message.parts:
+            match part:
+                case ThinkingPart():
+                    reasoning += _reasoning(part, self._reader)
+                case TextPart() if part.text:
+                    self.flush_images()
+                    self.done += reasoning
+                    self._say("assistant", part.text)
+                    reasoning = []
+                case ToolCallPart():
+                    self.flush_images()
+                    self.done += [*reasoning, _call(part)]
+                    reasoning = []
+                case _:
+                    pass
+
+    def report(self, message: ToolResultMessage) -> None:
+        call_id = sent_call_id(message.call_id)
+        text, images = reported(message)
+        if images:
+            self._images += [_text(image_note(call_id)), *map(_image, images)]
+        self.done.append({"type": "function_call_output", "call_id": call_id, "output": text})
+
+    def flush_images(self) -> None:
+        """Images of tool results go after the whole group: results stand together, behind their calls."""
+        if self._images:
+            pieces, self._images = self._images, []
+            self._say("user", pieces)
+
+    def _say(self, role: str, content: str | list[Item]) -> None:
+        self.done.append({"type": "message", "role": role, "content": content})
+
+
+def _text(text: str) -> Item:
+    return {"type": "input_text", "text": text}
+
+
+def _image(part: ImagePart) -> Item:
+    url = f"data:{part.media_type};base64,{part.data}"
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
+def _call(part: ToolCallPart) -> Item:
+    return {
+        "type": "function_call",
+        "call_id": sent_call_id(part.call_id),
+        "name": function_name(part.name),
+        "arguments": part.arguments if is_json_object(part.arguments) else "{}",
+    }
+
+
+def _reasoning(part: ThinkingPart, reader: str) -> list[Item]:
+    """The item as its model knows it; none for another reader."""
+    if part.signature is None or part.signed_by is None:
+        return []
+    if reader not in (part.signed_by, part.signed_by.rpartition("@")[0]):
+        return []
+    if not is_json_object(part.signature):
+        return []
+    item: Item = json.loads(part.signature)
+    return [item] if item.get("type") == "reasoning" and item.get("encrypted_content") else []
+
 
 _Kind = Literal["message", "reasoning", "function_call"]
 
@@ -70,7 +250,7 @@ class _Item:
         return self.text.add(told) if not self.text else ""
 
 
-class ResponsesAssembly:
+class ResponsesReader:
     """One answer, while it arrives."""
 
     def __init__(self, expected: Expected, signer: str) -> None:
@@ -244,3 +424,70 @@ def _texts(value: object) -> list[str]:
     """The texts of a list of content parts, refusals included."""
     parts = [mapping(part) for part in sequence(value)]
     return [text for part in parts if (text := string(part.get("text")) or string(part.get("refusal")))]
+
+
+class ResponsesWire:
+    """`/responses`. The server keeps nothing: each request carries the whole view."""
+
+    name = RESPONSES
+    path = "/responses"
+
+    def __init__(self, base_url: str) -> None:
+        self._host = address_of(base_url)
+        self._replays = True
+        """Whether encrypted reasoning goes back."""
+        self._asks_encrypted = True
+        """Whether the server is asked for it. It refuses that for models that do not reason."""
+        self._asks_summary = True
+        """Whether reasoning is to be shown. Refused likewise, and to accounts that are not verified."""
+
+    def body(self, request: Request, model: str) -> dict[str, Any]:
+        reader = signer(model, self._host) if self._replays else ""
+        body: dict[str, Any] = {
+            "model": model,
+            "input": to_input(request.messages, reader),
+            "store": False,
+            "stream": True,
+        }
+        if self._asks_encrypted:
+            body["include"] = ["reasoning.encrypted_content"]
+        if self._asks_summary:
+            body["reasoning"] = {"summary": "auto"}
+        if request.tools:
+            body["tools"] = tools_to_responses(request.tools)
+        if request.max_output is not None:
+            body["max_output_tokens"] = request.max_output
+        return body
+
+    def reading(self, request: Request, info: ModelInfo) -> ResponsesReader:
+        return ResponsesReader(expected(request, info), signer(info.id, self._host))
+
+    def concede(self, failure: Failure) -> bool:
+        if failure.status not in (400, 404, 422) or failure.overflow:
+            return False
+        body = failure.body.lower()
+        if self._replays and ("could not be verified" in body or "items are not persisted" in body):
+            self._replays = False  # The key that it was encrypted with is another now.
+        elif self._asks_encrypted and "encrypted" in body:
+            self._asks_encrypted = False
+        elif self._asks_summary and "reasoning" in body:
+            self._asks_summary = False
+        else:
+            return False
+        return True
+
+
+Rendering: TypeAlias = Callable[[Sequence[BaseMessage]], list[dict[str, Any]]]
+
+
+def as_openai(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """The messages as chat completions at OpenAI take them."""
+    return to_openai(messages, OPENAI)
+
+
+def rendering_named(dialect: str, model: str) -> Rendering | None:
+    """How a request to this model was rendered; None for a dialect that is not ours, or for no server."""
+    if dialect == RESPONSES:
+        return partial(to_input, reader=model)
+    known = dialect_named(dialect)
+    return None if known is None else partial(to_openai, dialect=known)

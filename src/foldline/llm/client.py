@@ -17,12 +17,11 @@ from .base import Answer, Chunk, ContextOverflow, LLMError, ModelInfo, Request, 
 from .chat import ChatWire
 from .dialect import STRICT, dialect_named
 from .failures import Endpoint, Failure, unreachable_failure
+from .listing import ListedModel, offered, stated_window
 from .models import model_info
-from .offers import Offer, offered, stated_window
-from .providers import Provider
+from .providers import Provider, is_local
 from .responses import ResponsesWire
-from .sdk import is_local, sdk_client
-from .wire import Reading, Wire
+from .wire import AnswerReader, Wire
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -104,7 +103,7 @@ class OpenAIChat:
         """
         if self._settled:
             return self._info
-        listed: list[Offer] | Failure = []
+        listed: list[ListedModel] | Failure = []
         told = True
         if not self._named or self._provider.listing == "openai":  # The others tell windows elsewhere.
             listed = await offered(self._ask, self._provider)
@@ -128,7 +127,7 @@ class OpenAIChat:
             self._settled = stated.is_final and told
         return self._info
 
-    async def offers(self) -> list[Offer]:
+    async def offers(self) -> list[ListedModel]:
         """The models its server lists.
 
         Raises:
@@ -182,7 +181,9 @@ class OpenAIChat:
         if client is not None:
             await client.close()
 
-    async def _attempt(self, request: Request, reading: Reading) -> AsyncGenerator[Chunk | Failure, None]:
+    async def _attempt(
+        self, request: Request, reading: AnswerReader
+    ) -> AsyncGenerator[Chunk | Failure, None]:
         """Sends the request once and feeds what comes to `reading`.
 
         A failure is its last item, and no exception: what the SDK raises holds the request, with the key in
@@ -209,7 +210,7 @@ class OpenAIChat:
                 yield chunk
 
     async def _read(
-        self, body: AsyncIterator[bytes], reading: Reading
+        self, body: AsyncIterator[bytes], reading: AnswerReader
     ) -> AsyncGenerator[Chunk | Failure, None]:
         """Feeds a body to `reading`; in the end, what was wrong with it, if anything was."""
         told, silent, said = 0, 0, 0
@@ -300,6 +301,8 @@ class OpenAIChat:
             return self._client
 
     def _build(self) -> "AsyncOpenAI":
+        from .http_client import sdk_client
+
         return sdk_client(
             self._provider.base_url,
             self._key,
@@ -330,7 +333,7 @@ def _is_empty(answer: AssistantMessage) -> bool:
     return answer.stop_reason == "stop" and not answer.calls and not answer.text.strip()
 
 
-def _error(failure: Failure, reading: Reading) -> LLMError:
+def _error(failure: Failure, reading: AnswerReader) -> LLMError:
     partial = reading.message(error=failure.sentence) if reading.started else None
     if failure.overflow:
         return ContextOverflow(failure.sentence, failure.status, partial, failure.window)
