@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.formats.homes.places import AGENTS
+from foldline.formats.homes import AGENTS
 from foldline.history import Session
 from support.agent_homes import AgentHomes, said
 from support.claude_code_rows import piece, text

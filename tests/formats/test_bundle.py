@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.proof import digest_of
-from foldline.formats import bundle_members, read_foreign
-from foldline.formats.bundle import write_bundle
-from foldline.formats.bundle_members import is_member, read_bundle, unpack
-from foldline.formats.extent import only_view
-from foldline.formats.redaction.session import redacted
-from foldline.formats.writing import Original
+from foldline.formats import bundle, read_foreign
+from foldline.formats.bundle import is_member, read_bundle, unpack, write_bundle
+from foldline.formats.redaction import redacted
+from foldline.formats.writing import Original, only_view
 from foldline.history import Session, read_log
 from foldline.protocol import FileImage, FoldlineError, RequestRecord
 from support.history import IMAGE, History, call, history
@@ -277,11 +275,11 @@ def test_more_than_a_session_could_be_is_refused_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = packed({**SOUND, "outputs/x": b"1234567890" * 20})
-    monkeypatch.setattr(bundle_members, "MOST_BYTES", 100)
+    monkeypatch.setattr(bundle, "MOST_BYTES", 100)
     with pytest.raises(FoldlineError, match="would unpack to"):
         read_bundle(data, tmp_path)
-    monkeypatch.setattr(bundle_members, "MOST_BYTES", 10_000)
-    monkeypatch.setattr(bundle_members, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(bundle, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(bundle, "MOST_MEMBERS", 2)
     with pytest.raises(FoldlineError, match="holds 3 files"):
         read_bundle(data, tmp_path)
 
@@ -292,7 +290,7 @@ def test_more_than_a_session_could_be_is_refused_before_it_is_unpacked(
 def test_no_member_is_unpacked_that_memory_may_not_hold(
     limit: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle_members, limit, 10)
+    monkeypatch.setattr(bundle, limit, 10)
     with pytest.raises(FoldlineError, match=f"holds {name} of 0 MB unpacked, and 0 MB is the most"):
         read_bundle(packed({**SOUND, "outputs/x": b"1234567890a"}), tmp_path)
 

@@ -6,8 +6,8 @@ import pytest
 
 from foldline.formats import ForeignSession, read_foreign
 from foldline.formats.base import Counted
-from foldline.formats.check import checked
-from foldline.formats.refusals import by_kind, unknown_records_note
+from foldline.formats.detection import by_kind, unknown_records_note
+from foldline.formats.reader import checked
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,

@@ -12,8 +12,7 @@ import pytest
 
 from foldline.cli.arguments import parse
 from foldline.formats import FORMATS, Format, read_foreign
-from foldline.formats.detect import Unreadable, detect
-from foldline.formats.known import FOREIGN
+from foldline.formats.detection import FOREIGN, Unreadable, detect
 from foldline.history import Session
 from foldline.protocol import FoldlineError, UserMessage, text_parts
 from support.foreign import said

@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given
 
 from foldline.context.projection import project
-from foldline.formats.extent import only_view, unfolded
-from foldline.formats.writing import export_format
+from foldline.formats.writing import export_format, only_view, unfolded
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.homes.found import find_found, found_sessions
+from foldline.formats.homes import find_found, found_sessions
 from foldline.protocol import AssistantMessage, FileTouch, FoldlineError, ToolResultMessage, Usage
 from support.agent_homes import AgentHomes
 from support.foreign import faults, said, view

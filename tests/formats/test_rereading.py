@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.formats import read_foreign, rereading
-from foldline.formats.rereading import Rereader
+from foldline.formats import read_foreign, reader
+from foldline.formats.reader import Rereader
 from foldline.history import Session
 from foldline.history.follow import NoLongerFollowed
 from foldline.protocol import AssistantMessage
@@ -65,7 +65,7 @@ def test_an_answer_that_grew_is_read_anew(file: Written) -> None:
 
 def test_an_unchanged_file_is_not_read(file: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     rereader = reading(file)
-    monkeypatch.setattr(rereading, "read_foreign", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(reader, "read_foreign", lambda *_: pytest.fail("it was read"))
     assert rereader.look().found is None
 
 
@@ -73,7 +73,7 @@ def test_a_file_too_large_to_be_read_again_and_again_is_said(
     file: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rereader = reading(file)
-    monkeypatch.setattr(rereading, "LIMIT", 10)
+    monkeypatch.setattr(reader, "LIMIT", 10)
     assert rereader.look().found is None, "it is as it was"
     file.add(user("more"))
     with pytest.raises(NoLongerFollowed, match="has changed: open it again"):

@@ -12,7 +12,7 @@ from foldline.context.harmless import with_signs
 from foldline.data import real_path
 from foldline.files import is_file, is_folder, read_regular
 from foldline.formats import FORMATS, file_of, read_foreign, session_file
-from foldline.formats.detect import Unreadable, detect
+from foldline.formats.detection import Unreadable, detect
 from foldline.history import (
     EVENTS,
     data_home,

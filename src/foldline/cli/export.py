@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from foldline.context.harmless import with_signs
-from foldline.formats.extent import only_view, unfolded
-from foldline.formats.writing import Exported, ExportFormat, Original, export_format
+from foldline.formats.writing import Exported, ExportFormat, Original, export_format, only_view, unfolded
 from foldline.history import EVENTS, typed_path
 from foldline.protocol import FoldlineError, system_words
 
@@ -37,7 +36,7 @@ def run(
     path = None if to_stdout else _destination(out, form, found)
     original = _original(found)
     if redact:
-        from foldline.formats.redaction.session import redacted  # its detectors cost time
+        from foldline.formats.redaction import redacted  # its detectors cost time
 
         original = redacted(original)
     original = only_view(original) if view else unfolded(original) if whole else original

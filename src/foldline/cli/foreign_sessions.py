@@ -4,9 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from foldline.formats.homes.found import FoundSession, found_sessions
-from foldline.formats.homes.places import AGENTS, PLACES, Place
-from foldline.formats.known import FOREIGN
+from foldline.formats.detection import FOREIGN
+from foldline.formats.homes import AGENTS, PLACES, FoundSession, Place, found_sessions
 from foldline.history import age, utc_now
 from foldline.history.paths import home_apart
 

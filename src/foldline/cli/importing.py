@@ -6,7 +6,7 @@ from pathlib import Path
 from foldline.agent.secrecy import mask_of
 from foldline.data import real_path
 from foldline.files import is_folder
-from foldline.formats.bundle_members import BUNDLED, unpack
+from foldline.formats.bundle import BUNDLED, unpack
 from foldline.history import EVENTS, Session, short_id
 from foldline.history.catalog.deleting import share_files
 from foldline.history.paths import holds_home

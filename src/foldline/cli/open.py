@@ -58,7 +58,7 @@ def _opened(source: str, format_name: str | None) -> "tuple[Followed[Any], str]"
         if damage:
             note(f"{source}: {damage}.")
         return follower, path.parent.name if source == path.parent.name else source
-    from foldline.formats.rereading import Rereader
+    from foldline.formats.reader import Rereader
 
     found = read_source(source, format_name)
     return Rereader(found.path, format_name, found.session()), found.name

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from foldline.context.projection import Projection, project
 from foldline.formats import file_of, read_foreign, session_file
-from foldline.formats.homes.found import find_found
-from foldline.formats.homes.places import AGENTS
+from foldline.formats.homes import AGENTS, find_found
 from foldline.history import EVENTS, Damage, Session, data_home, find_session, typed_path
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 

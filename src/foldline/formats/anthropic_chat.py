@@ -48,7 +48,7 @@ from .base import (
 from .changes import Changes
 from .chat_parts import arguments_text, usage_count
 from .claude_code_messages import parts_of
-from .refusals import kind_of, left_out_note, unknown_records_note
+from .detection import kind_of, left_out_note, unknown_records_note
 from .tool_runs import changes_of, first_text, tool_result
 from .transcript import Transcript
 

@@ -1,26 +1,216 @@
-"""A session of ours as one file, `NAME.foldline`, which travels: a zip of its history and what that names.
-
-manifest.json     what this is, its version, what was left out and why
-events.jsonl      the history, byte for byte
-contents/SHA-256  what files held before and after our tools changed them
-outputs/NAME      whole outputs of which the model got a piece
-"""
+"""A session of ours as one file, `NAME.foldline`."""
 
 import json
+import os
+import re
+import stat
 import zipfile
+import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePath
+from typing import Final
 
-from foldline.files import read_regular
+from foldline.files import make_private, read_regular, write_new
 from foldline.history import CONTENTS, EVENTS, parse_log
 from foldline.history.catalog.deleting import OUTPUTS
+from foldline.history.contents import content_id
 from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.version import __version__
 
-from .bundle_members import MANIFEST, NAME, SUFFIX, VERSION, is_member, most_bytes
-from .redaction.session import side_files
+from .base import ForeignSession, as_object, parse_object
+from .redaction import side_files
 from .writing import Exported, Original
+
+NAME: Final = "foldline-session"
+SUFFIX: Final = ".foldline"
+VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+BUNDLED: Final = "foldline file"
+"""What such a session is called in results: ours, and yet nothing can be appended to it."""
+
+MOST_BYTES: Final = 8 * 1024**3
+"""Of all members together, unpacked: they go to disk one by one."""
+MOST_HISTORY: Final = 512 * 1024**2
+MOST_SIDE_FILE: Final = 64 * 1024**2
+"""Of one member, which is unpacked in memory. File contents are kept up to 32 MiB, outputs up to 17."""
+MOST_MEMBERS: Final = 200_000
+MOST_RATIO: Final = 300
+"""Unpacked to packed, of what is larger than `_ALWAYS_FINE`: sessions come to 5 to 30, a bomb to 1,000."""
+_ALWAYS_FINE: Final = 64 * 1024**2
+_MANIFEST_BYTES: Final = 16 * 1024**2
+
+_SIDE_FILE: Final = re.compile(
+    r"contents/[0-9a-f]{64}|outputs/(?!\.{1,2}$)[^/\\\x00-\x1f\x7f:\ud800-\udfff]{1,200}"
+)
+_LONGEST_NAME: Final = 250
+"""Bytes: file systems take 255 below a folder."""
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED: Final = 0x1
+_BROKEN: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    ValueError,
+    RuntimeError,
+)
+"""What the `zipfile` module raises over an archive that is not as it should be."""
+
+
+def is_member(name: str) -> bool:
+    """Whether a side file of this name may be in a session file: one of our folders, and no way out of it."""
+    return _SIDE_FILE.fullmatch(name) is not None and len(os.fsencode(name)) <= _LONGEST_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A session file that was opened: names and sizes are checked, content is read when asked for."""
+
+    path: Path
+    events: bytes
+    archive: zipfile.ZipFile
+    members: tuple[zipfile.ZipInfo, ...]
+    """The side files."""
+    notes: tuple[str, ...]
+    """What its maker left out, and what is ignored here."""
+
+    def side_files(self) -> Iterator[tuple[str, bytes | None]]:
+        """Name below the session's folder, and content; None where it is damaged."""
+        for member in self.members:
+            data = _content(self.archive, member)
+            if data is not None and member.filename.startswith("contents/"):
+                data = data if content_id(data) == member.filename.removeprefix("contents/") else None
+            yield member.filename, data
+
+
+def read_bundle(data: bytes, path: Path) -> Bundle:
+    """Open a session file.
+
+    Raises:
+        FoldlineError: it is none, is damaged, was written by a newer Foldline, or would unpack to something
+            no session is.
+    """
+    try:
+        archive = zipfile.ZipFile(BytesIO(data))
+        infos = archive.infolist()
+    except _BROKEN:
+        raise FoldlineError(f"{path} is cut off or damaged: export the session again.") from None
+    names = [info.filename for info in infos]
+    if MANIFEST not in names or EVENTS not in names:
+        raise FoldlineError(f"{path} is a zip file, but no session that `foldline export` made.")
+    known = [info for info in infos if info.filename in (MANIFEST, EVENTS) or is_member(info.filename)]
+    _refuse_unsound(known, path, len(data))
+    by_name = {info.filename: info for info in known}
+    manifest = _manifest(archive, by_name[MANIFEST], path)
+    events = _content(archive, by_name[EVENTS])
+    if events is None:
+        raise FoldlineError(f"{path} is damaged where its history is: export the session again.")
+    sides = tuple(info for info in known if is_member(info.filename))
+    notes = _notes_on(manifest, len(infos) - len(known))
+    return Bundle(path, events, archive, sides, notes)
+
+
+def read_bundled(data: bytes, path: Path) -> ForeignSession:
+    """The session in a session file, as a reader gives it."""
+    bundle = read_bundle(data, path)
+    loaded = parse_log(bundle.events, path)
+    damage = (f"{loaded.damage}.",) if loaded.damage else ()
+    return ForeignSession(BUNDLED, loaded.header, loaded.entries, loaded.damage, (*bundle.notes, *damage))
+
+
+def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> None:
+    [(most_often, times)] = Counter(info.filename for info in infos).most_common(1)
+    unpacked = sum(info.file_size for info in infos)
+    large = next((info for info in infos if info.file_size > most_bytes(info.filename)), None)
+    what = ""
+    if times > 1:
+        what = f"holds {most_often} more than once"
+    elif any(info.flag_bits & _ENCRYPTED for info in infos):
+        what = "is encrypted, which no session file is"
+    elif any(info.compress_type not in _METHODS or _is_link(info) for info in infos):
+        what = "holds links, or is packed in a way that no session file is"
+    elif len(infos) > MOST_MEMBERS:
+        what = f"holds {len(infos):,} files, and a session has {MOST_MEMBERS:,} at most"
+    elif unpacked > MOST_BYTES:
+        what = f"would unpack to {unpacked / 1024**3:,.0f} GB, and {MOST_BYTES // 1024**3} GB is the most"
+    elif large is not None:
+        size, most = (round(number / 1024**2) for number in (large.file_size, most_bytes(large.filename)))
+        what = f"holds {large.filename} of {size:,} MB unpacked, and {most} MB is the most"
+    elif unpacked > _ALWAYS_FINE and unpacked > MOST_RATIO * packed:
+        what = f"would unpack to {unpacked // max(packed, 1):,} times its size, which no session does"
+    if what:
+        raise FoldlineError(f"{path} {what}: it was not read.")
+
+
+def most_bytes(name: str) -> int:
+    """The bytes a member of this name may come to."""
+    return {EVENTS: MOST_HISTORY, MANIFEST: _MANIFEST_BYTES}.get(name, MOST_SIDE_FILE)
+
+
+def _is_link(info: zipfile.ZipInfo) -> bool:
+    return stat.S_ISLNK(info.external_attr >> 16)
+
+
+def _manifest(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> dict[str, object]:
+    data = _content(archive, info) if info.file_size <= _MANIFEST_BYTES else None
+    manifest = parse_object(data) if data is not None else None
+    if manifest is None or manifest.get("format") != NAME or type(manifest.get("version")) is not int:
+        raise FoldlineError(f"{path} is a zip file, but no session that `foldline export` made.")
+    if manifest["version"] > VERSION:
+        raise FoldlineError(
+            f"{path} was written by a newer Foldline (file version {manifest['version']}, this one knows "
+            f"{VERSION}): it was not read."
+        )
+    return manifest
+
+
+def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
+    """What a member holds, never more than it says; None where it is damaged."""
+    try:
+        with archive.open(info) as member:
+            data = member.read(info.file_size + 1)
+    except _BROKEN:
+        return None
+    return data if len(data) == info.file_size else None
+
+
+def _notes_on(manifest: dict[str, object], ignored: int) -> tuple[str, ...]:
+    notes = []
+    counts = as_object(manifest.get("redacted"))
+    if counts:
+        notes.append(f"Credentials in it were redacted before ({len(counts)} kinds): see its manifest.")
+    left_out = as_object(manifest.get("left_out"))
+    if left_out:
+        files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
+        notes.append(f"{files} beside its history did not come along: see its manifest.")
+    if ignored:
+        notes.append(
+            f"{ignored} file{'' if ignored == 1 else 's'} in it that belong to no session were ignored."
+        )
+    return tuple(notes)
+
+
+def unpack(path: Path, folder: Path) -> list[str]:
+    """Put the side files of the session file `path` into a session's folder; which of them were damaged.
+
+    Raises:
+        FoldlineError: it cannot be read as one.
+        OSError: the disk refused.
+    """
+    damaged = []
+    for name, data in read_bundle(read_regular(path), path).side_files():
+        if data is None:
+            damaged.append(name)
+            continue
+        target = folder / name
+        make_private(target.parent)
+        write_new(target, data, durable=False)
+    return damaged
+
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The date of every member: the same session gives the same file."""

@@ -8,7 +8,7 @@ from typing import Any
 from foldline.protocol import ImagePart, Part, TextPart, ThinkingPart, ToolCallPart, text_parts
 
 from .base import Json, JsonObject, as_list, as_object, as_text
-from .refusals import kind_of
+from .detection import kind_of
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 

@@ -21,7 +21,7 @@ from .claude_code_branch import active_branch, answer_id, blocks_of, is_boundary
 from .claude_code_folds import Folds
 from .claude_code_messages import Calls, answer, tool_result
 from .claude_code_voices import attached, is_for_model, notice, said_by_user
-from .refusals import left_out_note, unknown_records_note
+from .detection import left_out_note, unknown_records_note
 
 _KINDS_BESIDE = {
     "file-history-snapshot": "messageId",

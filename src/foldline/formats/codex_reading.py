@@ -33,7 +33,7 @@ from .codex_items import (
     usage_of,
     user_messages,
 )
-from .refusals import kind_of, left_out_note, unknown_note
+from .detection import kind_of, left_out_note, unknown_note
 
 _TOLD_TWICE = (
     "agent_message",

@@ -32,8 +32,8 @@ from .base import (
     json_lines,
     parse_object,
 )
+from .detection import left_out_note, unknown_records_note
 from .gemini_parts import Contents, is_content, pieces_of, usage_of
-from .refusals import left_out_note, unknown_records_note
 from .transcript import Transcript
 
 _NOT_SENT = ("/", "?")

@@ -13,11 +13,11 @@ from foldline.history import Damage
 from foldline.protocol import Entry, FoldlineError, SessionHeader
 
 from .base import ForeignSession, JsonLine, JsonObject, as_text, json_lines
-from .homes.beside import Neighbours
+from .beside import Neighbours
+from .detection import Noted
 from .kimi_code import read_code_wire
 from .kimi_context import Generation, read_context, rotations
 from .kimi_wire import read_wire
-from .refusals import Noted
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
 _CODE_TYPES = ("context.", "turn.", "config.", "profile.", "llm.", "tools.", "permission.")

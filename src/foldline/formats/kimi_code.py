@@ -32,10 +32,10 @@ from foldline.protocol import (
 
 from .base import Counted, Json, JsonLine, JsonObject, as_count, as_object, as_text, as_time
 from .chat_parts import arguments_text, content_parts, tool_call_parts
+from .detection import Noted, left_out_note, unknown_records_note
 from .foreign_view import ForeignView, Moment
 from .kimi_spine import RECORDS, Closed, Spine
 from .kimi_wire import Calls, result_of
-from .refusals import Noted, left_out_note, unknown_records_note
 
 _SILENT = (
     "config.",

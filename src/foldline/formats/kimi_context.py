@@ -31,9 +31,9 @@ from foldline.protocol import (
 
 from .base import Json, JsonLine, JsonObject, as_count, as_text
 from .chat_parts import content_parts, tool_call_parts
+from .detection import Noted, left_out_note, unknown_records_note
 from .foreign_view import ForeignView, Moment
 from .kimi_wire import Calls, tool_result
-from .refusals import Noted, left_out_note, unknown_records_note
 
 SUMMARY = "<system>Previous context has been compacted"
 """How the message starts that holds the summary of a fold."""

@@ -28,8 +28,8 @@ from foldline.protocol import (
 
 from .base import Json, JsonLine, JsonObject, as_count, as_object, as_text, as_time
 from .chat_parts import content_parts, line_count, tool_call_parts
+from .detection import Noted, left_out_note, unknown_records_note
 from .foreign_view import ForeignView
-from .refusals import Noted, left_out_note, unknown_records_note
 
 Calls = dict[str, ToolCallPart]
 """The tool calls made so far, by id."""

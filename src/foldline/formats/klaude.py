@@ -45,9 +45,9 @@ from .base import (
     json_lines,
     parse_object,
 )
+from .detection import left_out_note, unknown_records_note
 from .foreign_view import ForeignView, Moment
 from .klaude_messages import Calls, answer, checkpoint_of, parts_of, tool_result
-from .refusals import left_out_note, unknown_records_note
 
 _MESSAGES = ("SystemMessage", "DeveloperMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
 

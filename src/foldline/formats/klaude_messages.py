@@ -19,7 +19,7 @@ from foldline.protocol.messages import StopReason
 
 from .base import Json, JsonObject, as_count, as_list, as_object, as_text
 from .chat_parts import arguments_text, image_at, line_count
-from .refusals import kind_of
+from .detection import kind_of
 
 Calls = dict[str, ToolCallPart]
 """The tool calls made so far, by id."""

@@ -46,8 +46,8 @@ from .base import (
     parse_object,
 )
 from .chat_parts import arguments_text, content_parts, line_count, tool_call_parts, usage_count
+from .detection import left_out_note, unknown_records_note
 from .foreign_view import ForeignView
-from .refusals import left_out_note, unknown_records_note
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NOTE_OPEN, _NOTE_CLOSE = "<system-note>\n", "\n</system-note>"

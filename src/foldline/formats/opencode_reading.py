@@ -26,6 +26,7 @@ from foldline.protocol import (
 )
 
 from .base import JsonObject, as_count, as_object, as_text, as_time
+from .detection import kind_of, left_out_note
 from .foreign_view import ForeignView
 from .opencode_parts import (
     ABORTED,
@@ -40,7 +41,6 @@ from .opencode_parts import (
     usage_of,
 )
 from .opencode_tools import hidden_at, tool_call, tool_result
-from .refusals import kind_of, left_out_note
 
 HIDDEN = "[Old tool result content cleared]"
 """What opencode's model sees in place of an output that was hidden."""

@@ -45,8 +45,8 @@ from .base import (
     as_time,
     json_lines,
 )
+from .detection import left_out_note, unknown_records_note
 from .pi_messages import Calls, assistant_message, parts_of, shell_text, tool_result
-from .refusals import left_out_note, unknown_records_note
 
 _ROLES = ("toolResult", "bashExecution")
 _FIELDS = frozenset({"stopReason", "timestamp"})

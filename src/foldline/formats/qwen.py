@@ -20,8 +20,8 @@ from foldline.protocol import (
 )
 
 from .base import ForeignSession, JsonObject, as_count, as_list, as_object, as_text, as_time, json_lines
+from .detection import left_out_note, unknown_records_note
 from .gemini_parts import Contents, is_content, pieces_of, usage_of
-from .refusals import left_out_note, unknown_records_note
 from .transcript import Transcript
 
 _KINDS = ("user", "assistant", "tool_result", "system")

@@ -1,17 +1,29 @@
-"""Read any session file there is a reader for."""
+"""Read any session file, hold it against what it says itself, and read it anew as it grows."""
 
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from foldline.context.projection import Projection
+from foldline.context.view import is_preamble
 from foldline.files import is_file, is_folder, read_regular
-from foldline.history import EVENTS, parse_log, typed_path
-from foldline.protocol import FoldlineError, system_words
+from foldline.history import EVENTS, Session, parse_log, typed_path
+from foldline.history.follow import NoLongerFollowed
+from foldline.history.holder import Holder
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Entry,
+    FoldlineError,
+    SystemMessage,
+    Unknown,
+    system_words,
+)
 
-from .base import ForeignSession
-from .check import checked
-from .detect import Unreadable, detect
-from .known import FOREIGN, FORMATS
+from .base import Counted, ForeignSession
+from .detection import FOREIGN, FORMATS, Unreadable, by_kind, detect
 
 _OF_FOLDERS = (EVENTS, "context.jsonl", "opencode.db")
 """What a session is read by that is a folder."""
@@ -37,7 +49,7 @@ def read_foreign(path: Path | str, format: str | None = None) -> ForeignSession:
         return _read_database(path)
     data = as_utf8(_read(path))
     if data.startswith(_ZIP) and format in (None, "foldline"):
-        from .bundle_members import read_bundled
+        from .bundle import read_bundled
 
         return read_bundled(data, path)
     name = format or detect(data)
@@ -99,9 +111,9 @@ def _begins(path: Path, magic: bytes) -> bool:
 
 
 def _read_database(path: Path) -> ForeignSession:
+    from .detection import refused_database
     from .opencode import read_opencode_database
     from .opencode_store import is_opencode_database, tables_of
-    from .refusals import refused_database
 
     file = file_of(path)
     tables = tables_of(file)
@@ -137,3 +149,166 @@ def _known() -> str:
         known.title if known.title == known.name else f"{known.title} ({known.name})" for known in FOREIGN
     )
     return f"its own sessions (foldline) and those of {', '.join(others)} and {last}"
+
+
+_MANY = 10
+"""Records from which on a session without a message is none that was opened and left, but one misread."""
+_SLACK = 0.25, 3
+"""The part and the number by which two counts of messages may differ: agents join neighbours as they send."""
+_OVERHEAD = 80_000
+"""Tokens of system prompt and tools beside a session's text: the most recorded were 59,000 (Claude Code)."""
+_TOO_FEW = 0.4, 15_000
+"""The part of a report, and the tokens, that what was read may fall short of it, overhead aside. Estimates of
+recorded sessions that were read rightly fell short by a quarter."""
+_TOO_MANY = 1.3, 3_000
+"""How much what was read may exceed a report: a factor, and tokens on top."""
+_LEAST_REPORT = 1_000
+"""Tokens below which a report is none of a coding agent's request: some stand for a stream that had begun."""
+
+
+def checked(found: ForeignSession, title: str, path: Path) -> ForeignSession:
+    """The session, with a note on each count of the file's own that differs from the view.
+
+    `title` is whose session it is.
+
+    Raises:
+        FoldlineError: it has many records, and none became a message for the model.
+    """
+    projection, differences = _projected(found)
+    if any(not is_preamble(item.message) for item in projection.view) or projection.markers:
+        return replace(found, notes=(*found.notes, *differences))
+    unread = [entry for entry in found.entries if isinstance(entry, Unknown)]
+    if len(unread) >= _MANY:
+        kinds = by_kind(entry.type.partition(".")[2] for entry in unread)
+        raise FoldlineError(
+            f"{path} has {len(unread)} records of {title}, and none of them became a message: this version "
+            f"of the format is not known here (kinds of records: {kinds})."
+        )
+    return replace(found, notes=(*found.notes, "There is no message in it."))
+
+
+def _projected(found: ForeignSession) -> tuple[Projection, Sequence[str]]:
+    """The view at the end, and what differs from the newest counts on the way there."""
+    projection = Projection()
+    newest = found.counted[-1] if found.counted else None
+    messages = ""
+    report: tuple[AssistantMessage, int, int] | None = None
+    overhead = _OVERHEAD
+    for entry in found.entries:
+        if newest is not None and entry.index >= newest.before:
+            messages, newest = _messages_note(projection, newest), None
+        if isinstance(entry, AssistantMessage) and entry.usage and entry.usage.input >= _LEAST_REPORT:
+            read, thought = projection.tokens, projection.thinking
+            report = entry, read, thought
+            overhead = min(overhead, max(0, entry.usage.input - read - thought))
+        projection.append(entry)
+    if newest is not None:
+        messages = _messages_note(projection, newest)
+    in_view = {item.message.index for item in projection.view}
+    tokens = _tokens_note(*report, overhead) if report and report[0].index in in_view else ""
+    return projection, [note for note in (messages, tokens) if note]
+
+
+def _messages_note(projection: Projection, counted: Counted) -> str:
+    shown = sum(1 for _ in _sent(projection))
+    part, number = _SLACK
+    if abs(shown - counted.messages) <= max(number, part * counted.messages):
+        return ""
+    return (
+        f"By the file's own count, the last request had {counted.messages:,} messages; the view there has "
+        f"{shown:,}: something that changed the context was not understood."
+    )
+
+
+def _sent(projection: Projection) -> Iterator[BaseMessage]:
+    for item in projection.view:
+        message = item.message
+        if not isinstance(message, SystemMessage) or message.origin != "prompt":
+            yield message
+
+
+def _tokens_note(answer: AssistantMessage, read: int, thought: int, overhead: int) -> str:
+    """`read` and `thought` are estimates of the view before the answer: its text, and its reasoning."""
+    reported = answer.usage.input if answer.usage else 0
+    factor, more = _TOO_MANY
+    part, fewer = _TOO_FEW
+    missing = reported - read - thought - overhead
+    if read > factor * reported + more:
+        rest = "the model saw less than the view shows"
+    elif missing > max(fewer, part * reported):
+        rest = "the model saw more than the view shows"
+    else:
+        return ""
+    return (
+        f"The last request had {reported:,} tokens by the provider's count, what was read of it comes to "
+        f"about {read:,}: {rest}."
+    )
+
+
+LIMIT = 8_000_000
+"""Bytes up to which a file is read anew: a tenth of a second, beside what the reader does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What a look found."""
+
+    size: int
+    changed_at: int
+    """As the file system counts, in ns."""
+    found: ForeignSession | None
+    """None where the file is as it was."""
+
+
+class Rereader:
+    """A foreign session and its file. Other agents lock nothing: who writes is not known.
+
+    Their records do not map to entries one by one, so that the newest entries may change as the file grows;
+    `session` is then another one.
+    """
+
+    holder: Holder | None = None
+
+    def __init__(self, path: Path, format: str | None, session: Session) -> None:
+        """`session` is what `read_foreign` made of the file, as this format."""
+        self.session = session
+        self._path = path
+        self._format = format
+        status = file_of(path).stat()
+        self._known = Reread(status.st_size, status.st_mtime_ns, None)
+
+    def look(self) -> Reread:
+        """What the file holds now, without taking it in: for a thread. One `stat` where nothing changed.
+
+        Raises:
+            NoLongerFollowed: it is gone, too large to be read again and again, or not what it was.
+        """
+        try:
+            status = file_of(self._path).stat()
+        except OSError:
+            raise NoLongerFollowed(f"{self._path} was moved or deleted: what was read of it stays.") from None
+        if (status.st_size, status.st_mtime_ns) == (self._known.size, self._known.changed_at):
+            return Reread(status.st_size, status.st_mtime_ns, None)
+        if status.st_size > LIMIT:
+            raise NoLongerFollowed(f"{self._path} has changed: open it again to see it as it is now.")
+        try:
+            found = read_foreign(self._path, self._format)
+        except FoldlineError as error:
+            raise NoLongerFollowed(f"{error} What was read before stays.") from None
+        return Reread(status.st_size, status.st_mtime_ns, found)
+
+    def take(self, look: Reread) -> list[Entry]:
+        """Take in what was seen; the entries beyond those that are as they were."""
+        self._known = look
+        if look.found is None:
+            return []
+        before, now = list(self.session.entries), list(look.found.entries)
+        same = next(
+            (at for at, pair in enumerate(zip(before, now, strict=False)) if pair[0] != pair[1]), None
+        )
+        if same is None and len(now) >= len(before):
+            self.session.damage = look.found.damage
+            self.session.take_in(now[len(before) :])
+            return now[len(before) :]
+        self.session = Session.from_entries(look.found.header, now, damage=look.found.damage)
+        return now[len(now) if same is None else same :]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.formats.homes import excerpt
-from foldline.formats.homes.excerpt import Marks, excerpts
+from foldline.formats import homes
+from foldline.formats.homes import Marks, excerpts
 
 MARKS = Marks(prompts=(b"P",), beside=(b"B",), answers=(b"A",), no_prompts=(b"N",), settles=b"S")
 
@@ -27,8 +27,8 @@ def test_an_excerpt_is_whole_lines_in_order_and_none_twice(file: Path, texts: li
     lines = [f"{place:02}{text}".encode() for place, text in enumerate(texts)]
     file.write_bytes(b"\n".join(lines) + (b"\n" if ends else b""))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(excerpt, "_STEPS", ((40, 2), (120, 3), (300, 3)))
-        patch.setattr(excerpt, "_TAIL", 60)
+        patch.setattr(homes, "_STEPS", ((40, 2), (120, 3), (300, 3)))
+        patch.setattr(homes, "_TAIL", 60)
         for made in excerpts(file, MARKS):
             picked = made.splitlines()
             assert picked == [line for line in lines if line in picked]

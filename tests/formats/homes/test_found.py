@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from foldline.formats import read_foreign
-from foldline.formats.homes.found import find_found, found_sessions
-from foldline.formats.homes.places import AGENTS
+from foldline.formats.homes import AGENTS, find_found, found_sessions
 from foldline.history.meta import describe
 from foldline.protocol import FoldlineError
 from support.agent_homes import AgentHomes, only, said

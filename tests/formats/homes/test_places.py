@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.formats.homes.places import PLACES, place_of
+from foldline.formats.homes import PLACES, place_of
 from support.agent_homes import AgentHomes
 from support.codex_rows import META
 

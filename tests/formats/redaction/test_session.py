@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from foldline.context.projection import project
 from foldline.context.proof import digest_of, unproved
 from foldline.formats import read_foreign
-from foldline.formats.redaction.detectors import finds
-from foldline.formats.redaction.session import Redactor, redacted
+from foldline.formats.redaction import Redactor, finds, redacted
 from foldline.formats.writing import WRITTEN, ExportFormat, Original
 from foldline.history import utc_now
 from foldline.protocol import (

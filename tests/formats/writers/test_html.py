@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from foldline.context.projection import project
 from foldline.formats import read_foreign
-from foldline.formats.writers.html import write_html
-from foldline.formats.writers.html_text import Painter, lines_of_diff
+from foldline.formats.writers.html import Painter, lines_of_diff, write_html
 from foldline.formats.writing import Original
 from foldline.history import utc_now
 from foldline.protocol import Entry, ImagePart, SessionHeader, Title, UserMessage, text_parts

@@ -76,8 +76,7 @@ def read_listing(scope: Scope, home: Path, root: Path) -> Listing:
     try:
         if scope == "others":
             # Not before the screen is open: this is a thread, that would be the event loop.
-            from foldline.formats.homes.found import found_sessions
-            from foldline.formats.homes.places import AGENTS
+            from foldline.formats.homes import AGENTS, found_sessions
 
             found = found_sessions(AGENTS, limit=_FOREIGN + 1)
             return Listing(tuple(map(listed_foreign, found[:_FOREIGN])), more=len(found) > _FOREIGN)

@@ -34,7 +34,7 @@ def _followed(row: Listed) -> "Followed[Any]":
         return Follower(row.path)
     # Here, in a thread: nobody waits for it before the screen is open.
     from foldline.formats import read_foreign
-    from foldline.formats.rereading import Rereader
+    from foldline.formats.reader import Rereader
 
     found = read_foreign(row.path, row.agent)
     session = Session.from_entries(found.header, found.entries, damage=found.damage)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from foldline.context.matching import Query, fold, parse_query
-from foldline.formats.homes.found import FoundSession
+from foldline.formats.homes import FoundSession
 from foldline.history import SessionInfo
 from foldline.history.library.session_search import SessionHit, SessionHits, SessionsFound
 

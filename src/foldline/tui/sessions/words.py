@@ -3,8 +3,8 @@
 from typing import Final
 
 from foldline.agent.tools.text import sized
-from foldline.formats.homes.places import PLACES
-from foldline.formats.known import FOREIGN
+from foldline.formats.detection import FOREIGN
+from foldline.formats.homes import PLACES
 from foldline.history import age, short_id
 from foldline.history.holder import Holder
 from foldline.history.library.session_search import SessionHit

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from foldline.files import read_regular
 
-from ..base import JsonObject, as_list, as_object, as_text, parse_object
-from ..gemini import project_of
+from .base import JsonObject, as_list, as_object, as_text, parse_object
+from .gemini import project_of
 
 Names = dict[str, str]
 

@@ -1,13 +1,191 @@
-"""Formats that are known and cannot be read: whose they are, how they are told, and what to do instead."""
+"""What a file is, judged by its content: a format that can be read here, or at least named."""
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
 
+from foldline.history import is_our_header
 from foldline.protocol import Entry, Unknown
 
-from .base import Counted, Json, JsonObject, as_list, as_object, as_text
-from .known import Head
+from .base import (
+    Counted,
+    ForeignSession,
+    Json,
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+    objects_in,
+    parse_object,
+)
+
+Format = Literal[
+    "foldline",
+    "qwen-code",
+    "claude-code",
+    "codex",
+    "pi",
+    "kimi-cli",
+    "klaude-code",
+    "gemini-cli",
+    "opencode",
+    "anthropic",
+    "openai",
+]
+
+Reader = Callable[[bytes, Path], ForeignSession]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a file starts with, as JSON."""
+
+    lines: list[JsonObject]
+    """Its first records, one a line."""
+    document: JsonObject
+    """The whole of it, where it is one object; empty where it is none."""
+    items: list[JsonObject]
+    """The objects of the list that it is; empty where it is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFormat:
+    """A format, and the module that knows it, which is imported only when a file is to be read."""
+
+    name: Format
+    title: str
+    """Whose sessions they are, for sentences."""
+    module: str
+    recogniser: str
+    reader: str
+    sees: Literal["lines", "any line", "document", "messages"] = "lines"
+    """What the recogniser looks at."""
+
+    def recognises(self, head: Head) -> bool:
+        recogniser = getattr(self._module(), self.recogniser)
+        match self.sees:
+            case "lines":
+                return bool(recogniser(head.lines))
+            case "any line":
+                return any(map(recogniser, head.lines))
+            case "document":
+                return bool(head.document) and bool(recogniser(head.document))
+            case "messages":
+                return bool(recogniser(head.lines or head.items or [head.document]))
+
+    def read(self, data: bytes, path: Path) -> ForeignSession:
+        reader: Reader = getattr(self._module(), self.reader)
+        return reader(data, path)
+
+    def _module(self) -> object:
+        return import_module(f".{self.module}", __package__)
+
+
+FOREIGN = (
+    ForeignFormat("qwen-code", "Qwen Code", "qwen", "is_qwen", "read_qwen"),
+    ForeignFormat("claude-code", "Claude Code", "claude_code", "is_claude_code", "read_claude_code"),
+    ForeignFormat("codex", "Codex", "codex", "is_codex", "read_codex"),
+    ForeignFormat("pi", "pi", "pi", "is_pi", "read_pi", sees="any line"),
+    ForeignFormat("kimi-cli", "kimi-cli", "kimi", "is_kimi", "read_kimi"),
+    ForeignFormat("klaude-code", "klaude-code", "klaude", "is_klaude", "read_klaude"),
+    ForeignFormat("gemini-cli", "Gemini CLI", "gemini", "is_gemini", "read_gemini", sees="messages"),
+    ForeignFormat("opencode", "opencode", "opencode", "is_opencode", "read_opencode", sees="document"),
+    ForeignFormat(
+        "anthropic",
+        "Amp, Cline and Goose",
+        "anthropic_chat",
+        "is_anthropic_chat",
+        "read_anthropic_chat",
+        sees="messages",
+    ),
+    ForeignFormat("openai", "OpenAI chat", "openai_chat", "is_openai_chat", "read_openai", sees="messages"),
+)
+"""OpenAI chat comes last: others hold messages with roles, too. Qwen Code comes before Claude Code,
+whose records look alike."""
+
+FORMATS: tuple[Format, ...] = ("foldline", *(known.name for known in FOREIGN))
+
+
+_LINES_LOOKED_AT = 20
+_TELLING = re.compile(rb'"tool_use"|"toolRequest"')
+"""Tells what a chat is whose first lines are talk alone: the first line that holds it is looked at, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file without a reader. `what` ends the sentence "it …"."""
+
+    what: str
+    instead: str = ""
+    """What to do about it: the rest of the sentence. Where it is empty, what can be read is said."""
+
+
+def detect(data: bytes) -> Format | Unreadable:
+    """The format of a file with this content."""
+    if not data.strip(b"\0 \t\r\n"):
+        return Unreadable("is empty")
+    if is_our_header(data.split(b"\n", 1)[0]):
+        return "foldline"
+    head = _head(data)
+    refusal = refusal_of(head)
+    if refusal is not None:
+        return Unreadable(f"seems to be {refusal.name}, which cannot be read yet", refusal.instead)
+    for known in FOREIGN:
+        if known.recognises(head):
+            return known.name
+    return Unreadable(_what_else(data, head))
+
+
+def _head(data: bytes) -> Head:
+    """A document that is spread over lines has none that count: pieces of it may look like records."""
+    value = _document(data)
+    lines = _head_records(data) if value is None or b"\n" not in data.strip() else []
+    items = [item for item in as_list(value) if isinstance(item, dict)]
+    return Head(lines=lines, document=as_object(value), items=items)
+
+
+def _document(data: bytes) -> Json:
+    try:
+        return json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _head_records(data: bytes) -> list[JsonObject]:
+    """The first JSON objects of a file that has one a line; none where most lines are something else."""
+    split = data.split(b"\n", _LINES_LOOKED_AT)
+    telling = _TELLING.search(split.pop()) if len(split) > _LINES_LOOKED_AT else None
+    if telling is not None:
+        rest = telling.string
+        start, end = rest.rfind(b"\n", 0, telling.start()) + 1, rest.find(b"\n", telling.end())
+        split.append(rest[start : end if end >= 0 else len(rest)])
+    lines = [line.strip(b"\0 \t\r") for line in split]
+    lines = [piece for line in lines if line for piece in objects_in(line)]
+    records = [record for line in lines if (record := parse_object(line)) is not None]
+    return records if 2 * len(records) >= len(lines) - 1 else []
+
+
+def _what_else(data: bytes, head: Head) -> str:
+    """What a file is that no format fits."""
+    if b"\0" in data[:65536] and not head.lines:
+        return "is a binary file"
+    if len(head.lines) > 1:
+        return "is JSON lines, but no session format known here"
+    if head.lines or _document(data) is not None:
+        return "is JSON, but no session format known here"
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "is a binary file"
+    if data.lstrip()[:1] in (b"{", b"["):
+        return "is JSON that is cut off or damaged"
+    return "is text, not a session"
+
 
 _Test = Callable[[JsonObject], bool]
 

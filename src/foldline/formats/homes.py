@@ -1,0 +1,582 @@
+"""Where other agents keep their sessions, and a light list of them: little of each file is read."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from heapq import merge
+from itertools import chain, groupby, islice
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, BinaryIO
+
+from foldline.data import real_path
+from foldline.files import opened, read_regular
+from foldline.history.catalog.listing import file_time
+from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
+from foldline.protocol import FoldlineError, system_words
+
+from .base import ForeignSession, Json, as_text
+from .beside import Beside, Neighbours
+from .detection import FOREIGN, Format
+from .kimi import session_id_of
+from .kimi_context import rotations
+
+if TYPE_CHECKING:
+    from .opencode_store import StoredSession
+
+_STEPS = ((32 * 1024, 3), (192 * 1024, 12), (1024 * 1024, 12))
+"""How far from the beginning prompts are looked for, in bytes, and how many lines are taken that may be one.
+The first step does for most sessions; others open with long instructions or a pasted image."""
+_TAIL = 24 * 1024
+"""How far from the end the newest title and the newest answer are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Byte strings by which lines are picked without being parsed."""
+
+    prompts: Sequence[bytes] = ()
+    """Lines that hold one of these may be what the user said."""
+    beside: Sequence[bytes] = ()
+    """Lines that hold one of these say something about the session: its title, its folder."""
+    answers: Sequence[bytes] = ()
+    """Of the lines that hold one of these, the newest is picked: it names the model."""
+    no_prompts: Sequence[bytes] = ()
+    """Lines that hold one of these are no prompts after all."""
+    settles: bytes = b""
+    """After a line that holds this, no further prompts are needed."""
+
+
+def excerpts(path: Path, marks: Marks, begins_in: Path | None = None) -> Iterator[bytes]:
+    """Excerpts of a file, each of more than the one before: take the first that says enough.
+
+    `begins_in` is another file, that holds the beginning of the session.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    with opened(path) as file:
+        if begins_in is None:
+            yield from _excerpts(file, file, marks)
+        else:
+            with opened(begins_in) as first:
+                yield from _excerpts(first, file, marks)
+
+
+def _excerpts(first: BinaryIO, file: BinaryIO, marks: Marks) -> Iterator[bytes]:
+    size = os.fstat(first.fileno()).st_size
+    for reach, most in _STEPS:
+        first.seek(0)
+        head = first.read(reach)
+        whole = len(head) >= size
+        head = head if whole else head[: head.rfind(b"\n") + 1]
+        prompts = list(islice(_prompts(head, marks), _STEPS[-1][1] if whole else most))
+        last = whole or reach == _STEPS[-1][0]
+        if prompts or last:
+            text = head + b"\n" + _last_lines(file, len(head) if first is file else 0)
+            picked = sorted({*prompts, *_beside(text, marks)})
+            yield b"".join(text[start:end] + b"\n" for start, end in picked)
+        if last:
+            return
+
+
+Span = tuple[int, int]
+"""Where a line begins and ends."""
+
+
+def _prompts(head: bytes, marks: Marks) -> Iterator[Span]:
+    lines = merge(*(_lines_with(mark, head) for mark in marks.prompts))
+    for line, _ in groupby(lines):
+        if not any(head.find(no, *line) >= 0 for no in marks.no_prompts):
+            yield line
+            if marks.settles and head.find(marks.settles, *line) >= 0:
+                return
+
+
+def _beside(text: bytes, marks: Marks) -> Iterator[Span]:
+    """The first line and the last, those about the session, and the newest answer."""
+    end = len(text.rstrip(b"\n"))
+    if end:
+        yield _line_at(len(text) - len(text.lstrip(b"\n")), text)
+        yield _line_at(end - 1, text)
+    for mark in marks.beside:
+        yield from _lines_with(mark, text)
+    newest = max((text.rfind(mark) for mark in marks.answers), default=-1)
+    if newest >= 0:
+        yield _line_at(newest, text)
+
+
+def _lines_with(mark: bytes, text: bytes) -> Iterator[Span]:
+    at = text.find(mark)
+    while at >= 0:
+        line = _line_at(at, text)
+        yield line
+        at = text.find(mark, line[1])
+
+
+def _line_at(place: int, text: bytes) -> Span:
+    end = text.find(b"\n", place)
+    return text.rfind(b"\n", 0, place) + 1, end if end >= 0 else len(text)
+
+
+def _last_lines(file: BinaryIO, after: int) -> bytes:
+    """The whole lines at the end of a file, none of which begins before `after`."""
+    size = os.fstat(file.fileno()).st_size
+    start = max(after, size - _TAIL)
+    file.seek(start)
+    tail = file.read()
+    return tail if start in (0, after) else tail.partition(b"\n")[2]
+
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+
+
+def _stem(path: Path) -> str:
+    return path.stem
+
+
+def _uuid_at_the_end(path: Path) -> str:
+    found = _UUID.search(path.stem)
+    return found[0] if found else path.stem
+
+
+def _behind_the_time(path: Path) -> str:
+    return path.stem.rpartition("_")[2]
+
+
+def _behind_the_dashes(path: Path) -> str:
+    return path.stem.rpartition("-")[2]
+
+
+def _folder(path: Path) -> str:
+    return path.parent.name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The usual folders of one agent."""
+
+    agent: Format
+    folders: Callable[[], list[Path]]
+    """Where to look, by the environment of this moment. They need not exist."""
+    patterns: tuple[str, ...] = ()
+    """What sessions are called below such a folder."""
+    packed: tuple[str, ...] = ()
+    """What sessions are called that the agent has compressed."""
+    id_of: Callable[[Path], str] = _stem
+    """A session's id, by its path alone: so it can be found without reading any."""
+    is_session: Callable[[Path], bool] = lambda _: True
+    """Tells sessions from what is named alike: those of sub-agents, and pieces of others."""
+    marks: Marks = field(default_factory=Marks)
+    by_agent: bytes = b""
+    """The first record of a sub-agent's session holds this, where its path does not tell."""
+    stored: Callable[[], Sequence["StoredSession"]] = lambda: ()
+    """Its sessions that are no files of their own, where its store says itself what they are.
+
+    Raises:
+        FoldlineError: the store cannot be read.
+    """
+
+    def files(self) -> Iterator[Path]:
+        """The sessions, in no order. Folders that are absent or closed to us hold none."""
+        seen: set[Path] = set()
+        for folder in self.folders():
+            for pattern in self.patterns:
+                for path in folder.glob(pattern):
+                    if path not in seen and self.is_session(path):
+                        seen.add(path)
+                        yield path
+
+    def ids(self) -> dict[Path, str]:
+        """The ids of the sessions, by what they are read by.
+
+        Raises:
+            FoldlineError: a store cannot be read.
+        """
+        files = {path: self.id_of(path) for path in self.files()}
+        return files | {one.path: one.id for one in self.stored() if not one.parent}
+
+    def packed_files(self) -> list[Path]:
+        """Compressed sessions, which are not listed, apart from those that are there unpacked as well."""
+        found = [path for folder in self.folders() for name in self.packed for path in folder.glob(name)]
+        return sorted(path for path in found if not path.with_suffix("").is_file())
+
+
+def _home(variable: str, *usual: str) -> list[Path]:
+    """The folder a variable of the environment names, else the usual ones of the home folder."""
+    named = os.environ.get(variable, "").strip()
+    if named:
+        return [Path(os.path.expanduser(named))]  # noqa: PTH111 - pathlib's fails on unknown users
+    return [Path.home() / name for name in usual]
+
+
+def _claude_code() -> list[Path]:
+    config = _home("XDG_CONFIG_HOME", ".config")[0] / "claude"
+    homes = _home("CLAUDE_CONFIG_DIR") or [Path.home() / ".claude", config]
+    return [home / "projects" for home in homes]
+
+
+def _codex() -> list[Path]:
+    home = _home("CODEX_HOME", ".codex")[0]
+    return [home / "sessions", home / "archived_sessions"]
+
+
+def _pi() -> list[Path]:
+    """Also those of Oh My Pi, which keeps pi's names and variables."""
+    agents = _home("PI_CODING_AGENT_DIR", ".pi/agent", ".omp/agent")
+    return _home("PI_CODING_AGENT_SESSION_DIR") or [agent / "sessions" for agent in agents]
+
+
+def _kimi() -> list[Path]:
+    """Also those of Kimi Code, its successor."""
+    share, code = _home("KIMI_SHARE_DIR", ".kimi")[0], _home("KIMI_CODE_HOME", ".kimi-code")[0]
+    return [share / "sessions", share / "imported_sessions", code / "sessions"]
+
+
+def _klaude() -> list[Path]:
+    return [Path.home() / ".klaude" / "projects"]
+
+
+def _opencode() -> list[Path]:
+    return [_home("XDG_DATA_HOME", ".local/share")[0] / "opencode"]
+
+
+def _stored_by_opencode() -> "list[StoredSession]":
+    """The database comes first: the folder holds what was there before it was made of it."""
+    from .opencode_store import stored_in_database, stored_in_files  # brings SQLite along
+
+    found: dict[str, StoredSession] = {}
+    for folder in _opencode():
+        stores = (*map(stored_in_database, folder.glob("opencode*.db")), stored_in_files(folder / "storage"))
+        for one in chain.from_iterable(stores):
+            found.setdefault(one.id, one)
+    return list(found.values())
+
+
+def _gemini() -> list[Path]:
+    return [_home("GEMINI_CLI_HOME", "")[0] / ".gemini" / "tmp"]
+
+
+def _qwen() -> list[Path]:
+    home = _home("QWEN_RUNTIME_DIR") if os.environ.get("QWEN_RUNTIME_DIR") else _home("QWEN_HOME", ".qwen")
+    return [home[0] / "projects", home[0] / "tmp"]
+
+
+def _is_kimi_session(path: Path) -> bool:
+    """A folder is one session: of its context, else of its wire. Older sessions are a file beside it."""
+    if path.name == "context.jsonl":
+        return True
+    if path.name == "wire.jsonl":
+        return not path.with_name("context.jsonl").is_file()
+    piece = re.fullmatch(r"(.+?)(?:_(?:sub|read))?_[0-9]+", path.stem)
+    whole = piece[1] if piece else path.stem
+    moved = path.with_name(path.stem).joinpath("context.jsonl").is_file()
+    return not moved and (piece is None or not path.with_name(whole + path.suffix).is_file())
+
+
+PLACES = (
+    Place(
+        "claude-code",
+        _claude_code,
+        ("*/*.jsonl",),
+        is_session=lambda path: not path.name.startswith("agent-"),
+        marks=Marks(
+            prompts=(b'"user"', b'"queued_command"'),
+            no_prompts=(b'"tool_result"', b'"isMeta":true'),
+            beside=(b'"customTitle"', b'"aiTitle"'),
+            answers=(b'"assistant"',),
+        ),
+    ),
+    Place(
+        "codex",
+        _codex,
+        ("*/*/*/*.jsonl", "*.jsonl"),
+        packed=("*/*/*/*.jsonl.zst", "*.jsonl.zst"),
+        id_of=_uuid_at_the_end,
+        by_agent=b'"source":{"subagent"',
+        marks=Marks(
+            prompts=(b'"user_message"', b'"UserMessage"', b'"user"'),
+            settles=b'"user_message"',
+            beside=(b'"thread_name_updated"',),
+            answers=(b'"turn_context"',),
+        ),
+    ),
+    Place(
+        "pi",
+        _pi,
+        ("*/*.jsonl", "*.jsonl"),
+        id_of=_behind_the_time,
+        marks=Marks(
+            prompts=(b'"user"',),
+            no_prompts=(b'"toolResult"',),
+            beside=(b'"session"', b'"session_info"', b'"title"', b'"model_change"'),
+            answers=(b'"assistant"',),
+        ),
+    ),
+    Place(
+        "kimi-cli",
+        _kimi,
+        ("*/*/context.jsonl", "*/context.jsonl", "*/*/wire.jsonl", "*/*/agents/main/wire.jsonl", "*/*.jsonl"),
+        id_of=session_id_of,
+        is_session=_is_kimi_session,
+        marks=Marks(
+            prompts=(b'"user"', b'"TurnBegin"'),
+            no_prompts=(b'"tool"',),
+            beside=(b'"cwd"', b'"config.update"', b'"profile.bind"'),
+        ),
+    ),
+    Place(
+        "klaude-code",
+        _klaude,
+        ("*/sessions/*/events.jsonl",),
+        id_of=_folder,
+        marks=Marks(prompts=(b'"UserMessage"',), answers=(b'"AssistantMessage"',)),
+    ),
+    Place(
+        "opencode",
+        _opencode,
+        stored=_stored_by_opencode,
+    ),
+    Place(
+        "gemini-cli",
+        _gemini,
+        ("*/chats/session-*.jsonl", "*/chats/session-*.json"),
+        id_of=_behind_the_dashes,
+        by_agent=b'"kind":"subagent"',
+        is_session=lambda path: path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file(),
+        marks=Marks(
+            prompts=(b'"user"',),
+            no_prompts=(b'"functionResponse"',),
+            beside=(b'"projectHash"', b'"summary"'),
+            answers=(b'"gemini"',),
+        ),
+    ),
+    Place(
+        "qwen-code",
+        _qwen,
+        ("*/chats/*.jsonl",),
+        marks=Marks(
+            prompts=(b'"user"',),
+            no_prompts=(b'"functionResponse"',),
+            beside=(b'"custom_title"',),
+            answers=(b'"assistant"',),
+        ),
+    ),
+)
+
+AGENTS: tuple[str, ...] = tuple(place.agent for place in PLACES)
+"""The agents that have usual folders, by the names of their formats."""
+
+
+def place_of(agent: str) -> Place | None:
+    return next((place for place in PLACES if place.agent == agent), None)
+
+
+def begins_in(path: Path) -> Path | None:
+    """The file that holds the beginning of a session, where that is another one: kimi-cli's oldest state."""
+    return next(iter(rotations(path)), None) if path.name == "context.jsonl" else None
+
+
+_CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+"""A folder in a record, as JSON."""
+_NAMED = 4
+"""How many of several sessions an error names."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSession:
+    """One line of a list of another agent's sessions, from the beginning and the end of its file."""
+
+    agent: Format
+    id: str
+    path: Path
+    size: int
+    """Of the file, in bytes; 0 where it has none of its own."""
+    updated_at: datetime
+    """When it was last written to."""
+    cwd: str = ""
+    title: str = ""
+    """The agent's own, else the first prompt; empty where nothing was typed near the beginning."""
+    first_prompt: str = ""
+    model: str = ""
+    note: str = ""
+    """What is wrong with the file; empty where nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    place: Place
+    path: Path
+    size: int
+    mtime: float
+
+
+def found_sessions(
+    agents: Sequence[str], cwd: Path | None = None, limit: int | None = None
+) -> list[FoundSession]:
+    """The sessions of these agents, of one working folder or of all, the one last written to first.
+
+    Only reads, and little of each file. What is torn or foreign is listed with a note, and fails nothing;
+    the sessions of sub-agents are left out.
+    """
+    files = sorted(_files(agents), key=lambda file: (file.mtime, str(file.path)), reverse=True)
+    neighbours, here = Neighbours(), _Here(cwd) if cwd else None
+    found: list[FoundSession] = []
+    for file in files:
+        if limit is not None and len(found) >= limit:
+            break
+        session = _described(file, neighbours, here)
+        if session is not None and (here is None or here.is_it(session.cwd)):
+            found.append(session)
+    found += [row for row in _stored(agents) if here is None or here.is_it(row.cwd) or row.note]
+    return sorted(found, key=lambda session: session.updated_at, reverse=True)[:limit]
+
+
+def find_found(ref: str) -> Path:
+    """The file of the session that `AGENT:ID` names; the beginning or the end of an id will do.
+
+    Raises:
+        FoldlineError: no session, or more than one, answers to that.
+    """
+    agent, _, wanted = ref.partition(":")
+    place = place_of(agent)
+    if place is None:
+        raise FoldlineError(
+            f"There is no agent {agent!r}: Foldline knows the folders of {', '.join(AGENTS)}."
+        )
+    ids = place.ids()
+    answering = [
+        path for path, name in ids.items() if wanted and (name.startswith(wanted) or name.endswith(wanted))
+    ]
+    exact = [path for path in answering if ids[path] == wanted]
+    match exact or answering:
+        case [path]:
+            return path
+        case []:
+            raise FoldlineError(
+                f"There is no session {ref!r}: `foldline sessions --from {agent} --all` lists the ids."
+            )
+        case several:
+            names = ", ".join(sorted(ids[path] for path in several)[:_NAMED])
+            more = f" and {len(several) - _NAMED} more" if len(several) > _NAMED else ""
+            raise FoldlineError(
+                f"{len(several)} sessions answer to {ref!r}: {names}{more}; say more of the id."
+            )
+
+
+def _files(agents: Sequence[str]) -> Iterator[_File]:
+    for place in PLACES:
+        for path in place.files() if place.agent in agents else ():
+            try:
+                status = path.stat()
+            except OSError:
+                continue  # gone since, or a link to nowhere
+            if S_ISREG(status.st_mode):
+                yield _File(place, path, status.st_size, status.st_mtime)
+
+
+def _stored(agents: Sequence[str]) -> Iterator[FoundSession]:
+    """The sessions in stores that say themselves what they hold."""
+    for place in PLACES:
+        if place.agent not in agents:
+            continue
+        try:
+            for one in place.stored():
+                if not one.parent:
+                    updated = datetime.fromtimestamp(min(one.updated, _LATEST) / 1000, UTC)
+                    yield FoundSession(place.agent, one.id, one.path, 0, updated, one.cwd, one.title)
+        except FoldlineError as error:
+            folder = place.folders()[0]
+            yield FoundSession(place.agent, folder.name, folder, 0, _EPOCH, note=str(error))
+
+
+class _Here:
+    """Tells whether a recorded folder is this one, links followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._real = real_path(folder)
+        self._known = {self._real: True, str(folder): True, "": False}
+
+    def is_it(self, recorded: str) -> bool:
+        if recorded not in self._known:
+            self._known[recorded] = self._leads_here(recorded)
+        return self._known[recorded]
+
+    def _leads_here(self, recorded: str) -> bool:
+        try:
+            return real_path(recorded) == self._real
+        except OSError:  # no file system has such a path, or it may not be followed
+            return False
+
+    def may_be_in(self, excerpt: bytes) -> bool:
+        """Whether any record names it: what spares a reader the sessions of all other folders."""
+        return any(self.is_it(as_text(_text(found))) for found in _CWD.findall(excerpt))
+
+
+def _text(quoted: bytes) -> Json:
+    try:
+        return json.loads(quoted)
+    except ValueError:
+        return None
+
+
+# --- one session ------------------------------------------------------------------------------------
+
+
+def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> FoundSession | None:
+    """What a list shows of a file; None where it is a sub-agent's, or cannot be of the folder asked for."""
+    place, path = file.place, file.path
+    session_id = place.id_of(path)
+    beside = neighbours.of(place.agent, path, session_id)
+    meta, note = Meta(id=session_id, cwd="", created_at=_EPOCH, updated_at=_EPOCH), ""
+    try:
+        whole = path.suffix == ".json" and file.size <= _WHOLE
+        for excerpt in [read_regular(path)] if whole else excerpts(path, place.marks, begins_in(path)):
+            if beside.by_agent or (place.by_agent and place.by_agent in excerpt.partition(b"\n")[0]):
+                return None
+            if here is not None and not here.is_it(beside.cwd) and not here.may_be_in(excerpt):
+                return None
+            read = _read(place, excerpt, path)
+            meta, note = describe(read.header, read.entries), _DAMAGED if read.damage else ""
+            if meta.first_prompt:
+                break
+    except FoldlineError as error:
+        note = str(error) if file.size else f"{path} is empty."
+    except OSError as error:
+        note = f"{path} cannot be read: {system_words(error)}."
+    return _row(file, session_id, meta, beside, note)
+
+
+def _read(place: Place, excerpt: bytes, path: Path) -> ForeignSession:
+    """What the reader says of these lines. It is not to read what comes before them in other files."""
+    goes_on = place.agent in ("codex", "kimi-cli")
+    alone = Path(os.devnull, path.parent.name, path.name) if goes_on else path
+    reader = next(known for known in FOREIGN if known.name == place.agent)
+    return reader.read(excerpt, alone)
+
+
+def _row(file: _File, session_id: str, meta: Meta, beside: Beside, note: str) -> FoundSession:
+    return FoundSession(
+        agent=file.place.agent,
+        id=session_id,
+        path=file.path,
+        size=file.size,
+        updated_at=file_time(file.mtime),
+        cwd=meta.cwd or beside.cwd,
+        title=clip_cells(beside.title, TITLE_CELLS) or meta.title,
+        first_prompt=meta.first_prompt,
+        model=meta.model,
+        note=note,
+    )
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_LATEST = 4_102_444_800_000
+"""The year 2100, in milliseconds since 1970: later moments are no moments."""
+_WHOLE = 4_000_000
+"""Bytes up to which a session that is one document is read whole: no piece of one can be."""
+_DAMAGED = "Damaged records are left out."
+"""Which ones is not known here: an excerpt has other lines than its file."""

@@ -1,1 +1,0 @@
-"""Where other agents keep their sessions, and what they are, without reading them whole."""

@@ -1,0 +1,611 @@
+"""Credentials in a session: what they look like, where they stand, and what is put in their place."""
+
+import json
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from foldline.context.projection import project
+from foldline.context.proof import prove
+from foldline.files import read_regular
+from foldline.history.catalog.deleting import OUTPUTS
+from foldline.history.contents import CONTENTS
+from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
+from foldline.protocol.base import Record
+
+from .base import Json
+from .writing import Original
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """A regular expression, and where to try it."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    hints: tuple[str, ...]
+    """Only lines with one of these are looked at, in lower case."""
+    gate: re.Pattern[str] | None = None
+    """What such a line must hold besides."""
+    most: int = 1_000_000
+    """Hints in a line: where there are more, nobody assigns anything, and the pattern would take for ever."""
+    group: int = 0
+    """The group that is the credential; of several that exclude each other, the first one of them."""
+    accepts: Callable[[str, str], bool] | None = None
+    """Whether this value, in this line, is one after all."""
+
+
+_DIGIT: Final = re.compile(r"\d")
+_SIGNS: Final = frozenset("!@#$%^&*+=?~")
+_WITHOUT_MEANING: Final = re.compile(
+    r"(?i)x{4,}|\*{3,}|\.{3}|…|<|>|\$\{?\w|%\(|\{\{|redacted|example|placeholder|change.?me|dummy"
+    r"|your[-_ ]|\s"
+)
+"""In a value that stands for another one: docs and templates are full of them."""
+
+
+@cache
+def by_hints() -> dict[tuple[str, ...], list[Detector]]:
+    """All detectors; those with the same hints look at the same lines."""
+    detectors: dict[tuple[str, ...], list[Detector]] = {}
+    for detector in (*_from_library(), *_OURS, *_keywords()):
+        detectors.setdefault(detector.hints, []).append(detector)
+    return detectors
+
+
+def _from_library() -> Iterator[Detector]:
+    for module, plugin, kind, hints, group, gate in _PLUGINS:
+        known = getattr(import_module(f"detect_secrets.plugins.{module}"), plugin)
+        valid = getattr(known, "is_formally_valid", None)
+        for pattern in known.denylist:
+            yield Detector(
+                kind,
+                pattern,
+                hints,
+                gate=re.compile(gate) if gate else None,
+                group=pattern.groups and group,
+                accepts=_accepts(kind, valid),
+            )
+
+
+def _accepts(kind: str, valid: Callable[[str], bool] | None) -> Callable[[str, str], bool]:
+    if valid is not None:
+        return lambda value, line: valid(".".join(value.split(".")[:2]))
+    if kind == "password-in-url":
+        return lambda value, line: not _stands_for_another(value)
+    return _has_digit
+
+
+def _has_digit(value: str, line: str) -> bool:
+    return _DIGIT.search(value) is not None
+
+
+_PLUGINS: Final = (
+    ("artifactory", "ArtifactoryDetector", "artifactory", ("akc", "ap"), 0, r"A[KP][A-F\d][a-zA-Z0-9]{8}"),
+    ("aws", "AWSKeyDetector", "aws-access-key", ("akia", "asia", "abia", "acca", "a3t", "aws"), 1, None),
+    ("azure_storage_key", "AzureStorageKeyDetector", "azure-storage-key", ("accountkey=",), 0, None),
+    ("basic_auth", "BasicAuthDetector", "password-in-url", ("://",), 1, "@"),
+    ("cloudant", "CloudantDetector", "cloudant", ("cloudant",), 1, None),
+    ("discord", "DiscordBotTokenDetector", "discord-token", (".",), 0, r"\.[\w-]{6}\.[\w-]{27}"),
+    (
+        "github_token",
+        "GitHubTokenDetector",
+        "github-token",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+        0,
+        None,
+    ),
+    ("gitlab_token", "GitLabTokenDetector", "gitlab-token", ("gl", "gr1348941"), 0, r"[a-zA-Z0-9_\-]{20}"),
+    (
+        "ibm_cloud_iam",
+        "IbmCloudIamDetector",
+        "ibm-cloud-key",
+        ("key", "pwd", "pass", "token"),
+        1,
+        r"[\w-]{44}",
+    ),
+    ("ibm_cos_hmac", "IbmCosHmacDetector", "ibm-cos-key", ("secret",), 1, "[a-fA-F0-9]{48}"),
+    ("jwt", "JwtTokenDetector", "json-web-token", ("eyj",), 0, None),
+    ("mailchimp", "MailchimpDetector", "mailchimp-key", ("-us",), 0, None),
+    ("npm", "NpmDetector", "npm-token", ("_authtoken",), 1, None),
+    ("openai", "OpenAIDetector", "api-key", ("t3blbkfj",), 0, None),
+    ("pypi_token", "PypiTokenDetector", "pypi-token", ("pypi-ag",), 0, None),
+    ("sendgrid", "SendGridDetector", "sendgrid-key", ("sg.",), 0, None),
+    ("slack", "SlackDetector", "slack-token", ("xox", "hooks.slack.com"), 0, None),
+    ("softlayer", "SoftlayerDetector", "softlayer-key", ("softlayer", "sl_", "slapi"), 1, "[a-zA-Z0-9]{64}"),
+    ("square_oauth", "SquareOAuthDetector", "square-secret", ("sq0csp-",), 0, None),
+    ("stripe", "StripeDetector", "stripe-key", ("k_live_",), 0, None),
+    ("telegram_token", "TelegramBotTokenDetector", "telegram-token", (":",), 0, r"\d{8}:[\w-]{35}"),
+    ("twilio", "TwilioKeyDetector", "twilio-key", ("ac", "sk"), 0, r"(?:AC|SK)[a-z0-9]{32}"),
+)
+"""Module and class in the library, our name of the kind, its literals, which group is the credential (of
+those where a group is no more than a prefix, all of it), and what a line must hold besides."""
+
+_OURS: Final = (
+    Detector("api-key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"), ("sk-",), accepts=_has_digit),
+    Detector("api-key", re.compile(r"\b(?:gsk_|xai-|hf_|r8_|nvapi-)[A-Za-z0-9_-]{30,}"),
+             ("gsk_", "xai-", "hf_", "r8_", "nvapi-"), accepts=_has_digit),
+    Detector("google-key", re.compile(r"\bAIza[\w-]{35}|\bGOCSPX-[\w-]{20,}|\bya29\.[\w-]{20,}"),
+             ("aiza", "gocspx-", "ya29."), accepts=_has_digit),
+    Detector("github-token", re.compile(r"\bgithub_pat_\w{22,}"), ("github_pat_",), accepts=_has_digit),
+    Detector("npm-token", re.compile(r"\bnpm_[A-Za-z0-9]{36}"), ("npm_",), accepts=_has_digit),
+    Detector("authorization", re.compile(r"(?i)\b(?:bearer|basic) +([\w.~+/=-]{16,})"), ("bearer ", "basic "),
+             group=1, accepts=lambda value, line: _is_secret(value)),
+    Detector("password-in-url", re.compile(r"://[^\s:/@\"'<>]*:([^\s/@\"'<>]{3,})@[\w.-]"), ("://",),
+             gate=re.compile("@"), group=1, accepts=lambda value, line: not _stands_for_another(value)),
+)  # fmt: skip
+"""Keys that came after the library's last release, the servers Foldline talks to first of all."""
+
+
+# --- keywords ---------------------------------------------------------------------------------------
+
+_QUOTE: Final = re.compile("[\"'`]")
+_NAMES: Final = ("key", "secret", "passw", "pwd", "db_pass", "contrase")
+_SETTING: Final = re.compile(
+    r"(?<![\w$.{-])[A-Z0-9_]*(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY)(?:_[A-Z0-9]+)?"
+    r"\s*=\s*[\"']?([^\s\"'#]{6,})"
+)
+"""As in an env file or a shell, quoted or not."""
+
+
+def _keywords() -> Iterator[Detector]:
+    known = import_module("detect_secrets.plugins.keyword")
+    for pattern, group in known.QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP.items():
+        yield Detector(
+            "password", pattern, _NAMES, gate=_QUOTE, most=24, group=group, accepts=_is_assigned_secret
+        )
+    names = ("key=", "token", "secret", "passw", "key ")
+    yield Detector("password", _SETTING, names, group=1, accepts=_is_set)
+
+
+def _is_assigned_secret(value: str, line: str) -> bool:
+    return len(value) >= 8 and _is_secret(value) and not _stands_for_another(value)
+
+
+def _is_set(value: str, line: str) -> bool:
+    return not _stands_for_another(value) and not re.search(r"[()\[\]]|^[\w]+\.[\w.]+$", value)
+
+
+def is_telling(value: str) -> bool:
+    """Whether a value is so much its own that it can be looked for everywhere: no word, no number."""
+    signs = sum(char.isdigit() or char in _SIGNS for char in value)
+    return 0 < signs < len(value) >= 6 and len(set(value)) >= 4
+
+
+def _is_secret(value: str) -> bool:
+    """Whether a value is no identifier, path or word: letters and digits or signs, in no readable order."""
+    if not is_telling(value) or _DIGIT.search(value) is None:
+        return False
+    return not re.fullmatch(
+        r"[a-z]+(?:[-_./][a-z]+)*[-_]?\d{0,2}|[A-Z_]+\d{0,2}|[\w.]+\(.*|/.*|[\d.:,-]+", value
+    )
+
+
+def _stands_for_another(value: str) -> bool:
+    heuristic = import_module("detect_secrets.filters.heuristic")
+    return (
+        _WITHOUT_MEANING.search(value) is not None
+        or heuristic.is_templated_secret(value)
+        or heuristic.is_prefixed_with_dollar_sign(value)
+        or heuristic.is_not_alphanumeric_string(value)
+        or heuristic.is_sequential_string(value)
+    )
+
+
+class Find(NamedTuple):
+    """A credential in a text."""
+
+    kind: str
+    """`aws-access-key`, `private-key` …"""
+    start: int
+    end: int
+    value: str
+    """What must not be seen, wherever it stands."""
+    pieces: tuple[str, ...] = ()
+    """Of a value over several lines: what of it would still be one."""
+
+
+_BEGIN: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY(?: BLOCK)?-----|Private-Lines: *\d+")
+_LONGEST_KEY: Final = 20_000
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
+_KEY_LINE: Final = re.compile(
+    r"(?:[^\n]{0,24}?[A-Za-z0-9+/=]{1,128}|[A-Za-z-]+: [^\n]{1,80})?[ \t]*\r?(?:\n|$)"
+)
+
+
+def private_keys(flat: str, lowered: str) -> Iterator[Find]:
+    """All blocks, in order. `lowered` is `flat` in lower case. A mention without a key is none."""
+    if "private key" not in lowered and "private-lines" not in lowered:
+        return
+    begins = list(_BEGIN.finditer(flat))
+    for begin, following in zip_longest(begins, begins[1:]):
+        limit = min(following.start() if following else len(flat), begin.end() + _LONGEST_KEY)
+        ending = f"-----END {begin[1] or ''}PRIVATE KEY"
+        end = flat.find(ending, begin.end(), limit) if begin[1] is not None else -1
+        if end >= 0:
+            dashes = flat.find("-----", end + len(ending), end + len(ending) + 20)
+            stop = dashes + 5 if dashes >= 0 else end + len(ending)
+        else:
+            stop = end = _last_key_line(flat, begin.end(), limit)
+        pieces = tuple(_BASE64.findall(flat, begin.end(), end))
+        if any(len(piece) >= 32 for piece in pieces):
+            yield Find("private-key", begin.start(), stop, "".join(pieces), pieces)
+
+
+def _last_key_line(flat: str, start: int, limit: int) -> int:
+    """Where a key ends that somebody cut off: after the last line that could be part of one."""
+    place = flat.find("\n", start, limit) + 1 or limit
+    end = place
+    while place < limit and (line := _KEY_LINE.match(flat, place)) and place < line.end() <= limit:
+        place = line.end()
+        if _BASE64.search(line[0]):
+            end = place
+    return end - (flat[end - 1 : end] == "\n")
+
+
+_LONGEST_LINE: Final = 4_000
+"""Of longer lines (minified, or one JSON document) only the surroundings of a hint are looked at."""
+_BEFORE, _AFTER = 400, 3_000
+_ESCAPED: Final = re.compile(r"\\+([\"'nrt/])")
+_SIGN_OF: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_REST: Final = re.compile(r"[\w-]*")
+_REST_OF_JWT: Final = re.compile(r"[\w-]*(?:\.[\w-]+)*")
+_NAME: Final = re.compile(r"[A-Za-z]+=(?=\S{20})")
+_LEFT_EDGES: Final = " \t=:\"'`,;"
+_RIGHT_EDGES: Final = " \t:\"'`,;"
+
+
+def finds(text: str) -> list[Find]:
+    """All credentials in a text, in order; none overlaps another."""
+    flat = _Flat.of(text)
+    lowered = flat.text.lower()
+    if len(lowered) != len(flat.text):  # a few letters change their length: then only ASCII is lowered
+        lowered = "".join(char.lower() if char.isascii() else char for char in flat.text)
+    found = list(private_keys(flat.text, lowered))
+    for hints, detectors in by_hints().items():
+        if not any(hint in lowered for hint in hints):
+            continue
+        for start, end in _lines_with(hints, lowered):
+            line = flat.text[start:end]
+            crowd = sum(lowered.count(hint, start, end) for hint in hints)
+            for detector in detectors:
+                if crowd <= detector.most and (detector.gate is None or detector.gate.search(line)):
+                    found += _in_line(detector, line, start)
+    return [flat.located(find) for find in _apart(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """A text in which escaped quotes and line ends are real ones: JSON within text, at any depth."""
+
+    original: str
+    text: str
+    starts: list[int]
+    """Positions in `text` from which on the original is `shifts` characters ahead."""
+    shifts: list[int]
+
+    @classmethod
+    def of(cls, text: str) -> "_Flat":
+        if "\\" not in text:
+            return cls(text, text, [], [])
+        pieces: list[str] = []
+        starts: list[int] = []
+        shifts: list[int] = []
+        done = shift = 0
+        for escape in _ESCAPED.finditer(text):
+            pieces += (text[done : escape.start()], _SIGN_OF.get(escape[1], escape[1]))
+            starts.append(escape.start() - shift + 1)
+            shift += len(escape[0]) - 1
+            shifts.append(shift)
+            done = escape.end()
+        return cls(text, "".join((*pieces, text[done:])), starts, shifts)
+
+    def located(self, find: Find) -> Find:
+        """What was found in `text`, as it stands in the original."""
+        start, end = self._place(find.start), self._place(find.end - 1) + 1
+        value = find.value if find.pieces else self.original[start:end]
+        return find._replace(start=start, end=end, value=value)
+
+    def _place(self, position: int) -> int:
+        after = bisect_right(self.starts, position)
+        return position + (self.shifts[after - 1] if after else 0)
+
+
+def _lines_with(hints: tuple[str, ...], lowered: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each line that holds a hint; pieces of it where it is long."""
+    places = sorted({place for hint in hints for place in _places(hint, lowered)})
+    done = 0
+    for place in places:
+        if place < done:
+            continue
+        start = lowered.rfind("\n", 0, place) + 1
+        end = lowered.find("\n", place)
+        end = len(lowered) if end < 0 else end
+        if end - start > _LONGEST_LINE:
+            start, end = max(start, place - _BEFORE), min(end, place + _AFTER)
+            done = end - _BEFORE if end < len(lowered) and lowered[end] != "\n" else end
+        else:
+            done = end
+        yield start, end
+
+
+def _places(hint: str, lowered: str) -> Iterator[int]:
+    place = lowered.find(hint)
+    while place >= 0:
+        yield place
+        place = lowered.find(hint, place + len(hint))
+
+
+def _in_line(detector: Detector, line: str, offset: int) -> Iterator[Find]:
+    for match in detector.pattern.finditer(line):
+        group = detector.group if match[detector.group] is not None else 0
+        start, end = match.span(group)
+        if group == 0:
+            if start and line[start - 1].isalnum() and line[start].isalnum():
+                continue  # the middle of something longer, such as a file in base64
+            rest = _REST_OF_JWT if detector.kind == "json-web-token" else _REST
+            end = rest.match(line, end).end()  # type: ignore[union-attr]  # both match nothing, too
+        if (name := _NAME.match(line, start, end)) is not None:
+            start = name.end()
+        while start < end and line[start] in _LEFT_EDGES:
+            start += 1
+        while end > start and line[end - 1] in _RIGHT_EDGES:
+            end -= 1
+        value = line[start:end]
+        if value and (detector.accepts is None or detector.accepts(value, line)):
+            yield Find(detector.kind, offset + start, offset + end, value)
+
+
+def _apart(found: list[Find]) -> list[Find]:
+    """The finds in order; of two that overlap, the longer one."""
+    kept: list[Find] = []
+    for find in sorted(found, key=lambda find: (find.start, -find.end)):
+        if not kept or find.start >= kept[-1].end:
+            kept.append(find)
+        elif find.end - find.start > kept[-1].end - kept[-1].start:
+            kept[-1] = find
+    return kept
+
+
+R = TypeVar("R", bound=Record)
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def redacted(original: Original) -> Original:
+    """The session without what looks like a credential. Its `redactor` does the same to side files.
+
+    Requests whose messages changed keep no digest: it would prove nothing, and could confirm a guess.
+    """
+    redactor = Redactor()
+    for text in _texts(original):
+        redactor.look_at(text)
+    before = list(original.entries)
+    entries = _without_stale_digests(before, [redactor.record(entry) for entry in before])
+    return replace(
+        original,
+        header=redactor.record(original.header),
+        entries=entries,
+        projection=project(entries),
+        redactor=redactor,
+    )
+
+
+class Redactor:
+    """Knows the credentials of one session by their values, and what to put in their place."""
+
+    def __init__(self) -> None:
+        self._placeholders: dict[str, str] = {}
+        """By value."""
+        self._spans: dict[str, list[tuple[int, int, str]]] = {}
+        """What was found where, by text."""
+        self._everywhere: dict[str, str] = {}
+        """What is replaced wherever it stands: values, pieces of them, and how they are spelt elsewhere."""
+        self._counts: dict[str, int] = {}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many different credentials of each kind were found."""
+        return self._counts
+
+    def __str__(self) -> str:
+        """The report, as a sentence. It never holds a value."""
+        if not self._counts:
+            return "Nothing that looks like a credential was found."
+        total = sum(self._counts.values())
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self._counts.items()))
+        return f"{total} credential{'' if total == 1 else 's'} redacted: {kinds}."
+
+    def look_at(self, text: str) -> None:
+        """Remember the credentials in this text."""
+        if len(text) < 6 or text in self._spans:
+            return
+        spans = [(find.start, find.end, self._placeholder(find)) for find in finds(text)]
+        if spans:
+            self._spans[text] = spans
+
+    def text(self, text: str) -> str:
+        """The text with placeholders. Credentials known from elsewhere are replaced here, too."""
+        for start, end, placeholder in reversed(self._spans.get(text, ())):
+            text = text[:start] + placeholder + text[end:]
+        for value, placeholder in self._everywhere.items():
+            if value in text:
+                text = text.replace(value, placeholder)
+        return text
+
+    def arguments(self, text: str) -> str:
+        """The arguments of a tool call: JSON stays JSON, and stays as it is where nothing was found."""
+        value = _parsed(text)
+        if value is None:
+            return self.text(text)
+        clean = _walked(value, self.text)
+        if clean == value:
+            return text
+        # Half a character, which UTF-8 cannot hold, stays escaped.
+        return json.dumps(clean, ensure_ascii=_HALF.search(text) is not None)
+
+    def record(self, record: R) -> R:
+        """An entry or header with placeholders; itself where nothing was found.
+
+        Where the session holds a credential, signatures go, too: what a provider sealed in them may be
+        reasoning about it, which its model would tell whoever sends it back.
+        """
+        value: Json = record.model_dump(exclude_none=True)
+        clean = _walked(value, self.text, self.arguments)
+        if self._counts:
+            clean = _unsigned(clean)
+        return record if clean == value else type(record).model_validate(clean)
+
+    def data(self, data: bytes) -> bytes:
+        """The content of a side file with placeholders; what is not text keeps its other bytes."""
+        return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _placeholder(self, find: Find) -> str:
+        known = self._placeholders.get(find.value)
+        if known is not None:
+            return known
+        number = self._counts[find.kind] = self._counts.get(find.kind, 0) + 1
+        placeholder = self._placeholders[find.value] = f"[redacted:{find.kind}-{number}]"
+        spellings = [spelt for value in find.pieces or (find.value,) for spelt in _spellings(value)]
+        for spelt in filter(is_telling, spellings):
+            self._everywhere.setdefault(spelt, placeholder)
+        longest_first = sorted(self._everywhere.items(), key=lambda item: -len(item[0]))
+        self._everywhere = dict(longest_first)
+        return placeholder
+
+
+def _spellings(value: str) -> list[str]:
+    """A value as it stands in plain text, in JSON and in a URL."""
+    spelt = [
+        value,
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        quote(value, safe="", errors="surrogatepass"),
+    ]
+    if "\\" in value:
+        plain = _parsed(f'["{value}"]')
+        spelt += plain if isinstance(plain, list) else []
+    return list(dict.fromkeys(spelt))
+
+
+def _parsed(text: str) -> Json:
+    """The JSON value this text is; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _walked(
+    value: Json, on_text: Callable[[str], str], on_arguments: Callable[[str], str] | None = None
+) -> Json:
+    """The same value with each text in it, keys included, put through a function."""
+    match value:
+        case str():
+            return on_text(value)
+        case list() | tuple():
+            return type(value)(_walked(item, on_text, on_arguments) for item in value)
+        case dict():
+            opaque = _OPAQUE.get(value.get("type", "")) if on_arguments else None
+            return {
+                on_text(key) if isinstance(key, str) else key: (
+                    item
+                    if key == opaque
+                    else on_arguments(item)
+                    if on_arguments and key == "arguments" and isinstance(item, str)
+                    else _walked(item, on_text, on_arguments)
+                )
+                for key, item in value.items()
+            }
+        case _:
+            return value
+
+
+_OPAQUE = {"image": "data", "thinking": "signature", "tool_call": "signature"}
+"""What no text can be read out of: base64 of pixels, and what a provider encrypted."""
+
+
+def _unsigned(value: Json) -> Json:
+    """The same value without what a provider signed, and who that was."""
+    match value:
+        case list() | tuple():
+            return type(value)(map(_unsigned, value))
+        case dict():
+            signed = _OPAQUE.get(value.get("type", "")) == "signature"
+            return {
+                key: _unsigned(item)
+                for key, item in value.items()
+                if not (signed and key in ("signature", "signed_by"))
+            }
+        case _:
+            return value
+
+
+def _texts(original: Original) -> Iterator[str]:
+    """Every text of a session and of its side files, those inside the arguments of calls included."""
+    gathered: list[str] = []
+
+    def gather(text: str) -> str:
+        gathered.append(text)
+        return text
+
+    def gather_arguments(text: str) -> str:
+        value = _parsed(text)
+        # As one text, too: there a name and its value stand side by side.
+        gathered.append(text)
+        if value is not None:
+            _walked(value, gather)
+        return text
+
+    for record in (original.header, *original.entries):
+        _walked(record.model_dump(exclude_none=True), gather, gather_arguments)
+        yield from gathered
+        gathered.clear()
+    for path in side_files(original.folder):
+        try:
+            yield read_regular(path).decode("utf-8", "surrogateescape")
+        except OSError:
+            continue  # whoever writes it says so
+
+
+def side_files(folder: Path | None) -> list[Path]:
+    """The files that belong to a session besides its history, in a stable order. Links are none of them."""
+    if folder is None:
+        return []
+    found: list[Path] = []
+    for name in (CONTENTS, OUTPUTS):
+        if (folder / name).is_symlink():
+            continue
+        with suppress(OSError), os.scandir(folder / name) as items:
+            files = [Path(item.path) for item in items if item.is_file(follow_symlinks=False)]
+            found += sorted(path for path in files if not path.name.startswith("."))
+    return found
+
+
+def _without_stale_digests(before: Sequence[Entry], after: Sequence[Entry]) -> list[Entry]:
+    changed = [
+        old.index
+        for old, new in zip(before, after, strict=True)
+        if old is not new and isinstance(old, BaseMessage | Compaction)
+    ]
+    if not changed:
+        return list(after)
+    stale = {
+        proof.sent.record.index
+        for proof in prove(after)
+        if proof.sent.record.index > changed[0] and proof.digest != proof.sent.record.digest
+    }
+    return [
+        entry.model_copy(update={"digest": ""})
+        if isinstance(entry, RequestRecord) and entry.index in stale
+        else entry
+        for entry in after
+    ]

@@ -1,1 +1,0 @@
-"""Credentials in a session, found and replaced by placeholders."""
