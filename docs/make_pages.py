@@ -8,7 +8,7 @@ from foldline.agent.settings import (
     provider_settings_table,
     settings_table,
 )
-from foldline.tui.keys.docs import commands_page
+from foldline.tui.keys.registry import commands_page
 
 HERE = Path(__file__).parent
 

@@ -14,7 +14,7 @@ from foldline.tui.chat import (
     QuestionAnswered,
     QueueEdited,
 )
-from foldline.tui.dressed import DressedApp
+from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.state import (
     ChatState,
     Compacting,
@@ -39,7 +39,7 @@ class Clock:
         return self.now
 
 
-class ChatApp(DressedApp[None]):
+class ChatApp(KeyedApp[None]):
     """The smallest program around a chat screen."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -56,6 +56,11 @@ class ChatApp(DressedApp[None]):
     async def on_mount(self) -> None:
         await self.push_screen(self.chat)
         self.chat.show(self.first)
+
+    def palette_items(self, below):
+        from foldline.tui.choosing.sources import chat_items
+
+        return chat_items(self, below)  # type: ignore[arg-type]  # it has a chat, as the program has
 
     @on(PromptSubmitted)
     @on(CommandInvoked)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.choosing.palette import run_in_chat
-from foldline.tui.keys.stations import Station, stations
+from foldline.tui.choosing.sources import run_in_chat
+from foldline.tui.keys.active import ActiveTable, active_tables
 from support.live import Live, live
 
 OPENED_BY = {
@@ -56,7 +56,7 @@ async def test_every_command_of_every_screen_runs(script: tuple[str, ...], tmp_p
     assert sum(map(len, ran.values())) > 100, "most of them are bound"
 
 
-async def opened(running: Live, screen: str, opener: str) -> Station:
+async def opened(running: Live, screen: str, opener: str) -> ActiveTable:
     """The screen with this table in front."""
     app = running.app
     for asked in (False, True):
@@ -72,5 +72,5 @@ async def opened(running: Live, screen: str, opener: str) -> Station:
     return station
 
 
-def _station(running: Live, screen: str) -> Station | None:
-    return next((station for station in stations(running.app.screen) if station.screen == screen), None)
+def _station(running: Live, screen: str) -> ActiveTable | None:
+    return next((station for station in active_tables(running.app.screen) if station.name == screen), None)

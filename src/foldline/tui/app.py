@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.binding import Binding, BindingType
@@ -19,7 +19,7 @@ from foldline.tui.chat import (
     QuestionAnswered,
     QueueEdited,
 )
-from foldline.tui.everywhere import KeyedApp
+from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.meanwhile import Meanwhile
 from foldline.tui.messages import ChoiceAnswered, EditWanted, EntryWanted, UndoWanted
 from foldline.tui.opening import Load, Opened, Opening
@@ -30,10 +30,12 @@ from foldline.tui.widgets.prompt import Prompt
 from foldline.tui.widgets.telling import Tells
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from textual.screen import Screen
 
     from foldline.protocol.events import Event
-    from foldline.tui.choosing.palette import Source
+    from foldline.tui.choosing.palette import Item, Source
     from foldline.tui.inspecting import Inspecting
     from foldline.tui.runner import Runner
     from foldline.tui.setup.opening import Setup
@@ -328,6 +330,11 @@ class FoldlineApp(KeyedApp[None]):
 
     def _open_tools(self, shown: Shown) -> None:
         self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
+
+    def palette_items(self, below: "Screen[Any]") -> "Iterable[Item]":
+        from foldline.tui.choosing.sources import chat_items
+
+        return chat_items(self, below)
 
     def palette_sources(self) -> "Sequence[Source]":
         from foldline.tui.choosing.sources import chat_sources

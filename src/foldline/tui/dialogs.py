@@ -15,20 +15,19 @@ Remark = Callable[[str], None]
 
 def open_help(app: App[Any]) -> None:
     """What the keys of the screen in front mean, and all commands."""
-    from foldline.tui import help
-
-    help.open_help(app)
+    _everywhere(app, "help")
 
 
 def open_palette(app: App[Any]) -> None:
     """Everything that can be done now."""
-    from foldline.tui.choosing.palette import open_palette
-    from foldline.tui.everywhere import KeyedApp, Recent
+    _everywhere(app, "palette")
+
+
+def _everywhere(app: App[Any], command: str) -> None:
+    from foldline.tui.keyed_app import KeyedApp
 
     if isinstance(app, KeyedApp):
-        open_palette(app, app.recent, app.palette_sources())
-    else:
-        open_palette(app, Recent())
+        app.action_everywhere(command)
 
 
 def change_theme(app: App[Any], name: str, remark: Remark) -> None:

@@ -13,9 +13,8 @@ from textual.widgets import Input
 
 from foldline.tui.blocks.cells import Span
 from foldline.tui.help_lines import HelpGroup, HelpPart, HelpRow, found, help_lines
-from foldline.tui.keys.command import CHAT, Command
-from foldline.tui.keys.commands import COMMANDS
-from foldline.tui.keys.stations import Station, is_everywhere, stations
+from foldline.tui.keys.active import ActiveTable, active_tables
+from foldline.tui.keys.commands import CHAT, COMMANDS, Command, is_everywhere
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
 from foldline.tui.widgets.editor import FieldTop
 from foldline.tui.widgets.frames import HEAVY, edge, sides
@@ -54,23 +53,23 @@ def open_help(app: App[Any]) -> None:
 
 def help_of(screen: Screen[Any]) -> tuple[str, list[HelpPart]]:
     """The title and the parts of the help for a screen."""
-    here = stations(screen)
-    inner = [station for station in here if station.screen != CHAT]
-    parts = [_part(station) for station in (*inner, *(each for each in here if each.screen == CHAT))]
+    here = active_tables(screen)
+    inner = [table for table in here if table.name != CHAT]
+    parts = [_part(table) for table in (*inner, *(each for each in here if each.name == CHAT))]
     parts.append(HelpPart("On every screen", (HelpGroup("", tuple(_everywhere())),)))
-    if any(station.screen == CHAT for below in screen.app.screen_stack for station in stations(below)):
+    if any(table.name == CHAT for below in screen.app.screen_stack for table in active_tables(below)):
         parts.append(HelpPart("Slash commands, in the prompt", (HelpGroup("", tuple(_slash())),)))
     first, *others = (part for part in parts if part.count)
     return first.title, [replace(first, title=""), *others]
 
 
-def _part(station: Station) -> HelpPart:
+def _part(table: ActiveTable) -> HelpPart:
     rows: dict[str, list[HelpRow]] = {}
-    for key, works in station.entries():
-        if key.pressed and not (station.screen == CHAT and is_everywhere(key)):
+    for key, works in table.entries():
+        if key.pressed and not (table.name == CHAT and is_everywhere(key)):
             also = f" Also /{key.slash}." if isinstance(key, Command) and key.slash else ""
             rows.setdefault(key.group, []).append(HelpRow(" ".join(key.names), key.help + also, works))
-    return HelpPart(station.title, tuple(HelpGroup(group, tuple(each)) for group, each in rows.items()))
+    return HelpPart(table.table.title, tuple(HelpGroup(group, tuple(each)) for group, each in rows.items()))
 
 
 def _everywhere() -> Iterator[HelpRow]:

@@ -134,19 +134,19 @@ async def test_what_was_chosen_last_stands_first_and_late_items_do_not_move_the_
     sources: list[Source] = [acted.source]
     async with live(tmp_path / "shop") as running:
         app = running.app
-        app.recent.took("chat.rewind")
-        app.call_later(open_palette, app, app.recent, sources)
+        app.recent.append("chat.rewind")
+        app.call_later(open_palette, app, app.recent, app.palette_items, sources)
         await running.until(lambda: isinstance(app.screen, Palette))
         await running.until(lambda: "▶Rewind" in running.text)
         await chosen(running, "two", "two")
-        assert acted.took == ["two"] and app.recent.ids == ("two", "chat.rewind")
+        assert acted.took == ["two"] and app.recent == ["two", "chat.rewind"]
 
 
 async def test_of_thousands_the_one_that_was_typed_is_found(tmp_path: Path) -> None:
     acted = Acted(*(f"Session: {number} 幂等" for number in range(5 * SLICE)))
     async with live(tmp_path / "shop") as running:
         app = running.app
-        app.call_later(open_palette, app, app.recent, [acted.source])
+        app.call_later(open_palette, app, app.recent, app.palette_items, [acted.source])
         await running.until(lambda: isinstance(app.screen, Palette) and len(app.screen.items) > 5 * SLICE)
         await chosen(running, "1999", "Session: 1999 幂等")
         assert acted.took == ["Session: 1999 幂等"]

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from foldline.tui.keys.command import CHAT, Command
+from foldline.tui.keys.commands import CHAT, Command
 from foldline.tui.keys.configured import NEVER, why_unsure
-from foldline.tui.keys.docs import commands_page
 from foldline.tui.keys.names import key_name, spelled
-from foldline.tui.keys.screens import SCREENS
+from foldline.tui.keys.registry import SCREENS, commands_page, table_of
 from foldline.tui.keys.table import ScreenKey
 
 SAME: dict[str, str] = {
@@ -53,13 +52,13 @@ EXPLAINED: dict[str, str] = {
 
 
 def every_key() -> Iterator[ScreenKey]:
-    for screen in SCREENS.values():
-        yield from screen.table()
+    for screen in SCREENS:
+        yield from table_of(screen)
 
 
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_table_says_what_each_key_does_and_none_does_two_things(name: str) -> None:
-    table = SCREENS[name].table()
+    table = table_of(name)
     assert table and {key.screen for key in table} == {name}
     assert not [each for each, times in Counter(key.id for key in table).items() if times > 1]
     pressed = Counter(spelled(each) for key in table for each in key.keys)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from foldline.agent import Agent
 from foldline.termination import end_soon
 from foldline.tui.figures import Figures
-from foldline.tui.keys.command import Command
+from foldline.tui.keys.commands import Command
 from foldline.tui.keys.escape import InterruptFacts, interrupt_step
 from foldline.tui.prompting.inputs import (
     NoCommand,

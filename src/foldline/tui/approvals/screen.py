@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from foldline.protocol import operations
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import bindings, key_of, works
 from foldline.tui.runner import Runner
 from foldline.tui.widgets.box import BoxedScreen
@@ -110,6 +110,7 @@ KEYS: Final[tuple[ScreenKey[ApprovalsState], ...]] = table(
     ScreenKey("down", ("down", "j"), "To the rule below.", "Rules"),
     ScreenKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?"),
     ScreenKey("close", ("escape", "q"), "Closes.", "Program"),
+    title="Permissions",
 )
 
 

@@ -8,16 +8,14 @@ from textual.app import App
 from textual.screen import Screen
 
 from foldline.protocol import FoldlineError
-from foldline.tui.chat import ChatScreen
 from foldline.tui.choosing.picker import Choice, Picker
-from foldline.tui.everywhere import Recent
 from foldline.tui.help import HelpScreen
-from foldline.tui.keys.command import CHAT
-from foldline.tui.keys.commands import COMMANDS
-from foldline.tui.keys.stations import stations
-from foldline.tui.widgets.telling import Tells
+from foldline.tui.keys.active import active_tables
+from foldline.tui.keys.commands import CHAT
 
 _TITLE: Final = "What do you want to do?"
+_RECENT: Final = 8
+"""Choices taken before that stand first."""
 _MOVES: Final = frozenset(
     {"up", "down", "left", "right", "pageup", "pagedown", "home", "end", "ctrl+home", "ctrl+end"}
 )
@@ -71,8 +69,18 @@ class Palette(Picker):
         self.offer(self._in_order())
 
 
-def open_palette(app: App[Any], recent: Recent, sources: Iterable[Source] = ()) -> None:
-    """Let the reader choose from everything that works where they are; once more, closes it."""
+def open_palette(
+    app: App[Any],
+    recent: list[str],
+    others: Callable[[Screen[Any]], Iterable[Item]],
+    sources: Iterable[Source] = (),
+) -> None:
+    """Offer everything that works where the user is; where it is open, close it.
+
+    Args:
+        recent: the choices taken before, the last one first; kept up to date.
+        others: what there is to do beside the keys of the screen below.
+    """
     if isinstance(app.screen, Palette):
         app.screen.dismiss(None)
         return
@@ -80,71 +88,30 @@ def open_palette(app: App[Any], recent: Recent, sources: Iterable[Source] = ()) 
         app.screen.dismiss()
         if isinstance(app.screen, Palette):
             return
-    below = _below(app)
-    palette = Palette((*_of_screen(app, below), *_of_chat(app, below)), sources, recent.ids)
+    # Help has just been told to go, and may still be there.
+    below = next(screen for screen in reversed(app.screen_stack) if not isinstance(screen, HelpScreen))
+    palette = Palette((*_of_screen(app, below), *others(below)), sources, recent)
 
     def taken(choice: str | None) -> None:
         if choice is not None:
-            recent.took(choice)
+            recent[:] = [choice, *(each for each in recent if each != choice)][:_RECENT]
             palette.items[choice].run()
 
     app.push_screen(palette, taken)
 
 
-def chat_of(app: App[Any]) -> ChatScreen | None:
-    """The chat, also where other screens are above it."""
-    return next((screen for screen in app.screen_stack if isinstance(screen, ChatScreen)), None)
-
-
-def run_in_chat(app: App[Any], command: str, argument: str = "") -> None:
-    """Carry out a command of the chat from whatever screen; what it answers is seen there."""
-    chat = chat_of(app)
-    if chat is None:
-        return
-
-    def pass_on() -> None:
-        if isinstance(app.screen, Tells) and chat.remarked:
-            app.screen.tell(chat.remarked)
-
-    chat.remark("")
-    chat.run_command(command, argument)
-    # What the program answers comes after the message that tells it of the command.
-    chat.call_later(app.call_later, pass_on)
-
-
-def _below(app: App[Any]) -> Screen[Any]:
-    """The screen in front, help apart: that has just been told to go."""
-    return next(screen for screen in reversed(app.screen_stack) if not isinstance(screen, HelpScreen))
-
-
 def _of_screen(app: App[Any], screen: Screen[Any]) -> Iterator[Item]:
     """What the keys of this screen do now, the chat's apart."""
-    for station in stations(screen):
-        if station.screen == CHAT:
+    for active in active_tables(screen):
+        if active.name == CHAT:
             continue
-        for key, works in station.entries():
-            action = station.actions.get(key.id)
+        for key, works in active.entries():
+            action = active.actions.get(key.id)
             if action is None or not works or not key.palette or _MOVES & {*key.keys}:
                 continue
-            choice = Choice(key.binding_id, key.label, station.title, key.name)
+            choice = Choice(key.binding_id, key.label, active.table.title, key.name)
 
-            def run(action: str = action, node: Any = station.node) -> None:
+            def run(action: str = action, node: Any = active.node) -> None:
                 app.call_later(app.run_action, action, node)
-
-            yield Item(choice, run)
-
-
-def _of_chat(app: App[Any], screen: Screen[Any]) -> Iterator[Item]:
-    chat = chat_of(app)
-    if chat is None:
-        return
-    open_now = {station.screen for station in stations(screen)}
-    for command in COMMANDS:
-        reaches = screen is chat or command.slash or command.group == "Questions"
-        if command.palette and command.works(chat.state) and reaches and command.id not in open_now:
-            choice = Choice(command.binding_id, command.title, command.usage, " ".join(command.names[:1]))
-
-            def run(command: str = command.id) -> None:
-                run_in_chat(app, command)
 
             yield Item(choice, run)

@@ -151,6 +151,7 @@ KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     ScreenKey("page-down", ("pagedown",), "A screen down.", "List", place="anywhere"),
     ScreenKey("take", ("enter",), "Takes the marked choice.", "List", place="anywhere"),
     ScreenKey("close", ("escape",), "Closes; nothing is chosen.", "List", place="anywhere"),
+    title="Choose from a list",
 )
 
 

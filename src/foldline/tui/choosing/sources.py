@@ -1,25 +1,50 @@
-"""What the palette of the chat offers beside commands: the things themselves, to be chosen directly.
-
-A new kind of thing is one more function in `chat_sources`.
-"""
+"""What the chat puts into the palette: its commands, and themes, models, settings and sessions by name."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from foldline.context.harmless import clean_line
-from foldline.tui.choosing.palette import Item, Source, run_in_chat
+from foldline.tui.choosing.palette import Item, Source
 from foldline.tui.choosing.picker import Choice
-from foldline.tui.keys.commands import BY_ID
+from foldline.tui.keys.active import active_tables
+from foldline.tui.keys.commands import BY_ID, COMMANDS
 from foldline.tui.prompting.arguments import arguments
+from foldline.tui.widgets.telling import Tells
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from foldline.tui.app import FoldlineApp
 
 _SESSIONS: Final = 50
 """Sessions of this folder that are offered, the newest."""
+
+
+def run_in_chat(app: "FoldlineApp", command: str, argument: str = "") -> None:
+    """Carry out a command of the chat from whatever screen; what it answers is seen there."""
+    chat = app.chat
+
+    def pass_on() -> None:
+        if isinstance(app.screen, Tells) and chat.remarked:
+            app.screen.tell(chat.remarked)
+
+    chat.remark("")
+    chat.run_command(command, argument)
+    # What the program answers comes after the message that tells it of the command.
+    chat.call_later(app.call_later, pass_on)
+
+
+def chat_items(app: "FoldlineApp", below: "Screen[Any]") -> Iterator[Item]:
+    """The commands that do something now, from the screen below the palette."""
+    open_now = {active.name for active in active_tables(below)}
+    for command in COMMANDS:
+        reaches = below is app.chat or command.slash or command.group == "Questions"
+        if command.palette and command.works(app.chat.state) and reaches and command.id not in open_now:
+            choice = Choice(command.binding_id, command.title, command.usage, " ".join(command.names[:1]))
+            yield Item(choice, partial(run_in_chat, app, command.id))
 
 
 def chat_sources(app: "FoldlineApp", root: Path) -> Sequence[Source]:

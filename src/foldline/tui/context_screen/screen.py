@@ -28,7 +28,7 @@ from foldline.tui.context_screen.rows import (
     use_rows,
 )
 from foldline.tui.context_screen.state import ContextState, Item
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.edits import EditKey, Limits, action_of, entries_words, undo_target, undo_words
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.offering import nothing_to, priced_row

@@ -27,6 +27,7 @@ KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     "tour",
     ScreenKey("skip-step", ("f8",), "Skips this step of the tour.", "Tour", place="anywhere"),
     ScreenKey("end-tour", ("f9",), "Ends the tour; the session stays open.", "Tour", place="anywhere"),
+    title="Tour (foldline demo)",
 )
 
 
@@ -101,7 +102,7 @@ class DemoApp(FoldlineApp):
     def _facts(self) -> "Facts":
         from foldline.protocol import Edit
         from foldline.tui.demo.tour import Facts
-        from foldline.tui.keys.stations import stations
+        from foldline.tui.keys.active import active_tables
 
         shown = self.presenter.shown
         if shown is None:
@@ -110,7 +111,7 @@ class DemoApp(FoldlineApp):
         opened = shown.transcript.openings.level
         inspector = shown.inspecting.panels
         place = inspector.link.index if inspector is not None and inspector.link is not None else -1
-        screens = frozenset(station.screen for station in stations(self.screen))
+        screens = frozenset(table.name for table in active_tables(self.screen))
         self._previewed |= "preview" in screens
         self._asked |= self.state.question is not None
         return Facts(

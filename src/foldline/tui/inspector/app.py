@@ -6,9 +6,9 @@ from textual.binding import Binding, BindingType
 
 from foldline.context.projection import Projection
 from foldline.protocol import SessionHeader
-from foldline.tui.everywhere import KeyedApp
 from foldline.tui.inspector.following import EVERY, Followed, Following
 from foldline.tui.inspector.screen import InspectorScreen
+from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.themes import DEFAULT_THEME
 
 

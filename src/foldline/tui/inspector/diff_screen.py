@@ -32,7 +32,7 @@ from foldline.tui.blocks import (
     clean_line,
 )
 from foldline.tui.blocks.cells import cut_right, to_strip
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.inspector import describe
 from foldline.tui.inspector.bodies import body_blocks
 from foldline.tui.inspector.comparing import Comparison
@@ -92,6 +92,7 @@ KEYS: Final[tuple[ScreenKey[Facts], ...]] = table(
     ),
     ScreenKey("help", ("?", "f1"), "This list.", "Program", "keys", "?"),
     ScreenKey("close", ("escape", "q"), "Back to where you were.", "Program", "close", "Esc"),
+    title="Inspector: difference",
 )
 
 

@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from foldline.context.projection import Projection
 from foldline.tui.blocks.cells import Span
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.keys.table import name_of

@@ -43,6 +43,7 @@ KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     ScreenKey(
         "close", ("escape", "f"), "Back to the panel; the filter stays.", "Program", "closes", title="Close"
     ),
+    title="Inspector: filter",
 )
 """Nothing decides which of them work: all do, always."""
 

@@ -11,7 +11,7 @@ from foldline.context.projection import Projection
 from foldline.tui import numbers
 from foldline.tui.blocks import clean_line
 from foldline.tui.blocks.cells import Span, Spans, width_of
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.keys.commands import key_of
 from foldline.tui.widgets.leaving import LeftOnce

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from foldline.context.harmless import clean_line
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span, chop_spans, cut_right
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
 from foldline.tui.widgets.frames import HEAVY, edge, sides
 from foldline.tui.widgets.telling import Telling
@@ -28,6 +28,7 @@ KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     ScreenKey("last", ("end",), "To the last line; what comes is followed.", "Output"),
     ScreenKey("help", ("f1", "question_mark"), "This list.", "Program"),
     ScreenKey("close", ("escape", "q"), "Back to the jobs; this one runs on.", "Program"),
+    title="Output of a job",
 )
 
 

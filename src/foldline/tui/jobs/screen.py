@@ -16,7 +16,7 @@ from foldline.context.numbers import many
 from foldline.history.paths import home_apart
 from foldline.protocol import FoldlineError, system_words
 from foldline.tui.blocks.cells import Span, chop_spans, cut_left, cut_right, wrap_spans
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.jobs.output import OutputScreen
 from foldline.tui.keys.table import ScreenKey, bindings, hint_words, key_of, name_of, table, works
 from foldline.tui.numbers import elapsed

@@ -1,21 +1,61 @@
 """The chat's commands: one table that keys, slash commands, palette, help, hints and docs come from."""
 
 from collections.abc import Iterable
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from foldline.tui.keys.command import (
-    CHAT,
-    Command,
-    Scope,
-    asked,
-    broke_off,
-    folds_nothing,
-    has_other_rules,
-    idle,
-)
-from foldline.tui.keys.table import table
+from foldline.tui.keys.table import KeyTable, Place, ScreenKey, table
+from foldline.tui.state import ChatState
 
-COMMANDS: Final[tuple[Command, ...]] = table(
+CHAT: Final = "chat"
+"""The name of the chat's table."""
+
+Scope = Literal["chat", "app"]
+"""Who carries it out: the chat screen itself, or the program it posts `CommandInvoked` to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command(ScreenKey[ChatState]):
+    """A key of the chat that may have a slash command, too, or only that."""
+
+    place: Place = "anywhere"
+    slash: str = ""
+    argument: str = ""
+    """What may follow the slash command, as shown to people; `[…]` where it may be left out."""
+    scope: Scope = "chat"
+
+    @property
+    def usage(self) -> str:
+        """`/compact [focus]`; empty for a command without a slash name."""
+        return f"/{self.slash} {self.argument}".rstrip() if self.slash else ""
+
+    @property
+    def reached_by(self) -> str:
+        """How it is reached without the palette: its keys, else its slash command."""
+        return ", ".join(self.names) or self.usage
+
+
+def idle(state: ChatState) -> bool:
+    return not state.busy
+
+
+def folds_nothing(state: ChatState) -> bool:
+    return state.compacting is None
+
+
+def broke_off(state: ChatState) -> bool:
+    return state.unanswered and not state.busy
+
+
+def asked(state: ChatState) -> bool:
+    return state.question is not None and not state.asks_choice
+
+
+def has_other_rules(state: ChatState) -> bool:
+    return state.question is not None and len(state.question.promises) > 1
+
+
+COMMANDS: Final[KeyTable[Command]] = table(
     CHAT,
     Command(
         "send",
@@ -304,7 +344,7 @@ COMMANDS: Final[tuple[Command, ...]] = table(
         (),
         "The rules in force, to be taken back, and the mode: ask, edits or all.",
         "Questions",
-        title="What runs unasked",
+        title="Permissions",
         slash="approvals",
         scope="app",
     ),
@@ -459,8 +499,16 @@ COMMANDS: Final[tuple[Command, ...]] = table(
     ),
 )
 
+EVERYWHERE: Final = ("help", "palette", "interrupt")
+"""The chat's commands that work on every screen."""
+
 BY_ID: Final[dict[str, Command]] = {command.id: command for command in COMMANDS}
 BY_SLASH: Final[dict[str, Command]] = {command.slash: command for command in COMMANDS if command.slash}
+
+
+def is_everywhere(key: ScreenKey[Any]) -> bool:
+    """Whether a command of the chat works on every screen."""
+    return key.id in EVERYWHERE
 
 
 def key_of(command: str) -> str:

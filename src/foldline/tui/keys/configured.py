@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from foldline.agent.layers import KEY_SETTINGS, Given
 from foldline.protocol import FoldlineError
-from foldline.tui.keys.command import CHAT
+from foldline.tui.keys.commands import CHAT, EVERYWHERE
 from foldline.tui.keys.names import ALLOWED, WAYS_OUT, is_text, key_name, spelled
-from foldline.tui.keys.screens import EVERYWHERE, SCREENS
+from foldline.tui.keys.registry import SCREENS, table_of
 from foldline.tui.keys.table import Keymap, ScreenKey, keymap_of
 
 NEVER: Final = {
@@ -114,8 +114,8 @@ def _command_of(item: Given) -> ScreenKey[Any]:
             f"{item.origin}: {item.key}: there is no screen {screen}; {_close(screen, SCREENS)}"
             f"there are {_listed(SCREENS)}."
         )
-    table = {key.id: key for key in SCREENS[screen].table() if _is_free(key)}
-    fixed = next((key for key in SCREENS[screen].table() if key.id == command and not _is_free(key)), None)
+    table: dict[str, ScreenKey[Any]] = {key.id: key for key in table_of(screen) if _is_free(key)}
+    fixed = next((key for key in table_of(screen) if key.id == command and not _is_free(key)), None)
     if fixed is not None:
         raise FoldlineError(
             f"{item.origin}: {item.key} cannot be chosen: {' '.join(fixed.names) or fixed.id} is the same on "
@@ -176,7 +176,7 @@ def _beside(key: ScreenKey[Any]) -> Iterator[ScreenKey[Any]]:
     reaches_all = key.screen == CHAT and key.id in EVERYWHERE
     together = sorted(_TOGETHER) if key.screen in _TOGETHER and key.place != "prompt" else ()
     for name in SCREENS if reaches_all else dict.fromkeys((key.screen, CHAT, *together)):
-        for other in SCREENS[name].table():
+        for other in table_of(name):
             # `?` and F1 are help on every screen, its own and the one that works everywhere.
             is_same = other.id == key.id and (name == key.screen or key.id in EVERYWHERE)
             works_there = name == key.screen or reaches_all or other.id in EVERYWHERE

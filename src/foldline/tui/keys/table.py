@@ -126,9 +126,28 @@ class ScreenKey(Generic[F]):
 K = TypeVar("K", bound=ScreenKey[Any])
 
 
-def table(screen: str, *keys: K) -> tuple[K, ...]:
-    """The keys of a screen of this name. It is the name in `[keys.NAME]`, and in `tui/keys/screens.py`."""
-    return tuple(replace(key, screen=screen) for key in keys)
+class KeyTable(tuple[K, ...]):
+    """The keys of one screen, by which bindings, hints, help, palette and docs know it."""
+
+    name: str
+    """As in `[keys.NAME]`."""
+    title: str
+
+
+_TABLES: dict[str, KeyTable[Any]] = {}
+
+
+def table(name: str, *keys: K, title: str = "") -> KeyTable[K]:
+    """Declare the keys of a screen. The title is the name where none is given."""
+    made = KeyTable(replace(key, screen=name) for key in keys)
+    made.name, made.title = name, title or name.capitalize()
+    _TABLES[name] = made
+    return made
+
+
+def declared(name: str) -> KeyTable[Any] | None:
+    """The table of this name; None while the module that declares it is not imported."""
+    return _TABLES.get(name)
 
 
 @runtime_checkable

@@ -184,6 +184,7 @@ KEYS: Final[tuple[PreviewKey, ...]] = table(
         "Esc",
         works=lambda _: True,
     ),
+    title="Compact preview",
 )
 
 

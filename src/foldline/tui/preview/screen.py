@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.timer import Timer
 
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.keys.table import bindings
 from foldline.tui.preview.bars import Bars, PreviewHeader

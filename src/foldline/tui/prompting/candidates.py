@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from foldline.context.harmless import clean_line
 from foldline.tui import numbers
-from foldline.tui.keys.command import Command
-from foldline.tui.keys.commands import BY_SLASH
+from foldline.tui.keys.commands import BY_SLASH, Command
 from foldline.tui.prompting.fuzzy import HOLDS, fit
 from foldline.tui.prompting.inputs import Completing
 from foldline.tui.state import ChatState

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.tui.keys.command import Command
-from foldline.tui.keys.commands import BY_SLASH
+from foldline.tui.keys.commands import BY_SLASH, Command
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from foldline.context.places import Place
 from foldline.protocol import operations
 from foldline.tui import numbers
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table, works
 from foldline.tui.widgets.box import BoxedScreen
 from foldline.tui.widgets.completion import window_start

@@ -27,7 +27,7 @@ from foldline.history.holder import holder_of
 from foldline.history.paths import holds_home
 from foldline.protocol import FoldlineError, Title
 from foldline.tui.blocks import BlockView
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import bindings, works
 from foldline.tui.runner import Runner
 from foldline.tui.sessions import words

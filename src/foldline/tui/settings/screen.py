@@ -23,8 +23,7 @@ from foldline.history.paths import home_apart
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span
 from foldline.tui.choosing.picker import Choice, Picker
-from foldline.tui.dialogs import pick_theme
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help, pick_theme
 from foldline.tui.keys.table import bindings, key_of, works
 from foldline.tui.runner import Runner
 from foldline.tui.settings.gathering import gathered

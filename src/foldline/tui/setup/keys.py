@@ -88,6 +88,7 @@ KEYS: Final[tuple[ScreenKey[SetupState], ...]] = table(
     ScreenKey("first", ("ctrl+home",), "To the first row.", "List", works=_has_list),
     ScreenKey("last", ("ctrl+end",), "To the last row.", "List", works=_has_list),
     ScreenKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "F1"),
+    title="Choose a model",
 )
 
 

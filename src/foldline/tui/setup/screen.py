@@ -17,7 +17,7 @@ from foldline.llm import LLMError
 from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span
-from foldline.tui.help import open_help
+from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import bindings, works
 from foldline.tui.setup.fields import Field, KeyField, Secret, cleaned_key
 from foldline.tui.setup.keys import KEYS

@@ -12,8 +12,7 @@ from textual.widgets import TextArea
 from textual.worker import Worker
 
 from foldline.tui.blocks.cells import Span, Spans
-from foldline.tui.keys.command import Command
-from foldline.tui.keys.commands import COMMANDS, key_of
+from foldline.tui.keys.commands import COMMANDS, Command, key_of
 from foldline.tui.messages import QueueEdited
 from foldline.tui.prompting.arguments import arguments
 from foldline.tui.prompting.attaching import Attaching
