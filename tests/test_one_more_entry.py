@@ -12,7 +12,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.calls import Calls
-from foldline.agent.desk import Desk
+from foldline.agent.state import AgentState
 from foldline.agent.turn import Turn
 from foldline.context.file_ledger import FileLedger
 from foldline.context.moments import against_before, as_of_request, first_entry
@@ -94,7 +94,7 @@ class Grown:
     """A session of so many entries, and all that follows it, up to date."""
 
     session: Session
-    desk: Desk
+    state: AgentState
     more: Iterator[Entry]
     """What will come."""
 
@@ -113,7 +113,7 @@ def grown(length: int) -> Grown:
     told = entries()
     held = list(islice(told, length - length % 7 + 1))
     session = Session.from_entries(SessionHeader(id="s", created_at=NOON, cwd="/work"), held)
-    return Grown(session, Agent(session, llm=PlayedLLM(window=100_000_000)).desk, told)
+    return Grown(session, Agent(session, llm=PlayedLLM(window=100_000_000)).state, told)
 
 
 Follower = Callable[[Grown], Callable[[Entry], object]]
@@ -125,12 +125,12 @@ def follows(look: Callable[[Grown], object]) -> Follower:
 
 
 def the_meter(of: Grown) -> Callable[[Entry], object]:
-    made = Figures(of.desk)
+    made = Figures(of.state)
     return lambda _: (made.room(), made.undo_adds(), made.unanswered())
 
 
 def the_side_list(of: Grown) -> Callable[[Entry], object]:
-    made = Figures(of.desk)
+    made = Figures(of.state)
     return lambda _: sidebar(made.sidebar(), 33, 40)
 
 
@@ -177,7 +177,7 @@ def the_entries_on_disk(of: Grown) -> Callable[[Entry], object]:
 
 def the_next_turn(of: Grown) -> Callable[[Entry], object]:
     """Its beginning, but for the files of the turn before and what is written."""
-    turn = Turn(of.desk, Calls(of.desk))
+    turn = Turn(of.state, Calls(of.state))
 
     async def nothing(*_: object, **__: object) -> None:
         return
@@ -209,7 +209,7 @@ FOLLOWERS: dict[str, Follower] = {
     "whether a todo is done": follows(lambda of: newly_completed(of.projection)),
     "whether an answer is missing": follows(lambda of: unanswered(of.projection)),
     "the next turn": the_next_turn,
-    "the room for results": follows(lambda of: of.desk.room_for_results()),
+    "the room for results": follows(lambda of: of.state.room_for_results()),
 }
 
 

@@ -75,7 +75,7 @@ async def compact(
         known_window,
         load_settings,
     )
-    from foldline.compaction import dependencies, for_fold, plan, plans_by_cut, propose
+    from foldline.compaction import dependencies, plan, plans_by_cut, propose, strategy_for
     from foldline.context.budget import budget_for
     from foldline.protocol import FoldlineError
 
@@ -93,7 +93,7 @@ async def compact(
         budget = budget_for(window, model.info.max_output, settings.budget_settings(window, model.info.id))
         embedder = connect_embedder(settings, os.environ) if llm is None else None
         given = dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
-        chosen = for_fold(strategy or settings.strategy(given), "manual")
+        chosen = strategy_for(strategy or settings.strategy(given), "manual")
         if plans_by_cut(chosen) and plan(session.projection, budget, "manual") is None:
             return None
         session.claim()  # before the model is asked

@@ -36,7 +36,7 @@ async def nearly_full(
     write_lines(folder / "small.txt", 5)
     llm = PlayedLLM(*script, window=SMALL_WINDOW, summaries=summaries)
     async with at_work(folder, NEARLY_FULL, llm, **{"interactive": True, **options}) as (agent, watch):
-        assert agent.desk.budget.draft_mark < agent.desk.size() < agent.desk.budget.threshold
+        assert agent.state.budget.draft_mark < agent.state.size() < agent.state.budget.threshold
         yield agent, watch, llm
 
 
@@ -68,7 +68,7 @@ async def test_at_the_threshold_only_the_commit_of_it_is_left(tmp_path: Path) ->
         assert (await agent.executor.wait_for(task)).outcome == "done"
         [fold] = agent.session.projection.folds
         assert (fold.reason, fold.rung, len(llm.summary_requests)) == ("threshold", "strategy", 1)
-        assert agent.desk.budget.threshold <= fold.tokens_before
+        assert agent.state.budget.threshold <= fold.tokens_before
         assert fold.tokens_after < 0.75 * fold.tokens_before
         assert states(watch) == ["drafting", "ready", "gone"]
         assert broken(agent.session.projection) == []
@@ -125,7 +125,7 @@ async def test_one_that_is_still_being_written_at_the_threshold_is_waited_for_an
     async with nearly_full(tmp_path, *script, summaries=(draft,)) as (agent, watch, llm):
         task = agent.executor.submit(GO_ON)
         await watch.first(events.CompactionStart)
-        assert agent.desk.ahead.drafting
+        assert agent.state.draft.drafting
         draft.open.set()
         assert (await agent.executor.wait_for(task)).outcome == "done"
         assert len(agent.session.projection.folds) == len(llm.summary_requests) == 1
@@ -145,7 +145,7 @@ async def test_esc_while_a_fold_waits_for_it_leaves_the_old_view(tmp_path: Path)
         assert (await agent.executor.wait_for(task)).outcome == "cancelled"
         assert watch.of(events.CompactionEnd)[-1].aborted
         assert agent.session.projection.folds == []
-        assert not agent.desk.ahead.drafting
+        assert not agent.state.draft.drafting
         assert llm.closed_streams == 2
 
 
@@ -176,7 +176,7 @@ async def test_a_change_of_the_view_ends_it_and_another_one_is_begun_when_it_is_
         await (until(watch, "ready") if ready else llm.silent.wait())
         await done(agent, edit(agent, 3, "pin"))
         assert states(watch)[-1] == "gone"
-        assert not agent.desk.ahead.drafting
+        assert not agent.state.draft.drafting
         assert llm.closed_streams == len(llm.requests) + len(llm.summary_requests), "two at once"
         await done(agent)
         await until(watch, "ready")
@@ -188,7 +188,7 @@ async def test_esc_stops_it_and_it_does_not_begin_again_by_itself(tmp_path: Path
         await done(agent)
         await llm.silent.wait()
         agent.executor.submit(operations.Interrupt())
-        assert not agent.desk.ahead.drafting
+        assert not agent.state.draft.drafting
         await others_done()
         await done(agent)
         assert len(llm.summary_requests) == 1
@@ -277,7 +277,7 @@ async def test_one_that_is_given_up_while_a_fold_waits_for_it_does_not_cancel_th
     async with nearly_full(tmp_path, *script, summaries=summaries) as (agent, watch, llm):
         task = agent.executor.submit(GO_ON)
         await watch.first(events.CompactionStart)
-        agent.desk.ahead.drop()
+        agent.state.draft.drop()
         assert (await agent.executor.wait_for(task)).outcome == "done"
         assert (len(agent.session.projection.folds), len(llm.summary_requests)) == (1, 2)
 
@@ -298,7 +298,7 @@ async def test_settings_that_change_end_one_that_is_being_written(tmp_path: Path
     async with nearly_full(tmp_path, "one", summaries=(Hang("half"),)) as (agent, watch, llm):
         await done(agent)
         await llm.silent.wait()
-        retune(agent.desk, load_settings(tmp_path, {}), {})()
+        retune(agent.state, load_settings(tmp_path, {}), {})()
         await others_done()
         assert (states(watch), llm.closed_streams) == (["drafting", "gone"], 2)
         assert watch.notices == []

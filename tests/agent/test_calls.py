@@ -79,7 +79,7 @@ async def test_once_is_for_this_call_and_always_is_remembered(tmp_path: Path) ->
     await agent.prompt("write")
     assert asked(watch) == ["a.txt", "b.txt"]
     assert all((tmp_path / name).exists() for name in ("a.txt", "b.txt", "c.txt"))
-    assert Rule(tool="write") in agent.desk.policy.always
+    assert Rule(tool="write") in agent.state.policy.always
     await agent.aclose()
 
 
@@ -175,10 +175,10 @@ async def test_a_fold_changes_nothing_about_what_is_allowed(tmp_path: Path) -> N
     answering(agent, "always")
     for text in ("write", "read", "say something"):
         await agent.prompt(text)
-    allowed = agent.desk.policy
+    allowed = agent.state.policy
     await agent.compact()
     assert agent.session.projection.folds
-    assert agent.desk.policy == allowed
+    assert agent.state.policy == allowed
     llm.script.append(calling(write("b.txt")))
     await agent.prompt("write again")
     assert asked(watch) == ["a.txt"]
@@ -224,8 +224,8 @@ async def test_the_results_of_one_group_share_a_budget_and_the_next_request_fits
     assert (tmp_path / "f0.txt").read_text() == texts[0]
     assert any("left out" in text and "To see them: `read`" in text for text in texts)
     assert texts[-1] == "Not run: window full, call again."
-    sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.desk.overhead
-    assert sent < agent.desk.budget.threshold
+    sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.state.overhead
+    assert sent < agent.state.budget.threshold
     assert broken(agent.session.projection) == []
     await agent.aclose()
 
@@ -250,8 +250,8 @@ async def test_a_long_request_leaves_less_room_for_results(tmp_path: Path) -> No
     llm = PlayedLLM(calling(("read", {"path": "big.txt"})), window=16_384)
     agent, _ = agent_in(tmp_path, llm)
     await agent.prompt(request)
-    sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.desk.overhead
-    assert sent < agent.desk.budget.threshold
+    sent = sum(map(message_tokens, llm.requests[1].messages)) + agent.state.overhead
+    assert sent < agent.state.budget.threshold
     assert any(message.text == request for message in llm.requests[1].messages)
     await agent.aclose()
 
@@ -267,8 +267,8 @@ async def test_what_was_clipped_is_whole_in_a_file_the_agent_may_read(tmp_path: 
         assert kept is None
     else:
         assert kept is not None
-        agent.desk.policy = Policy(mode="ask")
-        agent.desk.llm = PlayedLLM(calling(("read", {"path": kept, "offset": rows - 1}), stem="r"))
+        agent.state.policy = Policy(mode="ask")
+        agent.state.llm = PlayedLLM(calling(("read", {"path": kept, "offset": rows - 1}), stem="r"))
         await agent.prompt("look")
         assert asked(watch) == []
         assert results(agent)[-1].text.startswith(f"{rows - 1}\n{rows}\n")

@@ -380,7 +380,7 @@ async def test_a_cancel_at_any_event_leaves_a_sound_history(tmp_path: Path, appr
             finished = await agent.executor.wait_for(prompt(agent, "read them"))
         assert broken(agent.session.projection) == []
         stop()
-        agent.desk.policy = Policy(mode="all")
+        agent.state.policy = Policy(mode="all")
         assert (await agent.prompt("and now?")).text
         await agent.executor.settle()
         assert reloaded(agent).projection.view == agent.session.projection.view

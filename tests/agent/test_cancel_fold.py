@@ -60,9 +60,9 @@ class Scenario:
 
 async def a_kept_proposal(agent: Agent) -> operations.Operation:
     await done(agent, operations.CompactSession(reason="manual", preview=True))
-    assert agent.desk.review.proposal is not None
+    assert agent.state.review.proposal is not None
     await revised(agent, pins=(3,))
-    return operations.ApplyProposal(proposal=agent.desk.review.proposal.id)
+    return operations.ApplyProposal(proposal=agent.state.review.proposal.id)
 
 
 async def a_fold(agent: Agent) -> operations.Operation:
@@ -76,12 +76,12 @@ async def done(agent: Agent, operation: operations.Operation) -> None:
     assert finished.outcome == "done", finished
 
 
-async def revised(agent: Agent, **wishes: Any) -> None:
-    proposal = agent.desk.review.proposal
+async def revised(agent: Agent, **options: Any) -> None:
+    proposal = agent.state.review.proposal
     assert proposal is not None
-    agent.executor.submit(operations.ReviseProposal(proposal=proposal.id, **wishes))
+    agent.executor.submit(operations.ReviseProposal(proposal=proposal.id, **options))
     await others_done()
-    assert agent.desk.review.proposal is not proposal
+    assert agent.state.review.proposal is not proposal
 
 
 def who_applies(agent: Agent) -> Callable[[Event], None]:
@@ -212,7 +212,7 @@ async def run(scenario: Scenario, folder: Path, at: int, moment: Moment, llm: LL
         assert broken(projection) == []
         assert bytes_of(reloaded(agent).projection) == bytes_of(projection)
         told_truthfully(watch.events[begun:], entries[known:])
-        proposal = agent.desk.review.proposal
+        proposal = agent.state.review.proposal
         assert proposal is None or proposal.fits(projection), "a proposal waits that was applied"
         ended = Run(
             outcome=finished.outcome,
@@ -228,8 +228,8 @@ async def run(scenario: Scenario, folder: Path, at: int, moment: Moment, llm: LL
 
 
 def no_stream_is_open(agent: Agent) -> None:
-    if isinstance(agent.desk.llm, TricklingLLM):
-        assert agent.desk.llm.open_streams == 0
+    if isinstance(agent.state.llm, TricklingLLM):
+        assert agent.state.llm.open_streams == 0
 
 
 def unchanging(entries: list[Entry]) -> list[Entry]:

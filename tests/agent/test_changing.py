@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.changing import change, in_toml
 from foldline.agent.settings import load_settings
+from foldline.agent.settings_edit import change, in_toml
 from foldline.protocol import FoldlineError
 
 

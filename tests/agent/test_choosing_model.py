@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.choosing_model import asked_now, is_first_start, provider_in_force, save_choice
-from foldline.agent.keys import key_of
+from foldline.agent.api_keys import key_of
+from foldline.agent.model_choice import asked_now, is_first_start, provider_in_force, save_choice
 from foldline.agent.settings import Settings, connect_llm, connect_summariser, load_settings
 from foldline.history import Session
 from foldline.llm.providers import PROVIDERS

@@ -38,9 +38,9 @@ def test_offline_nobody_is_asked(tmp_path: Path) -> None:
 async def test_a_strategy_of_the_agent_gets_the_embedder_it_asks_for(tmp_path: Path) -> None:
     session, embedder = Session.create(tmp_path, home=tmp_path), Meanings()
     agent = Agent(session, llm=ScriptedLLM(), compaction="semantic", embedder=embedder)
-    assert agent.desk.dependencies[Embedder] is embedder
+    assert agent.state.dependencies[Embedder] is embedder
     await agent.aclose()
     without = Agent(session, llm=ScriptedLLM(), compaction="semantic")
-    assert Embedder not in without.desk.dependencies
+    assert Embedder not in without.state.dependencies
     await without.aclose()
     session.close()

@@ -283,12 +283,12 @@ async def test_switching_models_goes_on_with_the_new_one_and_closes_the_old(tmp_
     await agent.prompt("hello")
     failed = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="away")))
     assert (failed.outcome, failed.error) == ("failed", "The server is away.")
-    assert (agent.desk.llm, old.closed, away.closed) == (old, 0, 1)
+    assert (agent.state.llm, old.closed, away.closed) == (old, 0, 1)
     await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="other")))
     assert (await agent.prompt("hello")).text == "new"
     assert (old.closed, new.closed) == (1, 0)
     assert [entry.model for entry in agent.session.entries if isinstance(entry, ModelChange)] == ["other"]
-    assert agent.desk.budget.window == 200_000
+    assert agent.state.budget.window == 200_000
     await agent.aclose()
 
 
@@ -333,11 +333,11 @@ async def test_the_strategy_can_be_switched_and_a_name_that_leads_nowhere_change
     tmp_path: Path,
 ) -> None:
     agent, watch = agent_in(tmp_path, PlayedLLM(), compaction="simple")
-    assert type(agent.desk.strategy).__name__ == "SimpleCompaction"
+    assert type(agent.state.strategy).__name__ == "SimpleCompaction"
     switch = operations.SwitchStrategy
     done = await agent.executor.wait_for(agent.executor.submit(switch(strategy="digest")))
     assert (done.outcome, watch.notices[-1]) == ("done", "Folds are made by DigestCompaction now.")
     failed = await agent.executor.wait_for(agent.executor.submit(switch(strategy="no:Such")))
-    assert (failed.outcome, type(agent.desk.strategy).__name__) == ("failed", "DigestCompaction")
+    assert (failed.outcome, type(agent.state.strategy).__name__) == ("failed", "DigestCompaction")
     assert "there is no module no" in (failed.error or "")
     await agent.aclose()

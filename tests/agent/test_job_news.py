@@ -28,7 +28,7 @@ async def test_reader_and_model_learn_that_a_job_has_ended(tmp_path: Path) -> No
     await agent.prompt("start it")
     before = [item.message for item in agent.session.projection.view]
     (tmp_path / "go").touch()
-    await agent.desk.jobs.all()[0].wait(PATIENCE)
+    await agent.state.jobs.all()[0].wait(PATIENCE)
     await asyncio.sleep(0)
     said = [event.text for event in watch.events if isinstance(event, events.Notice)]
     assert [text for text in said if text.startswith("Job 1 ended: exit 4: while")]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.own_server import save_server, server_at
 from foldline.agent.settings import load_settings
+from foldline.agent.settings_edit import save_server, server_at
 from foldline.llm.providers import PROVIDERS
 from foldline.protocol import FoldlineError
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 
 from foldline.agent import Agent
-from foldline.agent.approvals import Policy, mode_of, policy_of
-from foldline.agent.project_rules import ProjectRules
+from foldline.agent.approvals import Policy, ProjectRules, mode_of, policy_of
 from foldline.context.permissions import Granted, granted_in
 from foldline.context.projection import project
 from foldline.formats import read_foreign
@@ -79,8 +78,8 @@ async def test_what_is_always_allowed_holds_after_the_session_is_resumed(folder:
     await again.aclose()
     assert not asked
     assert (
-        again.desk.policy
-        == agent.desk.policy
+        again.state.policy
+        == agent.state.policy
         == Policy(always=frozenset({Rule(tool="bash", pattern="true")}))
     )
 
@@ -90,7 +89,7 @@ async def test_the_rule_that_was_shown_is_granted_and_no_other(folder: Path) -> 
     await agent.prompt("go")
     await agent.aclose()
     assert asked == ["true", "true a"]
-    assert agent.desk.policy.always == {Rule(tool="bash", pattern="true", exact=True)}
+    assert agent.state.policy.always == {Rule(tool="bash", pattern="true", exact=True)}
 
 
 @pytest.mark.parametrize("nth", [2, 9, -1])
@@ -99,8 +98,8 @@ async def test_an_answer_about_a_rule_that_was_not_offered_grants_none(folder: P
     await agent.prompt("go")
     await agent.aclose()
     assert asked == ["true", "true"]
-    assert not agent.desk.policy.always
-    assert not agent.desk.project.rules()
+    assert not agent.state.policy.always
+    assert not agent.state.project.rules()
 
 
 async def test_a_call_that_reaches_outside_is_offered_no_rule_and_always_is_once(folder: Path) -> None:
@@ -113,8 +112,8 @@ async def test_a_call_that_reaches_outside_is_offered_no_rule_and_always_is_once
     assert [(question.rules, question.inside) for question in watch.of(events.ApprovalRequested)] == [
         ((), False)
     ] * 3
-    assert not agent.desk.policy.always
-    assert not agent.desk.project.rules()
+    assert not agent.state.policy.always
+    assert not agent.state.project.rules()
 
 
 async def test_a_rule_of_the_project_holds_in_its_other_sessions_until_it_is_taken_back(folder: Path) -> None:
@@ -127,7 +126,7 @@ async def test_a_rule_of_the_project_holds_in_its_other_sessions_until_it_is_tak
     watch = Watch(other)
     await other.prompt("go")
     assert not asked
-    agent.desk.project.revoke(Rule(tool="bash", pattern="true"))  # as another process would
+    agent.state.project.revoke(Rule(tool="bash", pattern="true"))  # as another process would
     await other.prompt("go")
     assert asked == ["true c"]
     assert not watch.notices
@@ -144,10 +143,10 @@ async def test_taking_back_and_switching_act_at_once_beside_a_running_turn_and_a
     agent, _ = working(session, Hang("…"))
     watch = Watch(agent)
     turn = asyncio.create_task(agent.prompt("work"))
-    await agent.desk.llm.silent.wait()  # type: ignore[attr-defined]
+    await agent.state.llm.silent.wait()  # type: ignore[attr-defined]
     agent.executor.submit(operations.Revoke(rule=STATUS))
     agent.executor.submit(operations.SwitchApprovals(mode="edits"))
-    await watch.until(lambda: agent.desk.policy == Policy("edits", frozenset({EDIT})))
+    await watch.until(lambda: agent.state.policy == Policy("edits", frozenset({EDIT})))
     agent.executor.submit(operations.Revoke(rule=STATUS))
     await watch.until(lambda: watch.notices)
     assert not turn.done()
@@ -177,7 +176,7 @@ async def test_cancelled_while_it_waits_a_question_grants_nothing(folder: Path) 
     agent.executor.submit(operations.Approve(call_id=question.call_id, answer="always"))
     await agent.executor.settle()
     assert [event.allowed for event in watch.of(events.ApprovalResolved)] == [False]
-    assert not agent.desk.policy.always
+    assert not agent.state.policy.always
     await agent.aclose()
 
 

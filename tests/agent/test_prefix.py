@@ -175,7 +175,7 @@ async def changes_of_the_view(walk: Walk) -> None:
     await walk.ask("grow")
     await walk.until(lambda: any("grown" in tool.spec.name for tool in walk.servers.tools))
     await walk.ask("with what has grown")
-    await walk.done(operations.SwitchModel(model=walk.agent.desk.llm.info.id))
+    await walk.done(operations.SwitchModel(model=walk.agent.state.llm.info.id))
     await walk.ask("to another client")
     newest = next(entry for entry in reversed(walk.entries) if isinstance(entry, UserMessage))
     await walk.done(operations.EditView(target=newest.index, action="pin"))

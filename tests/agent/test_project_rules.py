@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.project_rules import KeptRule, ProjectRules
+from foldline.agent.approvals import KeptRule, ProjectRules
 from foldline.history import utc_now
 from foldline.protocol import Rule
 

@@ -60,8 +60,8 @@ async def test_a_folded_result_is_found_and_read_back_exactly(tmp_path: Path) ->
 
 async def test_the_model_can_fetch_a_folded_entry_in_a_turn(tmp_path: Path) -> None:
     agent, result = await folded(tmp_path)
-    agent.desk.llm.script.clear()  # type: ignore[attr-defined]
-    agent.desk.llm.script.extend(  # type: ignore[attr-defined]
+    agent.state.llm.script.clear()  # type: ignore[attr-defined]
+    agent.state.llm.script.extend(  # type: ignore[attr-defined]
         [
             calling(("history_search", {"query": "row 7 "})),
             calling(("history_read", {"index": result.index}), stem="r"),

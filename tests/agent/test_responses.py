@@ -59,10 +59,10 @@ async def test_reasoning_goes_back_live_and_after_resuming_and_not_to_another_se
         assert [seen.violations for seen in server.requests()] == [(), (), ()]
         assert broken(again.session.projection) == []
         assert again.session.projection.replays_reasoning, "what goes back counts"
-        await again.desk.llm.aclose()
+        await again.state.llm.aclose()
 
         # The same model by name, at another server: what was encrypted for the first is left out.
-        again.desk.llm = responding(other)
+        again.state.llm = responding(other)
         await again.prompt("Say more")
         [seen] = other.requests()
         assert seen.violations == ()

@@ -46,13 +46,13 @@ async def previewed(agent: Agent) -> Proposal:
 
 
 def kept(agent: Agent) -> Proposal:
-    proposal = agent.desk.review.proposal
+    proposal = agent.state.review.proposal
     assert proposal is not None
     return proposal
 
 
-async def revised(agent: Agent, **wishes: Any) -> Proposal:
-    agent.executor.submit(operations.ReviseProposal(proposal=kept(agent).id, **wishes))
+async def revised(agent: Agent, **options: Any) -> Proposal:
+    agent.executor.submit(operations.ReviseProposal(proposal=kept(agent).id, **options))
     await others_done()
     return kept(agent)
 
@@ -95,9 +95,9 @@ async def test_a_kept_proposal_follows_the_view_as_work_goes_on(tmp_path: Path) 
         await agent.executor.settle()
         grown, ready = kept(agent), watch.of(events.ProposalReady)[-1]
         assert grown.id == proposal.id and grown.view == tuple(agent.session.projection.view)
-        assert ready.tokens_before == agent.desk.size() != proposal.entry.tokens_before
+        assert ready.tokens_before == agent.state.size() != proposal.entry.tokens_before
         assert (await done(agent, applying(proposal))).outcome == "done"
-        assert agent.desk.size() == ready.tokens_after == folds(agent)[0].tokens_after
+        assert agent.state.size() == ready.tokens_after == folds(agent)[0].tokens_after
 
 
 async def test_what_is_applied_is_what_was_shown_field_by_field(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ async def test_what_is_applied_is_what_was_shown_field_by_field(tmp_path: Path) 
         assert fold.model_copy(update={"index": NEW, "at": None}) == proposal.entry
         shown = [item.message for item in agent.session.projection.view]
         assert [message.text for message in shown] == [message.text for message in proposal.after]
-        assert agent.desk.size() == proposal.entry.tokens_after
-        assert agent.desk.review.proposal is None
+        assert agent.state.size() == proposal.entry.tokens_after
+        assert agent.state.review.proposal is None
         assert watch.of(events.ProposalClosed) == [events.ProposalClosed(proposal=proposal.id, applied=True)]
         assert bytes_of(reloaded(agent).projection) == bytes_of(agent.session.projection)
 
@@ -142,7 +142,7 @@ async def test_a_proposal_for_another_view_is_thrown_away_and_refused_in_one_sen
         proposal = await previewed(agent)
         assert (await done(agent, change)).outcome == "done"
         assert watch.of(events.ProposalClosed) == [events.ProposalClosed(proposal=proposal.id, applied=False)]
-        assert agent.desk.review.proposal is None
+        assert agent.state.review.proposal is None
         file = file_of(agent)
         finished = await done(agent, applying(proposal))
         assert finished.outcome == "failed"
@@ -159,7 +159,7 @@ async def test_undo_throws_a_proposal_of_the_view_before_it_away(tmp_path: Path)
         await agent.prompt("and now? " * 200)
         await previewed(agent)
         assert (await done(agent, operations.UndoCompaction())).outcome == "done"
-        assert agent.desk.review.proposal is None and len(watch.of(events.ProposalClosed)) == 1
+        assert agent.state.review.proposal is None and len(watch.of(events.ProposalClosed)) == 1
 
 
 async def test_a_fold_by_hand_closes_a_kept_proposal_without_calling_it_applied(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_thrown_away_it_is_gone_and_nothing_has_changed(tmp_path: Path) ->
         proposal = await previewed(agent)
         agent.executor.submit(operations.DiscardProposal(proposal=proposal.id))
         await others_done()
-        assert agent.desk.review.proposal is None
+        assert agent.state.review.proposal is None
         assert watch.of(events.ProposalClosed) == [events.ProposalClosed(proposal=proposal.id, applied=False)]
         finished = await done(agent, applying(proposal))
         assert "no longer the one that waits" in (finished.error or "")
@@ -213,8 +213,8 @@ async def test_a_kept_proposal_that_no_longer_makes_the_room_needed_is_drafted_a
         await watch.first(events.ProposalReady)
         await agent.executor.settle()
         first = kept(agent)
-        room = agent.desk.budget.threshold - first.outline.tokens_after
-        pending = round(room / agent.desk.projection.calibration.scale(None)) + 10
+        room = agent.state.budget.threshold - first.outline.tokens_after
+        pending = round(room / agent.state.projection.calibration.scale(None)) + 10
         task = agent.executor.submit(operations.CompactSession(reason="threshold", pending=pending))
         ready = await watch.first(events.ProposalReady, 2)
         assert ready.proposal != first.id
@@ -318,7 +318,7 @@ async def test_a_focus_for_a_proposal_that_has_gone_meanwhile_is_not_taken_for_t
 ) -> None:
     async with at_work(tmp_path, worked(4), PlayedLLM()) as (agent, _):
         proposal = await previewed(agent)
-        review = agent.desk.review
+        review = agent.state.review
         asked = operations.ReviseProposal(proposal=proposal.id, notes="## Goal\n- mine", focus="offsets")
         revision = asyncio.create_task(review.revise(asked))
         await asyncio.sleep(0)
@@ -411,8 +411,8 @@ async def test_what_was_seen_is_applied_also_where_a_revision_ends_between_the_w
         seen = kept(agent)
         agent.executor.submit(applying(seen))
         await asyncio.sleep(0)  # the word has been given, the task has not gone on
-        assert not agent.desk.review.waits and kept(agent) == seen
-        agent.desk.review.keep(seen.revised(notes="## Goal\n- not this one"), None)
+        assert not agent.state.review.waits and kept(agent) == seen
+        agent.state.review.keep(seen.revised(notes="## Goal\n- not this one"), None)
         assert (await agent.executor.wait_for(task)).outcome == "done"
         [fold] = folds(agent)
         assert fold.model_copy(update={"index": NEW, "at": None}) == seen.entry
@@ -423,9 +423,9 @@ async def test_a_revision_that_ends_after_the_fold_is_refused_and_changes_nothin
 ) -> None:
     revises, folded = Proposal.revised, threading.Event()
 
-    def slowly(made: Proposal, **wishes: Any) -> Proposal:
+    def slowly(made: Proposal, **options: Any) -> Proposal:
         assert folded.wait(PATIENCE)
-        return revises(made, **wishes)
+        return revises(made, **options)
 
     llm = PlayedLLM(window=SMALL, summaries=(SUMMARY,))
     async with at_work(tmp_path, FULL, llm, **ASK) as (agent, watch):
@@ -433,14 +433,14 @@ async def test_a_revision_that_ends_after_the_fold_is_refused_and_changes_nothin
         seen = kept(agent)
         monkeypatch.setattr(Proposal, "revised", slowly)
         asked = operations.ReviseProposal(proposal=seen.id, notes="## Goal\n- not this one")
-        revision = asyncio.create_task(agent.desk.review.revise(asked))
+        revision = asyncio.create_task(agent.state.review.revise(asked))
         await asyncio.sleep(0)  # it is in its thread
         agent.executor.submit(applying(seen))
         assert (await agent.executor.wait_for(task)).outcome == "done"
         folded.set()
         with pytest.raises(FoldlineError, match="no longer the one that waits"):
             await revision
-        assert agent.desk.review.proposal is None
+        assert agent.state.review.proposal is None
         [fold] = folds(agent)
         assert fold.model_copy(update={"index": NEW, "at": None}) == seen.entry
 

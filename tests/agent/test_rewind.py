@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.recording import recorder
-from foldline.agent.restoring import place
-from foldline.agent.rewind import foresee
+from foldline.agent.rewind import foresee, place, recorder
 from foldline.context.files import file_lists
 from foldline.context.invariants import broken
 from foldline.context.places import places
@@ -96,7 +94,7 @@ async def test_what_somebody_else_changed_is_shown_and_stays_as_it_is(tmp_path: 
     agent, watch = await worked(tmp_path)
     (tmp_path / "a.txt").write_text("mine\n")
     first = before_prompt(agent, "first")
-    foreseen = await foresee(agent.desk, first)
+    foreseen = await foresee(agent.state, first)
     assert {change.path: change.kind for change in foreseen.files} == {"a.txt": "conflict", "b.txt": "remove"}
     await back(agent, first, files=True)
     assert (tmp_path / "a.txt").read_text() == "mine\n" and not (tmp_path / "b.txt").exists()
@@ -170,7 +168,7 @@ async def test_it_reaches_across_a_fold_and_the_undo_brings_the_fold_back(tmp_pa
 async def test_after_the_context_fell_back_an_edit_wants_the_file_read_again(tmp_path: Path) -> None:
     agent, _ = await worked(tmp_path)
     await back(agent, before_prompt(agent, "second"))
-    agent.desk.llm.script.extend([calling(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
+    agent.state.llm.script.extend([calling(edit("a.txt", "three", "four")), "ok"])  # type: ignore[attr-defined]
     await agent.prompt("again")
     assert (tmp_path / "a.txt").read_text() == "three\n"
     assert any("changed on disk since it was last read" in text for text in said(agent))
@@ -182,7 +180,7 @@ async def test_it_ends_the_turn_that_runs(tmp_path: Path) -> None:
     running = agent.executor.submit(
         operations.RunAgent.model_validate({"parts": [{"type": "text", "text": "2"}]})
     )
-    await agent.desk.llm.silent.wait()  # type: ignore[attr-defined]
+    await agent.state.llm.silent.wait()  # type: ignore[attr-defined]
     first = before_prompt(agent, "first")
     await back(agent, first)
     assert (await agent.executor.wait_for(running)).outcome == "cancelled"
@@ -308,7 +306,7 @@ async def test_a_tool_that_is_still_writing_is_waited_for(tmp_path: Path) -> Non
     holds, written = asyncio.Event(), []
 
     def still_writing() -> None:
-        with agent.desk.known_files.lock:
+        with agent.state.known_files.lock:
             loop.call_soon_threadsafe(holds.set)
             record(tmp_path / "b.txt", b"new\n", b"late\n")
             (tmp_path / "b.txt").write_text("late\n")
@@ -327,7 +325,7 @@ async def test_a_recorded_content_is_only_ever_looked_for_among_those_that_were_
 ) -> None:
     agent, watch = await worked(tmp_path)
     first = before_prompt(agent, "first")
-    await place(agent.desk, [FileImage(path="made.txt", before=name, after=None)])
+    await place(agent.state, [FileImage(path="made.txt", before=name, after=None)])
     await back(agent, first, files=True)
     assert "made.txt stays as it is: what it held was not kept." in watch.notices[-1]
 
@@ -335,7 +333,7 @@ async def test_a_recorded_content_is_only_ever_looked_for_among_those_that_were_
 async def test_a_recorded_path_that_is_none_keeps_no_other_file_from_going_back(tmp_path: Path) -> None:
     agent, watch = await worked(tmp_path)
     first = before_prompt(agent, "first")
-    await place(agent.desk, [FileImage(path="a\0b", before="0" * 64, after=None)])
+    await place(agent.state, [FileImage(path="a\0b", before="0" * 64, after=None)])
     await back(agent, first, files=True)
     assert (tmp_path / "a.txt").read_text() == "one\n"
     assert "stays as it is: it cannot be read, no file can have this name." in watch.notices[-1]
@@ -390,7 +388,7 @@ async def test_taking_a_rewind_back_leaves_what_was_written_after_it(tmp_path: P
     agent, watch = await worked(tmp_path)
     await back(agent, before_prompt(agent, "first"), files=True)
     revert = agent.session.projection.markers[-1]
-    agent.desk.llm.script.extend([calling(write("b.txt", "newer\n")), "ok"])  # type: ignore[attr-defined]
+    agent.state.llm.script.extend([calling(write("b.txt", "newer\n")), "ok"])  # type: ignore[attr-defined]
     await agent.prompt("another way")
     await do(agent, operations.UndoCompaction(target=revert.index))
     assert (tmp_path / "b.txt").read_text() == "newer\n" and (tmp_path / "a.txt").read_text() == "three\n"
@@ -416,7 +414,7 @@ async def test_a_turn_begins_once_the_tools_of_a_cancelled_one_have_written(tmp_
     record, loop, holds = recorder(agent.session), asyncio.get_running_loop(), asyncio.Event()
 
     def still_writing() -> None:
-        with agent.desk.known_files.lock:
+        with agent.state.known_files.lock:
             loop.call_soon_threadsafe(holds.set)
             record(tmp_path / "b.txt", b"new\n", b"late\n")
 

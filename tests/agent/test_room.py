@@ -100,7 +100,7 @@ async def test_what_the_model_has_not_seen_yet_is_not_offered_to_be_dropped(tmp_
     built = history().system("s").user("go").step("read", small, path="a")
     built.assistant(calls=[call("read", path="b"), call("read", path="c")]).result(big).result(big)
     async with at_work(tmp_path, tuple(built.entries), PlayedLLM(), interactive=True) as (agent, watch):
-        asked = asyncio.create_task(offer_remedies(agent.desk, "Full.", "overflow"))
+        asked = asyncio.create_task(offer_remedies(agent.state, "Full.", "overflow"))
         choice = await answered(watch, agent, "x")
         await asked
         assert "drop 2–3 (read)" in next(each.label for each in choice.options if each.key == "x")
@@ -181,7 +181,7 @@ async def test_a_fold_taken_back_is_not_made_again_by_itself(tmp_path: Path) -> 
     assert folds >= 1
     await agent.executor.wait_for(agent.executor.submit(operations.UndoCompaction()))
     before = [message.key for message in llm.requests[-1].messages]
-    agent.desk.llm.info = ModelInfo(id="played", window=17_500)  # type: ignore[misc]
+    agent.state.llm.info = ModelInfo(id="played", window=17_500)  # type: ignore[misc]
     await agent.prompt("and now?")
     assert len(agent.session.projection.folds) == folds
     assert [message.key for message in llm.requests[-1].messages][: len(before)] != []
@@ -213,8 +213,8 @@ async def test_an_undo_past_the_threshold_is_the_users_to_confirm_with_both_size
 ) -> None:
     agent, watch, _ = await filled(tmp_path, prompts=5, interactive=True)
     await agent.compact()
-    agent.desk.llm.info = ModelInfo(id="played", window=8_000)  # type: ignore[misc]
-    small = agent.desk.size()
+    agent.state.llm.info = ModelInfo(id="played", window=8_000)  # type: ignore[misc]
+    small = agent.state.size()
     left = agent.executor.submit(operations.UndoCompaction())
     choice = await answered(watch, agent, "")
     await agent.executor.wait_for(left)
@@ -243,7 +243,7 @@ async def test_switching_to_a_smaller_window_folds_first_with_the_model_that_sti
     assert types == ["compaction", "model"]
     assert len(llm.summary_requests) >= 1
     assert (other.requests, other.summary_requests) == ([], [])
-    assert agent.desk.size() < agent.desk.budget.threshold
+    assert agent.state.size() < agent.state.budget.threshold
     assert (await agent.prompt("hello")).text == "from the small one"
     assert len(watch.of(events.CompactionEnd)) == 1
     await agent.aclose()
@@ -259,7 +259,7 @@ async def test_switching_to_a_window_that_nothing_fits_keeps_the_old_model(tmp_p
     assert finished.outcome == "failed"
     assert finished.error is not None
     assert "4,096" in finished.error
-    assert agent.desk.llm is llm
+    assert agent.state.llm is llm
     assert other.closed == 1
     await agent.aclose()
 
@@ -282,7 +282,7 @@ async def test_a_switch_to_a_model_that_counts_more_tokens_gives_up_no_more_than
         finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="other")))
         assert finished.outcome == "done"
         assert [fold.rung for fold in agent.session.projection.folds] == ["strategy"]
-        assert agent.desk.size() < agent.desk.budget.threshold
+        assert agent.state.size() < agent.state.budget.threshold
 
 
 async def test_a_switch_whose_fold_is_thrown_away_says_what_does_not_fit(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ async def test_with_folding_off_a_switch_that_does_not_fit_is_refused_and_change
     finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="small")))
     assert finished.error is not None
     assert "automatic folding is off" in finished.error
-    assert (agent.desk.llm, agent.session.projection.folds) == (llm, [])
+    assert (agent.state.llm, agent.session.projection.folds) == (llm, [])
     await agent.aclose()
 
 
@@ -326,7 +326,7 @@ async def test_another_model_writes_the_summaries_where_one_is_set(tmp_path: Pat
 async def test_by_itself_a_full_window_hides_old_results_and_by_hand_it_is_summarised(tmp_path: Path) -> None:
     llm = PlayedLLM("on it", window=16_384, summaries=("notes",))
     async with at_work(tmp_path, worked(9), llm, compaction=None, draft_ahead=False) as (agent, _):
-        assert agent.desk.is_full()
+        assert agent.state.is_full()
         await agent.prompt("go on")
         [fold] = folds_of(agent.session.projection)
         assert (fold.strategy, fold.summary, llm.summary_requests) == ("AdaptiveCompaction", "", [])
@@ -347,7 +347,7 @@ async def test_a_completed_todo_above_the_soft_mark_folds_between_two_steps(tmp_
     write_lines(tmp_path / "f.txt", 130)
     llm = PlayedLLM(window=16_384)
     agent, _ = agent_in(tmp_path, llm, draft_ahead=False)
-    while agent.desk.budget.soft_mark - agent.desk.size() > 1_600:
+    while agent.state.budget.soft_mark - agent.state.size() > 1_600:
         await agent.prompt(long(1, 60))
     llm.script.extend(
         [
@@ -356,7 +356,7 @@ async def test_a_completed_todo_above_the_soft_mark_folds_between_two_steps(tmp_
             said("both steps done"),
         ]
     )
-    assert not agent.desk.past_soft_mark
+    assert not agent.state.past_soft_mark
     await agent.prompt("go on")
     reasons = [fold.reason for fold in agent.session.projection.folds]
     assert reasons == ["phase"]
@@ -373,7 +373,7 @@ async def test_a_phase_compaction_that_fails_leaves_a_full_window_to_be_compacte
     write_lines(tmp_path / "f.txt", 130)
     llm = PlayedLLM(window=16_384, summaries=(LLMError("The server is down."),))
     agent, watch = agent_in(tmp_path, llm, draft_ahead=False, compaction="summary")
-    while agent.desk.budget.soft_mark - agent.desk.size() > 1_600:
+    while agent.state.budget.soft_mark - agent.state.size() > 1_600:
         await agent.prompt(long(1, 60))
     llm.script.append(calling(("todo", {"todos": todos[0]}), ("read", {"path": "f.txt"}), stem="a"))
     llm.script.append(calling(("todo", {"todos": todos[1]}), stem="b"))
@@ -399,7 +399,7 @@ async def test_below_the_soft_mark_a_completed_todo_folds_nothing(tmp_path: Path
 async def test_a_new_prompt_above_the_soft_mark_is_a_good_moment(tmp_path: Path) -> None:
     agent, _, _ = await filled(tmp_path, prompts=1, window=16_384, draft_ahead=False)
     number = 1
-    while not agent.desk.past_soft_mark:
+    while not agent.state.past_soft_mark:
         await agent.prompt(long(number, 60))
         number += 1
     assert agent.session.projection.folds == []
@@ -411,10 +411,10 @@ async def test_a_new_prompt_above_the_soft_mark_is_a_good_moment(tmp_path: Path)
 async def test_a_phase_fold_that_frees_little_leaves_the_cached_prefix_alone(tmp_path: Path) -> None:
     agent, _, _ = await filled(tmp_path, prompts=1, window=16_384)
     number = 1
-    while not agent.desk.past_soft_mark:
+    while not agent.state.past_soft_mark:
         await agent.prompt(long(number, 60))
         number += 1
-    agent.desk.strategy = LeavesOutOneMessage()
+    agent.state.strategy = LeavesOutOneMessage()
     await agent.prompt("small")
     assert agent.session.projection.folds == []
     await agent.aclose()
@@ -429,9 +429,9 @@ class LeavesOutOneMessage:
 async def test_no_fold_follows_another_without_a_step_where_the_prompt_fits(tmp_path: Path) -> None:
     agent, _, _ = await filled(tmp_path, prompts=5, window=16_384)
     await agent.compact()
-    free = agent.desk.budget.threshold - agent.desk.size()
+    free = agent.state.budget.threshold - agent.state.size()
     prompt = long(9, free // 11 + 40)
-    assert agent.desk.is_full([UserMessage(parts=text_parts(prompt))])
+    assert agent.state.is_full([UserMessage(parts=text_parts(prompt))])
     await agent.prompt(prompt)
     assert [fold.reason for fold in agent.session.projection.folds] == ["manual"]
     await agent.aclose()

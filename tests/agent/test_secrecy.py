@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.agent.secrecy import Mask, mask_of
+from foldline.agent.api_keys import Mask, mask_of
 from foldline.history import Session
 from support.agents import PlayedLLM, agent_in, calling
 from support.planted_key import KEY, found_below

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.room import Amount, parse_amount, parse_tokens
 from foldline.agent.settings import (
     KEYS,
     MCP_KEYS,
@@ -20,6 +19,7 @@ from foldline.agent.settings import (
     provider_settings_table,
     settings_table,
 )
+from foldline.agent.settings_schema import Amount, parse_amount, parse_tokens
 from foldline.protocol import FoldlineError
 from support.server import running_server
 

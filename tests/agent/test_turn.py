@@ -109,7 +109,7 @@ async def test_reported_usage_calibrates_the_estimate(tmp_path: Path) -> None:
     await agent.prompt("hello")
     record = records(agent.session)[0]
     assert agent.session.projection.calibration.ratio("played") == pytest.approx(2_000 / record.estimated)
-    assert 2_000 <= agent.desk.size() < 2_100
+    assert 2_000 <= agent.state.size() < 2_100
     await agent.aclose()
 
 
@@ -157,7 +157,7 @@ async def test_a_session_resumed_with_a_window_too_small_for_it_is_refused_and_k
     agent, _ = agent_in(tmp_path, PlayedLLM("hi"))
     await agent.prompt("hello")
     before = list(agent.session.entries)
-    agent.desk.llm = PlayedLLM(window=4_096)
+    agent.state.llm = PlayedLLM(window=4_096)
     with pytest.raises(FoldlineError, match="too small"):
         await agent.prompt("again")
     assert agent.session.entries == before
@@ -223,7 +223,7 @@ async def test_a_fold_that_fails_inside_a_turn_does_not_end_it(
         tries += 1
         raise LLMError("The summariser is away.")
 
-    monkeypatch.setattr("foldline.agent.fold.propose", no_way)
+    monkeypatch.setattr("foldline.agent.compact.propose", no_way)
     answer = await agent.prompt("read them all")
     assert answer.text == "all read"
     assert tries == 1  # not at every step again
@@ -318,7 +318,7 @@ async def test_an_overflow_folds_and_sends_the_same_step_again(tmp_path: Path) -
     assert fold.tokens_after < fold.tokens_before
     assert watch.of(events.CompactionEnd)[0].will_retry
     assert records(agent.session)[4].error
-    assert agent.desk.budget.window < 20_000  # what was refused is believed from now on
+    assert agent.state.budget.window < 20_000  # what was refused is believed from now on
     await agent.aclose()
 
 
@@ -329,7 +329,7 @@ async def test_the_window_a_refusal_names_is_believed_from_then_on(tmp_path: Pat
     script.insert(4, ContextOverflow("Requested tokens exceed context window.", status=400, window=10_000))
     agent, _ = agent_in(tmp_path, PlayedLLM(*script, window=100_000))  # type: ignore[arg-type]
     await agent.prompt("read them all")
-    assert agent.desk.budget.window == 10_000
+    assert agent.state.budget.window == 10_000
     await agent.aclose()
 
 
@@ -340,10 +340,10 @@ async def test_a_refused_size_is_known_to_the_next_process(tmp_path: Path) -> No
     script.insert(4, too_long())
     agent, _ = agent_in(tmp_path, PlayedLLM(*script, window=100_000))  # type: ignore[arg-type]
     await agent.prompt("read them all")
-    believed = agent.desk.budget.window
+    believed = agent.state.budget.window
     await agent.aclose()
     later = Agent(reloaded(agent), llm=PlayedLLM(window=100_000))
-    assert later.desk.budget.window == believed < 20_000
+    assert later.state.budget.window == believed < 20_000
     await later.aclose()
 
 
@@ -351,13 +351,13 @@ async def test_a_window_that_the_server_stated_is_known_to_the_next_process(tmp_
     """Before it is asked again: the meter, a preview and a fold by hand plan with it."""
     with running_server(window=10_000) as server:
         agent, _ = agent_in(tmp_path, chat_at(server.base_url, model=server.model))
-        assert agent.desk.window_is_assumed
+        assert agent.state.window_is_assumed
         await agent.prompt("hello")
         await agent.aclose()
         later = Agent(reloaded(agent), llm=chat_at(server.base_url, model=server.model))
-        assert (later.desk.budget.window, later.desk.window_is_assumed) == (10_000, False)
+        assert (later.state.budget.window, later.state.window_is_assumed) == (10_000, False)
         other = Agent(reloaded(agent), llm=chat_at(server.base_url, model="never-heard-of"))
-        assert (other.desk.budget.window, other.desk.window_is_assumed) == (DEFAULT_WINDOW, True)
+        assert (other.state.budget.window, other.state.window_is_assumed) == (DEFAULT_WINDOW, True)
         for each in (later, other):
             await each.aclose()
 
@@ -366,7 +366,7 @@ async def test_a_fold_by_hand_asks_for_a_window_that_only_the_server_knows(tmp_p
     with running_server(window=10_000) as server:
         agent, watch = agent_in(tmp_path, chat_at(server.base_url, model=server.model))
         await agent.compact()
-        assert agent.desk.budget.window == 10_000
+        assert agent.state.budget.window == 10_000
         assert len(watch.of(events.WindowLearned)) == 1
         await agent.compact()
         assert len(watch.of(events.WindowLearned)) == 1
@@ -383,7 +383,7 @@ async def test_an_overflow_that_cannot_be_cured_names_the_largest_items_and_ends
     assert "\n" not in str(end.value)
     assert len(llm.requests) == 1
     assert watch.ends == [("run_agent", "failed")]
-    assert agent.desk.budget.window == 100_000  # it was not the size, as far as anybody knows
+    assert agent.state.budget.window == 100_000  # it was not the size, as far as anybody knows
     assert len([entry for entry in agent.session.entries if isinstance(entry, UserMessage)]) == 1
     await agent.aclose()
 
@@ -421,7 +421,7 @@ async def test_a_request_too_large_in_bytes_says_nothing_about_the_window(tmp_pa
     agent, _ = agent_in(tmp_path, llm, mode="off")
     with pytest.raises(FoldlineError):
         await agent.prompt("hello")
-    assert agent.desk.budget.window == 32_768
+    assert agent.state.budget.window == 32_768
     await agent.aclose()
 
 
@@ -478,8 +478,8 @@ async def test_a_wrong_key_is_one_sentence_and_the_session_stays_usable(tmp_path
         assert "\n" not in str(refusal.value)
         assert agent.session.path is not None
         assert "wrong-key" not in agent.session.path.read_text()
-        await agent.desk.llm.aclose()
-        agent.desk.llm = chat_at(server.base_url, model=server.model, key="right", window=32_768)
+        await agent.state.llm.aclose()
+        agent.state.llm = chat_at(server.base_url, model=server.model, key="right", window=32_768)
         assert (await agent.prompt("hello again")).text.startswith("You said: hello")
         await agent.aclose()
 

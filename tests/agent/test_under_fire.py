@@ -390,8 +390,8 @@ async def test_a_server_that_is_down_is_asked_again_and_found_when_it_is_back(
         finished = await down.ask("hello")
         assert finished.outcome == "failed" and "Cannot connect to" in (finished.error or "")
         assert [each.attempt for each in down.watch.of(events.Retrying)] == [*range(1, 9)]
-        await down.agent.desk.llm.aclose()
-        down.agent.desk.llm = under_fire(tmp_path / "up", server).agent.desk.llm
+        await down.agent.state.llm.aclose()
+        down.agent.state.llm = under_fire(tmp_path / "up", server).agent.state.llm
         assert (await down.done(operations.Retry())).outcome == "done"
         await down.goes_on()
         await down.aclose()
@@ -449,7 +449,7 @@ async def test_a_failed_fold_is_on_record_in_full_and_changes_nothing(
     async def fails(*_: object, **__: object) -> None:
         raise CompactionFailed(sentence)
 
-    monkeypatch.setattr("foldline.agent.fold.propose", fails)
+    monkeypatch.setattr("foldline.agent.compact.propose", fails)
     finished = await fire.done(fold(""))
     assert (finished.outcome, finished.error) == ("failed", sentence)
     assert isinstance(fire.entries[-1], NoticeRecord)

@@ -19,7 +19,7 @@ LISTED = {"GET /v1/models": {"data": [{"id": "one", "max_model_len": 20_000}, {"
 async def switched(agent: Agent, model: str) -> str:
     """What is asked then, or why not."""
     finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model=model)))
-    return finished.error or f"{agent.desk.llm.info.id} at {agent.desk.llm.info.provider}"
+    return finished.error or f"{agent.state.llm.info.id} at {agent.state.llm.info.provider}"
 
 
 async def test_the_server_of_the_environment_has_a_name_to_go_back_to(
@@ -33,7 +33,7 @@ async def test_the_server_of_the_environment_has_a_name_to_go_back_to(
         monkeypatch.setenv("OPENAI_BASE_URL", other.base_url)
         monkeypatch.setenv("BOX_KEY", "sk-of-the-box")
         agent, here = agent_here(tmp_path, box), other.root.removeprefix("http://")
-        assert (await agent.desk.llm.prepare()).id == "one"
+        assert (await agent.state.llm.prepare()).id == "one"
         there = box.root.removeprefix("http://")
         for model, asked in (
             ("two@box", f"two at {there}"),
@@ -44,7 +44,7 @@ async def test_the_server_of_the_environment_has_a_name_to_go_back_to(
         ):
             assert await switched(agent, model) == asked
         with pytest.raises(LLMError, match="no longer sent"):
-            await agent.desk.dependencies[Embedder].embed(["a secret"])
+            await agent.state.dependencies[Embedder].embed(["a secret"])
         await agent.aclose()
         agent.session.close()
         for server, key in ((box, "sk-of-the-box"), (other, "sk-of-the-environment")):
@@ -77,7 +77,7 @@ async def test_a_model_alone_is_one_of_the_provider_asked_now(
         assert (await switched(agent, "m@deepsek")).startswith("/model: there is no provider deepsek")
         assert await switched(agent, "offline") == "offline at offline"
         assert await switched(agent, "@box") == f"one at {here}"
-        assert agent.desk.budget.window == 20_000
+        assert agent.state.budget.window == 20_000
         changes = [entry for entry in agent.session.entries if isinstance(entry, ModelChange)]
         assert [change.provider for change in changes][:2] == [here, "api.deepseek.com"]
         await agent.aclose()

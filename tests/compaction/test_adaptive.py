@@ -1,6 +1,13 @@
 """`AdaptiveCompaction`: the cheapest fold that will do, and a summary for who asks for one."""
 
-from foldline.compaction import AdaptiveCompaction, Proposal, SummaryCompaction, Wishes, for_fold, propose
+from foldline.compaction import (
+    AdaptiveCompaction,
+    Proposal,
+    RedraftOptions,
+    SummaryCompaction,
+    propose,
+    strategy_for,
+)
 from foldline.context.budget import Budget
 from foldline.protocol import Reason
 from support.history import History, history
@@ -23,15 +30,15 @@ def read(count: int, lines: int, answers: int = 0) -> History:
 
 
 async def folded(
-    built: History, llm: ScriptedLLM, reason: Reason = "threshold", wishes: Wishes | None = None
+    built: History, llm: ScriptedLLM, reason: Reason = "threshold", options: RedraftOptions | None = None
 ) -> Proposal:
     proposal = await propose(
         built.projection(),
-        strategy=for_fold(AdaptiveCompaction(), reason),
+        strategy=strategy_for(AdaptiveCompaction(), reason),
         llm=llm,
         budget=BUDGET,
         reason=reason,
-        wishes=wishes,
+        options=options,
     )
     assert proposal is not None
     assert broken(built.add(proposal.entry).projection()) == []
@@ -65,12 +72,12 @@ async def test_a_fold_by_hand_is_a_summary() -> None:
 
 
 async def test_wishes_of_a_reader_are_followed_by_a_summary() -> None:
-    wishes = Wishes(guidance="say more of file 3", earlier_draft="")
-    proposal = await folded(read(12, 60), ScriptedLLM("notes"), wishes=wishes)
+    options = RedraftOptions(guidance="say more of file 3", earlier_draft="")
+    proposal = await folded(read(12, 60), ScriptedLLM("notes"), options=options)
     assert proposal.entry.summary.startswith("notes")
 
 
 def test_a_strategy_that_was_chosen_makes_the_folds_by_hand_too() -> None:
     chosen = SummaryCompaction()
-    assert for_fold(chosen, "manual") is chosen
-    assert for_fold(chosen, "threshold") is chosen
+    assert strategy_for(chosen, "manual") is chosen
+    assert strategy_for(chosen, "threshold") is chosen

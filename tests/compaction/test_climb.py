@@ -391,7 +391,7 @@ async def test_a_failure_that_no_other_form_cures_is_not_tried_twice() -> None:
 
 
 async def test_focus_and_guidance_go_with_either_form() -> None:
-    from foldline.compaction import Wishes
+    from foldline.compaction import RedraftOptions
 
     for built in (warm(), warm(cached=0)):
         llm = ScriptedLLM("notes")
@@ -402,7 +402,7 @@ async def test_focus_and_guidance_go_with_either_form() -> None:
             budget=BUDGET,
             reason="manual",
             focus="the parser",
-            wishes=Wishes(guidance="name the tests", earlier_draft="the old draft"),
+            options=RedraftOptions(guidance="name the tests", earlier_draft="the old draft"),
         )
         [prompt] = llm.prompts
         assert "Additional focus: the parser" in prompt

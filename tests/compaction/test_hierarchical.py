@@ -10,12 +10,12 @@ from foldline.compaction import (
     DigestCompaction,
     HierarchicalCompaction,
     Proposal,
+    RedraftOptions,
     SummaryCompaction,
-    Wishes,
     propose,
 )
-from foldline.compaction.hierarchy import MILESTONES, TURNS, Note, Record, parsed
-from foldline.compaction.levels import REMEMBERED, Memory
+from foldline.compaction.note_writer import REMEMBERED, Memory
+from foldline.compaction.notes import MILESTONES, TURNS, Note, Record, parsed
 from foldline.compaction.strategy import CompactionStrategy
 from foldline.compaction.summary_text import notes_of
 from foldline.context.budget import Budget
@@ -55,7 +55,7 @@ async def proposed(
     budget: Budget = BUDGET,
     reason: Reason = "threshold",
     focus: str | None = None,
-    wishes: Wishes | None = None,
+    options: RedraftOptions | None = None,
 ) -> Proposal:
     proposal = await propose(
         built if isinstance(built, Projection) else built.projection(),
@@ -64,7 +64,7 @@ async def proposed(
         budget=budget,
         reason=reason,
         focus=focus,
-        wishes=wishes,
+        options=options,
     )
     assert proposal is not None
     assert proposal.entry.rung == "strategy", proposal.troubles
@@ -199,9 +199,9 @@ async def test_another_cut_asks_only_for_the_turn_it_divides_anew() -> None:
         built.step("read", WORK, path=f"{nth}.py")
     await proposed(built, llm, strategy)
     llm.forget()
-    await proposed(built, llm, strategy, wishes=Wishes(first_kept_index=9))
+    await proposed(built, llm, strategy, options=RedraftOptions(first_kept_index=9))
     assert llm.asked_for("turn") == []
-    await proposed(built, llm, strategy, wishes=Wishes(first_kept_index=16))
+    await proposed(built, llm, strategy, options=RedraftOptions(first_kept_index=16))
     assert [text.splitlines()[0] for text in llm.asked_for("turn")] == ["[User]: read it"]
 
 
@@ -257,8 +257,8 @@ async def test_guidance_and_the_overview_of_the_earlier_draft_reach_the_next_one
     built, llm, strategy = session(6), NotingLLM(), HierarchicalCompaction()
     first = await proposed(built, llm, strategy)
     llm.forget()
-    wishes = Wishes(guidance="name the owner", earlier_draft=first.notes)
-    await proposed(built, llm, strategy, wishes=wishes)
+    options = RedraftOptions(guidance="name the owner", earlier_draft=first.notes)
+    await proposed(built, llm, strategy, options=options)
     [prompt] = llm.prompts
     draft = prompt.partition("<draft>")[2]
     assert "name the owner" in prompt

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.compaction.hierarchy import (
+from foldline.compaction.notes import (
     EARLIER,
     MILESTONES,
     TURNS,

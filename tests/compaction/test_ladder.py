@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.compaction import CompactionFailed, DraftRejected, LadderCompaction, Proposal, Wishes, propose
+from foldline.compaction import (
+    CompactionFailed,
+    DraftRejected,
+    LadderCompaction,
+    Proposal,
+    RedraftOptions,
+    propose,
+)
 from foldline.context.budget import Budget, budget_for
 from foldline.context.cut import giant_limit
 from foldline.context.tokens import estimate_tokens
@@ -247,7 +254,7 @@ async def test_a_cut_the_reader_chose_is_not_moved_by_a_harder_rung() -> None:
             llm=llm,
             budget=budget_for(32_768),
             reason="manual",
-            wishes=Wishes(first_kept_index=6),
+            options=RedraftOptions(first_kept_index=6),
         )
     assert len(llm.requests) == 2
 

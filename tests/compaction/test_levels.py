@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from foldline.compaction import SimpleCompaction, SummaryCompaction, Wishes, propose
+from foldline.compaction import RedraftOptions, SimpleCompaction, SummaryCompaction, propose
 from foldline.compaction.strategy import CompactionStrategy
 from foldline.compaction.turns import pieces_of, turns_of
 from foldline.context.budget import Budget
@@ -183,7 +183,9 @@ async def test_a_draft_made_again_asks_only_for_the_summary_itself() -> None:
     built, strategy, llm = session(40), SummaryCompaction(), NotingLLM(window=WINDOW)
     await folded(built, llm, strategy)
     llm.forget()
-    await folded(built.undo(), llm, strategy, wishes=Wishes(guidance="shorter", earlier_draft="## Goal\n- x"))
+    await folded(
+        built.undo(), llm, strategy, options=RedraftOptions(guidance="shorter", earlier_draft="## Goal\n- x")
+    )
     [prompt] = llm.prompts
     assert "shorter" in prompt
 

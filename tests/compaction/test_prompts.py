@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.compaction.prompts import load_prompt
+from foldline.compaction.strategy import load_prompt
 from foldline.protocol import FoldlineError
 
 SECTIONS = (

@@ -9,11 +9,11 @@ from foldline.compaction import (
     CompactionFailed,
     DigestCompaction,
     Proposal,
+    RedraftOptions,
     SummaryCompaction,
-    Wishes,
     propose,
 )
-from foldline.compaction.lighter import TruncateTurns
+from foldline.compaction.reduction import TruncateTurns
 from foldline.compaction.summary_text import appendix_of, framed
 from foldline.context.budget import Budget
 from foldline.context.cut import legal_positions
@@ -38,14 +38,16 @@ def session() -> History:
     return built.turn("almost there", LINE * 20).user("and now?")
 
 
-async def drafted(built: History, text: str = "## Goal\n- notes", wishes: Wishes | None = None) -> Proposal:
+async def drafted(
+    built: History, text: str = "## Goal\n- notes", options: RedraftOptions | None = None
+) -> Proposal:
     proposal = await propose(
         built.projection(),
         strategy=SummaryCompaction(),
         llm=ScriptedLLM(always=text),
         budget=BUDGET,
         reason="manual",
-        wishes=wishes,
+        options=options,
     )
     assert proposal is not None
     return proposal
@@ -146,7 +148,7 @@ async def test_a_pin_shows_what_was_hidden_whole_and_so_does_the_preview() -> No
     proposal = (await drafted(hidden())).revised(pins=frozenset({3}))
     assert [message.text for message in proposal.after if message.index == 3] == [LINE * 60]
     applied(hidden(), proposal)
-    applied(hidden(), await drafted(hidden(), wishes=Wishes(pins=frozenset({2, 3}))))
+    applied(hidden(), await drafted(hidden(), options=RedraftOptions(pins=frozenset({2, 3}))))
 
 
 async def test_undo_of_a_fold_that_pinned_a_hidden_result_gives_the_earlier_request_back() -> None:
@@ -235,8 +237,8 @@ async def test_a_cut_that_is_not_legal_is_refused() -> None:
 
 async def test_a_new_draft_keeps_to_the_cut_and_the_pins_the_reader_chose() -> None:
     built = session()
-    wishes = Wishes(first_kept_index=9, pins=frozenset({2, 3}))
-    proposal = await drafted(built, wishes=wishes)
+    options = RedraftOptions(first_kept_index=9, pins=frozenset({2, 3}))
+    proposal = await drafted(built, options=options)
     assert proposal.entry.first_kept_index == 9
     projection = applied(built, proposal).projection()
     assert [item.index for item in projection.view[1:4]] == [projection.last_index, 2, 3]

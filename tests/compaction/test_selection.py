@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.compaction import CompactionContext
-from foldline.compaction.selection import choose, fold, units_in
+from foldline.compaction.selection import choose, compact_units, units_in
 from foldline.compaction.summary_text import KEPT, lists_of, unframed
 from foldline.compaction.verify import faults
 from foldline.context.tokens import message_tokens
@@ -43,7 +43,7 @@ async def view_after(
     ctx: CompactionContext, worth: Callable[[BaseMessage], float] = lambda _: 0.0
 ) -> list[BaseMessage] | None:
     units = units_in(ctx)
-    after = await fold(ctx, units, [worth(unit.first) for unit in units])
+    after = await compact_units(ctx, units, [worth(unit.first) for unit in units])
     if after is not None:
         assert faults(ctx.history, after, ctx.pins) == []
     return after

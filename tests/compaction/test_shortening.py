@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.compaction.shortening import BREVITIES, gist, shortened
+from foldline.compaction.turns import BREVITIES, gist, shortened
 from foldline.context.serialise import serialise
 from foldline.protocol import BaseMessage
 from support.history import History, call, history, modified

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.compaction.hierarchy import Note, Record, size_of
-from foldline.compaction.topics import promotion, topics
+from foldline.compaction.notes import Note, Record, promotion, size_of, topics
 
 
 @given(st.lists(st.integers(1, 60), max_size=12), st.integers(0, 12), st.integers(1, 2_000))

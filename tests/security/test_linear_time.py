@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from foldline.agent.tools.edit import nearest
-from foldline.compaction.hierarchy import parsed
-from foldline.compaction.levels import _told_apart
+from foldline.compaction.note_writer import _told_apart
+from foldline.compaction.notes import parsed
 from foldline.compaction.summary_text import appendix_of, lists_of, notes_of, unframed, unwrapped
 from foldline.context.digest import digest_conversation
 from foldline.context.harmless import clean, clean_line

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from foldline.agent.instructions import opening
-from foldline.agent.restoring import place, restore
-from foldline.agent.rewind import align_memory
+from foldline.agent.rewind import align_memory, place, restore
 from foldline.agent.tools.guarded import may_be_changed
 from foldline.agent.tools.paths import is_inside
 from foldline.agent.tools.reach import command_inside
@@ -121,9 +120,9 @@ def test_a_prompt_may_name_it(folder: Path, path: str) -> None:
 async def test_a_rewind_leaves_it_alone_and_goes_on_with_the_others(folder: Path, path: str) -> None:
     agent, _ = agent_in(folder, PlayedLLM())
     with modes_hold():
-        await place(agent.desk, [FileImage(path=path, before="0" * 64, after=None)])
-        restored = await restore(agent.desk, NEW)
-        align_memory(agent.desk, NEW)
+        await place(agent.state, [FileImage(path=path, before="0" * 64, after=None)])
+        restored = await restore(agent.state, NEW)
+        align_memory(agent.state, NEW)
     assert restored.done == ()
     assert [left for left, _ in restored.left] == [path]
     await agent.aclose()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.choosing_model import save_choice
-from foldline.agent.keys import save_key
+from foldline.agent.api_keys import save_key
+from foldline.agent.approvals import KeptRule, ProjectRules
 from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.agent.project_rules import KeptRule, ProjectRules
+from foldline.agent.model_choice import save_choice
 from foldline.agent.tools.clip import spilled
 from foldline.llm.providers import PROVIDERS
 from foldline.protocol import Rule

@@ -20,7 +20,7 @@ from foldline.agent import Agent
 from foldline.agent.tools import ToolContext, ToolOutcome
 from foldline.agent.tools.replay import Harmless
 from foldline.compaction import CompactionStrategy, TruncateTurns
-from foldline.compaction.prompts import load_prompt
+from foldline.compaction.strategy import load_prompt
 from foldline.context.stubs import INTERRUPTED, clip
 from foldline.context.view import is_preamble
 from foldline.evaluation.replay import STRIDE, recorded_messages, session_name

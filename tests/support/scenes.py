@@ -484,7 +484,7 @@ def preview_of(summary: Spoken) -> Callable[[Scene, Pilot[None]], Any]:
         scene.clock.now += 12
         summary.say(SUMMARY)
         summary.end()
-        await scene.until(pilot, lambda: scene.agent.desk.review.proposal is not None)
+        await scene.until(pilot, lambda: scene.agent.state.review.proposal is not None)
         await scene.until(pilot, lambda: scene.app.presenter.settled)
 
     return play

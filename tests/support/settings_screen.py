@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from foldline.agent.changing import change, in_toml
 from foldline.agent.settings import load_settings
+from foldline.agent.settings_edit import change, in_toml
 from foldline.protocol import FoldlineError
 from foldline.tui.dressed import DressedApp
 from foldline.tui.settings.gathering import gathered

@@ -77,7 +77,7 @@ async def done(agent: Agent, operation: operations.Operation) -> Any:
 
 async def prompt(agent: Agent, chance: random.Random) -> Any:
     """Where folds were taken back, the window is full, and the user makes room first."""
-    if agent.desk.past_soft_mark:
+    if agent.state.past_soft_mark:
         return await fold(agent, chance)
     text = " ".join(f"Point {chance.randrange(10**6)} of what is to be kept in mind." for _ in range(150))
     return await done(agent, operations.RunAgent(parts=text_parts(text)))
@@ -85,7 +85,7 @@ async def prompt(agent: Agent, chance: random.Random) -> Any:
 
 async def use_tools(agent: Agent, chance: random.Random) -> Any:
     """Calls and their results; one is too long for the model, and goes to a file beside the session."""
-    if agent.desk.past_soft_mark:
+    if agent.state.past_soft_mark:
         return await fold(agent, chance)
     name = f"note-{chance.randrange(20)}.txt"
     orders = [f'create the file {name} with "{chance.random()}", then read {name}', "run `seq 1 9000`"]
@@ -94,7 +94,7 @@ async def use_tools(agent: Agent, chance: random.Random) -> Any:
 
 async def interrupt(agent: Agent, chance: random.Random) -> Any:
     """A turn that the user stops somewhere on its way."""
-    if agent.desk.past_soft_mark:
+    if agent.state.past_soft_mark:
         return await fold(agent, chance)
     task = agent.executor.submit(operations.RunAgent(parts=text_parts("run `sleep 0.01`, then list files")))
     for _ in range(chance.randrange(40)):
@@ -109,14 +109,14 @@ async def fold(agent: Agent, chance: random.Random) -> Any:
 
 async def apply_a_proposal(agent: Agent, chance: random.Random) -> Any:
     finished = await done(agent, operations.CompactSession(reason="manual", preview=True))
-    proposal = agent.desk.review.proposal
+    proposal = agent.state.review.proposal
     if proposal is None:
         return finished
     pins = (chance.choice(proposal.view).index,)
     with suppress(CompactionFailed):  # with so large a pin, nothing would be gained
-        await agent.desk.review.revise(operations.ReviseProposal(proposal=proposal.id, pins=pins))
-    assert agent.desk.review.proposal is not None
-    return await done(agent, operations.ApplyProposal(proposal=agent.desk.review.proposal.id))
+        await agent.state.review.revise(operations.ReviseProposal(proposal=proposal.id, pins=pins))
+    assert agent.state.review.proposal is not None
+    return await done(agent, operations.ApplyProposal(proposal=agent.state.review.proposal.id))
 
 
 async def undo(agent: Agent, chance: random.Random) -> Any:

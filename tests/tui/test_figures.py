@@ -20,7 +20,7 @@ from support.stories import Story
 
 def figures_of(folder: Path, story: Story, window: int = 32_768) -> Figures:
     session = Session.from_entries(session_in(folder).header, story.entries)
-    return Figures(Agent(session, llm=PlayedLLM(window=window)).desk)
+    return Figures(Agent(session, llm=PlayedLLM(window=window)).state)
 
 
 def long_story(turns: int) -> Story:
@@ -79,7 +79,7 @@ def test_paths_in_the_folder_are_shown_from_there(tmp_path: Path) -> None:
     story = history().system("s").user("look")
     story.step("read", "text", files=[read(outside)]).step("edit", "ok", files=[modified(inside, 3, 1)])
     session = Session.from_entries(session_in(tmp_path).header, story.entries)
-    data = Figures(Agent(session, llm=PlayedLLM()).desk).sidebar()
+    data = Figures(Agent(session, llm=PlayedLLM()).state).sidebar()
     assert [file.path for file in data.modified] == ["src/a.py"]
     assert [file.path for file in data.read] == ["/etc/hosts"]
 
@@ -89,7 +89,7 @@ def test_meter_and_side_list_cost_what_came_not_what_there_is(tmp_path: Path) ->
     for number in range(400):
         story.step("read", "text", files=[read(f"src/f{number}.py")])
     session = Session.from_entries(session_in(tmp_path).header, story.entries)
-    made, projection = Figures(Agent(session, llm=PlayedLLM(window=1_000_000)).desk), session.projection
+    made, projection = Figures(Agent(session, llm=PlayedLLM(window=1_000_000)).state), session.projection
     made.room()
     side, weighed, counted = made.sidebar(), projection.tally.looked_at, made._files.looked_at
     assert made.sidebar() is side
@@ -114,15 +114,15 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
         built.turn(f"question {number}", "All there is to know about it. " * 120)
     session = Session.from_entries(session_in(tmp_path).header, built.entries)
     agent = Agent(session, llm=PlayedLLM())
-    assert Figures(agent.desk).undo_adds() is None
+    assert Figures(agent.state).undo_adds() is None
     fold = Compaction(first_kept_index=9, head=(), strategy="test")
     built.add(fold).user("and now?").assistant("this", usage=Usage(input=4_000, output=9), model="m").asked()
     session = Session.from_entries(session_in(tmp_path).header, built.entries)
-    desk = Agent(session, llm=PlayedLLM()).desk
-    adds, size = Figures(desk).undo_adds(), desk.size()
+    agent_state = Agent(session, llm=PlayedLLM()).state
+    adds, size = Figures(agent_state).undo_adds(), agent_state.size()
     assert adds is not None and adds > 0
     session.projection.append(Undo(index=session.next_index, target=session.projection.folds[-1].index))
-    assert desk.size() == size + adds  # what the meter shows then, and what a question names before
+    assert agent_state.size() == size + adds  # what the meter shows then, and what a question names before
 
 
 def test_the_completion_of_undo_tells_its_price() -> None:

@@ -26,14 +26,14 @@ def shows_preview(running: Live) -> bool:
 
 
 def proposal(running: Live) -> Proposal:
-    made = running.agent.desk.review.proposal
+    made = running.agent.state.review.proposal
     assert made is not None
     return made
 
 
 async def ready(running: Live) -> Proposal:
     """The preview with a finished draft on it."""
-    await running.until(lambda: running.agent.desk.review.proposal is not None)
+    await running.until(lambda: running.agent.state.review.proposal is not None)
     await running.drawn()
     return proposal(running)
 
@@ -111,7 +111,7 @@ async def test_esc_stops_a_draft_that_is_made_ahead_beside_no_work(tmp_path: Pat
         await running.until(lambda: "Esc cancels the draft" in running.text)
         await running.press("escape")
         await running.until(lambda: not running.app.state.drafting_ahead)
-        assert not running.agent.desk.ahead.drafting
+        assert not running.agent.state.draft.drafting
         assert (running.app.state.cancelling, folds(running)) == (False, [])
 
 
@@ -124,7 +124,7 @@ async def test_esc_while_the_draft_is_written_cancels_it(tmp_path: Path) -> None
         assert "drafting" in running.text
         await running.press("escape")
         await running.at_rest()
-        assert running.agent.desk.review.proposal is None
+        assert running.agent.state.review.proposal is None
         assert folds(running) == []
 
 
@@ -308,7 +308,7 @@ async def test_a_preview_during_a_turn_waits_for_its_end_and_aborts_nothing(tmp_
         await running.until(lambda: running.llm.silent.is_set())
         await running.press("f3")
         await running.until(lambda: shows_preview(running))
-        assert running.agent.desk.review.proposal is None
+        assert running.agent.state.review.proposal is None
         opened.set()
         await ready(running)
         assert running.entries[-2].type == "assistant"

@@ -9,7 +9,7 @@ from foldline.compaction import (
     AdaptiveCompaction,
     CompactionStrategy,
     load_strategy,
-    no_step_since_fold,
+    no_request_since_compaction,
     plan,
     plans_by_cut,
 )
@@ -28,20 +28,20 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import TaskFinished
 
-from .ahead import Ahead
 from .approvals import Choices, policy_of
 from .approvals import Mode as ApprovalMode
-from .desk import Desk, Mode
 from .executor import Executor
 from .mcp import ToolServers
-from .room import must_choose, phase_is_due, why_not_by_itself
+from .proposals import BackgroundDraft
+from .room import auto_compact_blocker, end_of_task_is_due, must_choose
+from .state import AgentState, Mode
 from .tools import Tool, default_tools
 from .tools.dmail import Mailbox, SendDmail
 from .tools.recall import recall_tools
 
 if TYPE_CHECKING:
-    from .desk import Desk
     from .settings import Settings
+    from .state import AgentState
 from collections.abc import Mapping
 
 from foldline.protocol.events import Event
@@ -82,7 +82,7 @@ class Agent:
         self.session = session
         mailbox = Mailbox() if dmail else None
         hands = (*default_tools(), *recall_tools(session)) if tools is None else tuple(tools)
-        self.desk = Desk(
+        self.state = AgentState(
             session=session,
             llm=llm,
             tools=hands if mailbox is None else (*hands, SendDmail(session, mailbox)),
@@ -90,7 +90,7 @@ class Agent:
             summary_llm=summariser,
             embedder=embedder,
             mode="auto" if mode == "ask" and not interactive else mode,
-            ahead=Ahead(on=draft_ahead),
+            draft=BackgroundDraft(on=draft_ahead),
             choices=Choices(interactive=interactive),
             budget_settings=budget if callable(budget) else lambda *_: budget or BudgetSettings(),
             policy=policy_of(session, approvals),
@@ -98,44 +98,46 @@ class Agent:
             servers=servers,
         )
         if servers is not None:
-            servers.listed = lambda: self.desk.emit(events.ToolsListed())
-            servers.tell = lambda text: self.desk.emit(events.Notice(level="warning", text=text))
+            servers.listed = lambda: self.state.emit(events.ToolsListed())
+            servers.tell = lambda text: self.state.emit(events.Notice(level="warning", text=text))
         if isinstance(compaction, str):
-            compaction = load_strategy(compaction, self.desk.dependencies)
-        self.desk.strategy = compaction or AdaptiveCompaction()
-        self.executor = Executor(self.desk, connect or _no_other_model)
+            compaction = load_strategy(compaction, self.state.dependencies)
+        self.state.strategy = compaction or AdaptiveCompaction()
+        self.executor = Executor(self.state, connect or _no_other_model)
         self.settings: Settings | None = None
         """What it was made from, where that were settings; as they hold now."""
 
     def start(self) -> None:
         """Start the tool servers in the background. Without it, the first turn does."""
-        if self.desk.servers is not None:
-            self.desk.servers.start()
+        if self.state.servers is not None:
+            self.state.servers.start()
 
     def must_make_room(self, parts: Sequence[Part]) -> bool:
         """Whether this prompt, sent now, would cross the threshold, and something can be done before."""
-        desk = self.desk
+        state = self.state
         prompt = UserMessage(parts=tuple(parts))
         with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
-            if why_not_by_itself(desk) is not None:
-                return must_choose(desk, message_tokens(prompt))
-            if not desk.is_full([prompt]) or (no_step_since_fold(desk.projection) and desk.fits([prompt])):
+            if auto_compact_blocker(state) is not None:
+                return must_choose(state, message_tokens(prompt))
+            if not state.is_full([prompt]) or (
+                no_request_since_compaction(state.projection) and state.fits([prompt])
+            ):
                 return False
-            planned = plan(desk.projection, desk.budget, "threshold", overhead=desk.overhead)
-            return planned is not None or not plans_by_cut(desk.strategy)
+            planned = plan(state.projection, state.budget, "threshold", overhead=state.overhead)
+            return planned is not None or not plans_by_cut(state.strategy)
         return False
 
     def at_good_moment(self) -> bool:
         """Whether a fold between two turns comes in time: the window is nearly full (`phase`)."""
-        desk = self.desk
+        state = self.state
         with suppress(FoldlineError):
-            due = why_not_by_itself(desk) is None and phase_is_due(desk)
-            return due and desk.review.usable(desk.projection) is None
+            due = auto_compact_blocker(state) is None and end_of_task_is_due(state)
+            return due and state.review.usable(state.projection) is None
         return False
 
     def fits(self, parts: Sequence[Part]) -> bool:
         """Whether this prompt fits the window as it is, if only just."""
-        return self.desk.fits([UserMessage(parts=tuple(parts))])
+        return self.state.fits([UserMessage(parts=tuple(parts))])
 
     def too_long(self, parts: Sequence[Part]) -> str:
         """Why no fold could ever make room for this prompt, as a sentence; empty where one might.
@@ -143,10 +145,10 @@ class Agent:
         Sent all the same, it would be refused, and stand in the history as the request that must not be
         folded. Only what is too long by the bare estimate is refused: that errs high once it is calibrated.
         """
-        desk = self.desk
-        size = desk.projection.fixed + desk.overhead + message_tokens(UserMessage(parts=tuple(parts)))
+        state = self.state
+        size = state.projection.fixed + state.overhead + message_tokens(UserMessage(parts=tuple(parts)))
         with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
-            window = desk.budget.window
+            window = state.budget.window
             if size >= window:
                 return (
                     f"Too long even if all else is folded: about {size:,} of {window:,} tokens. Send less, "
@@ -167,7 +169,7 @@ class Agent:
                 history keeps what there was of it.
         """
         parts = text_parts(text)
-        await self.desk.llm.prepare()
+        await self.state.llm.prepare()
         if refusal := self.too_long(parts):
             raise FoldlineError(refusal)
         if self.must_make_room(parts):
@@ -186,7 +188,7 @@ class Agent:
         """Make room. A prompt that fits all the same does not fail because the fold did."""
         finished = await self._run(self.room_for(parts))
         if finished.outcome == "failed" and self.fits(parts):
-            self.executor.emit(sent_unfolded(finished.error))
+            self.executor.emit(sent_uncompacted(finished.error))
         else:
             _demand_done(finished)
 
@@ -211,7 +213,7 @@ class Agent:
         await self.executor.aclose()
 
 
-def sent_unfolded(failure: object) -> events.Notice:
+def sent_uncompacted(failure: object) -> events.Notice:
     """What is said where a fold failed and the request goes out all the same."""
     return events.Notice(level="warning", text=f"{failure} Going on without a fold: it still fits.")
 
@@ -242,7 +244,7 @@ def at_rest(agent: "Agent", do: Callable[[], None]) -> bool:
     return False
 
 
-def retune(desk: "Desk", now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
+def retune(state: "AgentState", now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
     """What lets these settings hold for the folds to come: call it when nothing runs. It gives back the
     summariser that is of no more use, to be closed.
 
@@ -250,17 +252,17 @@ def retune(desk: "Desk", now: Settings, environ: Mapping[str, str]) -> Callable[
         FoldlineError: the strategy cannot be loaded, or the model for summaries cannot be asked; nothing has
             changed.
     """
-    strategy = load_strategy(now.compaction.strategy, desk.dependencies)
+    strategy = load_strategy(now.compaction.strategy, state.dependencies)
     summariser = connect_summariser(now, environ)
 
     def do() -> LLM | None:
         mode = now.compaction.mode
-        desk.mode = "auto" if mode == "ask" and not desk.choices.interactive else mode
-        desk.budget_settings = now.budget_settings
-        desk.strategy = strategy
-        desk.ahead.on = now.compaction.draft_ahead == "on"
-        desk.ahead.drop()  # the strategy is another, and the model that writes may be closed now
-        unused, desk.summary_llm = desk.summary_llm, summariser
+        state.mode = "auto" if mode == "ask" and not state.choices.interactive else mode
+        state.budget_settings = now.budget_settings
+        state.strategy = strategy
+        state.draft.on = now.compaction.draft_ahead == "on"
+        state.draft.drop()  # the strategy is another, and the model that writes may be closed now
+        unused, state.summary_llm = state.summary_llm, summariser
         return unused
 
     return do

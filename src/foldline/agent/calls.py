@@ -19,11 +19,10 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .approvals import decide
-from .desk import Desk
-from .permitting import grant, grant_in_project
-from .recording import recorder
-from .secrecy import mask_of
+from .api_keys import mask_of
+from .approvals import decide, grant, grant_in_project
+from .rewind import recorder
+from .state import AgentState
 from .tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
 from .tools.text import one_line
 
@@ -41,8 +40,8 @@ _RESULT_FRAME = MESSAGE_OVERHEAD + CALL_OVERHEAD
 class Calls:
     """Executes tool calls for one agent, and waits for the user's word where it is needed."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
         self._waiting: dict[str, asyncio.Future[operations.Approve]] = {}
         self._fault = ""
         """What is wrong with the rules of the project, as it was said."""
@@ -59,7 +58,7 @@ class Calls:
 
     async def run(self, calls: Sequence[ToolCallPart]) -> None:
         """Run the calls in order. Cancelled, every call still gets a result that says what became of it."""
-        room = self._desk.room_for_results()
+        room = self._state.room_for_results()
         left = deque(calls)
         try:
             while left:
@@ -78,14 +77,14 @@ class Calls:
             self._under_way = None
 
     async def _outcome(self, call: ToolCallPart, room: int) -> ToolOutcome:
-        desk = self._desk
-        tool = next((tool for tool in desk.tools if tool.spec.name == call.name), None)
+        state = self._state
+        tool = next((tool for tool in state.tools if tool.spec.name == call.name), None)
         title = tool.title(call.parsed()) if tool else ""
-        desk.emit(events.ToolStarted(call_id=call.call_id, name=call.name, title=title))
+        state.emit(events.ToolStarted(call_id=call.call_id, name=call.name, title=title))
         if room < _ENOUGH:
             return _NO_ROOM
         if tool is None:
-            names = ", ".join(tool.spec.name for tool in desk.tools)
+            names = ", ".join(tool.spec.name for tool in state.tools)
             return ToolOutcome(f"There is no tool {call.name!r}. There are: {names}.", True, "no such tool ✗")
         if call.arguments.strip() and not is_json_object(call.arguments):
             sentence = f"{call.name} was not run: its arguments are no JSON object. Call it again, whole."
@@ -93,17 +92,17 @@ class Calls:
         return await self._allowed_run(tool, call, title, room)
 
     async def _allowed_run(self, tool: Tool, call: ToolCallPart, title: str, room: int) -> ToolOutcome:
-        desk, arguments = self._desk, call.parsed()
+        state, arguments = self._state, call.parsed()
         mask = mask_of(os.environ)
         context = ToolContext(
-            cwd=desk.cwd,
-            output=lambda text: desk.emit(events.ToolOutput(call_id=call.call_id, text=mask(text))),
+            cwd=state.cwd,
+            output=lambda text: state.emit(events.ToolOutput(call_id=call.call_id, text=mask(text))),
             max_tokens=room - _RESULT_FRAME,
-            spill_dir=desk.spill_dir,
-            known_files=desk.known_files,
-            jobs=desk.jobs,
+            spill_dir=state.spill_dir,
+            known_files=state.known_files,
+            jobs=state.jobs,
             mask=mask,
-            before_change=recorder(desk.session),
+            before_change=recorder(state.session),
         )
         refusal = await self._refusal(tool, call, title, context)
         if refusal is not None:
@@ -119,12 +118,12 @@ class Calls:
         """Why a call may not run. None where it may: by what was allowed before, or by the user's word, which
         may allow more.
         """
-        desk, arguments = self._desk, call.parsed()
+        state, arguments = self._state, call.parsed()
         # In a thread: it follows links, and `fetch` asks for the address of a host.
         inside = await asyncio.to_thread(tool.inside, arguments, context)
         rules = tuple(tool.rules(arguments))
         of_project = self._rules_of_project() if inside and rules and tool.level != "read" else frozenset()
-        if decide(desk.policy, tool.level, rules, inside=inside, of_project=of_project) == "allow":
+        if decide(state.policy, tool.level, rules, inside=inside, of_project=of_project) == "allow":
             return None
         diff = None
         try:
@@ -147,19 +146,19 @@ class Calls:
         word = await self._ask(question)
         if word.answer in ("always", "project") and 0 <= word.nth < len(question.rules):
             granted = question.rules[word.nth]  # nothing is granted that was not shown
-            await (grant if word.answer == "always" else grant_in_project)(desk, granted)
+            await (grant if word.answer == "always" else grant_in_project)(state, granted)
         return None if word.answer != "deny" else _DECLINED
 
     def _rules_of_project(self) -> frozenset[Rule]:
         """What is always allowed in this folder; that its file counts for nothing is said once."""
-        rules, fault = self._desk.project.known()
+        rules, fault = self._state.project.known()
         if fault and fault != self._fault:
-            self._desk.emit(events.Notice(level="warning", text=fault))
+            self._state.emit(events.Notice(level="warning", text=fault))
         self._fault = fault
         return rules
 
     async def _ask(self, question: events.ApprovalRequested) -> operations.Approve:
-        emit, call_id = self._desk.emit, question.call_id
+        emit, call_id = self._state.emit, question.call_id
         waiting: asyncio.Future[operations.Approve] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = waiting
         emit(question)
@@ -173,8 +172,8 @@ class Calls:
         return word
 
     async def _finish(self, result: ToolResultMessage) -> None:
-        await self._desk.session.append(result)
-        self._desk.emit(
+        await self._state.session.append(result)
+        self._state.emit(
             events.ToolFinished(
                 call_id=result.call_id,
                 name=result.name,

@@ -27,16 +27,16 @@ from foldline.protocol import (
 from foldline.protocol.events import Event, TaskFinished
 from foldline.protocol.operations import Operation
 
+from .approvals import permit
 from .calls import Calls
-from .desk import Desk
-from .fold import Wanted, apply, fold
+from .compact import CompactionRequest, apply, compact
 from .job_news import ended_sentence
-from .on_record import put_on_record
-from .permitting import permit
-from .review import Apply, Redraft
+from .on_record import record_failure
+from .proposals import Apply, Redraft
 from .rewind import put_files_back, rewind
-from .room import confirmed_undo, fold_at_rest, make_fit, make_room
+from .room import compact_between_turns, confirmed_undo, make_fit, make_room
 from .shell import run_shell
+from .state import AgentState
 from .turn import Turn
 
 Listener = Callable[[Event], None]
@@ -60,20 +60,20 @@ class Executor:
     aborts the turn or fold that runs, a preview waits; quick operations that wait before it are carried out.
     """
 
-    def __init__(self, desk: Desk, connect: Callable[[str], LLM]) -> None:
-        self.desk = desk
+    def __init__(self, state: AgentState, connect: Callable[[str], LLM]) -> None:
+        self.state = state
         self._connect = connect
-        self._calls = Calls(desk)
+        self._calls = Calls(state)
         self._listeners: list[Listener] = []
         self._running: _Job | None = None
         self._waiting: deque[_Job] = deque()
         self._ends: dict[str, asyncio.Future[TaskFinished]] = {}
         self._ids = count(1)
         self._quick: set[asyncio.Task[None]] = set()
-        desk.emit = desk.review.emit = desk.choices.emit = desk.ahead.emit = self.emit
-        desk.ahead.on_ready = self._fold_at_rest
-        desk.jobs.on_end = lambda job: self.emit(events.Notice(text=ended_sentence(job)))
-        desk.session.on_append.append(self._announce)
+        state.emit = state.review.emit = state.choices.emit = state.draft.emit = self.emit
+        state.draft.on_ready = self._fold_at_rest
+        state.jobs.on_end = lambda job: self.emit(events.Notice(text=ended_sentence(job)))
+        state.session.on_append.append(self._announce)
 
     # --- what interfaces call --------------------------------------------------------------------
 
@@ -82,20 +82,20 @@ class Executor:
         task_id = f"t{next(self._ids)}"
         match operation:
             case operations.Interrupt():
-                if self.desk.ahead.drafting or self.desk.review.drafting:
-                    self.desk.ahead.refuse(self.desk.projection.newest_change)
+                if self.state.draft.drafting or self.state.review.drafting:
+                    self.state.draft.refuse(self.state.projection.newest_change)
                 self._cancel(lambda _: True)
             case operations.Approve():
                 self._calls.answer(operation)
             case operations.Revoke() | operations.SwitchApprovals():
-                self._at_once(permit(self.desk, operation))
+                self._at_once(permit(self.state, operation))
             case operations.Choose():
-                self.desk.choices.answer(operation.choice, operation.key)
+                self.state.choices.answer(operation.choice, operation.key)
             case operations.HoldCommit():
-                self.desk.review.held = self.desk.review.drafting
+                self.state.review.held = self.state.review.drafting
             case operations.ReviseProposal() | operations.DiscardProposal():
                 self._at_once(self._review(operation))
-            case operations.ApplyProposal() | operations.RedraftProposal() if self.desk.review.waits:
+            case operations.ApplyProposal() | operations.RedraftProposal() if self.state.review.waits:
                 self._at_once(self._review(operation))
             case _:
                 if self._is_at_once(operation):
@@ -151,15 +151,15 @@ class Executor:
         """Cancel what runs and what waits, close the model's connections and the session."""
         self._cancel(lambda _: True)
         await self.settle()
-        await self.desk.ahead.aclose()
-        await self.desk.jobs.aclose()
+        await self.state.draft.aclose()
+        await self.state.jobs.aclose()
         await asyncio.gather(*self._quick)
-        await self.desk.llm.aclose()
-        if self.desk.servers is not None:
-            await self.desk.servers.aclose()
-        if self.desk.summary_llm is not None:
-            await self.desk.summary_llm.aclose()
-        self.desk.session.close()
+        await self.state.llm.aclose()
+        if self.state.servers is not None:
+            await self.state.servers.aclose()
+        if self.state.summary_llm is not None:
+            await self.state.summary_llm.aclose()
+        self.state.session.close()
 
     def emit(self, event: Event) -> None:
         for listener in tuple(self._listeners):
@@ -174,20 +174,20 @@ class Executor:
 
     async def _review(self, operation: Operation) -> None:
         """What the reader does with the proposal, beside a task that may wait for it. A refusal is told."""
-        review = self.desk.review
+        review = self.state.review
         try:
             match operation:
                 case operations.ReviseProposal():
                     await review.revise(operation)
                 case operations.DiscardProposal():
                     review.demand(operation.proposal)
-                    review.discard(self.desk.projection)
+                    review.discard(self.state.projection)
                 case operations.ApplyProposal():
                     review.decide(Apply(review.demand_current(operation.proposal)))
                 case operations.RedraftProposal():
                     review.demand(operation.proposal)
-                    wishes = review.wishes(operation.guidance, self.desk.projection)
-                    review.decide(Redraft(wishes, review.focus))
+                    options = review.options(operation.guidance, self.state.projection)
+                    review.decide(Redraft(options, review.focus))
                 case _:
                     pass
         except FoldlineError as refusal:
@@ -234,11 +234,11 @@ class Executor:
             job.end.set_result(finished)
         else:
             job.end.set_exception(error)
-        self.desk.session.save_meta()
-        review, projection = self.desk.review, self.desk.projection
+        self.state.session.save_meta()
+        review, projection = self.state.review, self.state.projection
         review.let_go(projection)
         if review.proposal is not None:
-            self._at_once(review.follow(projection, self.desk.size()))
+            self._at_once(review.follow(projection, self.state.size()))
         try:
             self.emit(finished)
         finally:
@@ -249,37 +249,37 @@ class Executor:
         self.emit(events.EntryAppended(entry=entry))
 
     async def _carry_out(self, operation: Operation) -> None:
-        desk = self.desk
+        state = self.state
         match operation:
             case operations.RunAgent():
-                await Turn(desk, self._calls).run(operation.parts, operation.max_steps)
+                await Turn(state, self._calls).run(operation.parts, operation.max_steps)
             case operations.Retry():
-                await Turn(desk, self._calls).again()
+                await Turn(state, self._calls).again()
             case operations.RunShell():
-                await run_shell(desk, operation.command, aside=operation.aside)
+                await run_shell(state, operation.command, aside=operation.aside)
             case operations.CompactSession():
                 try:
                     await self._compact(operation)
                 except FoldlineError as failure:
-                    await put_on_record(desk, failure)
+                    await record_failure(state, failure)
                     raise
             case operations.ApplyProposal():
-                await apply(desk, operation.proposal)
+                await apply(state, operation.proposal)
             case operations.RedraftProposal():
                 await self._redraft(operation)
             case operations.UndoCompaction():
                 await self._undo(operation.target)
             case operations.Rewind():
-                await rewind(desk, operation)
+                await rewind(state, operation)
             case operations.EditView():
                 await self._edit(operation)
             case operations.ClearView():
-                await desk.session.append(Clear(), durable=True)
+                await state.session.append(Clear(), durable=True)
             case operations.SwitchModel():
                 await self._switch(operation.model)
             case operations.SwitchStrategy():
-                desk.strategy = load_strategy(operation.strategy, desk.dependencies)
-                self.emit(events.Notice(text=f"Folds are made by {type(desk.strategy).__name__} now."))
+                state.strategy = load_strategy(operation.strategy, state.dependencies)
+                self.emit(events.Notice(text=f"Folds are made by {type(state.strategy).__name__} now."))
             case (
                 operations.Interrupt()
                 | operations.Approve()
@@ -297,62 +297,64 @@ class Executor:
     def _is_at_once(self, asked: Operation) -> bool:
         """Whether it ends what runs: a rewind, a fold by hand. A fold that is only looked at waits."""
         if isinstance(asked, operations.CompactSession):
-            return asked.reason == "manual" and not (asked.preview or self.desk.mode == "ask")
+            return asked.reason == "manual" and not (asked.preview or self.state.mode == "ask")
         return isinstance(asked, operations.Rewind)
 
     async def _compact(self, asked: operations.CompactSession) -> None:
-        desk = self.desk
-        await desk.learn_window()
+        state = self.state
+        await state.learn_window()
         if asked.reason == "manual":
-            preview = asked.preview or desk.mode == "ask"
-            await fold(desk, Wanted("manual", focus=asked.focus, preview=preview))
+            preview = asked.preview or state.mode == "ask"
+            await compact(state, CompactionRequest("manual", focus=asked.focus, preview=preview))
         elif asked.reason == "phase":
-            await fold_at_rest(desk)
+            await compact_between_turns(state)
         else:
-            await make_room(desk, asked.reason, pending=asked.pending)
+            await make_room(state, asked.reason, pending=asked.pending)
 
     async def _redraft(self, asked: operations.RedraftProposal) -> None:
-        review = self.desk.review
+        review = self.state.review
         reason = review.demand(asked.proposal).entry.reason
-        wishes = review.wishes(asked.guidance, self.desk.projection)
-        await fold(self.desk, Wanted(reason, focus=review.focus, preview=True, wishes=wishes))
+        options = review.options(asked.guidance, self.state.projection)
+        await compact(
+            self.state, CompactionRequest(reason, focus=review.focus, preview=True, options=options)
+        )
 
     async def _edit(self, asked: operations.EditView) -> None:
-        message = self.desk.projection.entry(asked.target)
+        message = self.state.projection.entry(asked.target)
         if not isinstance(message, BaseMessage) or is_preamble(message):
             raise FoldlineError(
                 f"Entry {asked.target} is no message of the conversation: nothing to {asked.action}."
             )
-        await self.desk.session.append(Edit(target=asked.target, action=asked.action), durable=True)
+        await self.state.session.append(Edit(target=asked.target, action=asked.action), durable=True)
 
     async def _undo(self, target: int | None) -> None:
         """Take back a change of the view. What no longer fits with it is the user's to decide."""
-        desk = self.desk
+        state = self.state
         if target is None:
-            newest = newest_undoable(desk.projection.markers)
+            newest = newest_undoable(state.projection.markers)
             if newest is None:
                 raise FoldlineError("There is no fold, clear or rewind to undo.")
             target = newest.index
-        refusal = desk.projection.undo_refusal(target)
+        refusal = state.projection.undo_refusal(target)
         if refusal is not None:
             raise FoldlineError(refusal)
-        if await confirmed_undo(desk, target):
-            revert = desk.projection.entry(target)
+        if await confirmed_undo(state, target):
+            revert = state.projection.entry(target)
             if isinstance(revert, Revert):
-                await put_files_back(desk, revert)
-            await desk.session.append(Undo(target=target), durable=True)
+                await put_files_back(state, revert)
+            await state.session.append(Undo(target=target), durable=True)
 
     async def _switch(self, model: str) -> None:
         """Another model. Where its window is too small for the view, the old one folds it first."""
-        desk = self.desk
+        state = self.state
         unused = llm = self._connect(model)
         try:
             await llm.prepare()
-            await make_fit(desk, llm)
+            await make_fit(state, llm)
             change = ModelChange(model=llm.info.id, provider=llm.info.provider)
-            await desk.session.append(change, durable=True)
-            desk.ahead.drop()  # before the model that may be writing it is closed
-            desk.llm, unused = llm, desk.llm
+            await state.session.append(change, durable=True)
+            state.draft.drop()  # before the model that may be writing it is closed
+            state.llm, unused = llm, state.llm
         finally:
             await unused.aclose()
 

@@ -7,33 +7,33 @@ from foldline.context.view import ViewItem
 from foldline.llm import LLMError
 from foldline.protocol import Edit, ImagePart, ToolResultMessage, events
 
-from .desk import Desk
+from .state import AgentState
 
 _TOO_MANY_BYTES = 413
 _NOT_TAKEN = {400, 422}
 _PICTURE = re.compile(r"\bimages?\b|\bpictures?\b", re.IGNORECASE)
 
 
-async def hid_a_picture(desk: Desk, failure: LLMError) -> bool:
+async def hide_refused_picture(state: AgentState, failure: LLMError) -> bool:
     """Whether the refused request is smaller now, by the largest picture that a tool had put into it.
 
     What the user sent or pinned stays, and all of it where nothing is folded unasked: `picture_advice`.
     """
-    if desk.mode == "off" or not _is_about_pictures(failure, desk.projection.view):
+    if state.mode == "off" or not _is_about_pictures(failure, state.projection.view):
         return False
-    shown = [item for item in desk.projection.view if isinstance(item.message, ToolResultMessage)]
+    shown = [item for item in state.projection.view if isinstance(item.message, ToolResultMessage)]
     item = _largest([item for item in shown if not item.pinned])
     if item is None:
         return False
-    await desk.session.append(Edit(target=item.index, action="hide"), durable=True)
+    await state.session.append(Edit(target=item.index, action="hide"), durable=True)
     text = f"The server refused the picture in entry {item.index} ({_size(item)}): the model is not shown it."
-    desk.emit(events.Notice(level="warning", text=text))
+    state.emit(events.Notice(level="warning", text=text))
     return True
 
 
-def picture_advice(desk: Desk, failure: LLMError) -> str:
+def picture_advice(state: AgentState, failure: LLMError) -> str:
     """Which picture the user may take out of a refused request, as a sentence; empty where none matters."""
-    item = _largest(desk.projection.view) if _is_about_pictures(failure, desk.projection.view) else None
+    item = _largest(state.projection.view) if _is_about_pictures(failure, state.projection.view) else None
     if item is None:
         return ""
     return f"Entry {item.index} holds a picture of {_size(item)}: drop it in the inspector (F2)."

@@ -1,19 +1,38 @@
-"""Going back to a checkpoint: what it would do, doing it, and taking it back."""
+"""Going back to a checkpoint: what it would do, doing it for the view and for files, and taking it back."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeVar
 
 from foldline.compaction import load_prompt
-from foldline.context.file_states import FileChange, first_since
-from foldline.history import Contents
-from foldline.protocol import BaseMessage, FoldlineError, Revert, UserMessage, events, operations
+from foldline.context.file_states import FileChange, Look, Unreadable, changes_to, first_since
+from foldline.data import real_path
+from foldline.files import opened
+from foldline.history import Contents, Session
+from foldline.protocol import (
+    BaseMessage,
+    Checkpoint,
+    FileImage,
+    FoldlineError,
+    Revert,
+    UserMessage,
+    events,
+    operations,
+    system_words,
+)
 
-from .desk import Desk
-from .restoring import file_changes, place, restore
+from .state import AgentState
+from .tools import ToolFailure
 from .tools.dmail import Dmail
+from .tools.files import replace
+from .tools.text import one_line
 
 T = TypeVar("T")
 
@@ -32,94 +51,94 @@ class Foreseen:
     """Those our tools changed since that do not hold what they held then."""
 
 
-async def foresee(desk: Desk, checkpoint: int) -> Foreseen:
+async def foresee(state: AgentState, checkpoint: int) -> Foreseen:
     """What going back to this checkpoint would do. Reads the files, and changes nothing.
 
     Raises:
         FoldlineError: there is no such checkpoint.
     """
-    projection, index = desk.projection, _index_of(desk, checkpoint)
+    projection, index = state.projection, _index_of(state, checkpoint)
     after = await asyncio.to_thread(projection.foreseen, Revert(checkpoint=checkpoint))
-    files = await file_changes(desk, index)
+    files = await file_changes(state, index)
     stay = {item.key for item in after.view}
     prompts = sum(item.key not in stay and _is_request(item.message) for item in projection.view)
     return Foreseen(len(projection.view) - len(after.view), prompts, after.sent, files)
 
 
-async def rewind(desk: Desk, asked: operations.Rewind) -> None:
+async def rewind(state: AgentState, asked: operations.Rewind) -> None:
     """Go back. Once begun it is finished, also when the caller is cancelled meanwhile.
 
     Raises:
         FoldlineError: there is no such checkpoint, or nothing that could be put back.
     """
-    index = _index_of(desk, asked.checkpoint)
+    index = _index_of(state, asked.checkpoint)
     if not asked.context and not asked.files:
         raise FoldlineError("Neither context nor files are to go back: nothing was done.")
-    await _finished(_rewind(desk, asked, index))
+    await _finished(_rewind(state, asked, index))
 
 
-async def put_files_back(desk: Desk, revert: Revert) -> None:
+async def put_files_back(state: AgentState, revert: Revert) -> None:
     """Where a rewind is taken back: the files to what they held before it, but for those of later work."""
-    index = None if revert.came_from is None else desk.projection.checkpoint(revert.came_from)
+    index = None if revert.came_from is None else state.projection.checkpoint(revert.came_from)
     if revert.files and index is not None:
-        later = {image.path for at, image in desk.projection.images if at > revert.index}
+        later = {image.path for at, image in state.projection.images if at > revert.index}
         spared = dict.fromkeys(later, "written again after the rewind")
-        restored = await _finished(restore(desk, index, spared=spared))
-        desk.emit(events.Notice(text=str(restored), level=restored.level))
+        restored = await _finished(restore(state, index, spared=spared))
+        state.emit(events.Notice(text=str(restored), level=restored.level))
 
 
-async def deliver(desk: Desk, dmail: Dmail) -> None:
+async def deliver(state: AgentState, dmail: Dmail) -> None:
     """Back to the checkpoint the model chose, with its message and the request of this turn."""
-    index = _index_of(desk, dmail.checkpoint)
-    view, images = desk.projection.view, desk.projection.images
+    index = _index_of(state, dmail.checkpoint)
+    view, images = state.projection.view, state.projection.images
     request = next((item.index for item in reversed(view) if _is_request(item.message)), None)
     changed = ", ".join(dict.fromkeys(image.path for at, image in images if at >= index))
     files = f"Files changed meanwhile stay changed: {changed}." if changed else "No file was changed."
     text = load_prompt("dmail").replace("{files}", files).replace("{message}", dmail.message.strip())
     revert = Revert(checkpoint=dmail.checkpoint, kept=request, message=text)
-    await desk.session.append(revert, durable=True)
-    await asyncio.to_thread(align_memory, desk, index)
+    await state.session.append(revert, durable=True)
+    await asyncio.to_thread(align_memory, state, index)
 
 
 def _is_request(message: BaseMessage) -> bool:
     return isinstance(message, UserMessage) and message.origin == "typed"
 
 
-def align_memory(desk: Desk, index: int) -> None:
+def align_memory(state: AgentState, index: int) -> None:
     """After the view fell back to entry `index`: of a file that was changed since, the model knows what it
     held then. So an edit of it is held back until it was read again.
     """
-    for name, image in first_since(desk.projection.images, index).items():
-        path = desk.cwd / name
+    for name, image in first_since(state.projection.images, index).items():
+        path = state.cwd / name
         known = None
-        if image.before is not None and desk.session.path is not None:
-            known = Contents(desk.session.path.parent).read(image.before)
+        if image.before is not None and state.session.path is not None:
+            known = Contents(state.session.path.parent).read(image.before)
         with suppress(OSError):  # no file can have this name, or it leads where nobody may look
             if known is None:
-                desk.known_files.forget(path)
+                state.known_files.forget(path)
             else:
-                desk.known_files.remember(path, known)
+                state.known_files.remember(path, known)
 
 
-async def _rewind(desk: Desk, asked: operations.Rewind, index: int) -> None:
-    restored = await restore(desk, index, asked.overwrite) if asked.files else None
+async def _rewind(state: AgentState, asked: operations.Rewind, index: int) -> None:
+    restored = await restore(state, index, asked.overwrite) if asked.files else None
     if restored is not None and not restored.done and not asked.context:
         raise FoldlineError(str(restored))
     revert = Revert(
         checkpoint=asked.checkpoint,
         context=asked.context,
         files=restored is not None and bool(restored.done),
-        came_from=await place(desk) if restored is None else restored.came_from,
+        came_from=await place(state) if restored is None else restored.came_from,
     )
-    await desk.session.append(revert, durable=True)
+    await state.session.append(revert, durable=True)
     if asked.context:
-        await asyncio.to_thread(align_memory, desk, index)
+        await asyncio.to_thread(align_memory, state, index)
     if restored is not None:
-        desk.emit(events.Notice(text=str(restored), level=restored.level))
+        state.emit(events.Notice(text=str(restored), level=restored.level))
 
 
-def _index_of(desk: Desk, checkpoint: int) -> int:
-    index = desk.projection.checkpoint(checkpoint)
+def _index_of(state: AgentState, checkpoint: int) -> int:
+    index = state.projection.checkpoint(checkpoint)
     if index is None:
         raise FoldlineError(f"There is no checkpoint {checkpoint} in this session.")
     return index
@@ -133,3 +152,214 @@ async def _finished(work: Coroutine[None, None, T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What became of the files."""
+
+    came_from: int
+    """Id of the checkpoint that recorded it: the way back."""
+    done: tuple[FileChange, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
+    """Files that stayed as they are, and why."""
+
+    @property
+    def level(self) -> Literal["info", "warning"]:
+        return "warning" if self.left else "info"
+
+    def __str__(self) -> str:
+        """For people: `Put back: a.py. b.py stays as it is: changed since by somebody else.`"""
+        written = [change.path for change in self.done if change.target is not None]
+        removed = [change.path for change in self.done if change.target is None]
+        sentences = [f"Put back: {_named(written)}."] if written else []
+        sentences += [f"Removed again: {_named(removed)}."] if removed else []
+        sentences += [f"{one_line(path)} stays as it is: {why}." for path, why in self.left]
+        return " ".join(sentences) or "All files are already as they were."
+
+
+def _named(paths: Sequence[str]) -> str:
+    shown = ", ".join(map(one_line, paths[:4]))
+    return f"{shown} and {len(paths) - 4} more" if len(paths) > 4 else shown
+
+
+def look_in(cwd: Path) -> Look:
+    """Reads what a file below this folder holds now. What cannot be read is never taken for missing, and a
+    path that leads elsewhere than it did is not followed."""
+    folder = real_path(cwd)
+
+    def look(image: FileImage) -> str | Unreadable | None:
+        try:
+            path = Path(real_path(cwd / image.path))
+            if path != Path(os.path.normpath(Path(folder, image.link or image.path))):
+                return Unreadable("a link leads elsewhere now")
+            if not stat.S_ISREG(path.stat().st_mode):
+                return Unreadable("it is no ordinary file any more")
+            with opened(path) as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            return Unreadable(f"it cannot be read, {system_words(error)}")
+
+    return look
+
+
+async def file_changes(state: AgentState, index: int) -> list[FileChange]:
+    """What putting the files back to entry `index` would do now."""
+    images, foreign = tuple(state.projection.images), state.session.foreign
+    return await asyncio.to_thread(changes_to, images, index, look_in(state.cwd), foreign)
+
+
+async def restore(
+    state: AgentState, index: int, overwrite: Collection[str] = (), spared: Mapping[str, str] = _NONE
+) -> Restored:
+    """Put the files to what they held at entry `index`; what others changed since only where it is in
+    `overwrite`, and then their content is kept first. Those that are `spared` stay, with the reason.
+
+    Raises:
+        FoldlineError: nothing could be recorded; no file was touched.
+    """
+    if state.session.path is None:
+        raise FoldlineError("This session is not kept on disk, and no file contents either.")
+    await state.known_files.settled()
+    contents = Contents(state.session.path.parent)
+    wanted, left = [], []
+    for change in await file_changes(state, index):
+        hindrance = spared.get(change.path) or await asyncio.to_thread(
+            _hindrance, change, overwrite, contents, state.cwd
+        )
+        if hindrance:
+            left.append((change.path, hindrance))
+        else:
+            wanted.append(change)
+    came_from = await place(state, [_image(change, state.cwd) for change in wanted])
+    done, failed = [], []
+    for change in wanted:
+        try:
+            await asyncio.to_thread(_put, change, contents, state)
+        except (OSError, FoldlineError) as error:
+            left.append((change.path, _why(error, change.path)))
+            failed.append(change)
+        else:
+            done.append(change)
+    if failed:  # What was announced did not happen, and the record says so.
+        undone = {change.path: {"before": change.target, "after": change.now} for change in failed}
+        await place(state, [change.image.model_copy(update=undone[change.path]) for change in failed])
+    return Restored(came_from, tuple(done), tuple(left))
+
+
+async def place(state: AgentState, images: Sequence[FileImage] = ()) -> int:
+    """Append a checkpoint; returns its id."""
+    identity = state.projection.next_checkpoint_id
+    await state.session.append(Checkpoint(id=identity, files=tuple(images)), durable=True)
+    return identity
+
+
+def _hindrance(change: FileChange, overwrite: Collection[str], contents: Contents, cwd: Path) -> str:
+    """Why a file stays as it is; empty where nothing is in the way. What is overwritten is kept first."""
+    if change.kind == "unreadable":
+        return change.why
+    if change.kind == "conflict" and change.path not in overwrite:
+        return change.why or "changed since by somebody else"
+    if change.target is not None and contents.read(change.target) is None:
+        return "what it held was not kept"
+    if change.now is not None and contents.read(change.now) is None:
+        try:
+            contents.keep_file(cwd / change.path)
+        except OSError as error:
+            return _why(error)
+        if contents.read(change.now) is None:
+            return "what it holds now could not be kept"
+    return ""
+
+
+def _image(change: FileChange, cwd: Path) -> FileImage:
+    mode = None
+    with suppress(OSError):  # gone at this very moment: `_put` will notice
+        mode = None if change.now is None else stat.S_IMODE((cwd / change.path).stat().st_mode)
+    return change.image.model_copy(update={"mode": mode})
+
+
+def _put(change: FileChange, contents: Contents, state: AgentState) -> None:
+    """Make the file what it was, provided that it still is what was looked at."""
+    path = Path(real_path(state.cwd / change.path))
+    if look_in(state.cwd)(change.image) != change.now:
+        raise FoldlineError("it changed at this very moment")
+    if change.target is None:
+        path.unlink()
+        state.known_files.forget(path)
+        return
+    content = contents.read(change.target)
+    if content is None:
+        raise FoldlineError("what it held was not kept")
+    replace(path, content, change.path)
+    state.known_files.remember(path, content)
+    if change.now is None and change.mode is not None:
+        path.chmod(change.mode & 0o777)
+
+
+def _why(error: Exception, path: str = "") -> str:
+    """The end of a sentence about this file."""
+    if isinstance(error, OSError):
+        return system_words(error)
+    why = str(error).removesuffix(".")
+    return f"it {why.removeprefix(f'{path} ')}" if path and why.startswith(f"{path} ") else why
+
+
+Recorder = Callable[[Path, bytes | None, bytes], None]
+_PATIENCE = 30.0
+"""Seconds that a tool waits for the record. Only a program that is coming to its end takes so long."""
+
+
+def recorder(session: Session) -> Recorder:
+    """What records the changes of files in this session; called in a tool's thread, from a running loop."""
+    loop = asyncio.get_running_loop()
+
+    def record(path: Path, before: bytes | None, after: bytes) -> None:
+        if session.path is None or session.read_only:
+            return  # it keeps nothing else either
+        try:
+            image = _kept(session, path, before, after)
+            appended = asyncio.run_coroutine_threadsafe(_append(session, image), loop)
+            appended.result(_PATIENCE)
+        except (OSError, FoldlineError, TimeoutError) as error:
+            raise ToolFailure(f"{path} was not changed: that could not be recorded ({error}).") from error
+
+    return record
+
+
+def _kept(session: Session, path: Path, before: bytes | None, after: bytes) -> FileImage:
+    assert session.path is not None, "only what is on disk keeps contents"
+    contents, cwd = Contents(session.path.parent), Path(session.cwd)
+    folder, real = Path(real_path(cwd)), Path(real_path(path))
+    name = recorded_name(path, cwd)
+    return FileImage(
+        path=name,
+        before=None if before is None else contents.keep(before),
+        after=contents.keep(after),
+        mode=None if before is None else path.stat().st_mode & 0o7777,
+        link=None if real == folder / name else recorded_name(real, folder),
+    )
+
+
+async def _append(session: Session, image: FileImage) -> None:
+    place = Checkpoint(id=session.projection.next_checkpoint_id, files=(image,))
+    await session.append(place, durable=True)
+
+
+def recorded_name(path: Path, cwd: Path) -> str:
+    """The path as the history names it: relative to the working directory, where it is inside.
+
+    Raises:
+        ToolFailure: the name is not text.
+    """
+    name = os.fspath(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ToolFailure(f"{name!a} was not changed: its name is not text.") from None
+    return name

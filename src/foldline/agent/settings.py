@@ -14,8 +14,7 @@ from pydantic.fields import FieldInfo
 from foldline.context.budget import BudgetSettings
 from foldline.protocol import FoldlineError
 
-from .checking import allowed, any_of, checked, fields_of, is_secret
-from .keys import keep_secret
+from .api_keys import keep_secret
 from .layers import (
     BY_NAME,
     KEY_SETTINGS,
@@ -29,9 +28,9 @@ from .layers import (
     from_file,
     project_file,
 )
-from .naming import named_in
-from .room import Amount
-from .sections import (
+from .model_choice import named_in
+from .settings_schema import (
+    Amount,
     ApprovalSettings,
     CompactionSettings,
     ContextSettings,
@@ -42,6 +41,11 @@ from .sections import (
     OnOffAuto,
     ProviderSettings,
     Section,
+    allowed,
+    any_of,
+    checked,
+    fields_of,
+    is_secret,
 )
 
 if TYPE_CHECKING:
@@ -125,7 +129,7 @@ class Settings(Section):
 
     def own_providers(self) -> "Mapping[str, Provider]":
         """Those of `[providers.NAME]`, by name."""
-        from .naming import own_provider
+        from .model_choice import own_provider
 
         return {name: own_provider(name, table) for name, table in self.providers.items()}
 
@@ -237,7 +241,7 @@ def connect_llm(settings: Settings, environ: Mapping[str, str]) -> "LLM":
     Raises:
         FoldlineError: the model needs a server or a key, and there is none.
     """
-    from .choosing_model import provider_in_force
+    from .model_choice import provider_in_force
 
     return _client(
         settings.model, provider_in_force(settings, environ), settings, environ, settings.window_of
@@ -252,7 +256,7 @@ def connect_summariser(settings: Settings, environ: Mapping[str, str]) -> "LLM |
     """
     from foldline.llm.providers import split_model
 
-    from .choosing_model import provider_called, provider_in_force
+    from .model_choice import provider_called, provider_in_force
 
     named = settings.compaction.model
     if not named:
@@ -273,8 +277,8 @@ def connect_embedder(settings: Settings, environ: Mapping[str, str]) -> "Embedde
     """What compares texts by what they mean; None offline, and where no model for it is known."""
     from foldline.llm.catalog import connect_embeddings
 
-    from .choosing_model import provider_in_force
-    from .keys import key_of
+    from .api_keys import key_of
+    from .model_choice import provider_in_force
 
     provider = provider_in_force(settings, environ)
     if settings.model == "offline" or provider is None:
@@ -294,7 +298,7 @@ def _client(
     from foldline.llm.catalog import connect
     from foldline.llm.providers import ENVIRONMENT
 
-    from .keys import key_of
+    from .api_keys import key_of
 
     if name == "offline" or (provider is None and not name):
         from foldline.llm.offline import OFFLINE, OfflineLLM

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
 
-from .desk import Desk
-from .secrecy import mask_of
+from .api_keys import mask_of
+from .state import AgentState
 from .tools import ToolContext
 from .tools.bash import Output, ending_words
 from .tools.clip import fitted
@@ -30,15 +30,15 @@ _HELD = (
 _CANCELLED = "[cancelled by the user: the command and all it started were ended]"
 
 
-async def run_shell(desk: Desk, command: str, *, aside: bool) -> None:
+async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
     """Run a command of the user's and append it with its output. `aside`: the model does not get it, unless
     the user restores it. Cancelled, what it had put out by then is kept.
 
     Raises:
         FoldlineError: it could not be started.
     """
-    desk.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
-    context = _context(desk)
+    state.emit(events.ToolStarted(call_id=SHELL_CALL, name="!", title=command))
+    context = _context(state)
     output = Output(context.output, context.mask)
     cancelled, note = False, _CANCELLED
     try:
@@ -49,13 +49,13 @@ async def run_shell(desk: Desk, command: str, *, aside: bool) -> None:
         raise FoldlineError(f"The command could not be started: {error.strerror or error}.") from None
     finally:
         output.close()
-    keeping = asyncio.ensure_future(_keep(desk, command, output, note, context, aside=aside))
+    keeping = asyncio.ensure_future(_keep(state, command, output, note, context, aside=aside))
     try:
         await asyncio.shield(keeping)
     except asyncio.CancelledError:
         cancelled = True
         await asyncio.wait([keeping])  # an Esc must not lose what the command has done
-    desk.emit(events.ToolFinished(call_id=SHELL_CALL, name="!", is_error=cancelled, brief=note))
+    state.emit(events.ToolFinished(call_id=SHELL_CALL, name="!", is_error=cancelled, brief=note))
     if cancelled:
         raise asyncio.CancelledError
 
@@ -71,29 +71,29 @@ async def _run(command: str, context: ToolContext, output: Output) -> str:
 
 
 async def _keep(
-    desk: Desk, command: str, output: Output, note: str, context: ToolContext, *, aside: bool
+    state: AgentState, command: str, output: Output, note: str, context: ToolContext, *, aside: bool
 ) -> None:
     text = await asyncio.to_thread(output.text)
     note = note or ("" if text.strip() else "[no output]")
     shown, _ = await fitted(text.rstrip("\n"), context, "shell", note)
     # Two parts: the one is what the user typed, the other what a program said.
     said = [TextPart(text=sendable(context.mask(part))) for part in (f"$ {command}", shown)]
-    first = [] if desk.projection.view else await opening_of(desk)
+    first = [] if state.projection.view else await opening_of(state)
     message = UserMessage(origin="shell", parts=tuple(said))
-    left_out = [Edit(target=desk.session.next_index + len(first), action="drop")] if aside else []
-    await desk.session.append(*first, message, *left_out, durable=True)
+    left_out = [Edit(target=state.session.next_index + len(first), action="drop")] if aside else []
+    await state.session.append(*first, message, *left_out, durable=True)
 
 
-def _context(desk: Desk) -> ToolContext:
+def _context(state: AgentState) -> ToolContext:
     mask = mask_of(os.environ)
     room = _LEAST
     with suppress(FoldlineError):  # a window too small to work in: the next turn will say so
-        room = max(_LEAST, min(_MOST, desk.room_for_results()))
+        room = max(_LEAST, min(_MOST, state.room_for_results()))
     return ToolContext(
-        cwd=desk.cwd,
-        output=lambda text: desk.emit(events.ToolOutput(call_id=SHELL_CALL, text=mask(text))),
+        cwd=state.cwd,
+        output=lambda text: state.emit(events.ToolOutput(call_id=SHELL_CALL, text=mask(text))),
         max_tokens=room,
-        spill_dir=desk.spill_dir,
-        jobs=desk.jobs,
+        spill_dir=state.spill_dir,
+        jobs=state.jobs,
         mask=mask,
     )

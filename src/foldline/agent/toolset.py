@@ -10,8 +10,8 @@ from foldline.history import Session
 from foldline.llm.base import ToolSpec
 from foldline.protocol import NoticeRecord, RequestRecord, events
 
-from .desk import Desk
 from .mcp.connection import START_SECONDS
+from .state import AgentState
 
 PATIENCE = 5.0
 """Seconds the first turn waits for tool servers that are starting, where somebody looks on. Who is later
@@ -28,29 +28,29 @@ def tools_digest(specs: Sequence[ToolSpec]) -> str:
     return digest.hexdigest()
 
 
-async def take_tools(desk: Desk) -> bool:
+async def take_tools(state: AgentState) -> bool:
     """From here on, offer what our tools and those of the servers are now; whether these take more room.
 
     Where the last request of the session offered others, the history says so: a change of the view, in the
     eyes of whoever holds one request against the one before (invariant 9).
     """
-    before, overhead = desk.specs, desk.overhead
-    servers = desk.servers
+    before, overhead = state.specs, state.overhead
+    servers = state.servers
     if servers is not None:
         servers.start()
         if awaited := servers.awaited:
-            desk.emit(events.ServersAwaited(servers=awaited))
-            await servers.settled(PATIENCE if desk.choices.interactive else START_SECONDS)
-        ours = [tool for tool in desk.tools if not isinstance(tool, ServerTool)]
-        desk.tools = [*ours, *servers.tools]
+            state.emit(events.ServersAwaited(servers=awaited))
+            await servers.settled(PATIENCE if state.choices.interactive else START_SECONDS)
+        ours = [tool for tool in state.tools if not isinstance(tool, ServerTool)]
+        state.tools = [*ours, *servers.tools]
         servers.begin_turn()
-    digest = tools_digest(desk.specs)
-    offered = desk.offered or _last_offered(desk.session)
+    digest = tools_digest(state.specs)
+    offered = state.offered or _last_offered(state.session)
     if offered is not None and offered != digest:
-        what = _difference(before, desk.specs) if desk.offered else "the tools are others than before"
-        await desk.session.append(NoticeRecord(text=f"From here on, {what}.", tools=digest))
-    desk.offered = digest
-    return desk.overhead > overhead
+        what = _difference(before, state.specs) if state.offered else "the tools are others than before"
+        await state.session.append(NoticeRecord(text=f"From here on, {what}.", tools=digest))
+    state.offered = digest
+    return state.overhead > overhead
 
 
 def _last_offered(session: Session) -> str | None:

@@ -62,7 +62,7 @@ def agent_for(
     def connect(model: str) -> LLM:
         """Another model of the provider asked now, or `MODEL@PROVIDER`."""
         nonlocal provider, tried
-        if agent.desk.llm is tried[0]:  # The last switch went well.
+        if agent.state.llm is tried[0]:  # The last switch went well.
             provider = tried[1]
         given = {"model": model} | ({"provider": provider} if provider else {})
         chosen = load_settings(agent_folder, os.environ, given, said_by="/model")
@@ -79,7 +79,7 @@ def agent_for(
         draft_ahead=settings.compaction.draft_ahead == "on",
         summariser=connect_summariser(settings, os.environ),
         # Whoever switches to a server of their own does not want their texts compared elsewhere.
-        embedder=embedder and EmbedderWhile(embedder, lambda: agent.desk.llm.info.provider == asked_first),
+        embedder=embedder and EmbedderWhile(embedder, lambda: agent.state.llm.info.provider == asked_first),
         budget=settings.budget_settings,
         approvals="all" if yes else mode_of(session, settings.approvals.mode),
         connect=connect,

@@ -166,7 +166,7 @@ class _Opened(NamedTuple):
 
 def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> _Opened:
     """The agent; what is resumed goes on in `root`. `chosen` is what the options set."""
-    from foldline.agent.choosing_model import is_first_start
+    from foldline.agent.model_choice import is_first_start
     from foldline.agent.settings import connect_llm
     from foldline.history import data_home
 

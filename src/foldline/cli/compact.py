@@ -4,7 +4,6 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.agent.room import Amount
 from foldline.agent.settings import (
     Settings,
     connect_embedder,
@@ -12,15 +11,16 @@ from foldline.agent.settings import (
     connect_summariser,
     known_window,
 )
+from foldline.agent.settings_schema import Amount
 from foldline.compaction import (
     Dependencies,
     Plan,
     Proposal,
     dependencies,
-    for_fold,
     plan,
     plans_by_cut,
     propose,
+    strategy_for,
 )
 from foldline.context.budget import Budget, budget_for
 from foldline.context.files import file_lists, fold_words
@@ -98,7 +98,7 @@ async def _compact(
         # An amount to keep that was asked for is kept; without one, a fold by hand keeps less than others.
         reason: Reason = "manual" if by_hand else "threshold"
         writer = connect_summariser(settings, os.environ) or llm
-        strategy = for_fold(settings.strategy(_dependencies(settings, writer, session)), "manual")
+        strategy = strategy_for(settings.strategy(_dependencies(settings, writer, session)), "manual")
         outcome = Outcome(type(strategy).__name__, budget, projection, dry_run=dry_run)
         outcome = replace(
             outcome, planned=plan(projection, budget, reason), plans_by_cut=plans_by_cut(strategy)

@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from foldline.agent.changing import shown, unset_words
-from foldline.agent.choosing_model import Asked, asked_now
 from foldline.agent.layers import config_file, project_file
+from foldline.agent.model_choice import Asked, asked_now
 from foldline.agent.settings import DEFAULT
+from foldline.agent.settings_edit import shown, unset_words
 from foldline.protocol import FoldlineError
 
 from .output import Cell, Column, Style, note, say_json, say_table

@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foldline.agent.choosing_model import asked_now
-from foldline.agent.keys import secret_variables
+from foldline.agent.api_keys import secret_variables
 from foldline.agent.layers import config_file, project_file
+from foldline.agent.model_choice import asked_now
 from foldline.agent.settings import Settings, connect_llm, load_settings
 from foldline.history import data_home
 from foldline.history.care.doctor import Finding

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from foldline.agent.secrecy import mask_of
+from foldline.agent.api_keys import mask_of
 from foldline.data import real_path
 from foldline.files import is_folder
 from foldline.formats.bundle import BUNDLED, unpack

@@ -7,7 +7,7 @@ from foldline.version import __version__
 
 
 def _tokens(text: str) -> int:
-    from foldline.agent.room import parse_tokens
+    from foldline.agent.settings_schema import parse_tokens
 
     try:
         return parse_tokens(text)
@@ -16,7 +16,7 @@ def _tokens(text: str) -> int:
 
 
 def _amount(text: str) -> object:
-    from foldline.agent.room import parse_amount
+    from foldline.agent.settings_schema import parse_amount
 
     try:
         return parse_amount(text)

@@ -79,14 +79,14 @@ class JsonLines:
         self._counts: Counter[str] = Counter()
 
     def begin(self, agent: Agent) -> None:
-        session, info = agent.session, agent.desk.llm.info
+        session, info = agent.session, agent.state.llm.info
         self._write(
             {
                 "type": "run_started",
                 "session": session.id,
                 "cwd": session.cwd,
                 "model": info.id,
-                "window": agent.desk.window,
+                "window": agent.state.window,
             }
         )
 

@@ -1,25 +1,23 @@
 """How a view is rewritten: strategies, the engine that runs them, and the prompts they use."""
 
-from .automation import fold_taken_back, kind_of, largest_items, no_step_since_fold, pause_reason
-from .climb import WORDS
-from .engine import Plan, Wishes, plan, propose
+from .automation import compaction_undone, kind_of, largest_items, no_request_since_compaction, pause_reason
+from .engine import Plan, RedraftOptions, plan, propose
+from .fallbacks import WORDS
 from .hierarchical import HierarchicalCompaction
-from .importance import ImportanceCompaction
 from .ladder import LadderCompaction
-from .lighter import TruncateTurns
-from .loading import (
+from .proposal import Outline, Proposal
+from .reduction import TruncateTurns
+from .registry import (
     BUILT_IN,
     DEFAULT,
     Dependencies,
     check_strategy,
     dependencies,
-    for_fold,
     load_strategy,
     plans_by_cut,
+    strategy_for,
 )
-from .metering import Progress
-from .prompts import load_prompt
-from .proposal import Outline, Proposal
+from .selection import ImportanceCompaction
 from .semantic import SemanticCompaction
 from .simple import (
     AdaptiveCompaction,
@@ -28,7 +26,14 @@ from .simple import (
     SimpleCompaction,
     ToolResultHidingCompaction,
 )
-from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, DraftRejected
+from .strategy import (
+    CompactionContext,
+    CompactionFailed,
+    CompactionStrategy,
+    DraftRejected,
+    Progress,
+    load_prompt,
+)
 from .summary import SummaryCompaction
 
 __all__ = [
@@ -50,23 +55,23 @@ __all__ = [
     "Plan",
     "Progress",
     "Proposal",
+    "RedraftOptions",
     "SemanticCompaction",
     "SimpleCompaction",
     "SummaryCompaction",
     "ToolResultHidingCompaction",
     "TruncateTurns",
-    "Wishes",
     "check_strategy",
+    "compaction_undone",
     "dependencies",
-    "fold_taken_back",
-    "for_fold",
     "kind_of",
     "largest_items",
     "load_prompt",
     "load_strategy",
-    "no_step_since_fold",
+    "no_request_since_compaction",
     "pause_reason",
     "plan",
     "plans_by_cut",
     "propose",
+    "strategy_for",
 ]

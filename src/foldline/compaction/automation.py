@@ -61,13 +61,13 @@ def _is_dmail(marker: ViewMarker) -> bool:
     return isinstance(marker, Revert) and marker.message is not None
 
 
-def fold_taken_back(projection: Projection) -> bool:
+def compaction_undone(projection: Projection) -> bool:
     """Whether the newest change of the view is a fold the user took back: it is not made again unasked."""
     newest = projection.newest_change
     return isinstance(newest, Undo) and isinstance(projection.outline(newest.target), FoldOutline)
 
 
-def no_step_since_fold(projection: Projection) -> bool:
+def no_request_since_compaction(projection: Projection) -> bool:
     """Whether no request has left since the newest fold: another one would follow it without a real step."""
     newest = projection.newest_change
     return isinstance(newest, FoldOutline) and newest.index > projection.newest_request

@@ -18,10 +18,9 @@ from foldline.llm import LLM, ToolSpec
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 
 from .automation import INEFFECTIVE
-from .climb import Climb, Need
-from .metering import Metered, Progress
+from .fallbacks import FailureLadder, Need
 from .proposal import Proposal, originals_of, shown
-from .strategy import CompactionContext, CompactionStrategy
+from .strategy import CompactionContext, CompactionStrategy, MeteredLLM, Progress
 
 _MANUAL_SHARE = 4
 """By hand, at most a quarter of what could be folded is kept: who asks for a fold wants one."""
@@ -48,7 +47,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RedraftOptions:
     """What the reader of a proposal asked of the next draft."""
 
     first_kept_index: int | None = None
@@ -149,7 +148,7 @@ async def propose(
     pending: int = 0,
     tools: Sequence[ToolSpec] = (),
     overhead: int = 0,
-    wishes: Wishes | None = None,
+    options: RedraftOptions | None = None,
     alone: bool = False,
     progress: Progress = lambda _: None,
     on_request: Callable[[], None] = lambda: None,
@@ -164,7 +163,7 @@ async def propose(
         CompactionFailed: no rung of the ladder gave a view that may replace this one.
         LLMError: the model could not be asked, and nothing can be folded without it.
     """
-    wished = wishes or Wishes()
+    wished = options or RedraftOptions()
     planned = plan(
         projection,
         budget,
@@ -174,7 +173,7 @@ async def propose(
         pins=wished.pins,
     )
     need = _need(projection, budget, reason, pending, overhead)
-    metered = Metered(llm, progress, on_request)
+    metered = MeteredLLM(llm, progress, on_request)
     view = tuple(projection.view)
     ctx = CompactionContext(
         history=(),
@@ -199,7 +198,7 @@ async def propose(
     # Last, for the history may grow meanwhile. In a thread: what was opened again is read from the disk.
     originals = originals_of(projection)
     ctx = replace(ctx, history=tuple(await asyncio.to_thread(shown, view, originals, wished.pins)))
-    climb = Climb(ctx, need, metered, alone=alone)
+    climb = FailureLadder(ctx, need, metered, alone=alone)
     after = await climb.run(strategy)
     if after is None:
         return None
@@ -211,10 +210,10 @@ async def propose(
 def _proposed(
     projection: Projection,
     view: tuple[ViewItem, ...],
-    climb: Climb,
+    climb: FailureLadder,
     planned: Plan | None,
     after: Sequence[BaseMessage],
-    wished: Wishes,
+    wished: RedraftOptions,
     reason: Reason,
     overhead: int,
 ) -> Proposal:

@@ -13,15 +13,12 @@ from foldline.context.tokens import estimate_tokens
 from foldline.llm import ContextOverflow
 from foldline.protocol import BaseMessage
 
-from .hierarchy import Note, Record, fitted, joined, overview_in, parsed, size_of
-from .levels import Memory
-from .prompts import load_prompt
-from .shortening import BREVITIES, shortened
-from .strategy import CompactionContext
+from .note_writer import Memory
+from .notes import Note, Record, fitted, joined, overview_in, parsed, promotion, size_of
+from .strategy import CompactionContext, load_prompt
 from .summary import ERRS_HIGH, Writer, asides, clipped_only, cut_for, with_summary
 from .summary_text import notes_of, unframed
-from .topics import promotion
-from .turns import parts_of
+from .turns import BREVITIES, parts_of, shortened
 
 _OVERVIEW_SHARE = 0.4
 """Of the summary, what the overview is asked to keep to; milestones and notes of turns have the rest."""

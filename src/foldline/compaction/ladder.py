@@ -12,7 +12,7 @@ from foldline.context.view import is_preamble
 from foldline.llm import spec_tokens
 from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, UserMessage
 
-from .lighter import ClipGiants, TruncateTurns
+from .reduction import ClipGiants, TruncateTurns
 from .strategy import CompactionContext, DraftRejected
 from .summary import SummaryCompaction, cut_for
 

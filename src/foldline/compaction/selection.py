@@ -1,7 +1,4 @@
-"""Keeping some of the old beside the newest: which units stay within the budget, and the view they make.
-
-What the strategies that choose by worth share; they differ in what a unit is worth to them.
-"""
+"""Keeping some of the old beside the newest: which units stay within the budget, and the view they make."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +7,7 @@ from itertools import islice, takewhile
 
 from foldline.context.budget import Unit, units_of
 from foldline.context.cut import can_pay, seen_up_to
-from foldline.context.importance import answered_by, is_bare_consent
+from foldline.context.importance import answered_by, importance, is_bare_consent
 from foldline.context.language import language_of
 from foldline.context.permissions import leans_on_what_was_said
 from foldline.context.stubs import clip, with_text
@@ -19,8 +16,7 @@ from foldline.context.undoing import WORTH
 from foldline.context.view import is_preamble, is_summary
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
 
-from .prompts import load_prompt
-from .strategy import CompactionContext
+from .strategy import CompactionContext, load_prompt
 from .summary import Writer
 from .summary_text import KEPT, framed, notes_of, unframed, with_appendix
 
@@ -69,7 +65,7 @@ def _looked_at_from(ctx: CompactionContext) -> int:
     return next(kept_from, start)
 
 
-async def fold(
+async def compact_units(
     ctx: CompactionContext, units: Sequence[Unit], worth: Sequence[float]
 ) -> list[BaseMessage] | None:
     """The view in which the worthiest units stay, and one summary stands for the others.
@@ -276,3 +272,14 @@ def _clipped(message: BaseMessage, limit: int) -> BaseMessage:
     if 2 * len(text) <= limit or estimate_tokens(text) <= limit:  # no sign takes more than two
         return message
     return with_text(message, clip(text, limit, message.index))
+
+
+class ImportanceCompaction:
+    """Keeps the newest work, and of all before it the messages that tell most: failures and their fixes,
+    decisions, constraints, the newest code. "ok, go on" is not kept at the cost of what it agrees to.
+    """
+
+    async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
+        units = await asyncio.to_thread(units_in, ctx)
+        scores = await asyncio.to_thread(importance, units)
+        return await compact_units(ctx, units, [score.points for score in scores])

@@ -13,7 +13,7 @@ from foldline.context.importance import Importance, importance
 from foldline.llm import Embedder, LLMError, NoEmbedder, Vector
 from foldline.protocol import BaseMessage
 
-from .selection import fold, units_in
+from .selection import compact_units, units_in
 from .strategy import CompactionContext
 
 _log = logging.getLogger("foldline.compaction")
@@ -46,9 +46,11 @@ class SemanticCompaction:
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         units = await asyncio.to_thread(units_in, ctx)
         if sum(unit.tokens for unit in units) <= ctx.keep_recent_tokens:
-            return await fold(ctx, units, [0.0] * len(units))  # all of it stays: there is nothing to choose
+            return await compact_units(
+                ctx, units, [0.0] * len(units)
+            )  # all of it stays: there is nothing to choose
         scores = await asyncio.to_thread(importance, units)
-        return await fold(ctx, units, await self._worth(units, scores))
+        return await compact_units(ctx, units, await self._worth(units, scores))
 
     async def _worth(self, units: Sequence[Unit], scores: Sequence[Importance]) -> list[float]:
         task = task_at_hand(units)

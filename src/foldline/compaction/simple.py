@@ -133,7 +133,7 @@ Measured (docs/decisions/0014-default-strategy.md)."""
 
 class AdaptiveCompaction:
     """The cheapest fold that will do: stubs, which can be read again and cost no model call, where they free
-    enough; a summary of the view as it is where they do not, or where a reader has wishes they cannot follow.
+    enough; a summary of the view as it is where they do not, or where a reader asks for what they cannot do.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,19 @@
-"""What a compaction strategy is: messages in, messages out, or None for "nothing to do"."""
+"""What a compaction strategy is, and what it is given: context, prompts, a model whose calls are counted."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Protocol
 
-from foldline.llm import LLM, ToolSpec
-from foldline.protocol import BaseMessage, FoldDetails, FoldlineError
+from foldline.context.budget import SMALLEST_WINDOW
+from foldline.context.language import Language
+from foldline.context.tokens import estimate_tokens
+from foldline.data import config_dir, data_dir
+from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
+from foldline.protocol import BaseMessage, FoldDetails, FoldlineError, Usage, events, system_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +69,107 @@ class CompactionFailed(FoldlineError):
 
 class DraftRejected(CompactionFailed):
     """A model's draft that must not replace anything: empty, cut off, a tool call, not smaller."""
+
+
+@lru_cache(maxsize=64)
+def load_prompt(name: str, language: Language = "en") -> str:
+    """The text of `prompts/<name>.md`.
+
+    Raises:
+        FoldlineError: there is no such prompt, or it cannot be read.
+    """
+    folders = [config_dir(os.environ) / "prompts", data_dir("prompts")]
+    languages = [folder / language for folder in folders] if language != "en" else []
+    for folder in [*languages, *folders]:
+        text = _read(folder / f"{name}.md")
+        if text is not None:
+            return text
+    raise FoldlineError(f"The prompt {name}.md is missing from {folders[-1]}: reinstall Foldline.")
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise FoldlineError(f"The prompt {path} cannot be read: {system_words(error)}.") from None
+    except UnicodeDecodeError:
+        raise FoldlineError(f"The prompt {path} is not UTF-8 text.") from None
+
+
+Progress = Callable[[events.CompactionProgress | events.Retrying], None]
+
+
+@dataclass
+class MeteredLLM:
+    """A strategy's model, watched."""
+
+    llm: LLM
+    progress: Progress
+    on_request: Callable[[], None] = lambda: None
+    """Called before each request."""
+    rung: str = "strategy"
+    calls: int = 0
+    drafted: int = 0
+    """Estimated tokens of the drafts that ended."""
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.llm.info
+
+    @property
+    def dialect(self) -> str:
+        return self.llm.dialect
+
+    async def prepare(self) -> ModelInfo:
+        return await self.llm.prepare()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The answer to a request of the strategy's.
+
+        Raises:
+            CompactionFailed: the model cannot write summaries. It is not asked.
+            LLMError: it could not be asked.
+        """
+        if self.info.window < SMALLEST_WINDOW:
+            raise CompactionFailed(
+                f"The model {self.info.id} cannot write summaries: its window of {self.info.window:,} tokens "
+                "is too small. Choose another one with compaction.model."
+            )
+        self.calls += 1
+        self.on_request()
+        growing = 0
+        self._tell("", 0)
+        async with aclosing(self.llm.stream(request)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, TextChunk):
+                    growing += estimate_tokens(chunk.text)
+                    self._tell(chunk.text, growing)
+                elif isinstance(chunk, RetryChunk):
+                    growing = 0
+                    self.progress(chunk.event)
+                elif isinstance(chunk, Answer):
+                    self.drafted += estimate_tokens(chunk.message.text)
+                    self._count(chunk.message.usage)
+                yield chunk
+
+    def _tell(self, delta: str, growing: int) -> None:
+        self.progress(
+            events.CompactionProgress(
+                stage="draft", rung=self.rung, delta=delta, drafted_tokens=self.drafted + growing
+            )
+        )
+
+    def _count(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = Usage(
+                input=self.usage.input + usage.input,
+                cached=self.usage.cached + usage.cached,
+                output=self.usage.output + usage.output,
+                reasoning=self.usage.reasoning + usage.reasoning,
+            )
+
+    async def aclose(self) -> None:
+        await self.llm.aclose()

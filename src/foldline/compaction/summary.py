@@ -21,10 +21,9 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .hierarchy import Note, flat, joined, size_of
-from .levels import Levels, Memory
-from .prompts import load_prompt
-from .strategy import CompactionContext, DraftRejected
+from .note_writer import Levels, Memory
+from .notes import Note, flat, joined, size_of
+from .strategy import CompactionContext, DraftRejected, load_prompt
 from .summary_text import framed, notes_of, unframed, unwrapped, with_appendix
 
 _FRAME_TOKENS = 60

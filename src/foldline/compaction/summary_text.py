@@ -20,7 +20,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .prompts import load_prompt
+from .strategy import load_prompt
 
 CONSTRAINTS = "standing-constraints"
 LAST_MESSAGES = "last-user-messages"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from foldline.agent.desk import Desk
-from foldline.agent.fold import Wanted, fold
-from foldline.agent.room import phase_is_due, why_not_by_itself
+from foldline.agent.compact import CompactionRequest, compact
+from foldline.agent.room import auto_compact_blocker, end_of_task_is_due
+from foldline.agent.state import AgentState
 from foldline.compaction import CompactionStrategy
 from foldline.context.budget import BudgetSettings
 from foldline.context.calls import paired
@@ -176,7 +176,7 @@ class _Player:
             _Listener(self.summariser, window, self._heard_summary)
             for window in (limit, min(limit, self.summariser.info.window))
         )
-        self.desk = Desk(
+        self.state = AgentState(
             session=self.tape,
             llm=llm,
             summary_llm=writer,
@@ -185,9 +185,9 @@ class _Player:
             budget_settings=self.sizes,
         )
         if self.arm.strategy is None:
-            self.desk.mode = "off"
+            self.state.mode = "off"
         else:
-            self.desk.strategy = self.arm.strategy
+            self.state.strategy = self.arm.strategy
 
     # --- one message ------------------------------------------------------------------------------
 
@@ -195,9 +195,9 @@ class _Player:
         """Raises WindowTooSmall where system prompt and instruction files fill the window, and FoldlineError
         where nothing could be done in it."""
         if self.arm.strategy is not None:
-            _ = self.desk.budget
+            _ = self.state.budget
             try:
-                self.desk.check_window(sum(map(message_tokens, filter(is_preamble, self.history))))
+                self.state.check_window(sum(map(message_tokens, filter(is_preamble, self.history))))
             except FoldlineError:
                 raise WindowTooSmall("its system prompt and instruction files fill the window") from None
 
@@ -218,32 +218,32 @@ class _Player:
         self.newest = message
 
     async def _before_a_prompt(self, message: UserMessage) -> None:
-        if phase_is_due(self.desk) and why_not_by_itself(self.desk) is None:
+        if end_of_task_is_due(self.state) and auto_compact_blocker(self.state) is None:
             await self._fold("phase")
-        if self.desk.is_full([message]):
+        if self.state.is_full([message]):
             await self._fold("threshold", pending=message_tokens(message))
 
     async def _step(self, answer: AssistantMessage) -> None:
-        desk = self.desk
+        state = self.state
         if isinstance(self.newest, ToolResultMessage):
-            if desk.is_full():
+            if state.is_full():
                 await self._fold("threshold")
-            elif newly_completed(self.tape.projection) and phase_is_due(desk):
+            elif newly_completed(self.tape.projection) and end_of_task_is_due(state):
                 await self._fold("phase")
         messages = await self._sent()
         length = sum(map(self._length, messages))
         usage = Usage(input=length, cached=self._shared(messages), output=self._length(answer))
         record = RequestRecord(
             digest="",
-            model=desk.llm.info.id,
-            dialect=desk.llm.dialect,
-            after=desk.projection.last_index,
+            model=state.llm.info.id,
+            dialect=state.llm.dialect,
+            after=state.projection.last_index,
             view_items=len(messages),
-            estimated=desk.projection.sent,
+            estimated=state.projection.sent,
             usage=usage,
         )
         self.requests.append(Sent("step", messages, length, usage.output, self.clock, answer.index))
-        said = answer.model_copy(update={"usage": usage, "model": desk.llm.info.id})
+        said = answer.model_copy(update={"usage": usage, "model": state.llm.info.id})
         await self.tape.append(said, record)
 
     async def _sent(self) -> tuple[BaseMessage, ...]:
@@ -261,13 +261,13 @@ class _Player:
         """A fresh result as this agent lets it in: a group must fit beside what a fold leaves."""
         if self.arm.strategy is None:
             return result
-        group = self.desk.projection.group(self.newest.index) if self.newest else ()
+        group = self.state.projection.group(self.newest.index) if self.newest else ()
         taken = sum(
             message_tokens(item.message)
             for item in reversed(self.tape.projection.view[-len(group) - 1 :])
             if isinstance(item.message, ToolResultMessage) and item.index in group
         )
-        room = max(256, self.desk.room_for_results() - taken)
+        room = max(256, self.state.room_for_results() - taken)
         if message_tokens(result) <= room:
             return result
         short = with_text(result, clip(result.text, room, result.index))
@@ -281,10 +281,12 @@ class _Player:
         if self.arm.strategy is None:
             return
         self._due += 1
-        asked = "manual" if reason == "threshold" and why_not_by_itself(self.desk) else reason
+        asked = "manual" if reason == "threshold" and auto_compact_blocker(self.state) else reason
         self._summaries = 0
         with suppress(FoldlineError):  # noted by `_emitted`
-            await fold(self.desk, Wanted(asked, pending=pending, will_retry=reason == "overflow"))
+            await compact(
+                self.state, CompactionRequest(asked, pending=pending, will_retry=reason == "overflow")
+            )
 
     def _folded(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
         after = self.tape.view

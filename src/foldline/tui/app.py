@@ -127,7 +127,7 @@ class FoldlineApp(KeyedApp[None]):
             return
         self._use(opened)
         self._look_at_git()
-        self._meanwhile.session_is_there(opened.agent.desk)
+        self._meanwhile.session_is_there(opened.agent.state)
         self._typing()
         self.agent_ready()
 
@@ -166,9 +166,9 @@ class FoldlineApp(KeyedApp[None]):
         self.presenter.state = replace(
             self.state,
             title=agent.session.meta().title,
-            model=agent.desk.llm.info.id,
-            edits=EDITS[agent.desk.policy.mode],
-            fold=agent.desk.mode,
+            model=agent.state.llm.info.id,
+            edits=EDITS[agent.state.policy.mode],
+            fold=agent.state.mode,
             news=None,
             waiting=Waiting(),
         )
@@ -232,7 +232,7 @@ class FoldlineApp(KeyedApp[None]):
     @on(Prompt.FactsChanged)
     def _typing(self) -> None:
         if self.runner is not None and self.chat.prompt.editor.text:
-            self._meanwhile.somebody_types(self.runner.agent.desk.llm)
+            self._meanwhile.somebody_types(self.runner.agent.state.llm)
 
     @on(CancelRequested)
     def _cancel(self) -> None:

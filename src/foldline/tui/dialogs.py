@@ -51,8 +51,8 @@ def change_theme(app: App[Any], name: str, remark: Remark) -> None:
 
 
 async def _keep_theme(name: str, remark: Remark) -> None:
-    from foldline.agent.choosing_model import changed_config
     from foldline.agent.layers import config_file
+    from foldline.agent.model_choice import changed_config
     from foldline.history.paths import home_apart
     from foldline.protocol import FoldlineError
 

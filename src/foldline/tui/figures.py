@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
 
-from foldline.agent.desk import Desk
+from foldline.agent.state import AgentState
 from foldline.compaction import plan
 from foldline.context.budget import Budget
 from foldline.context.file_ledger import FileLedger, FileState, NewestFiles
@@ -36,8 +36,8 @@ class _Fold:
 _NO_FOLD = _Fold(None, 0)
 
 
-def _fold(desk: Desk, budget: Budget, reason: Reason) -> _Fold:
-    planned = plan(desk.projection, budget, reason, overhead=desk.overhead)
+def _fold(state: AgentState, budget: Budget, reason: Reason) -> _Fold:
+    planned = plan(state.projection, budget, reason, overhead=state.overhead)
     if planned is None or planned.cut is None:
         return _NO_FOLD
     cut = planned.cut
@@ -56,8 +56,8 @@ def view_moment(projection: Projection, budget: Budget) -> object:
 class Figures:
     """The figures of one agent's session. Call them when an entry came, not for every streamed word."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
         self._fold = _NO_FOLD
         self._planned_for: tuple[object, ...] = ()
         self._undo_for: object = None
@@ -72,22 +72,22 @@ class Figures:
 
     def room(self) -> Room:
         """The window and what fills it."""
-        desk = self._desk
-        shares = categories(desk.projection, overhead=desk.overhead)
-        size = desk.size()
+        state = self._state
+        shares = categories(state.projection, overhead=state.overhead)
+        size = state.size()
         weights = Weights(shares.system, shares.summaries, 0, shares.verbatim)
         try:
-            budget = desk.budget
+            budget = state.budget
         except FoldlineError:  # A window too small to work in: the next turn will say so.
-            return Room(size=size, window=desk.window, weights=weights, assumed=desk.window_is_assumed)
-        assumed = desk.window_is_assumed
+            return Room(size=size, window=state.window, weights=weights, assumed=state.window_is_assumed)
+        assumed = state.window_is_assumed
         room = Room(size, budget.window, budget.soft_mark, budget.threshold, None, weights, assumed)
         if not self.folding and not room.past_soft:
             return room
         fold = self._planned(budget)
         if fold.index is None:
             return room
-        total = desk.projection.tokens + desk.overhead
+        total = state.projection.tokens + state.overhead
         place = max(0, size - round(fold.tail * size / total))
         gone = min(max(0, place - weights.system - weights.summaries), weights.verbatim)
         if self.folding:
@@ -96,22 +96,22 @@ class Figures:
 
     def unanswered(self) -> bool:
         """Whether the last turn broke off, so that it can be gone on with."""
-        return unanswered(self._desk.projection) is not None
+        return unanswered(self._state.projection) is not None
 
     def undo_adds(self) -> int | None:
         """Tokens by which /undo would make the next request larger; None where there is nothing to undo."""
-        projection = self._desk.projection
+        projection = self._state.projection
         if projection.newest_change is not self._undo_for:
             self._undo_for = projection.newest_change
             self._undo_more = self._comes_back()
         if self._undo_more is None:
             return None
         # No report is true of the view that comes back: all of it is estimated, as it will be then.
-        estimate = projection.sent + self._desk.overhead + self._undo_more
-        return round(estimate * projection.calibration.scale(projection.model)) - self._desk.size()
+        estimate = projection.sent + self._state.overhead + self._undo_more
+        return round(estimate * projection.calibration.scale(projection.model)) - self._state.size()
 
     def _comes_back(self) -> int | None:
-        projection = self._desk.projection
+        projection = self._state.projection
         newest = newest_undoable(projection.markers)
         if newest is None or projection.undo_refusal(newest.index) is not None:
             return None
@@ -119,19 +119,19 @@ class Figures:
 
     def cut_index(self) -> int | None:
         """Index of the entry where a fold would cut now."""
-        return self._planned(self._desk.budget).index
+        return self._planned(self._state.budget).index
 
     def _planned(self, budget: Budget) -> "_Fold":
         """The fold that would be made now. Planning looks at all of the view, so not for every entry."""
-        facts = (self.folding, view_moment(self._desk.projection, budget))
+        facts = (self.folding, view_moment(self._state.projection, budget))
         if facts != self._planned_for:
-            self._fold = _fold(self._desk, budget, self.folding or "threshold")
+            self._fold = _fold(self._state, budget, self.folding or "threshold")
             self._planned_for = facts
         return self._fold
 
     def sidebar(self) -> SidebarData:
         """Files, pins and folds of the session: the same value for as long as none of them has changed."""
-        projection = self._desk.projection
+        projection = self._state.projection
         files = self._files.newest(projection, _LISTED)
         scale = projection.calibration.scale(projection.model)
         marked = (projection.newest_change, len(projection.folds), len(projection.pins), scale)
@@ -140,7 +140,7 @@ class Figures:
             self._side = replace(self._side, pinned=_pin_rows(projection), folds=_fold_rows(projection))
         if files is not self._files_for:
             self._files_for = files
-            cwd = PurePath(self._desk.session.cwd)
+            cwd = PurePath(self._state.session.cwd)
             self._side = replace(
                 self._side,
                 modified=tuple(_file_row(file, cwd) for file in files.modified),

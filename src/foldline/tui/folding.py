@@ -19,7 +19,7 @@ def folding_commands(
         flag, _, focus = argument.strip().partition(" ")
         if flag == "--preview":
             preview(focus.strip())
-        elif runner.agent.desk.mode == "ask":
+        elif runner.agent.state.mode == "ask":
             preview(argument)
         else:
             runner.submit(operations.CompactSession(reason="manual", focus=argument or None))
@@ -28,7 +28,7 @@ def folding_commands(
         if name:
             runner.submit(operations.SwitchStrategy(strategy=name))
         else:
-            now = type(runner.agent.desk.strategy).__name__
+            now = type(runner.agent.state.strategy).__name__
             remark(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName")
 
     return {

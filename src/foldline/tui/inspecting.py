@@ -116,7 +116,7 @@ class Inspecting:
     def _dock(self, standing: Standing) -> None:
         panels = InspectorPanels(
             self._agent.session.projection,
-            overhead=self._agent.desk.overhead,
+            overhead=self._agent.state.overhead,
             window=self._state.room.window,
             cwd=self._agent.session.cwd,
             live=True,
@@ -170,7 +170,7 @@ class Inspecting:
         self.screen = _FullInspector(
             self._agent.session.projection,
             title=self._title(),
-            overhead=self._agent.desk.overhead,
+            overhead=self._agent.state.overhead,
             live=True,
             cwd=self._agent.session.cwd,
             window=self._state.room.window,
@@ -188,7 +188,7 @@ class Inspecting:
         """Dollars that a token of a request costs."""
         from foldline.llm.models import price_of
 
-        price = price_of(self._agent.desk.llm.info.id)
+        price = price_of(self._agent.state.llm.info.id)
         return None if price is None else price.input / 1_000_000
 
 

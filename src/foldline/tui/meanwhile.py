@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.app import App
 
 if TYPE_CHECKING:
-    from foldline.agent.desk import Desk
+    from foldline.agent.state import AgentState
     from foldline.llm import LLM
 
 QUIET = 1.0
@@ -25,10 +25,10 @@ class Meanwhile:
         self._app = app
         self._client_of: LLM | None = None
 
-    def session_is_there(self, desk: "Desk") -> None:
+    def session_is_there(self, state: "AgentState") -> None:
         """A window that only the server can tell: the meter shows it. And the screens that are many modules:
         opening one then holds up nobody."""
-        self._app.run_worker(_ahead(desk), group="screens", exit_on_error=False)
+        self._app.run_worker(_ahead(state), group="screens", exit_on_error=False)
 
     def somebody_types(self, llm: "LLM") -> None:
         """What asks a server: 0.3 s and 24 MB, which a program that only waits does not need."""
@@ -37,11 +37,11 @@ class Meanwhile:
             self._app.run_worker(partial(_import_client, llm), thread=True, exit_on_error=False)
 
 
-async def _ahead(desk: "Desk") -> None:
+async def _ahead(state: "AgentState") -> None:
     await asyncio.sleep(QUIET)
-    if desk.window_is_assumed:
-        await asyncio.to_thread(_import_client, desk.llm)
-        await desk.learn_window()
+    if state.window_is_assumed:
+        await asyncio.to_thread(_import_client, state.llm)
+        await state.learn_window()
     await asyncio.to_thread(_imported_screens)
 
 

@@ -95,7 +95,7 @@ class Opening:
         from foldline.tui.transcript import Transcript
 
         transcript = Transcript(self._view, agent.session.projection)
-        figures = Figures(agent.desk)
+        figures = Figures(agent.state)
         figures.sidebar()  # counts all that was touched, once
         entries = agent.session.entries
         return Opened(agent, transcript, transcript.read(entries), figures, typed_in(entries))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
-from foldline.compaction import for_fold, plan
+from foldline.compaction import strategy_for, plan
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
@@ -72,7 +72,7 @@ class Previewing:
         if self._screen is not None and self._screen.is_open:  # its key came twice, or something lies over it
             self._screen.uncover()
             return
-        review = self._runner.agent.desk.review
+        review = self._runner.agent.state.review
         if self._state.drafting is not None:
             self._runner.submit(operations.HoldCommit())
         elif review.proposal is None or not self._fits() or focus:
@@ -162,7 +162,7 @@ class Previewing:
     # --- what it shows -------------------------------------------------------------------------------
 
     def _take_proposal(self, event: events.ProposalReady) -> None:
-        review = self._runner.agent.desk.review
+        review = self._runner.agent.state.review
         made = review.proposal
         if made is None:
             return
@@ -192,31 +192,31 @@ class Previewing:
         return replace(state, drafting=replace(drafting, text=drafting.text + event.delta), error=error)
 
     def _shown(self) -> PreviewState:
-        desk = self._runner.agent.desk
-        writer = (desk.summary_llm or desk.llm).info.id
+        agent_state = self._runner.agent.state
+        writer = (agent_state.summary_llm or agent_state.llm).info.id
         return replace(
             self._state,
-            projection=desk.projection,
-            overhead=desk.overhead,
-            window=desk.window,
-            strategy=type(for_fold(desk.strategy, self._state.reason)).__name__,
+            projection=agent_state.projection,
+            overhead=agent_state.overhead,
+            window=agent_state.window,
+            strategy=type(strategy_for(agent_state.strategy, self._state.reason)).__name__,
             model=writer,
-            price=price_of(desk.llm.info.id),
+            price=price_of(agent_state.llm.info.id),
             draft_price=price_of(writer),
-            cwd=desk.session.cwd,
+            cwd=agent_state.session.cwd,
         )
 
     def _from_plan(self, reason: Reason, focus: str | None) -> PreviewState:
-        desk = self._runner.agent.desk
+        agent_state = self._runner.agent.state
         try:
-            planned = plan(desk.projection, desk.budget, reason, overhead=desk.overhead)
+            planned = plan(agent_state.projection, agent_state.budget, reason, overhead=agent_state.overhead)
         except FoldlineError as failure:
             return PreviewState(reason=reason, focus=focus, held=self._state.held, error=str(failure))
         return PreviewState(reason=reason, plan=planned, focus=focus, held=self._state.held)
 
     def _fits(self) -> bool:
-        desk = self._runner.agent.desk
-        return desk.review.proposal is not None and desk.review.proposal.fits(desk.projection)
+        agent_state = self._runner.agent.state
+        return agent_state.review.proposal is not None and agent_state.review.proposal.fits(agent_state.projection)
 
     def _why_ended(self, event: events.CompactionEnd) -> str:
         if event.nothing:

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from foldline.agent import Agent
-from foldline.agent.agent import sent_unfolded
-from foldline.agent.room import why_not_by_itself
+from foldline.agent.agent import sent_uncompacted
+from foldline.agent.room import auto_compact_blocker
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
 from foldline.tui import numbers
@@ -134,7 +134,7 @@ class Runner:
     async def _run_next(self) -> bool:
         """The next prompt, or command of the user's; whether a turn was carried through."""
         if not isinstance(parse_input(self._queue[0]), ShellCall):
-            await self.agent.desk.learn_window()
+            await self.agent.state.learn_window()
             if self._paused or not self._queue:
                 return False
         text = self._queue.pop(0)
@@ -152,7 +152,7 @@ class Runner:
         """The turn that broke off, once more; whether it was carried through, so that what waits goes."""
         self._again = self._paused = False
         self._announce()
-        await self.agent.desk.learn_window()
+        await self.agent.state.learn_window()
         outcome = (await self._done(operations.Retry())).outcome
         if outcome != "done":
             self._paused = bool(self._queue)
@@ -205,7 +205,7 @@ class Runner:
         if finished.outcome == "done" and self.agent.fits(parts):
             return True
         if finished.outcome == "failed" and self.agent.fits(parts):
-            self._emit(sent_unfolded(finished.error))
+            self._emit(sent_uncompacted(finished.error))
             return True
         if nothing_to_fold:
             return True  # nothing was old enough; once the prompt is in the history, the last answer is
@@ -270,8 +270,8 @@ def _why_unsent(agent: Agent, parts: Sequence[Part], finished: TaskFinished) -> 
         case "failed":
             return finished.error or "the compaction that makes room for it failed."
         case "done":
-            size = agent.desk.size([UserMessage(parts=tuple(parts))])
-            window = agent.desk.window
+            size = agent.state.size([UserMessage(parts=tuple(parts))])
+            window = agent.state.window
             return f"the request would take {numbers.tokens(size)} of {numbers.short_tokens(window)}."
 
 
@@ -279,11 +279,11 @@ def _what_enter_does(agent: Agent, parts: Sequence[Part]) -> str:
     """What sending the prompt again comes to."""
     if agent.fits(parts) or not agent.must_make_room(parts):
         return "Enter sends it without compacting."
-    if why_not_by_itself(agent.desk) is not None:
+    if auto_compact_blocker(agent.state) is not None:
         return "Enter asks again what to leave out."
     return (
         "Enter drafts a compaction to decide about."
-        if agent.desk.mode == "ask"
+        if agent.state.mode == "ask"
         else "Enter compacts and sends."
     )
 

@@ -18,7 +18,7 @@ _EVERY = 0.25
 
 def server_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
     def show(runner: Runner, name: str) -> None:
-        servers = runner.agent.desk.servers
+        servers = runner.agent.state.servers
         if servers is None:
             app.chat.remark(_NONE)
         elif not name:

@@ -111,7 +111,7 @@ async def test_killed_in_mid_call_the_turn_goes_on(house: House) -> None:
 async def test_what_changes_in_mid_turn_counts_from_the_next_one_and_is_on_record(house: House) -> None:
     llm = PlayedLLM(calling((GROW, {})), calling((ECHO, {"text": "x"}), stem="d"), "done", "two", "three")
     agent, _ = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
-    servers = agent.desk.servers
+    servers = agent.state.servers
     assert servers is not None
     turn = asyncio.create_task(agent.prompt("grow"))
     await house.until(lambda: any(tool.spec.name == "mcp__one__grown_0" for tool in servers.tools))
@@ -160,12 +160,12 @@ async def test_where_nobody_looks_on_the_first_turn_waits_for_a_late_server(
 async def test_what_a_server_offers_counts_before_the_first_prompt_as_it_does_after_it(house: House) -> None:
     llm = PlayedLLM("one")
     agent, watch = agent_in(house.folder, llm, servers=house.servers(stdio_server("one", house.diary)))
-    ours = agent.desk.overhead
+    ours = agent.state.overhead
     agent.start()
     await watch.first(events.ToolsListed)
-    listed = agent.desk.overhead
+    listed = agent.state.overhead
     await agent.prompt("first")
-    assert listed == sum(map(spec_tokens, llm.requests[0].tools)) == agent.desk.overhead > ours
+    assert listed == sum(map(spec_tokens, llm.requests[0].tools)) == agent.state.overhead > ours
     await agent.aclose()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.secrecy import Mask
+from foldline.agent.api_keys import Mask
 from foldline.agent.tools import ToolContext, ToolOutcome, bash, keeping
 from foldline.agent.tools.background import Job
 from foldline.context.tokens import estimate_tokens

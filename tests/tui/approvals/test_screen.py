@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.approvals import Policy
-from foldline.agent.project_rules import KeptRule
+from foldline.agent.approvals import KeptRule, Policy
 from foldline.protocol import Approval, Rule
 from foldline.tui.approvals.screen import ApprovalsScreen
 from support.agents import Hang, calling
@@ -33,16 +32,16 @@ async def test_rules_are_listed_with_where_they_came_from_and_one_key_takes_them
     session = session_in(tmp_path / "w")
     await session.append(Approval(rule=STATUS), Approval(rule=EDIT), Approval(rule=EDIT, granted=False))
     async with live(tmp_path / "w", session=session, approvals="ask") as running:
-        running.agent.desk.project.grant(KeptRule(rule=EDIT, session="20260314-120000-abcd"))
+        running.agent.state.project.grant(KeptRule(rule=EDIT, session="20260314-120000-abcd"))
         await opened(running)
         assert "session  bash: git status …" in running.text and "entry 0, 2026-03-14" in running.text
         assert "project  edit" in running.text and "abcd" in running.text
         await running.press("down", "x")
         await running.until(lambda: "project  edit" not in running.text)
-        assert not running.agent.desk.project.rules()
+        assert not running.agent.state.project.rules()
         await running.press("up", "x")
         await running.until(lambda: "Nothing is always allowed" in running.text)
-        assert running.agent.desk.policy == Policy()
+        assert running.agent.state.policy == Policy()
         assert [entry.granted for entry in running.entries[-2:]] == [False, False]  # type: ignore[attr-defined]
         await running.press("x", "escape")
         await running.until(lambda: not isinstance(running.app.screen, ApprovalsScreen))
@@ -53,19 +52,19 @@ async def test_the_header_follows_the_mode_and_all_is_asked_for_twice(tmp_path: 
         assert "edits: ask" in running.text
         await opened(running)
         await running.press("2")
-        await running.until(lambda: running.agent.desk.policy.mode == "edits")
+        await running.until(lambda: running.agent.state.policy.mode == "edits")
         await running.press("3")
         await running.until(lambda: "Ctrl+S: yes" in running.text)
         await running.press("2")
         await running.until(lambda: "Ctrl+S: yes" not in running.text)
         await running.press("3", "escape")
         assert isinstance(running.app.screen, ApprovalsScreen)
-        assert running.agent.desk.policy.mode == "edits"
+        assert running.agent.state.policy.mode == "edits"
         await running.press("3", "3", "3")  # the second one leaves the question
         await running.until(lambda: "Ctrl+S: yes" in running.text)
-        assert running.agent.desk.policy.mode == "edits", "33 may be typed ahead"
+        assert running.agent.state.policy.mode == "edits", "33 may be typed ahead"
         await running.press("ctrl+s")
-        await running.until(lambda: running.agent.desk.policy.mode == "all")
+        await running.until(lambda: running.agent.state.policy.mode == "all")
         await running.press("escape")
         await running.until(lambda: "asks: never" in running.text)
         await running.ask("go")
@@ -81,11 +80,11 @@ async def test_while_a_turn_runs_the_mode_changes_and_a_rule_granted_meanwhile_a
         await running.until(lambda: running.app.state.question)
         running.app._clock.now += 2  # type: ignore[attr-defined]
         await running.press("alt+a")
-        await running.until(lambda: running.agent.desk.policy.always)
+        await running.until(lambda: running.agent.state.policy.always)
         await opened(running)
         assert "bash: true …" in running.text
         await running.press("2")
-        await running.until(lambda: running.agent.desk.policy.mode == "edits")
+        await running.until(lambda: running.agent.state.policy.mode == "edits")
         assert running.agent.executor.busy
         await running.press("escape", "escape")
         await running.at_rest()
@@ -93,7 +92,7 @@ async def test_while_a_turn_runs_the_mode_changes_and_a_rule_granted_meanwhile_a
 
 async def test_a_damaged_file_of_the_project_is_told(tmp_path: Path) -> None:
     async with live(tmp_path / "w", approvals="ask") as running:
-        project = running.agent.desk.project
+        project = running.agent.state.project
         project.grant(KeptRule(rule=EDIT))
         project.path.write_text("{")
         await opened(running)

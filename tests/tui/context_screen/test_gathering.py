@@ -35,7 +35,7 @@ def agent_with(folder: Path, built: History, window: int = 131_072) -> Agent:
 
 
 def gathered(agent: Agent, prompts: Prompts | None = None) -> ContextState:
-    return Gathering(agent.desk).state(Figures(agent.desk).room(), prompts or Prompts(), "")
+    return Gathering(agent.state).state(Figures(agent.state).room(), prompts or Prompts(), "")
 
 
 BUILT = [History(), shop(), shop_api(), chinese()]
@@ -45,7 +45,7 @@ BUILT = [History(), shop(), shop_api(), chinese()]
 def test_the_parts_add_up_to_the_meter_and_all_rows_to_the_window(tmp_path: Path, built: History) -> None:
     agent = agent_with(tmp_path, built)
     state = gathered(agent, Prompts("held", ("one", "two"), "typed"))
-    assert state.usage.size.tokens == Figures(agent.desk).room().size
+    assert state.usage.size.tokens == Figures(agent.state).room().size
     assert abs(sum(share.tokens for share in state.usage.shares) - state.usage.size.tokens) < 1
     rest = state.waiting + state.free + (state.reserve or 0)
     assert state.usage.size.tokens + rest == state.room.window
@@ -55,7 +55,7 @@ def test_the_parts_add_up_to_the_meter_and_all_rows_to_the_window(tmp_path: Path
 
 def test_an_item_weighs_what_the_inspector_says(tmp_path: Path) -> None:
     agent = agent_with(tmp_path, shop_api())
-    projection = agent.desk.projection
+    projection = agent.state.projection
     weights = {item.key: item_weight(projection, item).tokens for item in projection.view}
     items = gathered(agent).items
     listed = [item for item in items if item.entry is not None]
@@ -89,23 +89,23 @@ def test_what_no_key_helps_against_says_what_does(tmp_path: Path) -> None:
 
 def test_the_tools_of_a_server_stand_apart_and_say_how_to_switch_them_off(tmp_path: Path) -> None:
     agent = agent_with(tmp_path, shop())
-    desk = agent.desk
+    agent_state = agent.state
     spec = ToolSpec("github_search", "Searches. " * 300, {"type": "object"})
     server = cast(Server, SimpleNamespace(name="github"))
-    desk.tools = [*desk.tools, ServerTool(spec, "search", server)]
-    own, theirs = schemas_of(desk)
+    agent_state.tools = [*agent_state.tools, ServerTool(spec, "search", server)]
+    own, theirs = schemas_of(agent_state)
     assert (own.server, theirs.server, theirs.tools) == ("", "github", 1)
-    assert own.tokens + theirs.tokens == desk.overhead
+    assert own.tokens + theirs.tokens == agent_state.overhead
     lent = next(item for item in gathered(agent).items if item.server == "github")
     assert lent.remedy == "off: [mcp.github]" and "enabled = false in [mcp.github]" in lent.advice
 
 
 async def test_a_fold_is_planned_once_for_a_view_that_stays(tmp_path: Path, monkeypatch: Any) -> None:
     agent = agent_with(tmp_path, shop_api())
-    gathering, told = Gathering(agent.desk), []
+    gathering, told = Gathering(agent.state), []
     for _ in range(3):
         await gathering.plan_anew(lambda: told.append(1))
-    state = gathering.state(Figures(agent.desk).room(), Prompts(), "")
+    state = gathering.state(Figures(agent.state).room(), Prompts(), "")
     assert len(told) == 1 and state.fold is not None
     assert state.fold.after < state.fold.before and state.fold.entries == 25
     taken = [item for item in state.items if item.folds]

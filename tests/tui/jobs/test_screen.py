@@ -25,7 +25,7 @@ async def watching(folder: Path, *commands: str, size: tuple[int, int] = (120, 3
 
 
 def jobs(running: Live) -> list[Job]:
-    return running.agent.desk.jobs.all()
+    return running.agent.state.jobs.all()
 
 
 async def test_without_any_it_says_how_one_comes_about(tmp_path: Path) -> None:

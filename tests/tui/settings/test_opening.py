@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def opened(running: Live, query: str) -> SettingsScreen:
     """The screen with the mark at what was searched for, by what is said after the command."""
-    running.agent.settings = load_settings(running.agent.desk.cwd, os.environ)
+    running.agent.settings = load_settings(running.agent.state.cwd, os.environ)
     await running.enter(f"/settings {query}")
     await running.until(lambda: isinstance(running.app.screen, SettingsScreen))
     assert isinstance(running.app.screen, SettingsScreen)
@@ -33,15 +33,15 @@ async def opened(running: Live, query: str) -> SettingsScreen:
 
 async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(tmp_path: Path, home: Path) -> None:
     async with live(tmp_path / "w", "Done.") as running:
-        desk = running.agent.desk
+        state = running.agent.state
         screen = await opened(running, "compaction.mode")
         await running.press("enter")
-        await running.until(lambda: desk.mode == "ask" and "It counts now" in screen.state.news)
+        await running.until(lambda: state.mode == "ask" and "It counts now" in screen.state.news)
         assert running.app.state.fold == "ask" and 'mode = "ask"' in home.read_text()
         await running.press("escape", "slash", *"strategy", "enter", "e")
         screen._box.value_field.value = "digest"
         await running.press("enter")
-        await running.until(lambda: isinstance(desk.strategy, DigestCompaction))
+        await running.until(lambda: isinstance(state.strategy, DigestCompaction))
         await running.press("e")
         screen._box.value_field.value = "nonsense"
         await running.press("enter")
@@ -49,7 +49,7 @@ async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(tmp_path:
         assert "nonsense" not in home.read_text()
         await running.press("escape")  # what was typed stays until it is left
         await running.press("escape", "slash", *"threshold", "enter", "e", *"60%", "enter")
-        await running.until(lambda: desk.budget.threshold == 32_768 * 60 // 100)
+        await running.until(lambda: state.budget.threshold == 32_768 * 60 // 100)
 
 
 async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -
         screen = await opened(running, "compaction.mode")
         await running.press("enter")
         await running.until(lambda: "after this turn" in screen.state.news)
-        assert running.agent.desk.mode == "auto"
+        assert running.agent.state.mode == "auto"
         running.app.runner.cancel()  # type: ignore[union-attr]
-        await running.until(lambda: running.agent.desk.mode == "ask")
+        await running.until(lambda: running.agent.state.mode == "ask")
 
 
 async def test_a_theme_is_tried_on_in_the_list_and_worn_when_it_is_taken(tmp_path: Path, home: Path) -> None:

@@ -222,15 +222,17 @@ async def test_a_model_that_is_to_write_the_summaries_does_so_at_once_and_is_kep
     monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     async with started(tmp_path / "shop-api") as running:
-        desk = running.agent.desk
+        state = running.agent.state
         await running.ask("hello")
         await running.enter("/model")
         await says(running, f"{MODEL}  in use")
         await running.press(*"other-one", "alt+s")
-        await running.until(lambda: desk.summary_llm is not None and desk.summary_llm.info.id == "other-one")
+        await running.until(
+            lambda: state.summary_llm is not None and state.summary_llm.info.id == "other-one"
+        )
         await says(running, "other-one@env writes the summaries", "writes summaries")
         assert 'model = "other-one@env"' in (home / "config.toml").read_text()
         await running.press("alt+s")
-        await running.until(lambda: desk.summary_llm is None)
+        await running.until(lambda: state.summary_llm is None)
         assert "other-one" not in (home / "config.toml").read_text()
         assert shown(running)

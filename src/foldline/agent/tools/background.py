@@ -9,7 +9,7 @@ from pathlib import Path
 from foldline.context.numbers import many
 from foldline.protocol import system_words
 
-from ..secrecy import Mask
+from ..api_keys import Mask
 from .failure import ToolFailure
 from .keeping import Keeper
 from .process import ending, spawn

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from foldline.llm.base import ToolSpec
 from foldline.protocol import FileTouch, ImagePart, Rule
 
+from ..api_keys import Mask
 from ..approvals import Level
-from ..secrecy import Mask
 from .background import Jobs
 from .failure import ToolFailure
 from .memory import FileMemory

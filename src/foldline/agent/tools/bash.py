@@ -9,7 +9,7 @@ from pydantic import Field
 
 from foldline.protocol import Rule
 
-from ..secrecy import Mask
+from ..api_keys import Mask
 from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
 from .environment import environment

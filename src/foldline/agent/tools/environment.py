@@ -2,7 +2,7 @@
 
 import os
 
-from ..keys import secret_variables
+from ..api_keys import secret_variables
 
 _QUIET = {
     "TERM": "dumb",

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from foldline.files import create_private, make_private, opened, read_regular
 
-from ..secrecy import Mask
+from ..api_keys import Mask
 from .text import printed, sized
 
 _START = 16 * 1024 * 1024

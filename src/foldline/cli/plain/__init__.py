@@ -19,7 +19,7 @@ def talk(
     Raises:
         FoldlineError: it cannot begin.
     """
-    from foldline.agent.choosing_model import is_first_start
+    from foldline.agent.model_choice import is_first_start
     from foldline.agent.settings import connect_llm
     from foldline.cli.agents import agent_for, chosen_session
     from foldline.cli.output import note
@@ -44,7 +44,7 @@ def talk(
     entries = many(len(session.entries), "entry", "entries")
     known = f"session {short_id(session.id)}, “{session.meta().title}”, {entries}"
     which = known if session.meta().title else "a new session"
-    paper.line(f"Foldline, {which}, model {agent.desk.llm.info.id}. /help helps.")
+    paper.line(f"Foldline, {which}, model {agent.state.llm.info.id}. /help helps.")
     if is_first_start(settings, os.environ, data_home()):
         paper.line("No model is set up: the built-in one answers. -m MODEL@PROVIDER names another one.")
     if session.moved_from:

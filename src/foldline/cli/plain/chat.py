@@ -187,7 +187,7 @@ class PlainChat:
         return True
 
     def _command(self, command: Command, argument: str) -> None:
-        unanswered = Figures(self._agent.desk).unanswered()
+        unanswered = Figures(self._agent.state).unanswered()
         if command.id == "help":
             for line in help_lines({**self._commands, **self._here}):
                 self._paper.line(line)

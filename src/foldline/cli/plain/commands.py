@@ -41,7 +41,7 @@ _USAGE = {"approvals": "/approvals [ask|edits|all]", "rewind": "/rewind [number]
 def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
     """A handler for each command that needs no screen, by its id. They run beside the agent, in its loop."""
     agent = runner.agent
-    desk = agent.desk
+    agent_state = agent.state
 
     def submit(operation: Operation) -> None:
         runner.submit(operation)
@@ -55,34 +55,34 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
         if name:
             submit(operations.SwitchStrategy(strategy=name))
         else:
-            now = type(desk.strategy).__name__
+            now = type(agent_state.strategy).__name__
             say(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName.")
 
     def model(name: str) -> None:
         if name:
             submit(operations.SwitchModel(model=name))
         else:
-            say(f"The model is {desk.llm.info.id}. /model NAME or /model NAME@PROVIDER switches.")
+            say(f"The model is {agent_state.llm.info.id}. /model NAME or /model NAME@PROVIDER switches.")
 
     def context(_: str) -> None:
-        for line in room_words(Figures(desk).room()):
+        for line in room_words(Figures(agent_state).room()):
             say(line)
-        if desk.projection.view:
-            say(f"Largest: {largest_items(desk.projection)}.")
+        if agent_state.projection.view:
+            say(f"Largest: {largest_items(agent_state.projection)}.")
 
     def approvals(argument: str) -> None:
         if argument in _MODES:
             submit(operations.SwitchApprovals(mode=next(mode for mode in _MODES if mode == argument)))
             return
-        say(f"Mode {desk.policy.mode}: {mode_words(desk.policy.mode)}.")
-        for rule in sorted(map(rule_words, desk.policy.always)):
+        say(f"Mode {agent_state.policy.mode}: {mode_words(agent_state.policy.mode)}.")
+        for rule in sorted(map(rule_words, agent_state.policy.always)):
             say(f"Allowed in this session: {rule}.")
-        for kept in desk.project.kept():
+        for kept in agent_state.project.kept():
             say(f"Allowed in this project: {rule_words(kept.rule)}.")
 
     def rewind(argument: str) -> None:
         number, _, more = argument.partition(" ")
-        found = places(desk.projection)
+        found = places(agent_state.projection)
         if number.isdecimal() and any(place.id == int(number) for place in found):
             submit(operations.Rewind(checkpoint=int(number), files=more.strip() == "files"))
             return
@@ -97,9 +97,9 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
         )
 
     def mcp(name: str) -> None:
-        if desk.servers is None:
+        if agent_state.servers is None:
             say("No MCP server is set up.")
-        for state in desk.servers.states if desk.servers is not None else ():
+        for state in agent_state.servers.states if agent_state.servers is not None else ():
             say(f"{state.name}: {state}.")
 
     return {

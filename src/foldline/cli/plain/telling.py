@@ -44,7 +44,7 @@ class Teller:
         self._calls: dict[str, str] = {}
         self._news = ""
         """What was said last of what went wrong: an operation and its task may say the same."""
-        self.state = ChatState(model=agent.desk.llm.info.id, edits=EDITS[agent.desk.policy.mode])
+        self.state = ChatState(model=agent.state.llm.info.id, edits=EDITS[agent.state.policy.mode])
         self.failed = False
         """Whether the last thing that was asked for failed."""
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foldline.compaction.prompts import load_prompt
+from foldline.compaction.strategy import load_prompt
 from foldline.context.delimiters import delimited
 from foldline.protocol import AssistantMessage, BaseMessage, SystemMessage, UserMessage, text_parts
 

@@ -16,7 +16,7 @@ from foldline.tui.runner import Runner
 from foldline.tui.widgets.box import BoxedScreen
 
 if TYPE_CHECKING:
-    from foldline.agent.desk import Desk
+    from foldline.agent.state import AgentState
     from foldline.protocol.events import Event
     from foldline.tui.app import FoldlineApp
 from collections.abc import Iterator
@@ -266,18 +266,18 @@ def open_approvals(app: "FoldlineApp", runner: Runner) -> None:
     """Show what runs unasked. It is kept up to date while it is open."""
     from foldline.protocol import Approval, events
 
-    desk = runner.agent.desk
-    screen = ApprovalsScreen(state_of(desk), runner.submit)
+    agent_state = runner.agent.state
+    screen = ApprovalsScreen(state_of(agent_state), runner.submit)
 
     def hear(event: "Event") -> None:
         if isinstance(event, events.EntryAppended) and isinstance(event.entry, Approval):
-            screen.refresh_from(state_of(desk))
+            screen.refresh_from(state_of(agent_state))
 
     stop = runner.agent.executor.subscribe(hear)
     app.push_screen(screen, lambda _: stop())
 
 
-def state_of(desk: "Desk") -> "ApprovalsState":
+def state_of(agent_state: "AgentState") -> "ApprovalsState":
     """What holds now, and where it came from. Reads the rules of the project from disk."""
     from foldline.context.permissions import rule_words
     from foldline.history import short_id
@@ -285,21 +285,21 @@ def state_of(desk: "Desk") -> "ApprovalsState":
 
     granted = {
         outline.rule: outline
-        for outline in desk.session.entries.outlines
+        for outline in agent_state.session.entries.outlines
         if isinstance(outline, Approval) and outline.rule is not None and outline.scope == "session"
     }
     rows = [
         RuleRow(rule, "session", rule_words(rule), f"entry {granted[rule].index}{_time(granted[rule].at)}")
         for rule in granted
-        if rule in desk.policy.always
+        if rule in agent_state.policy.always
     ]
     rows += [
         RuleRow(
             kept.rule, "project", rule_words(kept.rule), f"session {short_id(kept.session)}{_time(kept.at)}"
         )
-        for kept in desk.project.kept()
+        for kept in agent_state.project.kept()
     ]
-    return ApprovalsState(tuple(rows), desk.policy.mode, desk.project.fault())
+    return ApprovalsState(tuple(rows), agent_state.policy.mode, agent_state.project.fault())
 
 
 def _time(at: datetime | None) -> str:

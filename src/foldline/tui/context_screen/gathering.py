@@ -1,13 +1,13 @@
-"""What the Context screen shows, read from the desk. Long views are planned beside the event loop."""
+"""What the Context screen shows, read from the agent_state. Long views are planned beside the event loop."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from foldline.agent.desk import Desk
 from foldline.agent.mcp.servers import ServerTool
-from foldline.agent.room import why_not_by_itself
+from foldline.agent.room import auto_compact_blocker
+from foldline.agent.state import AgentState
 from foldline.compaction import plan
 from foldline.context.budget import Budget
 from foldline.context.projection import Projection
@@ -40,31 +40,31 @@ class _Planned:
 
 
 class Gathering:
-    """Gathers one state after the other from one desk."""
+    """Gathers one state after the other from one agent_state."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, agent_state: AgentState) -> None:
+        self._agent_state = agent_state
         self._planned: _Planned | None = None
         self._planned_for: object = None
         self._planning = False
 
     def state(self, room: Room, prompts: Prompts, doing: str) -> ContextState:
         """As it is now, with the newest plan there is. Costs what has changed in the view."""
-        desk = self._desk
-        projection = desk.projection
-        schemas = schemas_of(desk)
+        agent_state = self._agent_state
+        projection = agent_state.projection
+        schemas = schemas_of(agent_state)
         planned = self._planned or _Planned(Outcome(), None)
         return ContextState(
             usage=usage_of(projection, schemas),
             room=_with_fold(room, planned.now),
             prompts=tuple(_shares(projection, prompts)),
-            items=largest(projection, schemas, planned.outcome, desk.session.cwd),
+            items=largest(projection, schemas, planned.outcome, agent_state.session.cwd),
             fold=planned.now,
             planned=self._planned is not None,
-            mode=desk.mode,
-            stopped=why_not_by_itself(desk) or "",
+            mode=agent_state.mode,
+            stopped=auto_compact_blocker(agent_state) or "",
             trouble=self._trouble(),
-            model=desk.llm.info.id,
+            model=agent_state.llm.info.id,
             doing=doing,
         )
 
@@ -87,12 +87,16 @@ class Gathering:
     def _moment(self) -> object:
         """Equal for views whose folds are planned alike; None where there are no limits."""
         try:
-            return view_moment(self._desk.projection, self._desk.budget)
+            return view_moment(self._agent_state.projection, self._agent_state.budget)
         except FoldlineError:
             return None
 
     async def _plan(self) -> _Planned:
-        projection, budget, overhead = self._desk.projection, self._desk.budget, self._desk.overhead
+        projection, budget, overhead = (
+            self._agent_state.projection,
+            self._agent_state.budget,
+            self._agent_state.overhead,
+        )
         if len(projection.view) <= LONG:
             return _plan(projection, budget, overhead)
         frozen = projection.foreseen()  # the history may grow while another thread reads it
@@ -100,17 +104,19 @@ class Gathering:
 
     def _trouble(self) -> str:
         try:
-            self._desk.budget  # noqa: B018
+            self._agent_state.budget  # noqa: B018
         except FoldlineError as failure:
             return str(failure)
         return ""
 
 
-def schemas_of(desk: Desk) -> list[Schemas]:
-    """The tools that go with every request, by who lends them: together `Desk.overhead`."""
+def schemas_of(agent_state: AgentState) -> list[Schemas]:
+    """The tools that go with every request, by who lends them: together `AgentState.overhead`."""
     counted: dict[str, tuple[str, ToolSpec]] = {}
-    waiting = desk.servers.tools if desk.offered is None and desk.servers is not None else []
-    for tool in (*desk.tools, *waiting):
+    waiting = (
+        agent_state.servers.tools if agent_state.offered is None and agent_state.servers is not None else []
+    )
+    for tool in (*agent_state.tools, *waiting):
         server = tool.server.name if isinstance(tool, ServerTool) else ""
         counted[tool.spec.name] = (server, tool.spec)
     by_server: dict[str, list[int]] = {}

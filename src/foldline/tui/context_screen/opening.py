@@ -31,8 +31,8 @@ class Opened:
 
         self._app = app
         self._shown = shown
-        self._desk = shown.runner.agent.desk
-        self._gathering: Gathering = Gathering(self._desk)
+        self._state = shown.runner.agent.state
+        self._gathering: Gathering = Gathering(self._state)
         self._screen: ContextScreen | None = None
         self._stale = False
 
@@ -44,9 +44,9 @@ class Opened:
             return  # its key was pressed twice
         self._screen = ContextScreen(
             f"{self._app.state.workdir} ▸ {self._app.state.title or 'new session'}",
-            self._desk.projection,
+            self._state.projection,
             self._gathering.state(self._shown.figures.room(), self._prompts(), self._app.state.doing),
-            overhead=self._desk.overhead,
+            overhead=self._state.overhead,
             inspect=self._inspect,
             preview=self._preview,
         )
@@ -79,7 +79,7 @@ class Opened:
     def _show(self) -> None:
         if self._screen is not None and self._screen.is_attached:
             now = self._gathering.state(self._shown.figures.room(), self._prompts(), self._app.state.doing)
-            self._screen.show(now, self._desk.overhead)
+            self._screen.show(now, self._state.overhead)
 
     def _inspect(self, index: int | None) -> None:
         if index is None:

@@ -356,7 +356,7 @@ if TYPE_CHECKING:
 def job_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
     def show(runner: Runner, _: str) -> None:
 
-        app.push_screen(JobsScreen(AgentJobs(runner.agent.desk.jobs)))
+        app.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
 
     return {"jobs": show}
 

@@ -31,7 +31,7 @@ from foldline.tui.widgets.status import retry_pieces
 
 @dataclass
 class Pending:
-    """Wishes in the order: text, pins, focus, cut. The later of two wishes of a kind holds."""
+    """RedraftOptions in the order: text, pins, focus, cut. The later of two wishes of a kind holds."""
 
     notes: str | None = None
     pin: frozenset[int] = frozenset()

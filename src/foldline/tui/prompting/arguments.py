@@ -58,7 +58,7 @@ def _models(_: App[Any]) -> Sequence[Named]:
 
 def _servers(app: App[Any]) -> Sequence[Named]:
     runner = app.runner if isinstance(app, _HasRunner) else None
-    servers = None if runner is None else runner.agent.desk.servers
+    servers = None if runner is None else runner.agent.state.servers
     return [] if servers is None else [(state.name, str(state)) for state in servers.states]
 
 

@@ -14,15 +14,15 @@ from foldline.tui.runner import Runner
 
 def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool]) -> None:
     """Show the places. The prompt of a turn that the context left comes back through `give_back`."""
-    desk = runner.agent.desk
-    state = begin(places(desk.projection))
+    agent_state = runner.agent.state
+    state = begin(places(agent_state.projection))
 
     async def look(checkpoint: int) -> Outcome:
-        foreseen = await foresee(desk, checkpoint)
-        scale = desk.projection.calibration.scale(desk.projection.model)
+        foreseen = await foresee(agent_state, checkpoint)
+        scale = agent_state.projection.calibration.scale(agent_state.projection.model)
         # No report is true of the view that is left: all of it is estimated, as it will be then.
-        after = round((foreseen.tokens + desk.overhead) * scale)
-        return Outcome(desk.size(), after, foreseen.items, foreseen.prompts, foreseen.files)
+        after = round((foreseen.tokens + agent_state.overhead) * scale)
+        return Outcome(agent_state.size(), after, foreseen.items, foreseen.prompts, foreseen.files)
 
     def go(asked: operations.Rewind | None) -> None:
         if asked is not None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from foldline.agent.changing import choices_of, field_of, kind_of, own_values, shown, unset_words
-from foldline.agent.checking import allowed, is_secret
 from foldline.agent.layers import BY_NAME, MODELS, config_file, dotted
 from foldline.agent.settings import DEFAULT, KEYS, MODEL_KEYS, Settings
-from foldline.compaction.loading import BUILT_IN
+from foldline.agent.settings_edit import choices_of, field_of, kind_of, own_values, shown, unset_words
+from foldline.agent.settings_schema import allowed, is_secret
+from foldline.compaction.registry import BUILT_IN
 from foldline.history.paths import home_apart
 from foldline.tui.keys.table import name_of
 from foldline.tui.settings.keys import KEYS as SETTINGS_KEYS

@@ -14,11 +14,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from foldline.agent.agent import at_rest, retune
-from foldline.agent.changing import change, in_toml
 from foldline.agent.layers import config_file
 from foldline.agent.settings import Settings, load_settings
+from foldline.agent.settings_edit import change, in_toml
 from foldline.compaction import load_strategy
-from foldline.compaction.loading import BUILT_IN
+from foldline.compaction.registry import BUILT_IN
 from foldline.history.paths import home_apart
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span
@@ -307,7 +307,7 @@ class OwnSettings:
     def __init__(self, app: "FoldlineApp", runner: Runner) -> None:
         self._app = app
         self._agent = runner.agent
-        self._now = runner.agent.settings or load_settings(runner.agent.desk.cwd, {})
+        self._now = runner.agent.settings or load_settings(runner.agent.state.cwd, {})
 
     @property
     def file(self) -> str:
@@ -319,7 +319,7 @@ class OwnSettings:
         Raises:
             FoldlineError: one of them is broken.
         """
-        self._now = self._now.again(self._agent.desk.cwd, os.environ)
+        self._now = self._now.again(self._agent.state.cwd, os.environ)
 
     def settings(self) -> tuple[Setting, ...]:
         self.read()
@@ -327,7 +327,7 @@ class OwnSettings:
 
     def settings_known(self) -> tuple[Setting, ...]:
         """As they were read last; of a broken file, what was in force before it broke."""
-        model, themes = self._agent.desk.llm.info.id, self._themes()
+        model, themes = self._agent.state.llm.info.id, self._themes()
         try:
             return gathered(self._now, os.environ, model=model, themes=themes)
         except FoldlineError:
@@ -341,7 +341,7 @@ class OwnSettings:
         return ""
 
     async def keep(self, setting: Setting, text: str | None) -> str:
-        cwd = self._agent.desk.cwd
+        cwd = self._agent.state.cwd
         value = None if text is None else in_toml(setting.names, text)
         if text is not None:
             self._demand_usable(setting, text)
@@ -373,7 +373,7 @@ class OwnSettings:
     def _demand_usable(self, setting: Setting, text: str) -> None:
         """Raises FoldlineError where a name is right as such, and there is nothing of that name."""
         if setting.key == "compaction.strategy":
-            load_strategy(text, self._agent.desk.dependencies)
+            load_strategy(text, self._agent.state.dependencies)
         elif setting.key == "theme" and (fault := self._app.theme_faults().get(text)):
             raise FoldlineError(fault)
 
@@ -387,13 +387,13 @@ class OwnSettings:
             return "This session stays as it is; /approvals switches it."
         if setting.effect == "start":
             return "It counts from the next start on."
-        tune = retune(self._agent.desk, now, os.environ)
+        tune = retune(self._agent.state, now, os.environ)
 
         def do() -> None:
             unused = tune()
             if unused is not None:
                 self._app.run_worker(unused.aclose(), group="unused")
-            self._app.presenter.show(replace(self._app.state, fold=self._agent.desk.mode))
+            self._app.presenter.show(replace(self._app.state, fold=self._agent.state.mode))
             self._app.presenter.refresh_figures()
 
         return "It counts now." if at_rest(self._agent, do) else "It counts after this turn."

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from foldline.agent.choosing_model import save_choice, save_key, server_of_environment
-from foldline.agent.keys import KEYS_FILE, key_of, keys_file
+from foldline.agent.api_keys import KEYS_FILE, key_of, keys_file
 from foldline.agent.layers import config_file
-from foldline.agent.own_server import save_server, server_at
+from foldline.agent.model_choice import save_choice, save_key, server_of_environment
 from foldline.agent.settings import DEFAULT, Settings
+from foldline.agent.settings_edit import save_server, server_at
 from foldline.history.paths import home_apart
 from foldline.llm import LLM, providers
 from foldline.llm.catalog import completed, list_models

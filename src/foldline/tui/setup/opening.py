@@ -57,7 +57,7 @@ class Setup:
 
     def _open(self, step: "Step") -> None:
         """Show the screen at a step; the models are those of the provider in use."""
-        from foldline.agent.room import folds_before
+        from foldline.agent.room import compacts_before_switch
         from foldline.agent.settings import load_settings
         from foldline.tui.setup.known import KnownServers
         from foldline.tui.setup.screen import SetupScreen
@@ -65,22 +65,24 @@ class Setup:
 
         if isinstance(self._app.screen, SetupScreen):
             return
-        desk = self._runner.agent.desk
+        agent_state = self._runner.agent.state
 
         def folds(offer: "ListedModel") -> bool:
             window = settings.window_of(offer.id) or offer.window
-            return window is not None and folds_before(desk, window, offer.max_output, offer.id)
+            return window is not None and compacts_before_switch(
+                agent_state, window, offer.max_output, offer.id
+            )
 
         try:
-            settings = load_settings(desk.cwd, os.environ)
+            settings = load_settings(agent_state.cwd, os.environ)
             servers = KnownServers(settings, os.environ, folds, self._summarise_with)
         except FoldlineError as failure:
             self._app.chat.remark(str(failure))
             return
         state = begin(
             servers.sources,
-            current=("", "") if self._undecided else servers.in_use(desk.llm),
-            size=desk.size(),
+            current=("", "") if self._undecided else servers.in_use(agent_state.llm),
+            size=agent_state.size(),
             step=step,
             kept_in=servers.kept_in,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from foldline.agent.keys import KEYS_FILE
+from foldline.agent.api_keys import KEYS_FILE
 from foldline.llm.listing import ListedModel
 from foldline.llm.providers import ENVIRONMENT
 from foldline.tui.setup.fields import Secret

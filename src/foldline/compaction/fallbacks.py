@@ -16,10 +16,9 @@ from foldline.llm import ContextOverflow
 from foldline.protocol import NEW, BaseMessage, FoldlineError, events
 
 from .hierarchical import HierarchicalCompaction
-from .lighter import ClipGiants, TruncateTurns
-from .metering import Metered
+from .reduction import ClipGiants, TruncateTurns
 from .simple import DigestCompaction, SimpleCompaction, ToolResultHidingCompaction
-from .strategy import CompactionContext, CompactionFailed, CompactionStrategy
+from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, MeteredLLM
 from .summary import SummaryCompaction
 from .verify import faults
 
@@ -57,12 +56,12 @@ class Rung:
 
 
 @dataclass
-class Climb:
+class FailureLadder:
     """One run of the ladder. `run` gives the new view; the rest says how it came about."""
 
     ctx: CompactionContext
     need: Need
-    metered: Metered
+    metered: MeteredLLM
     rung: str = "strategy"
     made_by: CompactionStrategy | None = None
     alone: bool = False

@@ -1,17 +1,222 @@
-"""Whether what somebody set exists and may have that value; if not, a sentence says where and what may be."""
+"""Every setting with its meaning, default and allowed values, and the check of what somebody set."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 
+from foldline.context.budget import SMALLEST_WINDOW
 from foldline.protocol import FoldlineError
 
-from .layers import BY_NAME, KEY_SETTINGS, MODELS, Given, dotted
-from .room import ALLOWED, ALLOWED_TOKENS, Amount
+from .approvals import Mode
+from .layers import BY_NAME, KEY_SETTINGS, MODELS, Given, dotted, on_or_off
+
+ALLOWED = "a number of tokens (32768, 32k, 1M) or a share of the window (20%)"
+ALLOWED_TOKENS = "a number of tokens (32768, 32k, 1M)"
+
+_NUMBER = re.compile(r"(\d{1,3}(?:[_,]\d{3})+|\d+)(\.\d+)?\s*([kKmM%]?)")
+_FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
+_LARGEST = 1_000_000_000
+
+
+class Amount(NamedTuple):
+    """Tokens, or a share of a window that is not known yet."""
+
+    tokens: int | None = None
+    percent: float | None = None
+
+    def of(self, window: int) -> int:
+        """The amount in tokens, at least 1; `window` in tokens."""
+        return max(1, self.tokens if self.tokens is not None else int(window * (self.percent or 0) / 100))
+
+    def __str__(self) -> str:
+        return str(self.tokens) if self.tokens is not None else f"{self.percent or 0:g}%"
+
+
+def parse_amount(text: str) -> Amount:
+    """The amount this says. `k` is a thousand, as on the screens.
+
+    Raises:
+        ValueError: it says none; the text is what is allowed.
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(ALLOWED)
+    value = float(re.sub("[_,]", "", found[1]) + (found[2] or ""))
+    unit = found[3].lower()
+    if unit == "%":
+        if not 0 < value <= 100:
+            raise ValueError(ALLOWED)
+        return Amount(percent=value)
+    tokens = value * _FACTORS[unit]
+    if not 1 <= tokens <= _LARGEST or tokens != int(tokens):
+        raise ValueError(ALLOWED)
+    return Amount(tokens=int(tokens))
+
+
+def parse_tokens(text: str) -> int:
+    """Like `parse_amount`, without shares.
+
+    Raises:
+        ValueError: it says no number of tokens; the text is what is allowed.
+    """
+    try:
+        amount = parse_amount(text)
+    except ValueError:
+        amount = Amount(percent=0)
+    if amount.tokens is None:
+        raise ValueError(ALLOWED_TOKENS)
+    return amount.tokens
+
+
+def _amount(value: object) -> Amount:
+    if isinstance(value, Amount):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(ALLOWED)
+    return parse_amount(str(value))
+
+
+def _tokens(value: object) -> object:
+    return parse_tokens(value) if isinstance(value, str) else value
+
+
+Tokens = Annotated[int, BeforeValidator(_tokens), Field(strict=True)]
+TokensOrShare = Annotated[
+    Amount, PlainValidator(_amount), PlainSerializer(str, return_type=str), Field(description=ALLOWED)
+]
+
+OnOff = Annotated[Literal["on", "off"], BeforeValidator(on_or_off)]
+OnOffAuto = Annotated[Literal["auto", "on", "off"], BeforeValidator(on_or_off)]
+
+Window = Annotated[Tokens, Field(ge=SMALLEST_WINDOW)]
+SoftRatio = Annotated[float, Field(gt=0, le=1)]
+
+
+class Section(BaseModel):
+    """A table of the settings: unknown keys are refused, and what stands below a key is its meaning."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ContextSettings(Section):
+    """`[context]`: the model's window."""
+
+    window: Window | None = None
+    """The context window in tokens, where what is known of the model is wrong."""
+    dmail: bool = False
+    """Whether the model may go back to an earlier step with a message to itself: the tool `send_dmail`."""
+
+
+class CompactionSettings(Section):
+    """`[compaction]`: when and how the history is folded. Sizes left out scale with the window."""
+
+    mode: Literal["auto", "ask", "off"] = "auto"
+    """auto: a full window is folded by itself; ask: you see the proposal first; off: never unasked."""
+    strategy: Annotated[str, Field(min_length=1)] = "adaptive"
+    """How a view is rewritten: adaptive, summary, simple, hide, hide-then-summary, ladder, importance,
+    semantic, hierarchical, digest, or `module:ClassName`."""
+    model: str = ""
+    """The model that writes the summaries, also as `MODEL@PROVIDER`. Empty: the one of the session."""
+    embedding_model: str = ""
+    """The provider's model for embeddings, by which `semantic` chooses. Empty: the one known for the
+    provider; where none is, texts are compared by the words they share."""
+    threshold: TokensOrShare | None = None
+    """A request of this size is folded first. Goes before `reserve_tokens`; left out, window less reserve."""
+    reserve_tokens: TokensOrShare | None = None
+    """Kept free for the answer; the window counts as full where less is left."""
+    keep_recent_tokens: TokensOrShare | None = None
+    """How much of the newest work stays verbatim."""
+    max_summary_tokens: TokensOrShare | None = None
+    """The longest a summary may get."""
+    soft_ratio: SoftRatio = 0.75
+    """Share of the threshold from which on the meter shows the cut, and a task done is a moment to fold."""
+    draft_ahead: OnOff = "on"
+    """Whether the next fold is drafted in the background from there on: a full window then waits for nothing.
+    off: no model is asked before a fold is due."""
+
+
+class ModelSettings(Section):
+    """`[models."NAME"]`: what holds for one model only, whatever the sections above say for all."""
+
+    window: Window | None = None
+    """Its context window in tokens, for `context.window`."""
+    threshold: TokensOrShare | None = None
+    """For `compaction.threshold`."""
+    reserve_tokens: TokensOrShare | None = None
+    """For `compaction.reserve_tokens`."""
+    keep_recent_tokens: TokensOrShare | None = None
+    """For `compaction.keep_recent_tokens`."""
+    max_summary_tokens: TokensOrShare | None = None
+    """For `compaction.max_summary_tokens`."""
+    soft_ratio: SoftRatio | None = None
+    """For `compaction.soft_ratio`."""
+
+
+class ProviderSettings(Section):
+    """`[providers.NAME]`: a provider of your own, or what is different about one that Foldline knows."""
+
+    base_url: str | None = None
+    """Where its API begins: `https://host/v1`. Needed for one of your own."""
+    key_env: str | None = None
+    """The variable of the environment its key is in. Empty: it needs none, or it is in `keys.toml`."""
+    api: Literal["chat", "responses"] | None = None
+    """chat: `/chat/completions`; responses: `/responses`."""
+    dialect: Literal["openai", "strict", "strict-thinking", "mistral", "gemini", "openrouter"] | None = None
+    """How messages are rendered for it: see [Providers](providers.md)."""
+    models: list[str] | None = None
+    """Models to choose from, where the server lists none. The first is asked where none is named."""
+
+
+class McpSettings(Section):
+    """`[mcp.NAME]`: a tool server, a program that is started or an address that is asked."""
+
+    command: str = ""
+    """The program."""
+    args: list[str] = []
+    """What it is started with."""
+    env: dict[str, str] = {}
+    """Variables of its environment."""
+    cwd: str = ""
+    """Where it runs. Empty: the folder of the session."""
+    url: str = ""
+    """The address, for a server that is not started but asked over HTTP."""
+    headers: dict[str, str] = {}
+    """Sent with every request to the address."""
+    timeout: Annotated[float, Field(gt=0, le=86_400)] = 120
+    """Seconds a call may take."""
+    enabled: bool = True
+    """Whether it is used."""
+
+
+class ApprovalSettings(Section):
+    """`[approvals]`: which tool calls run without a question."""
+
+    mode: Mode = "ask"
+    """ask: only reads run unasked; edits: edits inside the folder, too; all: everything."""
+
+
+class OfflineSettings(Section):
+    """`[offline]`: the built-in model."""
+
+    window: Window = 16_384
+    """Its context window in tokens: small, so that folding is seen soon."""
+    pace: Annotated[float, Field(ge=0, le=10)] = 0.008
+    """Seconds between two words of its answers."""
+
 
 Fields = Mapping[str, FieldInfo]
 """Settings by their dotted keys."""
@@ -75,7 +280,7 @@ def checked(given: Given, keys: Fields, tables: Tables) -> object:
             "a class of your own is set in your own settings, FOLDLINE_COMPACTION__STRATEGY or --strategy."
         )
     if given.key == "compaction.strategy" and ":" not in str(value):
-        from foldline.compaction.loading import strategy_class
+        from foldline.compaction.registry import strategy_class
 
         try:
             strategy_class(str(value))

@@ -17,9 +17,8 @@ from foldline.context.language import Language
 from foldline.llm import ContextOverflow
 from foldline.protocol import BaseMessage
 
-from .hierarchy import EARLIER, Note, flat, shrunk, size_of
-from .prompts import load_prompt
-from .topics import Topic, topics
+from .notes import EARLIER, Note, Topic, flat, shrunk, size_of, topics
+from .strategy import load_prompt
 from .turns import pieces_of
 
 _ASKED_SHARE = 0.7

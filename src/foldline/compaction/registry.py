@@ -13,8 +13,8 @@ from foldline.llm import LLM, Embedder
 from foldline.protocol import FoldlineError, Reason
 
 from .hierarchical import HierarchicalCompaction
-from .importance import ImportanceCompaction
 from .ladder import LadderCompaction
+from .selection import ImportanceCompaction
 from .semantic import SemanticCompaction
 from .simple import (
     AdaptiveCompaction,
@@ -60,7 +60,7 @@ def plans_by_cut(strategy: CompactionStrategy) -> bool:
     return isinstance(strategy, SummaryCompaction | HierarchicalCompaction | DigestCompaction)
 
 
-def for_fold(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
+def strategy_for(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
     """The strategy that makes a fold for this reason: the default one has another for folds by hand."""
     if reason == "manual" and isinstance(strategy, AdaptiveCompaction):
         return strategy.by_hand

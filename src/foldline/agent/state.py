@@ -1,4 +1,4 @@
-"""The desk: what everything that works on one session shares. No decisions beyond sizes."""
+"""The state: what everything that works on one session shares. No decisions beyond sizes."""
 
 import asyncio
 import os
@@ -20,12 +20,10 @@ from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
 from foldline.protocol import Approval, BaseMessage, Entry, FoldlineError
 from foldline.protocol.events import Event, WindowLearned
 
-from .ahead import Ahead, Basis
-from .approvals import Choices, Policy
+from .api_keys import mask_of
+from .approvals import Choices, Policy, ProjectRules
 from .mcp import ToolServers
-from .project_rules import ProjectRules
-from .review import Review
-from .secrecy import mask_of
+from .proposals import BackgroundDraft, Basis, PendingProposal
 from .tools import FileMemory, Jobs, Tool
 from .tools.dmail import Mailbox
 
@@ -33,7 +31,7 @@ Mode = Literal["auto", "ask", "off"]
 
 
 @dataclass
-class Desk:
+class AgentState:
     """Session, model, tools and limits of one agent. The executor's task is the only one that changes it."""
 
     session: Session
@@ -47,8 +45,8 @@ class Desk:
     """What compares texts by what they mean, where there is one."""
     mode: Mode = "auto"
     """Whether a full window is folded by itself, after the reader has seen the proposal, or never unasked."""
-    review: Review = field(default_factory=Review)
-    ahead: Ahead = field(default_factory=Ahead)
+    review: PendingProposal = field(default_factory=PendingProposal)
+    draft: BackgroundDraft = field(default_factory=BackgroundDraft)
     choices: Choices = field(default_factory=Choices)
     budget_settings: Callable[[int, str], BudgetSettings] = lambda *_: BudgetSettings()
     """What was set for a window in tokens and a model: the one may be learnt, the other switched."""
@@ -61,7 +59,7 @@ class Desk:
     """By model: the smallest request, in tokens, that its server refused as too long, as long as no smaller
     one went through. From then on the history tells of it."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    left_alone: object = None
+    dismissed_at: object = None
     """The newest change of the view when the user last left the question what to do about a full window."""
     servers: ToolServers | None = None
     """What lends tools beside our own."""
@@ -77,13 +75,13 @@ class Desk:
     def __post_init__(self) -> None:
         self.project = ProjectRules(self.session.cwd)
         self.session.mask = lambda text: mask_of(os.environ)(text)
-        self.session.on_append.append(self._heed)
+        self.session.on_append.append(self._on_entry)
 
-    def _heed(self, entry: Entry) -> None:
+    def _on_entry(self, entry: Entry) -> None:
         """What the user allows counts once it is on disk, as it will when the session is resumed."""
         if isinstance(entry, Approval):
             self.policy = self.policy.after(entry)
-        self.ahead.heed(self.projection.newest_change)
+        self.draft.on_entry(self.projection.newest_change)
 
     @property
     def projection(self) -> Projection:
