@@ -6,15 +6,15 @@ from pathlib import Path
 from textual import on
 from textual.app import App
 
-from foldline.tui.chat import (
+from foldline.tui.chat import ChatScreen
+from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.messages import (
     CancelRequested,
-    ChatScreen,
     CommandInvoked,
     PromptSubmitted,
     QuestionAnswered,
     QueueEdited,
 )
-from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.state import (
     ChatState,
     Compacting,

@@ -10,15 +10,15 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from foldline.tui.blocks import BlockView, Key, TextBlock
-from foldline.tui.chat import (
+from foldline.tui.choosing.picker import Picker
+from foldline.tui.help import HelpScreen
+from foldline.tui.messages import (
     CancelRequested,
     CommandInvoked,
     PromptSubmitted,
     QuestionAnswered,
     QueueEdited,
 )
-from foldline.tui.choosing.picker import Picker
-from foldline.tui.help import HelpScreen
 from foldline.tui.state import ChatState, Question, Stepping, Waiting
 from foldline.tui.transcript import Transcript
 from support.chat_app import ChatApp, Clock, folding_state, running_state, screen_text, sidebar_data

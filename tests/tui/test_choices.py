@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from foldline.tui.chat import CommandInvoked, QuestionAnswered
-from foldline.tui.messages import ChoiceAnswered
+from foldline.tui.messages import ChoiceAnswered, CommandInvoked, QuestionAnswered
 from foldline.tui.state import Answerable, ChatState, Question, Stepping
 from support.chat_app import ChatApp, Clock, screen_text
 

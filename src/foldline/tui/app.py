@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import on, work
 from textual.binding import Binding, BindingType
 
-from foldline.tui.chat import (
+from foldline.tui.chat import ChatScreen
+from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.meanwhile import Meanwhile
+from foldline.tui.messages import (
     CancelRequested,
-    ChatScreen,
+    ChoiceAnswered,
     CommandInvoked,
+    EditWanted,
+    EntryWanted,
     PromptSubmitted,
     QuestionAnswered,
     QueueEdited,
+    UndoWanted,
 )
-from foldline.tui.keyed_app import KeyedApp
-from foldline.tui.meanwhile import Meanwhile
-from foldline.tui.messages import ChoiceAnswered, EditWanted, EntryWanted, UndoWanted
 from foldline.tui.opening import Load, Opened, Opening
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.state import ChatState, News, Waiting
@@ -140,12 +143,11 @@ class FoldlineApp(KeyedApp[None]):
 
     def _use(self, opened: Opened) -> None:
         from foldline.tui.machine import EDITS
-        from foldline.tui.opened import sentences
         from foldline.tui.previewing import Previewing
         from foldline.tui.prompting.earlier import recalled
+        from foldline.tui.resume import restore_unsent_prompts, resume_notes
         from foldline.tui.runner import Runner
         from foldline.tui.setup.opening import Setup
-        from foldline.tui.unsent import give_back_unsent
 
         agent, transcript, blocks, figures, typed = opened
         prompt = self.chat.prompt
@@ -172,7 +174,7 @@ class FoldlineApp(KeyedApp[None]):
             news=None,
             waiting=Waiting(),
         )
-        for words in sentences(agent.session):
+        for words in resume_notes(agent.session):
             self.chat.remark(words)
         self.presenter.refresh_figures()
         agent.start()
@@ -181,7 +183,7 @@ class FoldlineApp(KeyedApp[None]):
             self._carry_out(command, argument, self.presenter.shown)
         self._setup.begin(self._opening.prompts)
         if not self._opening.prompts:  # else they go first, and what waited waits for the next time
-            give_back_unsent(agent.session, runner, self.chat)
+            restore_unsent_prompts(agent.session, runner, self.chat)
 
     def agent_ready(self) -> None:
         """The session is open and shown. The tour begins here."""
@@ -195,9 +197,9 @@ class FoldlineApp(KeyedApp[None]):
         self._closing = True
         self._opening.give_up()
         if self.runner is not None:
-            from foldline.tui.unsent import keep_what_waits
+            from foldline.tui.resume import keep_unsent_prompts
 
-            keep_what_waits(self.runner, self.chat)
+            keep_unsent_prompts(self.runner, self.chat)
             await self.runner.aclose()
 
     def _hear(self, event: "Event") -> None:

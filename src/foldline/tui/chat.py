@@ -37,7 +37,6 @@ from foldline.tui.messages import (
     CancelRequested,
     CommandInvoked,
     PromptSubmitted,
-    QuestionAnswered,
     QueueEdited,
 )
 from foldline.tui.prompting.commands import prompt_commands
@@ -53,15 +52,6 @@ from foldline.tui.widgets.prompt import Prompt
 from foldline.tui.widgets.sidebar import Sidebar
 from foldline.tui.widgets.status import Beside, Status, next_change
 from foldline.tui.widgets.toosmall import LEAST, TooSmall
-
-__all__ = [
-    "CancelRequested",
-    "ChatScreen",
-    "CommandInvoked",
-    "PromptSubmitted",
-    "QuestionAnswered",
-    "QueueEdited",
-]
 
 SIDEBAR_FROM = 100
 """Columns from which the side list is shown."""

@@ -88,7 +88,7 @@ class Opening:
 
     def _shown_by(self, agent: "Agent") -> Opened:
         # Imported here, not on the event loop, also where they are used later.
-        from foldline.tui import machine, opened, previewing, runner  # noqa: F401
+        from foldline.tui import machine, previewing, resume, runner  # noqa: F401
         from foldline.tui.figures import Figures
         from foldline.tui.prompting.earlier import typed_in
         from foldline.tui.setup import opening  # noqa: F401

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
-from foldline.compaction import strategy_for, plan
+from foldline.compaction import plan, strategy_for
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
@@ -216,7 +216,9 @@ class Previewing:
 
     def _fits(self) -> bool:
         agent_state = self._runner.agent.state
-        return agent_state.review.proposal is not None and agent_state.review.proposal.fits(agent_state.projection)
+        return agent_state.review.proposal is not None and agent_state.review.proposal.fits(
+            agent_state.projection
+        )
 
     def _why_ended(self, event: events.CompactionEnd) -> str:
         if event.nothing:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from foldline.tui.chat import QuestionAnswered
-from foldline.tui.messages import Answer
+from foldline.tui.messages import Answer, QuestionAnswered
 from foldline.tui.state import ONCE, ChatState, Question, Stepping
 from foldline.tui.widgets.question_text import QuestionText, question_body
 from support.chat_app import ChatApp, Clock, screen_text

@@ -11,7 +11,7 @@ from textual import events
 
 from foldline.llm.models import takes_pictures
 from foldline.protocol import FoldlineError, ImagePart, UserMessage
-from foldline.tui.chat import PromptSubmitted
+from foldline.tui.messages import PromptSubmitted
 from foldline.tui.prompting import clipboard
 from foldline.tui.prompting.attachments import (
     Attachments,

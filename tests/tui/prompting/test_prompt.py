@@ -12,7 +12,7 @@ from textual import events
 from textual.keys import _character_to_key
 
 from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
-from foldline.tui.chat import PromptSubmitted, QueueEdited
+from foldline.tui.messages import PromptSubmitted, QueueEdited
 from foldline.tui.prompting.attachments import Attachments
 from foldline.tui.prompting.completer import SLICE, FileFinder, Listing, listing_of, matching
 from foldline.tui.prompting.earlier import EarlierPrompts, prompts_in, recalled, typed_in
