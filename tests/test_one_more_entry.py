@@ -48,7 +48,7 @@ from foldline.protocol.entries import EditAction
 from foldline.tui.blocks import BlockView
 from foldline.tui.figures import Figures
 from foldline.tui.inspector.timeline import Series
-from foldline.tui.transcript import Transcript
+from foldline.tui.transcript.feed import Transcript
 from foldline.tui.widgets.sidebar import sidebar
 from support.agents import PlayedLLM
 from support.effort import Effort, effort_of, typical

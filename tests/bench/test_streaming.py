@@ -11,7 +11,7 @@ from bench.tables import table
 from bench.timing import Times, ms
 from foldline.tui.blocks import BlockView
 from foldline.tui.presenter import FRAMES
-from foldline.tui.transcript import Transcript
+from foldline.tui.transcript.feed import Transcript
 from support.answers import KINDS, in_pieces
 from support.history import history
 

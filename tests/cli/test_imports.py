@@ -42,11 +42,12 @@ LATER = (
     "markdown_it", "markdownify", "pathspec", "filelock", "mcp", "sqlite3", "multiprocessing", "xml",
     "foldline.protocol", "foldline.history", "foldline.llm", "foldline.compaction", "foldline.formats",
     "foldline.evaluation", "foldline.agent.agent", "foldline.agent.settings", "foldline.agent.tools",
-    "foldline.tui.transcript", "foldline.tui.runner", "foldline.tui.machine", "foldline.tui.inspector",
+    "foldline.tui.transcript.feed", "foldline.tui.transcript.rows", "foldline.tui.transcript.details",
+    "foldline.tui.runner", "foldline.tui.machine", "foldline.tui.inspector",
     "foldline.tui.preview", "foldline.tui.sessions", "foldline.tui.settings", "foldline.tui.setup",
     "foldline.tui.approvals", "foldline.tui.jobs", "foldline.tui.rewind", "foldline.tui.context_screen",
     "foldline.tui.choosing", "foldline.tui.help", "foldline.tui.blocks.markdown",
-    "foldline.tui.blocks.plain",
+    "foldline.tui.blocks.plain", "foldline.tui.blocks.code",
 )  # fmt: skip
 """What nobody sees in the first frame: what is slow, and screens that are not open."""
 
@@ -115,7 +116,7 @@ def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_th
     script = """
 import sys
 import foldline.cli.agents, foldline.cli.windows, foldline.tui.app, foldline.tui.figures
-import foldline.tui.previewing, foldline.tui.runner, foldline.tui.setup.opening, foldline.tui.transcript
+import foldline.tui.previewing, foldline.tui.runner, foldline.tui.setup.opening, foldline.tui.transcript.feed
 print(*sys.modules)
 """
     assert of(sorted(python(script).split()), *NOT_FOR_A_PROMPT) == []

@@ -198,9 +198,8 @@ _ELSEWHERE = {
     "cli/eval.py": "a picture that the user names",
     "agent/tools/reaping.py": "/proc",
     "termination.py": "/proc",
-    "tui/prompting/clipboard.py": "a temporary folder",
-    "tui/terminal/editor.py": "a temporary folder",
-    "tui/terminal/output.py": "the terminal, by its descriptor",
+    "tui/terminal/clipboard.py": "a temporary folder",
+    "tui/terminal/app.py": "the terminal, by its descriptor",
 }
 """Modules that open files by themselves, and what these are."""
 _PLAIN = {

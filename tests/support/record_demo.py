@@ -12,7 +12,7 @@ from pathlib import Path
 from foldline.agent import Agent
 from foldline.history import Session
 from foldline.llm.offline import OfflineLLM
-from foldline.tui.demo.recording import RECORDING, WINDOW
+from foldline.tui.demo.tour import RECORDING, WINDOW
 
 PROMPTS = (
     "List src/foldline/context. Never change a file in this session.",

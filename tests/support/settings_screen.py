@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 from foldline.agent.settings import load_settings
 from foldline.agent.settings_edit import change, in_toml
 from foldline.protocol import FoldlineError
-from foldline.tui.dressed import DressedApp
 from foldline.tui.settings.gathering import gathered
 from foldline.tui.settings.screen import SettingsScreen
 from foldline.tui.settings.state import Setting, SettingsState, begin
+from foldline.tui.themed_app import ThemedApp
 from support.agents import PATIENCE
 from support.chat_app import screen_text
 
@@ -77,7 +77,7 @@ class Kept:
         chosen(self.answer)
 
 
-class SettingsApp(DressedApp[None]):
+class SettingsApp(ThemedApp[None]):
     """The smallest program around the screen."""
 
     ENABLE_COMMAND_PALETTE = False

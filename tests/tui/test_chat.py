@@ -20,7 +20,7 @@ from foldline.tui.messages import (
     QueueEdited,
 )
 from foldline.tui.state import ChatState, Question, Stepping, Waiting
-from foldline.tui.transcript import Transcript
+from foldline.tui.transcript.feed import Transcript
 from support.chat_app import ChatApp, Clock, folding_state, running_state, screen_text, sidebar_data
 from support.history import history
 

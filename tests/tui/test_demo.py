@@ -12,8 +12,7 @@ from foldline.history import read_log
 from foldline.protocol import Compaction
 from foldline.tui.blocks.cells import wrap
 from foldline.tui.demo import DemoApp
-from foldline.tui.demo.recording import RECORDING, recorded_prompts
-from foldline.tui.demo.tour import LAST, Facts, Tour, further, look, steps
+from foldline.tui.demo.tour import LAST, RECORDING, Facts, Tour, further, look, recorded_prompts, steps
 from support.chat_app import Clock, screen_text
 
 

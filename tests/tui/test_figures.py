@@ -9,7 +9,7 @@ from foldline.history import Session
 from foldline.protocol import Compaction, Undo, Usage
 from foldline.tui import figures
 from foldline.tui.figures import Figures
-from foldline.tui.prompting.candidates import commands
+from foldline.tui.prompting.completion import commands
 from foldline.tui.prompting.inputs import Completing
 from foldline.tui.state import ChatState, Room
 from support.agents import PlayedLLM

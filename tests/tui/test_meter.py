@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.tui.meter import Part, bar, bar_text
 from foldline.tui.state import Room, Weights
+from foldline.tui.widgets.meter import Part, bar, bar_text
 
 ORDER: list[Part] = ["system", "summaries", "folding", "verbatim", "free"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.tui import numbers
+from foldline.context import numbers
 
 
 @pytest.mark.parametrize(

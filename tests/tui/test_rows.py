@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import width_of
-from foldline.tui.rungs import RUNGS, rung_words
+from foldline.tui.blocks.cells import Piece, piece, row, width_of
+from foldline.tui.prompting.completion import Candidate, completion_lines
 from foldline.tui.state import (
+    RUNGS,
     Answerable,
     ChatState,
     Compacting,
@@ -28,16 +29,14 @@ from foldline.tui.state import (
     Stepping,
     Waiting,
     Working,
+    rung_words,
 )
-from foldline.tui.widgets.completion import Candidate, completion_lines
-from foldline.tui.widgets.frames import HEAVY, edge
-from foldline.tui.widgets.hints import hints_row
+from foldline.tui.widgets.lines import HEAVY, edge
 from foldline.tui.widgets.meter import header, meter_row
-from foldline.tui.widgets.question_text import question_body
-from foldline.tui.widgets.queue import queue_rows, waiting_words
-from foldline.tui.widgets.rows import Piece, piece, row
+from foldline.tui.widgets.prompt import queue_rows, waiting_words
+from foldline.tui.widgets.question import question_body
 from foldline.tui.widgets.sidebar import sidebar
-from foldline.tui.widgets.status import Beside, next_change, status_row
+from foldline.tui.widgets.status import StatusContext, hints_row, next_change, status_row
 from support.chat_app import folding_state, running_state, sidebar_data
 
 NASTY = [
@@ -104,6 +103,8 @@ states = st.builds(
     cached=st.none() | st.integers(0, 10**6),
 )
 
+PLAIN_ROW = StatusContext()
+
 
 def text(spans) -> str:
     return "".join(part for part, _ in spans)
@@ -115,7 +116,7 @@ def harmless(line: str) -> bool:
 
 @given(states, widths, st.booleans(), foreign)
 def test_every_row_has_exactly_its_width(state: ChatState, width: int, focused: bool, remark: str) -> None:
-    beside = Beside(3, "Esc cancels", clean_line(remark), writes=focused, question_focused=focused)
+    beside = StatusContext(3, "Esc cancels", clean_line(remark), writes=focused, question_focused=focused)
     lines = [
         header(state, width, "F1"),
         meter_row(state, width),
@@ -149,10 +150,14 @@ def test_what_is_said_stands_beside_what_runs_and_never_in_its_place(
 ) -> None:
     answer = "There is no command /foo; type /"
     for shown, beside, words in (
-        (state, Beside(escape="Esc cancels", remark=answer), answer),
-        (replace(state, news=News("the disk is full", "warning", 100.0)), Beside(), "the disk is full"),
-        (replace(state, news=News("the disk is full", "error", 100.0)), Beside(), "the disk is full"),
-        (replace(state, waiting=Waiting(unsent=UNSENT)), Beside(writes=True), "Not sent: the request"),
+        (state, StatusContext(escape="Esc cancels", remark=answer), answer),
+        (
+            replace(state, news=News("the disk is full", "warning", 100.0)),
+            PLAIN_ROW,
+            "the disk is full",
+        ),
+        (replace(state, news=News("the disk is full", "error", 100.0)), PLAIN_ROW, "the disk is full"),
+        (replace(state, waiting=Waiting(unsent=UNSENT)), StatusContext(writes=True), "Not sent: the request"),
     ):
         row = text(status_row(shown, beside, 100.0, width))
         assert runs in row and words in row
@@ -161,10 +166,10 @@ def test_what_is_said_stands_beside_what_runs_and_never_in_its_place(
 def test_why_a_prompt_came_back_stays_as_long_as_it_is_there() -> None:
     state = ChatState(waiting=Waiting(unsent=UNSENT), news=News("saved", "info", 100.0))
     for now in (100.0, 10_000.0):
-        assert UNSENT in text(status_row(state, Beside(writes=True), now, 120))
-    assert "Not sent" not in text(status_row(state, Beside(), 100.0, 120)), "the reader put it aside"
+        assert UNSENT in text(status_row(state, StatusContext(writes=True), now, 120))
+    assert "Not sent" not in text(status_row(state, PLAIN_ROW, 100.0, 120)), "the reader put it aside"
     queued = replace(state, waiting=Waiting(queued=("it",), paused=True, unsent=UNSENT))
-    assert UNSENT in text(status_row(queued, Beside(), 100.0, 120))
+    assert UNSENT in text(status_row(queued, PLAIN_ROW, 100.0, 120))
 
 
 @given(foreign, foreign, st.integers(20, 120))
@@ -218,7 +223,7 @@ def test_the_rows_of_picture_a() -> None:
         " ▐▓▓▒███████████████████◆█┆███┃···▌ 116.2k of 131k  89% → ~27k           "
         "cached 113k   $1.84   git orders-idempotent ±3 "
     )
-    status = text(status_row(state, Beside(escape="Esc cancels, prompts stay"), 100.2, 120))
+    status = text(status_row(state, StatusContext(escape="Esc cancels, prompts stay"), 100.2, 120))
     assert status[3:] == (
         "Compacting · threshold · 0:14   draft 2.1k tokens · 123 entries → 1 summary"
         "                Esc cancels, prompts stay "
@@ -235,7 +240,7 @@ def test_the_rows_of_picture_d() -> None:
     assert text(header(state, 80, "F1")) == (
         " shop-api ▸ Idempotent orders                                 kimi-k2   F1 help "
     )
-    status = text(status_row(state, Beside(new_below=9, escape="Esc cancels"), 100.4, 80))
+    status = text(status_row(state, StatusContext(new_below=9, escape="Esc cancels"), 100.4, 80))
     assert status[3:] == "Running · bash pytest -k cancel · 0:04      ▼ 9 new below, End   Esc cancels "
 
 
@@ -245,7 +250,7 @@ def test_every_rung_is_named_while_it_works(rung: str, width: int) -> None:
     folding = folding_state().compacting
     assert folding is not None
     state = replace(folding_state(), compacting=replace(folding, rung=rung, stage="verify"))
-    row = text(status_row(state, Beside(escape="Esc cancels, prompts stay"), 100.2, width))
+    row = text(status_row(state, StatusContext(escape="Esc cancels, prompts stay"), 100.2, width))
     assert f" · 0:14 · {rung_words(rung)}" in row
     assert row.rstrip().endswith("Esc cancels, prompts stay")
 
@@ -254,7 +259,7 @@ def test_a_rung_without_a_model_promises_no_draft_and_says_why_it_works() -> Non
     folding = folding_state().compacting
     assert folding is not None
     layer = replace(folding, rung="digest", drafted=0, detail="The key was refused. Going on with: a digest.")
-    row = text(status_row(replace(folding_state(), compacting=layer), Beside(), 100.2, 160))
+    row = text(status_row(replace(folding_state(), compacting=layer), PLAIN_ROW, 100.2, 160))
     assert "digest without a model · 123 entries → 1 summary   The key was refused." in row
     assert "waiting for the draft" not in row
 
@@ -267,7 +272,7 @@ def test_the_rungs_named_are_those_of_the_ladder() -> None:
 
 def test_the_next_fold_stands_beside_what_runs_as_long_as_there_is_room() -> None:
     drafting = replace(running_state(), ahead=DraftedAhead(90.0, drafted=2_100))
-    beside = Beside(escape="Esc cancels")
+    beside = StatusContext(escape="Esc cancels")
     assert "0:04   next fold: draft 2.1k " in text(status_row(drafting, beside, 100.4, 80))
     assert "next fold" not in text(status_row(drafting, beside, 100.4, 60))
     ready = replace(drafting, ahead=DraftedAhead(90.0, True, 2_400, 97_100, 24_000))
@@ -279,27 +284,27 @@ def test_the_next_fold_stands_beside_what_runs_as_long_as_there_is_room() -> Non
 
 def test_the_next_fold_is_told_where_nothing_runs_and_only_its_draft_moves_the_row() -> None:
     drafting = ChatState(ahead=DraftedAhead(90.0, drafted=2_100))
-    row = text(status_row(drafting, Beside(escape="Esc cancels the draft"), 104.0, 80))
+    row = text(status_row(drafting, StatusContext(escape="Esc cancels the draft"), 104.0, 80))
     assert row[3:].startswith("Drafting the next fold · 2.1k tokens · 0:14 ")
     assert next_change(drafting, 104.0) is not None
     ready = ChatState(ahead=DraftedAhead(90.0, True, 2_400, 97_100, 24_000))
-    row = text(status_row(ready, Beside(), 104.0, 80))
+    row = text(status_row(ready, PLAIN_ROW, 104.0, 80))
     assert row.startswith(" Next fold drafted · 97.1k → 24.0k · F3 looks at it ")
     assert next_change(ready, 104.0) is None
     grown = replace(ready, room=Room(size=99_600))
-    row = text(status_row(grown, Beside(), 104.0, 80))
+    row = text(status_row(grown, PLAIN_ROW, 104.0, 80))
     assert row.startswith(" Next fold drafted · 99.6k → 26.5k · F3 looks at it ")  # as meter and preview
 
 
 def test_a_proposal_that_something_waits_for_goes_before_what_runs() -> None:
     proposal = Proposed("p1", "threshold", "current", True, 116_200, 27_400, 123, 214, 6)
-    row = text(status_row(replace(folding_state(), proposal=proposal), Beside(), 100.2, 120))
+    row = text(status_row(replace(folding_state(), proposal=proposal), PLAIN_ROW, 100.2, 120))
     assert row.startswith(
         " ◆ proposal 116.2k → 27.4k · waits for you · 6 of 214 facts lost · F3 looks at it "
     )
     idle = replace(proposal, waits=False, state="edited", facts=0)
-    assert "Compacting" in text(status_row(replace(folding_state(), proposal=idle), Beside(), 100.2, 120))
-    row = text(status_row(ChatState(proposal=idle), Beside(), 100.2, 120))
+    assert "Compacting" in text(status_row(replace(folding_state(), proposal=idle), PLAIN_ROW, 100.2, 120))
+    row = text(status_row(ChatState(proposal=idle), PLAIN_ROW, 100.2, 120))
     assert row.startswith(" ◆ proposal 116.2k → 27.4k · edited · waits for you · F3 looks at it ")
 
 
@@ -307,11 +312,11 @@ def test_a_choice_says_how_to_get_to_it_and_then_its_keys() -> None:
     options = (Answerable("c", "fold now"), Answerable("s", "send as it is"))
     choice = Question("w1", "window full", "", None, 96.0, options, "choice")
     state = replace(folding_state(), questions=(choice,))
-    assert text(status_row(state, Beside(), 100.2, 80)).startswith(" ? window full · 0:04   Tab to answer ")
-    focused = text(status_row(state, Beside(question_focused=True), 100.2, 80))
+    assert text(status_row(state, PLAIN_ROW, 100.2, 80)).startswith(" ? window full · 0:04   Tab to answer ")
+    focused = text(status_row(state, StatusContext(question_focused=True), 100.2, 80))
     assert "c fold now · s send as it is" in focused
     long = replace(choice, name="Undoing 373 brings the next request from 28,600 to 116,200 tokens, too much")
-    row = text(status_row(replace(state, questions=(long,)), Beside(), 100.2, 60))
+    row = text(status_row(replace(state, questions=(long,)), PLAIN_ROW, 100.2, 60))
     assert "…" in row and "Tab to answer" in row
 
 
@@ -336,10 +341,10 @@ def test_a_long_queue_shows_the_marked_prompt() -> None:
 
 def test_an_error_goes_before_what_runs_and_later_gives_way() -> None:
     state = replace(running_state(), news=News("The disk is full.", "error", 100.0))
-    assert "✗ The disk is full." in text(status_row(state, Beside(), 101.0, 80))
-    assert "Running" in text(status_row(state, Beside(), 120.0, 80))
+    assert "✗ The disk is full." in text(status_row(state, PLAIN_ROW, 101.0, 80))
+    assert "Running" in text(status_row(state, PLAIN_ROW, 120.0, 80))
     idle = ChatState(news=News("The disk is full.", "error", 100.0))
-    assert "✗ The disk is full." in text(status_row(idle, Beside(), 999.0, 80))
+    assert "✗ The disk is full." in text(status_row(idle, PLAIN_ROW, 999.0, 80))
 
 
 THROTTLED = "https://api.example.com/v1 limits how often kimi-k2 may be asked (429): wait and send again."
@@ -356,7 +361,7 @@ THROTTLED = "https://api.example.com/v1 limits how often kimi-k2 may be asked (4
 )
 def test_a_retry_counts_down_and_says_why_as_far_as_there_is_room(width: int, shown: str) -> None:
     state = ChatState(activity=Stepping(102.6, "kimi-k2", again=Retry(102.6, THROTTLED, 2, 3)))
-    row = text(status_row(state, Beside(escape="Esc gives up"), 100.2, width))
+    row = text(status_row(state, StatusContext(escape="Esc gives up"), 100.2, width))
     assert shown in row and row.rstrip().endswith("Esc gives up")
 
 
@@ -374,26 +379,26 @@ def test_a_retry_counts_down_and_says_why_as_far_as_there_is_room(width: int, sh
 )
 def test_why_a_retry_waits_names_the_server_and_what_it_did(sentence: str, shown: str) -> None:
     state = ChatState(activity=Stepping(102.6, again=Retry(102.6, sentence, 2, 3)))
-    assert shown in text(status_row(state, Beside(), 100.2, 120))
+    assert shown in text(status_row(state, PLAIN_ROW, 100.2, 120))
 
 
 def test_after_its_wait_what_runs_again_is_shown_and_a_draft_is_counted_from_its_start() -> None:
     again = Retry(102.6, THROTTLED, 1, 3)
     step = ChatState(activity=Stepping(102.6, "kimi-k2", again=again))
-    assert "Waiting · kimi-k2 · 0:02" in text(status_row(step, Beside(), 104.7, 80))
+    assert "Waiting · kimi-k2 · 0:02" in text(status_row(step, PLAIN_ROW, 104.7, 80))
     fold = replace(folding_state(), compacting=replace(folding_state().compacting, again=again))
-    assert "Trying again in 3 s · 1 of 3" in text(status_row(fold, Beside(), 100.2, 80))
-    assert "Compacting" in text(status_row(fold, Beside(), 102.6, 80))
-    assert "Cancelling" in text(status_row(replace(fold, cancelling=True), Beside(), 100.2, 80))
+    assert "Trying again in 3 s · 1 of 3" in text(status_row(fold, PLAIN_ROW, 100.2, 80))
+    assert "Compacting" in text(status_row(fold, PLAIN_ROW, 102.6, 80))
+    assert "Cancelling" in text(status_row(replace(fold, cancelling=True), PLAIN_ROW, 100.2, 80))
 
 
 def test_a_notice_takes_its_turn_when_nothing_runs_and_then_goes() -> None:
     state = ChatState(news=News("Nothing to fold", "info", 100.0))
-    assert "Nothing to fold" in text(status_row(state, Beside(), 105.0, 80))
-    assert text(status_row(state, Beside(), 111.0, 80)).strip() == ""
+    assert "Nothing to fold" in text(status_row(state, PLAIN_ROW, 105.0, 80))
+    assert text(status_row(state, PLAIN_ROW, 111.0, 80)).strip() == ""
     assert next_change(state, 105.0) == pytest.approx(5.0)
     assert next_change(state, 111.0) is None
-    assert "Running" in text(status_row(replace(running_state(), news=state.news), Beside(), 101.0, 80))
+    assert "Running" in text(status_row(replace(running_state(), news=state.news), PLAIN_ROW, 101.0, 80))
 
 
 def test_an_idle_screen_asks_for_no_time() -> None:

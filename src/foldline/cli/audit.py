@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from foldline.context.audit import Audit, FactKind, Lost, audit, taken
 from foldline.context.budget import Size
 from foldline.context.files import fold_words, folded_count
+from foldline.context.numbers import tokens
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.protocol import Compaction
-from foldline.tui.numbers import tokens
 
 from .output import Cell, Column, say, say_heading, say_json, say_table
 from .sources import Source, read_source

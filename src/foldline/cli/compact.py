@@ -24,13 +24,13 @@ from foldline.compaction import (
 )
 from foldline.context.budget import Budget, budget_for
 from foldline.context.files import file_lists, fold_words
+from foldline.context.numbers import about_tokens, tokens
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
 from foldline.history import EVENTS, Session, typed_path
 from foldline.llm import LLM
 from foldline.protocol import Compaction, FoldlineError, Reason, events
-from foldline.tui.numbers import about_tokens, tokens
 
 from .copying import check_new, write_copy
 from .loop import run_async

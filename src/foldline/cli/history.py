@@ -1,10 +1,10 @@
 """`foldline history`: every entry of a session, and where it is now."""
 
+from foldline.context.numbers import tokens
 from foldline.context.projection import Projection
 from foldline.context.tokens import message_tokens
 from foldline.context.weight import Weight, entry_weight, view_size
 from foldline.protocol import BaseMessage, Compaction, Entry
-from foldline.tui.numbers import tokens
 
 from .output import Cell, Column, note, say_heading, say_json, say_legend, say_table
 from .rows import LEGEND, Naming, fate_cell, is_failure, is_last_of_group, kind_label, outcome

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Protocol
 
 from foldline.agent import Agent
+from foldline.context.numbers import tokens
 from foldline.history import short_id
 from foldline.protocol import AssistantMessage, events, operations
 from foldline.protocol.events import Event
-from foldline.tui.numbers import tokens
 
 from .output import note, say, say_json
 from .streams import flush_out, forget

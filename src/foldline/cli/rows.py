@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from foldline.compaction.summary_text import unframed
 from foldline.context.calls import subject_of
+from foldline.context.numbers import sizes, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.view import Fate, ViewItem
 from foldline.history import clip_cells
@@ -28,7 +29,6 @@ from foldline.protocol import (
     Undo,
     UserMessage,
 )
-from foldline.tui.numbers import sizes, tokens
 
 from .output import Cell, Style
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from foldline.context.numbers import tokens
 from foldline.history import SessionInfo, age, short_id
 from foldline.history.meta import clip_cells
-from foldline.tui.numbers import tokens
 
 from .folders import shown_folder
 from .output import Cell, Column

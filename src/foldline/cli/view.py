@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from foldline.context.calls import paired
+from foldline.context.numbers import percent, tokens
 from foldline.context.projection import Projection, project
 from foldline.context.proof import Proof, Sent, proof_of, requests
 from foldline.context.view import ViewItem
@@ -11,7 +12,6 @@ from foldline.context.weight import item_weight, view_size
 from foldline.llm.offline import OFFLINE
 from foldline.llm.responses import Rendering, as_openai, rendering_named
 from foldline.protocol import AssistantMessage, Entry, FoldlineError
-from foldline.tui.numbers import percent, tokens
 
 from .output import Cell, Column, note, say_heading, say_json, say_legend, say_table
 from .rows import LEGEND, Naming, is_failure, is_last_of_group, kind_label, outcome, rail, summary_label

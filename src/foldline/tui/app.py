@@ -28,9 +28,9 @@ from foldline.tui.messages import (
 from foldline.tui.opening import Load, Opened, Opening
 from foldline.tui.presenter import Presenter, Shown
 from foldline.tui.state import ChatState, News, Waiting
-from foldline.tui.terminal.faults import not_loaded
+from foldline.tui.terminal.app import not_loaded
 from foldline.tui.widgets.prompt import Prompt
-from foldline.tui.widgets.telling import Tells
+from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -362,7 +362,7 @@ class FoldlineApp(KeyedApp[None]):
         self._tell_above()
 
     def _tell_above(self) -> None:
-        if isinstance(self.screen, Tells) and self.chat.remarked:
+        if isinstance(self.screen, HasStatusLine) and self.chat.remarked:
             self.screen.tell(self.chat.remarked)
 
     def action_nothing(self) -> None:

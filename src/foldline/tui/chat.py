@@ -39,19 +39,16 @@ from foldline.tui.messages import (
     PromptSubmitted,
     QueueEdited,
 )
-from foldline.tui.prompting.commands import prompt_commands
-from foldline.tui.reading.keys import ReadingFacts
-from foldline.tui.reading.pane import ReadingPane
+from foldline.tui.prompting.completion import CompletionList
 from foldline.tui.state import ChatState
 from foldline.tui.terminal import clipboard
-from foldline.tui.widgets.approval import QuestionDock
-from foldline.tui.widgets.completion import CompletionList
-from foldline.tui.widgets.hints import Hints
+from foldline.tui.transcript.panel import ReadingFacts, ReadingPane
+from foldline.tui.widgets.lines import LEAST, TooSmall
 from foldline.tui.widgets.meter import Header, Meter
 from foldline.tui.widgets.prompt import Prompt
+from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.sidebar import Sidebar
-from foldline.tui.widgets.status import Beside, Status, next_change
-from foldline.tui.widgets.toosmall import LEAST, TooSmall
+from foldline.tui.widgets.status import Hints, Status, StatusContext, next_change
 
 SIDEBAR_FROM = 100
 """Columns from which the side list is shown."""
@@ -127,7 +124,9 @@ class ChatScreen(Screen[None]):
             "interrupt": lambda _: self._interrupt(),
             "theme": lambda name: dialogs.change_theme(self.app, name, self.remark),
             "help": lambda _: dialogs.open_help(self.app),
-            **prompt_commands(self.prompt, root),
+            "paste-picture": lambda _: self.prompt.attaching.paste_picture(),
+            "open-paste": lambda _: self.prompt.attaching.open_paste(),
+            "search-prompts": lambda _: self.prompt.search_earlier(),
             "help-panel": lambda _: dialogs.open_help(self.app),
             "palette": lambda _: dialogs.open_palette(self.app),
         }
@@ -211,7 +210,7 @@ class ChatScreen(Screen[None]):
         self._show_keys()
 
     def _show_status(self) -> None:
-        beside = Beside(
+        beside = StatusContext(
             new_below=self.transcript.new_below,
             escape=self._escape_now().label if self.is_active and not self.docked.keeps("escape") else "",
             remark=self._remark,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App, SuspendNotSupported
 
 if TYPE_CHECKING:
-    from foldline.tui.dressed import DressedApp
+    from foldline.tui.themed_app import ThemedApp
 
 Remark = Callable[[str], None]
 
@@ -33,10 +33,10 @@ def _everywhere(app: App[Any], command: str) -> None:
 def change_theme(app: App[Any], name: str, remark: Remark) -> None:
     """Take the theme of that name, as its file is now, and keep it for the next start; without a name, let
     the reader pick one."""
-    from foldline.tui.dressed import DressedApp
+    from foldline.tui.themed_app import ThemedApp
     from foldline.tui.themes import own_themes
 
-    if not isinstance(app, DressedApp):
+    if not isinstance(app, ThemedApp):
         return
     names = own_themes(app.themes)
     if name in (faults := app.theme_faults()):
@@ -68,7 +68,7 @@ async def _keep_theme(name: str, remark: Remark) -> None:
         remark(f"Theme {name}, kept in {home_apart(str(config_file(os.environ)))}")
 
 
-def pick_theme(app: "DressedApp[Any]", picked: Callable[[str | None], None]) -> None:
+def pick_theme(app: "ThemedApp[Any]", picked: Callable[[str | None], None]) -> None:
     """Moving through the list shows each theme; then it is as before, until what was picked is worn."""
     from foldline.tui.choosing.picker import Choice, Picker
     from foldline.tui.themes import described
@@ -90,7 +90,7 @@ def pick_theme(app: "DressedApp[Any]", picked: Callable[[str | None], None]) -> 
 
 def edited(app: App[Any], text: str, remark: Remark) -> str | None:
     """The text after the reader's own editor; None, with a remark, where that did not work."""
-    from foldline.tui.terminal.editor import edit_text
+    from foldline.tui.terminal.clipboard import edit_text
 
     try:
         with app.suspend():

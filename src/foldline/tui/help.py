@@ -16,9 +16,9 @@ from foldline.tui.help_lines import HelpGroup, HelpPart, HelpRow, found, help_li
 from foldline.tui.keys.active import ActiveTable, active_tables
 from foldline.tui.keys.commands import CHAT, COMMANDS, Command, is_everywhere
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
-from foldline.tui.widgets.editor import FieldTop
-from foldline.tui.widgets.frames import HEAVY, edge, sides
-from foldline.tui.widgets.telling import Telling
+from foldline.tui.widgets.fields import FieldTop
+from foldline.tui.widgets.lines import HEAVY, edge, sides
+from foldline.tui.widgets.status import StatusLine
 
 KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     "help",
@@ -83,7 +83,7 @@ def _slash() -> Iterator[HelpRow]:
         yield HelpRow(command.usage, command.help)
 
 
-class _Body(Telling, can_focus=False):
+class _Body(StatusLine, can_focus=False):
     """The lines, as far as there is room for them."""
 
     DEFAULT_CSS: ClassVar[str] = "_Body { height: 1fr; }"
@@ -117,7 +117,7 @@ class _Body(Telling, can_focus=False):
         shown = every[self._top : self._top + self.rows]
         inside = [sides(HEAVY, [(" ", ""), *line], width) for line in shown]
         inside += [sides(HEAVY, [], width)] * (self.rows - len(inside))
-        return self.with_told(
+        return self.with_message(
             [*inside, edge(HEAVY, False, self._keys(width), self._place(len(every)), width)], width
         )
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from foldline.tui.blocks.cells import Span, Spans, width_of, wrap_spans
-from foldline.tui.widgets.rows import crop
+from foldline.tui.blocks.cells import Span, Spans, crop, width_of, wrap_spans
 
 Line = list[Span]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from foldline.tui.dressed import DressedApp
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.keys.table import bindings, in_force
+from foldline.tui.themed_app import ThemedApp
 from foldline.tui.themes import DEFAULT_THEME
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class KeyedApp(DressedApp[Result]):
+class KeyedApp(ThemedApp[Result]):
     """Opens help and palette over whatever screen is in front, with the keys that the user chose."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings([BY_ID["help"], BY_ID["palette"]], "everywhere")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.state import ChatState, Waiting, Working
-from foldline.tui.terminal.faults import not_loaded
+from foldline.tui.terminal.app import not_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from foldline.tui.blocks import Block
     from foldline.tui.blocks.view import BlockView
     from foldline.tui.figures import Figures
-    from foldline.tui.transcript import Transcript
+    from foldline.tui.transcript.feed import Transcript
 
 Load = Callable[[], "Agent"]
 """Makes the agent: opens the session, connects the model. Runs in a thread, and may raise FoldlineError."""
@@ -92,7 +92,7 @@ class Opening:
         from foldline.tui.figures import Figures
         from foldline.tui.prompting.earlier import typed_in
         from foldline.tui.setup import opening  # noqa: F401
-        from foldline.tui.transcript import Transcript
+        from foldline.tui.transcript.feed import Transcript
 
         transcript = Transcript(self._view, agent.session.projection)
         figures = Figures(agent.state)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foldline.tui.inspecting import Inspecting
     from foldline.tui.previewing import Previewing
     from foldline.tui.runner import Runner
-    from foldline.tui.transcript import Transcript
+    from foldline.tui.transcript.feed import Transcript
 
 FRAMES = 30
 """Times a second at most that what streams in is drawn (textual-notes.md §2.2)."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from foldline.agent import Agent
 from foldline.agent.agent import sent_uncompacted
 from foldline.agent.room import auto_compact_blocker
+from foldline.context import numbers
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
-from foldline.tui import numbers
 from foldline.tui.prompting.inputs import ShellCall, parse_input
 
 

@@ -331,3 +331,18 @@ class SidebarData:
     older_modified: int = 0
     """Files beside the newest ones, which are listed."""
     older_read: int = 0
+
+
+RUNGS = {
+    "chunks": "in chunks",
+    "hide": "old results hidden",
+    "clip": "large results clipped",
+    "digest": "digest without a model",
+    "truncate": "oldest turns left out",
+}
+"""The rungs of the failure ladder in words; `foldline.compaction` is too slow for the first paint."""
+
+
+def rung_words(rung: str) -> str:
+    """How a compaction was made; empty where the strategy itself made it."""
+    return "" if rung == "strategy" else RUNGS.get(rung, rung)

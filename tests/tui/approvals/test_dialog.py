@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from foldline.tui.messages import Answer, QuestionAnswered
 from foldline.tui.state import ONCE, ChatState, Question, Stepping
-from foldline.tui.widgets.question_text import QuestionText, question_body
+from foldline.tui.widgets.question import QuestionText, question_body
 from support.chat_app import ChatApp, Clock, screen_text
 
 CALL = Question("c1", "bash", "make clean", None, 50.0, promises=("make …", "exactly this command"))

@@ -4,7 +4,7 @@ from rich.cells import cell_len, split_graphemes
 
 from foldline.tui.blocks import Column, RowBlock, RuleBlock, Styles, TextBlock, cut_left, cut_right
 from foldline.tui.blocks.cells import chop_spans, wrap, wrap_spans
-from foldline.tui.blocks.plain import DiffBlock, diff_lines
+from foldline.tui.blocks.code import DiffBlock, diff_lines
 
 PLAIN = Styles()
 signs = st.sampled_from([*"ab c/.x你好，한글é", "e\u0301", "👨‍👩‍👧", "👧", "❤️", "🇩🇪"])

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.tui.blocks.heights import Heights
+from foldline.tui.blocks.block import Heights
 
 heights = st.lists(st.integers(0, 9), max_size=40)
 steps = st.lists(

@@ -11,7 +11,6 @@ from textual.widget import Widget
 from foldline.tui.blocks import (
     Block,
     BlockView,
-    Feed,
     RowBlock,
     RuleBlock,
     Spans,
@@ -19,6 +18,7 @@ from foldline.tui.blocks import (
     TextBlock,
     markdown_blocks,
 )
+from foldline.tui.blocks.markdown import Feed
 from support.views import ViewApp, rows, tall
 
 MANY = 100_000

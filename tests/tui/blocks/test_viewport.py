@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.tui.blocks import Block
-from foldline.tui.blocks.sheet import Sheet
+from foldline.tui.blocks.block import BlockList
 from foldline.tui.blocks.viewport import Viewport
 
 
@@ -28,7 +28,7 @@ def real_height(block: Block) -> int:
 
 
 def viewport(heights: list[int], rows: int, follow: bool = True) -> Viewport:
-    port = Viewport(Sheet(real_height), follow)
+    port = Viewport(BlockList(real_height), follow)
     port.resize(80, rows)
     port.replace_all([fake(index, height) for index, height in enumerate(heights)])
     return port
@@ -222,7 +222,7 @@ def test_only_what_is_visible_is_measured() -> None:
         drawn.append(block)
         return real_height(block)
 
-    port = Viewport(Sheet(height_of), True)
+    port = Viewport(BlockList(height_of), True)
     port.resize(80, 10)
     port.replace_all([fake(index, 3) for index in range(10_000)])
     assert len(drawn) <= 5

@@ -2,10 +2,10 @@
 
 from typing import Any, cast
 
+from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.protocol import Compaction, FileImage, Kept, Revert, ToolCallPart, UserMessage, text_parts
-from foldline.tui import numbers
 from foldline.tui.blocks import Block, Styles, lines_of_diff
 from foldline.tui.inspector import file_rows, history_rows, view_rows
 from foldline.tui.inspector.bodies import body_blocks

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from foldline.tui.dressed import DressedApp
 from foldline.tui.jobs.screen import JobRow, JobsScreen
+from foldline.tui.themed_app import ThemedApp
 
 Compare = Callable[..., bool]
 ROWS = (
@@ -43,7 +43,7 @@ class Played:
         raise AssertionError("nobody asked for that")
 
 
-class JobsApp(DressedApp[None]):
+class JobsApp(ThemedApp[None]):
     async def on_mount(self) -> None:
         await self.push_screen(JobsScreen(Played(), every=60))
 

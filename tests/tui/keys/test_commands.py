@@ -10,7 +10,7 @@ from foldline.tui.keys.commands import COMMANDS, check_handlers, ids
 from foldline.tui.keys.names import key_name
 from foldline.tui.keys.registry import commands_page
 from foldline.tui.keys.table import hint_words
-from foldline.tui.prompting.candidates import slash_matches
+from foldline.tui.prompting.completion import slash_matches
 from foldline.tui.prompting.inputs import (
     Completing,
     Nothing,

@@ -12,7 +12,6 @@ from textual import events
 from foldline.llm.models import takes_pictures
 from foldline.protocol import FoldlineError, ImagePart, UserMessage
 from foldline.tui.messages import PromptSubmitted
-from foldline.tui.prompting import clipboard
 from foldline.tui.prompting.attachments import (
     Attachments,
     detached,
@@ -24,6 +23,7 @@ from foldline.tui.prompting.attachments import (
     read_picture,
 )
 from foldline.tui.state import ChatState
+from foldline.tui.terminal import clipboard
 from support.agents import PATIENCE
 from support.chat_app import ChatApp, screen_text
 from support.images import image

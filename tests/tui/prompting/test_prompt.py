@@ -14,7 +14,7 @@ from textual.keys import _character_to_key
 from foldline.protocol import ImagePart, TextPart, UserMessage, dump_entry, text_parts
 from foldline.tui.messages import PromptSubmitted, QueueEdited
 from foldline.tui.prompting.attachments import Attachments
-from foldline.tui.prompting.completer import SLICE, FileFinder, Listing, listing_of, matching
+from foldline.tui.prompting.completion import SLICE, FileFinder, Listing, listing_of, matching
 from foldline.tui.prompting.earlier import EarlierPrompts, prompts_in, recalled, typed_in
 from foldline.tui.prompting.inputs import (
     Completing,
@@ -25,7 +25,7 @@ from foldline.tui.prompting.inputs import (
     parse_input,
 )
 from foldline.tui.state import ChatState, Stepping, Waiting
-from foldline.tui.widgets.queue import moved, without
+from foldline.tui.widgets.prompt import moved, without
 from support.agents import PATIENCE
 from support.chat_app import ChatApp, screen_text
 from support.history import history

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.tui.choosing.picker import Choice, ranked
-from foldline.tui.prompting.completer import list_files, match_files
-from foldline.tui.prompting.recall import Recall
+from foldline.tui.prompting.completion import list_files, match_files
+from foldline.tui.prompting.inputs import Recall
 
 
 def test_recall_goes_back_and_returns_the_draft() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.widgets.approval import DEAF_SECONDS
+from foldline.tui.widgets.question import DEAF_SECONDS
 from support.server import MODEL, running_server
 from support.terminal import CLEARS, Terminal, terminal
 

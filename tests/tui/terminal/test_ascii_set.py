@@ -11,7 +11,7 @@ from textual.color import Color
 
 import foldline.context
 import foldline.tui
-from foldline.tui.terminal.ascii_set import TABLE, AsciiFilter, charset_for
+from foldline.tui.terminal.signs import TABLE, AsciiFilter, charset_for
 
 FOREIGN = re.compile("[\u2e80-\u9fff\uac00-\ud7a3\uff00-\uffef\U00020000-\U0003ffff]")
 """Punctuation and words of others, which our code knows and our screens are not drawn with."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.terminal.editor import edit_text
+from foldline.tui.terminal.clipboard import edit_text
 
 TEXT = "See [picture 1: a.png 8×9] and [pasted 120 lines, 4.1k characters]\n"
 

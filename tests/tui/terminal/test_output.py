@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.terminal.output import whole
+from foldline.tui.terminal.app import whole
 from support.terminal import PATIENCE
 
 

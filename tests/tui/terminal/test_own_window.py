@@ -7,7 +7,7 @@ import pytest
 from foldline.agent.settings import load_settings
 from foldline.protocol import FoldlineError
 from foldline.tui.terminal.app import TerminalApp, run_app
-from foldline.tui.terminal.ascii_set import AsciiFilter
+from foldline.tui.terminal.signs import AsciiFilter
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 from textual import events
 
-from foldline.tui.terminal.paste_guard import GuardedParser
+from foldline.tui.terminal.driver import GuardedParser
 
 SENT = "a\x1b[200~one\x1b[31mtwo\r\n\x1b[20x\x1b\x1b[201~b\x1b[A\x1b[200~\x1b[201~\x1b[200~c\x1b[201~"
 

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from foldline.protocol import AssistantMessage, text_parts
 from foldline.tui.blocks import BlockView, MarkdownBlock, StreamingMarkdown
-from foldline.tui.transcript import Transcript
+from foldline.tui.transcript.feed import Transcript
 from support.agents import calling
 from support.answers import KINDS, in_pieces
 from support.history import history

@@ -8,8 +8,9 @@ from textual.app import App, ComposeResult
 
 from foldline.protocol import AssistantMessage, TextPart, ThinkingPart
 from foldline.tui.blocks import BlockView, RuleBlock
-from foldline.tui.transcript import Transcript, feed
-from foldline.tui.transcript.thoughts import THOUGHT
+from foldline.tui.transcript import feed
+from foldline.tui.transcript.feed import Transcript
+from foldline.tui.transcript.rows import THOUGHT
 from support.chat_app import screen_text
 from support.history import History, call, history
 from support.stories import SUMMARY, Story

@@ -7,9 +7,8 @@ import pytest
 from foldline.context.harmless import clean
 from foldline.protocol import ImagePart, ToolCallPart, ToolDetails, ToolResultMessage, text_parts
 from foldline.tui.blocks import Styles
-from foldline.tui.transcript.bodies import PART, call_body
 from foldline.tui.transcript.calls import call_title, tool_name
-from foldline.tui.transcript.output import LINE_LENGTH, output_lines, plain_output
+from foldline.tui.transcript.output import LINE_LENGTH, PART, call_body, output_lines, plain_output
 
 KEY = (1, 1_000_000)
 

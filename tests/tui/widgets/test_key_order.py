@@ -4,8 +4,7 @@ import pytest
 from textual import events
 from textual.app import App, ComposeResult
 
-from foldline.tui.widgets.editor import Editor
-from foldline.tui.widgets.hints import OrderedInput
+from foldline.tui.widgets.fields import Editor, OrderedInput
 
 
 async def _not_taken(_: str) -> bool:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Literal
 
+from foldline.context import numbers
 from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
 from foldline.protocol import operations
 from foldline.protocol.events import ProposalReady
 from foldline.protocol.operations import Operation
-from foldline.tui import numbers
 from foldline.tui.state import Question
 
 _WORDS: Final[dict[str, tuple[Literal["once", "always", "project", "deny"], str]]] = {

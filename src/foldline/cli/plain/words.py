@@ -3,15 +3,14 @@
 import re
 from typing import Final
 
+from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.permissions import approval_words
 from foldline.context.places import rewind_words
 from foldline.context.projection import Projection
 from foldline.protocol import Approval, Clear, ModelChange, Revert, Title, ToolResultMessage, Undo
 from foldline.protocol.events import CompactionEnd, CompactionStart
-from foldline.tui import numbers
-from foldline.tui.rungs import rung_words
-from foldline.tui.state import Room
+from foldline.tui.state import Room, rung_words
 
 _LONGEST_TITLE = 200
 """Characters of a call's title: a listener can stop a line, but not skip within it."""

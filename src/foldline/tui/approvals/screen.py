@@ -28,12 +28,11 @@ from foldline.context.permissions import mode_words
 from foldline.protocol import ApprovalMode, Rule
 from foldline.protocol.entries import ApprovalScope
 from foldline.protocol.operations import Revoke
-from foldline.tui.blocks.cells import Span, wrap_spans
+from foldline.tui.blocks.cells import Piece, Span, piece, wrap_spans
 from foldline.tui.keys.commands import key_of as command_key
 from foldline.tui.keys.table import ScreenKey, name_of, names_of, table
-from foldline.tui.widgets.completion import window_start
-from foldline.tui.widgets.frames import HEAVY, edge, framed_row, sides
-from foldline.tui.widgets.rows import Piece, piece
+from foldline.tui.prompting.completion import window_start
+from foldline.tui.widgets.lines import HEAVY, edge, framed_row, sides
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The one component behind the transcript and every panel: a view over blocks, drawn by lines.
+"""The list of blocks behind the transcript and every panel, drawn line by line, only what is in sight.
 
 A place is a `Key` (entry index, piece), never a row. Blocks are immutable plain data; text given to them
-goes through `clean` first. `BlockView` shows them, `markdown_blocks` and `StreamingMarkdown` cut answers.
+goes through `clean` first. The kinds of blocks are imported with the first of them, after the first paint.
 """
 
 from importlib import import_module
@@ -15,18 +15,17 @@ from foldline.tui.blocks.styles import ROLES, Styles, styles_from
 from foldline.tui.blocks.view import BlockView
 
 if TYPE_CHECKING:
-    from foldline.tui.blocks.diffs import lines_of_diff
-    from foldline.tui.blocks.markdown import MarkdownBlock, markdown_blocks
+    from foldline.tui.blocks.code import DiffBlock, DiffLine, diff_lines, lines_of_diff
+    from foldline.tui.blocks.markdown import MarkdownBlock, StreamingMarkdown, markdown_blocks
     from foldline.tui.blocks.plain import (
         Column,
-        DiffBlock,
-        DiffLine,
+        LaterBlock,
+        LinesBlock,
         RowBlock,
         RuleBlock,
+        StackBlock,
         TextBlock,
-        diff_lines,
     )
-    from foldline.tui.blocks.streaming import Feed, LaterBlock, LinesBlock, StackBlock, StreamingMarkdown
 
 __all__ = [
     "ROLES",
@@ -35,7 +34,6 @@ __all__ = [
     "Column",
     "DiffBlock",
     "DiffLine",
-    "Feed",
     "Gutter",
     "Key",
     "LaterBlock",
@@ -59,18 +57,15 @@ __all__ = [
     "styles_from",
 ]
 
-_KINDS: Final = {
-    **dict.fromkeys(("Column", "DiffBlock", "DiffLine", "RowBlock", "RuleBlock", "TextBlock"), "plain"),
-    "diff_lines": "plain",
-    "lines_of_diff": "diffs",
-    **dict.fromkeys(("MarkdownBlock", "markdown_blocks"), "markdown"),
-    **dict.fromkeys(("Feed", "LaterBlock", "LinesBlock", "StackBlock", "StreamingMarkdown"), "streaming"),
+_MODULES: Final = {
+    "code": ("DiffBlock", "DiffLine", "diff_lines", "lines_of_diff"),
+    "markdown": ("MarkdownBlock", "StreamingMarkdown", "markdown_blocks"),
+    "plain": ("Column", "LaterBlock", "LinesBlock", "RowBlock", "RuleBlock", "StackBlock", "TextBlock"),
 }
-"""The kinds of blocks, and what makes them, by the module that has them."""
 
 
 def __getattr__(name: str) -> object:
-    """The kinds come with the first of them: a first screen is painted without any."""
-    if name not in _KINDS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_KINDS[name]}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,11 +10,9 @@ from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
-from foldline.tui.blocks.block import MIN_WIDTH, Block, Key
+from foldline.tui.blocks.block import MIN_WIDTH, Block, BlockBatch, BlockList, Key
 from foldline.tui.blocks.cells import Spans, to_strip
-from foldline.tui.blocks.paint import ThinBar, faded
-from foldline.tui.blocks.sheet import Sheaf, Sheet
-from foldline.tui.blocks.styles import Styles, styles_from
+from foldline.tui.blocks.styles import Styles, ThinBar, faded, styles_from
 from foldline.tui.blocks.viewport import Place, Viewport
 
 _LINES: Final = 600
@@ -94,7 +92,7 @@ class BlockCanvas(ScrollView):
         self._roles = Styles()
         self._drawn = StripCache()
         self.rendered = 0
-        self._sheet = Sheet(self._height_of)
+        self._sheet = BlockList(self._height_of)
         self._viewport = Viewport(self._sheet, follow)
         self._placing = False
         self._laid_out: tuple[int, int] = (0, 0)
@@ -130,13 +128,13 @@ class BlockCanvas(ScrollView):
         """The block with this number. Raises `IndexError`."""
         return self._sheet[index]
 
-    def sheaf(self) -> Sheaf:
+    def new_batch(self) -> BlockBatch:
         """An empty one, for blocks that are to be shown here."""
-        return Sheaf(self._sheet.width)
+        return BlockBatch(self._sheet.width)
 
-    def set_blocks(self, blocks: Iterable[Block] | Sheaf) -> None:
+    def set_blocks(self, blocks: Iterable[Block] | BlockBatch) -> None:
         """Show other blocks. The top line stays at its entry, or at the nearest that is still there."""
-        self._viewport.replace_all(blocks if isinstance(blocks, Sheaf) else list(blocks))
+        self._viewport.replace_all(blocks if isinstance(blocks, BlockBatch) else list(blocks))
         self._place()
         self.refresh()
 

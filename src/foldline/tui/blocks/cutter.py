@@ -1,7 +1,10 @@
-"""Cuts Markdown into pieces small enough to draw one by one, line by line, without parsing it.
+"""What Markdown is cut into: pieces of prose, of code, of a table.
+
+ALSO: Cuts Markdown into pieces small enough to draw one by one, line by line, without parsing it.
 
 The same machine cuts a whole answer and one that is still coming, so both give the same pieces. It knows
 where a paragraph, list, table, quote or fence begins and ends; what is inside is parsed when it is drawn.
+
 """
 
 import re
@@ -12,7 +15,59 @@ from typing import Final, Literal
 
 from foldline.context.harmless import clean
 from foldline.tui.blocks.code import Fence
-from foldline.tui.blocks.pieces import Code, Content, Piece, Prose, Table, split_row
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Markdown drawn as one piece; `number` is that of its first list item, where a list goes on."""
+
+    source: str
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines `start` to `stop` of a fence."""
+
+    fence: Fence
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of a table. `sample` (head and first rows) decides the columns' widths for all its pieces."""
+
+    sample: tuple[str, ...]
+    aligns: tuple[str, ...]
+    rows: tuple[str, ...]
+    head: bool
+    """Whether `rows` starts with the head."""
+
+
+Content = Prose | Code | Table
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one block shows."""
+
+    content: Content
+    indent: int
+    """Cells it stands to the right: the inside of a list item."""
+    gap: bool
+    """Whether a blank line sets it off from the piece before."""
+
+
+def split_row(row: str) -> list[str]:
+    """The cells of a table row; `\\|` is a bar, not a border."""
+    cells = re.split(r"(?<!\\)\|", row.strip())
+    if cells and not cells[0].strip():
+        cells = cells[1:]
+    if cells and not cells[-1].strip() and row.rstrip().endswith("|"):
+        cells = cells[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in cells]
+
 
 LINE_LENGTH: Final = 2_000
 """Longer lines are cut at a space: one line of megabytes must not be one piece."""

@@ -1,9 +1,8 @@
 """The plain kinds of blocks: text, rows of columns, rules and differences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
-from typing import Final, Literal
+from typing import Literal
 
 from rich.cells import cell_len
 from textual.strip import Strip
@@ -172,70 +171,58 @@ class RuleBlock(Block):
         return self.label if self.body is None else f"{self.label}\n{self.body.text()}"
 
 
-DiffKind = Literal["old", "new", "same", "skip"]
+@dataclass(frozen=True, slots=True, eq=False)
+class LinesBlock(Block):
+    """Lines of styled text, one below the other; what is too long is wrapped. Their text must be clean."""
 
+    lines: tuple[Spans, ...]
 
-@dataclass(frozen=True, slots=True)
-class DiffLine:
-    """A line of a diff: its number in the old file (`old`) or the new one, 0 where nobody knows, and its
-    text."""
+    def render(self, width: int, styles: Styles) -> list[Strip]:
+        inner = max(width, MIN_WIDTH)
+        return [to_strip(part, styles) for line in self.lines for part in wrap_spans(line, inner)]
 
-    kind: DiffKind
-    number: int
-    content: str
+    def estimate(self, width: int) -> int:
+        return sum(1 + sum(len(text) for text, _ in line) // max(width, MIN_WIDTH) for line in self.lines)
 
-
-SIGNS: Final[dict[DiffKind, tuple[str, str]]] = {
-    "old": ("−", "alert"),
-    "new": ("+", "live"),
-    "same": (" ", "muted"),
-    "skip": ("⋮", "muted"),
-}
+    def text(self) -> str:
+        return "\n".join("".join(text for text, _ in line) for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DiffBlock(Block):
-    """A unified diff: `118 − old`, `118 + new`. Long lines go on below their own text."""
+class LaterBlock(Block):
+    """A block that holds nothing but the way to make another, and about how many lines that has."""
 
-    lines: tuple[DiffLine, ...]
+    make: Callable[[], Block]
+    lines: int
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        digits = max((len(str(line.number)) for line in self.lines if line.number), default=0)
+        return self.make().render(width, styles)
+
+    def estimate(self, width: int) -> int:
+        return self.lines
+
+    def text(self) -> str:
+        return self.make().text()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackBlock(Block):
+    """Its parts in order, each with its gap above it; the gap of the first is the stack's own business."""
+
+    parts: tuple[Block, ...]
+
+    def render(self, width: int, styles: Styles) -> list[Strip]:
         strips: list[Strip] = []
-        for line in self.lines:
-            sign, role = SIGNS[line.kind]
-            number = str(line.number or "")
-            head = [(f"{number:>{digits}} ", "muted deco"), (f"{sign} ", f"{role} deco")]
-            for part in wrap_spans([(line.content, role)], max(width - digits - 3, MIN_WIDTH)):
-                strips.append(to_strip([*head, *part], styles))
-                head = [(" " * (digits + 3), "deco")]
+        for at, part in enumerate(self.parts):
+            strips += [Strip.blank(0)] * (part.gap if at else 0)
+            strips += part.render(width, styles)
         return strips
 
     def estimate(self, width: int) -> int:
-        return len(self.lines)
+        return sum(part.estimate(width) + (part.gap if at else 0) for at, part in enumerate(self.parts))
 
     def text(self) -> str:
-        return "\n".join(f"{SIGNS[line.kind][0]} {line.content}" for line in self.lines)
-
-
-def diff_lines(
-    before: Sequence[str], after: Sequence[str], first: int = 1, context: int = 2
-) -> tuple[DiffLine, ...]:
-    """The lines of a unified diff. `first` is the number of the first line of both; `context` lines around
-    each change are shown, what lies between is one `skip` line. Lines must be clean and hold no line end."""
-    found: list[DiffLine] = []
-    for number, group in enumerate(
-        SequenceMatcher(a=before, b=after, autojunk=False).get_grouped_opcodes(context)
-    ):
-        if number:
-            found.append(DiffLine("skip", 0, ""))
-        for tag, old, old_end, new, new_end in group:
-            if tag == "equal":
-                found += [DiffLine("same", first + at, after[at]) for at in range(new, new_end)]
-            else:
-                found += [DiffLine("old", first + at, before[at]) for at in range(old, old_end)]
-                found += [DiffLine("new", first + at, after[at]) for at in range(new, new_end)]
-    return tuple(found)
+        return "\n".join(part.text() for part in self.parts)
 
 
 def _shortened(spans: Spans, width: int, cut: Literal["left", "right"]) -> list[Span]:

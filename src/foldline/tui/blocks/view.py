@@ -12,10 +12,9 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
-from foldline.tui.blocks.block import Block, Key
+from foldline.tui.blocks.block import Block, BlockBatch, Key, keys_from
 from foldline.tui.blocks.canvas import BlockCanvas, Faded, Gutter
-from foldline.tui.blocks.paint import cursor_row, selected_text, with_matches, with_selection
-from foldline.tui.blocks.sheet import Sheaf, keys_from
+from foldline.tui.blocks.styles import cursor_row, selected_text, with_matches, with_selection
 
 _LINE_BITS: Final = 20
 """Selection offsets are (character, index << 20 | line): stable where heights are still estimates."""
@@ -203,7 +202,7 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
     def _nearest(self, lost: Key) -> Iterator[int | None]:
         yield self._sheet.nearest(lost)
 
-    def set_blocks(self, blocks: Iterable[Block] | Sheaf) -> None:
+    def set_blocks(self, blocks: Iterable[Block] | BlockBatch) -> None:
         """Show other blocks. Top line and cursor stay at their entries, or the nearest still there."""
         at = self._sheet.find(self._cursor) if self._cursor is not None else None
         old = self._sheet.blocks
@@ -212,7 +211,7 @@ class BlockView(BlockCanvas, can_focus=True, inherit_bindings=False):
             self._keep_cursor(keys_from(old, at))
         self._ensure_cursor()
 
-    def set_blocks_around(self, key: Key | None, blocks: Iterable[Block] | Sheaf) -> None:
+    def set_blocks_around(self, key: Key | None, blocks: Iterable[Block] | BlockBatch) -> None:
         """Show other blocks, of which that with this key stays on its row, where it has one."""
         index = self._sheet.find(key) if key is not None else None
         row = self._row_of(index) if index is not None else None

@@ -6,8 +6,7 @@ Rule 1: the top line stays on its row whatever happens to other blocks. Rule 2: 
 from collections.abc import Sequence
 from typing import Final
 
-from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.sheet import Sheaf, Sheet, keys_from
+from foldline.tui.blocks.block import Block, BlockBatch, BlockList, Key, keys_from
 
 Place = tuple[int, int]
 """(index of a block, line inside it)."""
@@ -19,7 +18,7 @@ _NEAR: Final = 3
 class Viewport:
     """A window of `height` rows on a sheet. Only what it shows is measured."""
 
-    def __init__(self, sheet: Sheet, follow: bool) -> None:
+    def __init__(self, sheet: BlockList, follow: bool) -> None:
         self.sheet = sheet
         self.height = 0
         self._may_follow = follow
@@ -100,7 +99,7 @@ class Viewport:
 
     # What happens to the sheet.
 
-    def replace_all(self, blocks: Sequence[Block] | Sheaf) -> None:
+    def replace_all(self, blocks: Sequence[Block] | BlockBatch) -> None:
         """Other blocks: the top line, or the nearest entry that is still there, keeps its row."""
         index, line = self.top
         old = self.sheet.replace_all(blocks)

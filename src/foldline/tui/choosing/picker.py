@@ -17,13 +17,12 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Span, cut_right, width_of, wrap_spans
+from foldline.tui.blocks.cells import Span, crop, cut_right, width_of, wrap_spans
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
-from foldline.tui.widgets.completion import window_start
-from foldline.tui.widgets.editor import FieldTop
-from foldline.tui.widgets.frames import HEAVY, edge, sides
-from foldline.tui.widgets.rows import crop
-from foldline.tui.widgets.telling import Telling
+from foldline.tui.prompting.completion import window_start
+from foldline.tui.widgets.fields import FieldTop
+from foldline.tui.widgets.lines import HEAVY, edge, sides
+from foldline.tui.widgets.status import StatusLine
 
 SLICE: Final = 400
 """Choices that are looked at between two keys: well below a millisecond each ten."""
@@ -172,7 +171,7 @@ def _label(label: str, letters: frozenset[int], marked: bool) -> Iterator[Span]:
         yield character, f"{'accent underline' if at in letters else 'text'}{' reverse' if marked else ''}"
 
 
-class _Choices(Telling):
+class _Choices(StatusLine):
     DEFAULT_CSS: ClassVar[str] = "_Choices { height: 1fr; }"
 
     def __init__(self) -> None:
@@ -209,7 +208,7 @@ class _Choices(Telling):
         count = ((f"{self.marked + 1} of {len(self.shown)}", "muted"),) if self.shown else ()
         words = f"{name_of(KEYS, 'take')} takes · {name_of(KEYS, 'close')} closes"
         framed = [*(sides(HEAVY, line, width) for line in inner)]
-        return self.with_told([*framed, edge(HEAVY, False, ((words, "muted"),), count, width)], width)
+        return self.with_message([*framed, edge(HEAVY, False, ((words, "muted"),), count, width)], width)
 
     def _note(self, width: int) -> list[list[Span]]:
         """What its row may have cut off, where there is the height."""

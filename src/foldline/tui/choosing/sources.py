@@ -11,8 +11,8 @@ from foldline.tui.choosing.palette import Item, Source
 from foldline.tui.choosing.picker import Choice
 from foldline.tui.keys.active import active_tables
 from foldline.tui.keys.commands import BY_ID, COMMANDS
-from foldline.tui.prompting.arguments import arguments
-from foldline.tui.widgets.telling import Tells
+from foldline.tui.prompting.completion import arguments
+from foldline.tui.widgets.status import HasStatusLine
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -28,7 +28,7 @@ def run_in_chat(app: "FoldlineApp", command: str, argument: str = "") -> None:
     chat = app.chat
 
     def pass_on() -> None:
-        if isinstance(app.screen, Tells) and chat.remarked:
+        if isinstance(app.screen, HasStatusLine) and chat.remarked:
             app.screen.tell(chat.remarked)
 
     chat.remark("")

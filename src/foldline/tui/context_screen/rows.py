@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from foldline.context import numbers
 from foldline.context.usage import Category, Share
-from foldline.tui import numbers
 from foldline.tui.blocks import Block, Column, Key, RowBlock, RuleBlock, Span, Spans, TextBlock, clean_line
+from foldline.tui.blocks.cells import Piece, row
 from foldline.tui.context_screen.state import ContextState, Item, PromptKind
-from foldline.tui.meter import GLYPHS, Part
 from foldline.tui.state import Room
-from foldline.tui.widgets.meter import PART_STYLES, bar_spans
-from foldline.tui.widgets.rows import Piece, row
+from foldline.tui.widgets.meter import GLYPHS, PART_STYLES, Part, bar_spans
 
 USE_GUTTER: Final = 1
 ITEM_GUTTER: Final = 5

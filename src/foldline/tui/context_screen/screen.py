@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 from foldline.context.projection import Projection
 from foldline.tui.blocks import Block, BlockView, Gutter, Key, clean_line
-from foldline.tui.blocks.cells import Span, Spans
+from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row
 from foldline.tui.context_screen import words
 from foldline.tui.context_screen.opening import KEYS, Facts
 from foldline.tui.context_screen.rows import (
@@ -37,9 +37,8 @@ from foldline.tui.inspector.prices import Prices
 from foldline.tui.inspector.search import find
 from foldline.tui.keys.table import bindings, hint_words, name_of, works
 from foldline.tui.messages import EditWanted, UndoWanted
-from foldline.tui.widgets.one_line import OneLine
-from foldline.tui.widgets.rows import Piece, piece, row
-from foldline.tui.widgets.toosmall import LEAST, TooSmall
+from foldline.tui.widgets.fields import OneLine
+from foldline.tui.widgets.lines import LEAST, TooSmall
 
 WIDE: Final = 120
 """Columns from which both panels stand side by side."""

@@ -3,19 +3,18 @@
 from typing import Final
 
 from foldline.compaction.automation import INEFFECTIVE
+from foldline.context import numbers
 from foldline.context.numbers import many
 from foldline.context.usage import Category
-from foldline.tui import numbers
 from foldline.tui.blocks import Span, clean_line
-from foldline.tui.blocks.cells import wrap_spans
+from foldline.tui.blocks.cells import Piece, piece, row, wrap_spans
 from foldline.tui.context_screen.largest import server_advice
 from foldline.tui.context_screen.opening import KEYS
 from foldline.tui.context_screen.rows import Row
 from foldline.tui.context_screen.state import ContextState, FoldNow
 from foldline.tui.keys.commands import key_of
 from foldline.tui.keys.table import name_of
-from foldline.tui.meter import GLYPHS
-from foldline.tui.widgets.rows import Piece, piece, row
+from foldline.tui.widgets.meter import GLYPHS
 
 _LABEL: Final = 11
 

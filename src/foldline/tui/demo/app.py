@@ -1,27 +1,31 @@
-"""The tour as an app: Foldline itself, somebody typing the recorded prompts, then the newcomer's own keys."""
+"""The tour as an app: Foldline itself, somebody typing the recorded prompts, then the newcomer's own keys.
+
+ALSO: The strip of the tour: over every screen, what to try now.
+"""
 
 import asyncio
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
 from textual.binding import BindingType
 from textual.css.query import NoMatches
 
 from foldline.tui.app import FoldlineApp
+from foldline.tui.blocks.cells import Span, Spans, wrap
+from foldline.tui.demo.tour import LAST, Tour
 from foldline.tui.docking import CHAT_COLUMNS
-from foldline.tui.keys.table import bindings
+from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
 from foldline.tui.themes import DEFAULT_THEME
+from foldline.tui.widgets.lines import Frame, Lines, edge, sides
 
 if TYPE_CHECKING:
     from foldline.agent import Agent
-    from foldline.tui.demo.tour import Facts, Tour
-from typing import Final
+    from foldline.tui.demo.tour import Facts
 
-from foldline.tui.keys.table import ScreenKey, table
 
 KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     "tour",
@@ -64,8 +68,8 @@ class DemoApp(FoldlineApp):
         self.tour: Tour | None = None
 
     def _recorded_agent(self) -> "Agent":
-        from foldline.tui.demo import strip, tour  # noqa: F401  (here, in a thread; used on the loop)
-        from foldline.tui.demo.recording import replaying_agent
+        from foldline.tui.demo import tour  # noqa: F401  (here, in a thread; used on the loop)
+        from foldline.tui.demo.tour import replaying_agent
 
         return replaying_agent(Path("/home/you/foldline"), Path(self._kept.name), self._demo_pace)
 
@@ -89,7 +93,7 @@ class DemoApp(FoldlineApp):
         self._show_strip(self.tour)
 
     def _show_strip(self, tour: "Tour") -> None:
-        from foldline.tui.demo.strip import TourStrip
+        from foldline.tui.demo.app import TourStrip
 
         try:
             strip = self.screen.query_one(TourStrip)
@@ -144,7 +148,7 @@ class DemoApp(FoldlineApp):
             self._show_strip(self.tour)
 
     def _end(self) -> None:
-        from foldline.tui.demo.strip import TourStrip
+        from foldline.tui.demo.app import TourStrip
 
         self._stop_playing()
         self.tour = None
@@ -154,7 +158,7 @@ class DemoApp(FoldlineApp):
     # --- the recording ------------------------------------------------------------------------------------
 
     async def _play(self) -> None:
-        from foldline.tui.demo.recording import recorded_prompts
+        from foldline.tui.demo.tour import recorded_prompts
 
         runner = self.runner
         assert runner is not None, "the tour begins when the agent is there"
@@ -186,3 +190,45 @@ class DemoApp(FoldlineApp):
                 return
             self.chat.prompt.editor.put(text[:length])
             await asyncio.sleep(_KEY * self._demo_pace / PACE)
+
+
+_WIDE: Final = 110
+"""Columns from which the longest step fits into two lines of text; below, it takes three."""
+_RULE: Final = Frame("───── ", "muted")
+"""A frame that is a line above, and nothing beside."""
+
+
+class TourStrip(Lines):
+    """Docked at the top. Its height depends on nothing but the width: no step moves the screen."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    TourStrip { dock: top; height: 4; background: ansi_default; }
+    """
+
+    def __init__(self, tour: Tour) -> None:
+        super().__init__(id="tour")
+        self._tour = tour
+
+    def show(self, tour: Tour, *, beside: int | None = None) -> None:
+        """Show this step; `beside` something that stands from the first row on, in so many columns."""
+        self._tour = tour
+        self.styles.width = "100%" if beside is None else beside
+        self.update()
+
+    def on_resize(self) -> None:
+        self.styles.height = 3 if self.size.width >= _WIDE else 4
+
+    def lines(self, width: int) -> list[list[Span]]:
+        step = self._tour.step
+        skips, ends = name_of(KEYS, "skip-step"), name_of(KEYS, "end-tour")
+        if step is None:
+            title: Spans = (("The tour ends here", "accent bold"),)
+            keys, said = f"{ends} closes this", LAST
+        else:
+            title = (
+                (f"Tour {self._tour.number} of {self._tour.count} ▸ ", "muted"),
+                (step.title, "accent bold"),
+            )
+            keys, said = f"{skips} skips · {ends} ends the tour", step.say
+        text = [sides(_RULE, [(said[start:stop], "text")], width) for start, stop in wrap(said, width - 2)]
+        return [edge(_RULE, True, title, ((keys, "muted"),), width), *text]

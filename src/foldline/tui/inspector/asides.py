@@ -1,5 +1,6 @@
 """What an aside says in one line, and in full: requests, notices, approvals, edits, titles. Pure."""
 
+from foldline.context import numbers
 from foldline.context.permissions import approval_words
 from foldline.protocol import (
     Approval,
@@ -11,7 +12,6 @@ from foldline.protocol import (
     RequestRecord,
     Title,
 )
-from foldline.tui import numbers
 from foldline.tui.inspector.text import first_words
 
 _KINDS: dict[type[Entry], str] = {

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from textual.strip import Strip
 
+from foldline.context import numbers
 from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
@@ -23,7 +24,6 @@ from foldline.protocol import (
     ToolCallPart,
     ToolResultMessage,
 )
-from foldline.tui import numbers
 from foldline.tui.blocks import (
     Block,
     DiffBlock,

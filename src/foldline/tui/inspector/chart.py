@@ -6,7 +6,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from foldline.tui import numbers
+from foldline.context import numbers
 from foldline.tui.blocks import Span
 from foldline.tui.inspector.peaks import Peaks
 

@@ -4,14 +4,14 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
-from foldline.tui import numbers
 from foldline.tui.blocks import Key, Span, clean_line
+from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.inspector.filelist import FileBlock
 from foldline.tui.inspector.places import TOOLS_KEY, fate_words, in_view, marks, row_of
-from foldline.tui.widgets.rows import Piece, piece, row
 
 if TYPE_CHECKING:
     from foldline.tui.inspector.history_sheet import HistorySheet

@@ -11,12 +11,12 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.strip import Strip
 
+from foldline.context import numbers
 from foldline.context.difference import Change, Pair, Sum, difference, runs, sums, weight_of
 from foldline.context.moments import Moment
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.protocol import BaseMessage
-from foldline.tui import numbers
 from foldline.tui.blocks import (
     Block,
     BlockView,
@@ -31,7 +31,7 @@ from foldline.tui.blocks import (
     clean,
     clean_line,
 )
-from foldline.tui.blocks.cells import cut_right, to_strip
+from foldline.tui.blocks.cells import Piece, cut_right, piece, row, to_strip
 from foldline.tui.dialogs import open_help
 from foldline.tui.inspector import describe
 from foldline.tui.inspector.bodies import body_blocks
@@ -43,7 +43,6 @@ from foldline.tui.inspector.past import Past
 from foldline.tui.inspector.places import fate_words, marks, piece_key, preview_key, row_key, row_of
 from foldline.tui.inspector.rows import ItemRow, Source
 from foldline.tui.keys.table import ScreenKey, bindings, hint_words, name_of, table, works
-from foldline.tui.widgets.rows import Piece, piece, row
 
 
 @dataclass(frozen=True, slots=True)

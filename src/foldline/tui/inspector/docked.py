@@ -8,13 +8,12 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 
 from foldline.context.projection import Projection
-from foldline.tui.blocks.cells import Span
+from foldline.tui.blocks.cells import Piece, Span, row
 from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.keys.table import name_of
 from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import Piece, row
 
 _NAMES = ("History", "LLM view", "Files", "Timeline")
 

@@ -8,13 +8,13 @@ from typing import ClassVar, Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from foldline.context import numbers
 from foldline.context.file_ledger import FileLedger, FileState
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind
 from foldline.context.weight import entry_weight
 from foldline.protocol import BaseMessage, FileTouch, ToolResultMessage
-from foldline.tui import numbers
 from foldline.tui.blocks import (
     Block,
     Column,

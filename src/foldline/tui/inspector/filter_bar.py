@@ -11,14 +11,12 @@ from textual.message import Message
 
 from foldline.context.view import FateKind
 from foldline.tui.blocks import Span, cut_right
-from foldline.tui.blocks.cells import width_of
+from foldline.tui.blocks.cells import crop, width_of
 from foldline.tui.inspector.filters import ASIDES, EVERYTHING, FATES, Filter, Option, Tally
 from foldline.tui.inspector.places import LETTERS, letter, rail
 from foldline.tui.keys.table import ScreenKey, bindings, table
-from foldline.tui.widgets.completion import window_start
-from foldline.tui.widgets.frames import HEAVY, edge, sides
-from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import crop
+from foldline.tui.prompting.completion import window_start
+from foldline.tui.widgets.lines import HEAVY, Lines, edge, sides
 
 KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     "filter",

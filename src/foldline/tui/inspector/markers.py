@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from textual.strip import Strip
 
+from foldline.context import numbers
 from foldline.context.outline import FoldOutline
 from foldline.context.projection import Projection
 from foldline.protocol import BaseMessage, Clear, Compaction, Revert, Undo
-from foldline.tui import numbers
 from foldline.tui.blocks import Block, RuleBlock, Styles, clean_line
 from foldline.tui.inspector.places import is_undone
 

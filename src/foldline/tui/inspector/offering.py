@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from foldline.context import numbers
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.protocol import BaseMessage, Compaction
-from foldline.tui import numbers
 from foldline.tui.blocks import Span
-from foldline.tui.blocks.cells import width_of
+from foldline.tui.blocks.cells import Piece, piece, row, width_of
 from foldline.tui.inspector.edits import EditKey, Offer, Offers, entries_words
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.places import TOOLS_KEY, fate_words, marks
 from foldline.tui.keys.table import name_of
-from foldline.tui.widgets.rows import Piece, piece, row
 
 _COMMAND: Final = {"unpin": "pin", "show": "hide"}
 """The commands of the edits that take another one back."""

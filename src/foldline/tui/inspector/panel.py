@@ -6,11 +6,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from foldline.tui.blocks.cells import Span, Spans, width_of
+from foldline.tui.blocks.cells import Span, Spans, crop, width_of
 from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.widgets.frames import edge, frame
-from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import crop
+from foldline.tui.widgets.lines import Lines, edge, frame
 
 _BESIDE: Final = 10
 """Cells of an edge that are not for words."""

@@ -7,6 +7,7 @@ from typing import Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from foldline.context import numbers
 from foldline.context.outline import FoldOutline, MessageOutline, Outline, has_failed
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
@@ -21,7 +22,6 @@ from foldline.protocol import (
     ToolResultMessage,
     Undo,
 )
-from foldline.tui import numbers
 from foldline.tui.blocks import (
     Block,
     Column,

@@ -6,17 +6,16 @@ from typing import ClassVar, Final
 from textual import events, on
 from textual.app import ComposeResult
 
+from foldline.context import numbers
 from foldline.context.budget import Size
 from foldline.context.projection import Projection
-from foldline.tui import numbers
 from foldline.tui.blocks import clean_line
-from foldline.tui.blocks.cells import Span, Spans, width_of
+from foldline.tui.blocks.cells import Piece, Span, Spans, row, width_of
 from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.keys.commands import key_of
 from foldline.tui.widgets.leaving import LeftOnce
 from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import Piece, row
 
 _NAMED: Final = 16
 """Cells that are left of the session's name before anything beside it goes."""

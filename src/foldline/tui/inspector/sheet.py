@@ -8,7 +8,7 @@ from typing import Final
 from foldline.context.projection import Projection
 from foldline.history.reading.records import uncollected
 from foldline.tui.blocks import Block, Key, TextBlock
-from foldline.tui.blocks.sheet import Sheaf
+from foldline.tui.blocks.block import BlockBatch
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.filters import EVERYTHING, Facet, Filter, Tally
 from foldline.tui.inspector.keys import KEYS
@@ -29,7 +29,7 @@ _EMPTY: Final[Key] = (-4, 0)
 class Made:
     """Rows that are built and not shown yet."""
 
-    sheaf: Sheaf
+    sheaf: BlockBatch
     shown: int
     """Entries or items among them."""
 
@@ -175,10 +175,10 @@ class Sheet:
     async def _make(self) -> Made | None:
         self._builds += 1
         this, of, done = self._builds, self._changes, 0
-        sheaf, shown = self.view.sheaf(), 0
+        sheaf, shown = self.view.new_batch(), 0
         while True:
             if of != self._changes:
-                sheaf, shown, of, done = self.view.sheaf(), 0, self._changes, 0
+                sheaf, shown, of, done = self.view.new_batch(), 0, self._changes, 0
             stop = min(done + SLICE, len(self))
             rows = self._built(done, stop)
             sheaf.add(rows)

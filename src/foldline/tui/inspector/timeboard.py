@@ -16,6 +16,7 @@ from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.history.reading.records import uncollected
 from foldline.tui.blocks import Key, Span
+from foldline.tui.blocks.cells import Piece, row
 from foldline.tui.inspector.board import Board
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.filelist import FileTable, file_table
@@ -37,7 +38,6 @@ from foldline.tui.inspector.timeline import (
 )
 from foldline.tui.keys.names import joined
 from foldline.tui.keys.table import key_of, name_of
-from foldline.tui.widgets.rows import Piece, row
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from foldline.context import numbers
 from foldline.context.asked import Asked
 from foldline.context.budget import Size
 from foldline.context.files import folded_count
@@ -17,16 +18,13 @@ from foldline.context.projection import Projection
 from foldline.context.undoing import ViewMarker
 from foldline.context.view import ViewItem
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord, Undo
-from foldline.tui import numbers
 from foldline.tui.blocks import Span, clean_line
-from foldline.tui.blocks.cells import Spans, width_of
+from foldline.tui.blocks.cells import Spans, crop, width_of
 from foldline.tui.inspector import chart
 from foldline.tui.inspector.chart import SHOWN, Spread
 from foldline.tui.inspector.past import Verdict
 from foldline.tui.inspector.peaks import Peaks
-from foldline.tui.widgets.frames import edge, frame, sides
-from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import crop
+from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
 TALL: Final = 29
 """Rows the Inspector has from which on the timeline stands there always: a screen of 30 less its header."""

@@ -15,8 +15,8 @@ from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span, chop_spans, cut_right
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
-from foldline.tui.widgets.frames import HEAVY, edge, sides
-from foldline.tui.widgets.telling import Telling
+from foldline.tui.widgets.lines import HEAVY, edge, sides
+from foldline.tui.widgets.status import StatusLine
 
 KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     "output",
@@ -57,7 +57,7 @@ def rows_of(text: str, width: int) -> tuple[str, ...]:
     return tuple(rows)
 
 
-class _Page(Telling, can_focus=True):
+class _Page(StatusLine, can_focus=True):
     DEFAULT_CSS: ClassVar[str] = "_Page { height: 1fr; }"
 
     def __init__(self, title: str) -> None:
@@ -93,7 +93,7 @@ class _Page(Telling, can_focus=True):
         count = f"{self.top + len(rows):,} of {len(self.read.rows):,}" if self.read.rows else ""
         title = ((cut_right(self._title, max(width - 26, 8)), "text bold"),)
         keys = ((_keys(), "muted"),)
-        return self.with_told(
+        return self.with_message(
             [
                 edge(HEAVY, True, title, ((count, "muted"),), width),
                 *(sides(HEAVY, line, width) for line in inside),

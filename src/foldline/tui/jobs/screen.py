@@ -12,19 +12,17 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from foldline.context.harmless import clean_line
-from foldline.context.numbers import many
+from foldline.context.numbers import elapsed, many
 from foldline.history.paths import home_apart
 from foldline.protocol import FoldlineError, system_words
-from foldline.tui.blocks.cells import Span, chop_spans, cut_left, cut_right, wrap_spans
+from foldline.tui.blocks.cells import Span, chop_spans, crop, cut_left, cut_right, wrap_spans
 from foldline.tui.dialogs import open_help
 from foldline.tui.jobs.output import OutputScreen
 from foldline.tui.keys.table import ScreenKey, bindings, hint_words, key_of, name_of, table, works
-from foldline.tui.numbers import elapsed
+from foldline.tui.prompting.completion import window_start
 from foldline.tui.runner import Runner
 from foldline.tui.widgets.box import BoxedScreen
-from foldline.tui.widgets.completion import window_start
-from foldline.tui.widgets.frames import HEAVY, edge, sides
-from foldline.tui.widgets.rows import crop
+from foldline.tui.widgets.lines import HEAVY, edge, sides
 
 
 @dataclass(frozen=True, slots=True)

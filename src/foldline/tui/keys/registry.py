@@ -12,7 +12,7 @@ from foldline.tui.keys.table import KeyTable, ScreenKey, declared
 
 SCREENS: Final = {
     CHAT: "keys.commands",
-    "transcript": "reading.keys",
+    "transcript": "transcript.panel",
     "inspector": "inspector.keys",
     "difference": "inspector.diff_screen",
     "filter": "inspector.filter_bar",

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from foldline.context import numbers
 from foldline.context.audit import Audit, FactKind, Lost
-from foldline.tui import numbers
 from foldline.tui.blocks import Block, Column, Key, RowBlock, Spans, TextBlock, clean_line
 from foldline.tui.preview.keys import named
 from foldline.tui.preview.outlook import Outlook

@@ -1,14 +1,13 @@
 """The head of the preview: where we are, and the window now and after."""
 
-from foldline.tui import numbers
+from foldline.context import numbers
 from foldline.tui.blocks import Span, clean_line
+from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.preview.outlook import Outlook, draft_words, saving_words
 from foldline.tui.preview.state import PreviewState
-from foldline.tui.rungs import rung_words
-from foldline.tui.state import Room, Weights
+from foldline.tui.state import Room, Weights, rung_words
 from foldline.tui.widgets.lines import Lines
 from foldline.tui.widgets.meter import bar_spans
-from foldline.tui.widgets.rows import Piece, piece, row
 
 
 def header_row(title: str, state: PreviewState, width: int) -> list[Span]:

@@ -10,8 +10,9 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from foldline.compaction import Proposal
-from foldline.tui import numbers
+from foldline.context import numbers
 from foldline.tui.blocks import BlockView, Key, Spans
+from foldline.tui.blocks.cells import Piece
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.panel import Panel, Text
 from foldline.tui.keys.table import key_of
@@ -24,8 +25,7 @@ from foldline.tui.preview.keys import KEYS, Facts, Mode, named
 from foldline.tui.preview.messages import CutMoved, FocusAdded, NotesEdited, PinsChosen, PreviewMessage
 from foldline.tui.preview.outlook import Outlook, redraft_words
 from foldline.tui.preview.state import PreviewState
-from foldline.tui.widgets.one_line import OneLine
-from foldline.tui.widgets.rows import Piece
+from foldline.tui.widgets.fields import OneLine
 from foldline.tui.widgets.status import retry_pieces
 
 

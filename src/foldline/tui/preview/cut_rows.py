@@ -7,14 +7,13 @@ from typing import Final, Literal
 
 from textual.strip import Strip
 
+from foldline.context import numbers
 from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage, UserMessage
-from foldline.tui import numbers
 from foldline.tui.blocks import Block, Column, Key, RowBlock, Span, Spans, Styles, clean_line
-from foldline.tui.blocks.cells import to_strip
+from foldline.tui.blocks.cells import crop, to_strip
 from foldline.tui.inspector.places import LETTERS, RAILS, rail
 from foldline.tui.inspector.text import call_title, first_words, message_words
 from foldline.tui.preview.outlook import Outlook, Part, Would, held_tokens
-from foldline.tui.widgets.rows import crop
 
 PREAMBLE_KEY: Final[Key] = (-2, 0)
 CUT_KEY: Final[Key] = (-3, 0)

@@ -9,10 +9,9 @@ from textual.strip import Strip
 from foldline.compaction import Proposal
 from foldline.compaction.summary_text import CONSTRAINTS, LAST_MESSAGES, counted, lists_of, notes_of, unframed
 from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
-from foldline.tui.blocks.cells import to_strip
+from foldline.tui.blocks.cells import crop, to_strip
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.preview.state import PreviewState
-from foldline.tui.widgets.rows import crop
 
 NOTES: Final = 0
 HISTORY: Final = 1

@@ -11,7 +11,7 @@ from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.panel import Panel
 from foldline.tui.keys.table import key_of
 from foldline.tui.preview.keys import KEYS
-from foldline.tui.widgets.editor import Editor
+from foldline.tui.widgets.fields import Editor
 
 _LEAVING: Final = ("close", "apply", "next-panel", "previous-panel")
 """What the keys are for that leave the text and keep it."""

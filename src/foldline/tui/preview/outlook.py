@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from foldline.compaction import Plan, Proposal
+from foldline.context import numbers
 from foldline.context.cut import Cut, cut_at, legal_positions
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import ViewItem, is_preamble, total_tokens
 from foldline.llm.models import Price
 from foldline.protocol import NEW, Kept, Span, Usage
-from foldline.tui import numbers
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.state import Weights
 

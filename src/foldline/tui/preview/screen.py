@@ -18,7 +18,7 @@ from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.panels import PreviewPanels
 from foldline.tui.preview.state import PreviewState
 from foldline.tui.widgets.leaving import LeftOnce
-from foldline.tui.widgets.toosmall import LEAST, TooSmall
+from foldline.tui.widgets.lines import LEAST, TooSmall
 
 _ROWS_FOR_ALL = 18
 """Rows below which header, bars and hints give theirs to the panels; as in the chat."""

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from foldline.tui import numbers
+from foldline.context import numbers
 from foldline.tui.blocks import Span, clean_line
+from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.preview.audit_rows import Fact
 from foldline.tui.preview.cut_rows import Row
 from foldline.tui.preview.keys import Facts, hints, named
 from foldline.tui.preview.outlook import Outlook
 from foldline.tui.preview.state import PreviewState
-from foldline.tui.widgets.rows import Piece, piece, row
 
 _RANKS: Final = {"keys": 0, "panel": 1, "apply": 2}
 """Hints that a narrow row keeps longest: the first two lead to all others."""

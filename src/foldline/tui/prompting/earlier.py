@@ -1,4 +1,4 @@
-"""Searching earlier prompts (a picker docked at the prompt): this session's, then this folder's others."""
+"""Search in earlier prompts, docked at the prompt: this session's first, then those of its folder."""
 
 import asyncio
 import json

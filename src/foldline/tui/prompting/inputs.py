@@ -1,7 +1,10 @@
-"""What was typed, as one of a few things; and what could complete it. Pure."""
+"""What was typed, as one of a few things; and what could complete it. Pure.
+
+ALSO: Going through earlier prompts with ↑ and ↓, without losing the text being written. Pure.
+"""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from foldline.tui.keys.commands import BY_SLASH, Command
@@ -112,3 +115,35 @@ def completing(line: str, column: int, first_line: bool, *, asked: bool = False)
     if match := _FILE.search(before):
         return Completing("file", match[1], match.start())
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Earlier prompts, oldest first, and where the reader is among them."""
+
+    items: tuple[str, ...] = ()
+    at: int | None = None
+    """The item shown; None while the reader's own text is."""
+    draft: str = ""
+    """The reader's own text while an item is shown."""
+
+    def with_item(self, text: str) -> "Recall":
+        """After a prompt was sent or put aside: it is the newest, and the reader is back at his own text."""
+        items = self.items if self.items and self.items[-1] == text else (*self.items, text)
+        return Recall(items)
+
+    def older(self, text: str) -> "Recall | None":
+        """One step back from `text`; None where there is nothing older."""
+        if self.at is None:
+            return replace(self, at=len(self.items) - 1, draft=text) if self.items else None
+        return replace(self, at=self.at - 1) if self.at > 0 else None
+
+    def newer(self) -> "Recall | None":
+        """One step forward; None while the reader's own text is shown."""
+        if self.at is None:
+            return None
+        return replace(self, at=self.at + 1 if self.at + 1 < len(self.items) else None)
+
+    @property
+    def shown(self) -> str:
+        return self.draft if self.at is None else self.items[self.at]

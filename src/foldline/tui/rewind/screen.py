@@ -9,19 +9,18 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.worker import Worker
 
+from foldline.context import numbers
 from foldline.context.file_states import FileChange
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.context.places import Place
 from foldline.protocol import operations
-from foldline.tui import numbers
-from foldline.tui.blocks.cells import Span, cut_left, cut_right
+from foldline.tui.blocks.cells import Piece, Span, cut_left, cut_right, piece
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table, works
+from foldline.tui.prompting.completion import window_start
 from foldline.tui.widgets.box import BoxedScreen
-from foldline.tui.widgets.completion import window_start
-from foldline.tui.widgets.frames import HEAVY, edge, framed_row, sides
-from foldline.tui.widgets.rows import Piece, piece
+from foldline.tui.widgets.lines import HEAVY, edge, framed_row, sides
 
 What = Literal["both", "context", "files"]
 

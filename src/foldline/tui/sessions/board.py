@@ -18,9 +18,9 @@ from foldline.tui.sessions.keys import Facts
 from foldline.tui.sessions.parts import GUTTER, Given, Heading, ListPanel, SearchLine, Strip
 from foldline.tui.sessions.rows import HitBlock, Look, SessionBlock, session_blocks, words_block
 from foldline.tui.sessions.state import Listing, SessionsState, Shown, shown
+from foldline.tui.widgets.fields import OneLine
 from foldline.tui.widgets.leaving import LeftOnce
-from foldline.tui.widgets.one_line import OneLine
-from foldline.tui.widgets.toosmall import LEAST, TooSmall
+from foldline.tui.widgets.lines import LEAST, TooSmall
 
 _ROWS_FOR_ALL: Final = 18
 """Rows below which header, details and hints give theirs to the list; as in the chat."""

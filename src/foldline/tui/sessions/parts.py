@@ -15,9 +15,8 @@ from foldline.tui.inspector.panel import Panel
 from foldline.tui.keys.names import key_name
 from foldline.tui.sessions.rows import heading
 from foldline.tui.sessions.state import Scope
-from foldline.tui.widgets.frames import edge, frame, sides
-from foldline.tui.widgets.hints import OrderedInput
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.fields import OrderedInput
+from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
 GUTTER: Final = 2
 """Cells left of a row: the cursor's, and a blank."""

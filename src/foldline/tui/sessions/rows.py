@@ -10,16 +10,15 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from foldline.agent.tools.text import sized
+from foldline.context import numbers
 from foldline.context.matching import Query, marks
 from foldline.history import age
 from foldline.history.library.session_search import SessionHit
 from foldline.history.paths import home_apart
-from foldline.tui import numbers
 from foldline.tui.blocks import Block, Span, Styles, TextBlock, clean_line, cut_left, cut_right
-from foldline.tui.blocks.cells import to_strip, width_of
+from foldline.tui.blocks.cells import crop, to_strip, width_of
 from foldline.tui.inspector.text import KINDS
 from foldline.tui.sessions.state import Listed, Scope, Shown
-from foldline.tui.widgets.rows import crop
 
 MATCH: Final = "accent bold underline"
 _AGE, _GAP = 11, 2

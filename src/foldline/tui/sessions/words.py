@@ -3,19 +3,19 @@
 from typing import Final
 
 from foldline.agent.tools.text import sized
+from foldline.context import numbers
 from foldline.formats.detection import FOREIGN
 from foldline.formats.homes import PLACES
 from foldline.history import age, short_id
 from foldline.history.holder import Holder
 from foldline.history.library.session_search import SessionHit
 from foldline.history.paths import home_apart
-from foldline.tui import numbers
 from foldline.tui.blocks import Span, Spans, clean_line, cut_left
+from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.keys.commands import key_of
 from foldline.tui.sessions.keys import Facts, called, hints
 from foldline.tui.sessions.rows import Look, emphasised, named_note
 from foldline.tui.sessions.state import SCOPES, Listed, Scope, SessionsState, Shown
-from foldline.tui.widgets.rows import Piece, piece, row
 
 _NAMES: Final[dict[Scope, str]] = {
     "here": "This folder",

@@ -5,13 +5,12 @@ from typing import Final
 from rich.cells import cell_len
 
 from foldline.context.harmless import clean_line
-from foldline.tui.blocks.cells import Span, cut_left, cut_right, width_of, wrap_spans
+from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right, width_of, wrap_spans
 from foldline.tui.keys.table import hint_words, name_of
+from foldline.tui.prompting.completion import window_start
 from foldline.tui.settings.keys import KEYS
 from foldline.tui.settings.state import Setting, SettingsState
-from foldline.tui.widgets.completion import window_start
-from foldline.tui.widgets.frames import HEAVY, edge, sides
-from foldline.tui.widgets.rows import crop
+from foldline.tui.widgets.lines import HEAVY, edge, sides
 
 Line = list[Span]
 

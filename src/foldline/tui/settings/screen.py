@@ -32,7 +32,7 @@ from foldline.tui.settings.rows import FIELD_LEFT, SEARCH_LINE, screen_lines, va
 from foldline.tui.settings.state import UNCONFIRMED, Setting, SettingsState, begin
 from foldline.tui.setup.fields import Field
 from foldline.tui.themes import own_themes
-from foldline.tui.widgets.telling import Telling
+from foldline.tui.widgets.status import StatusLine
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
@@ -84,7 +84,7 @@ class Keeper(Protocol):
         ...
 
 
-class _Box(Telling, can_focus=True):
+class _Box(StatusLine, can_focus=True):
     DEFAULT_CSS: ClassVar[str] = "_Box { height: 1fr; }"
 
     def __init__(self, state: SettingsState) -> None:
@@ -111,7 +111,7 @@ class _Box(Telling, can_focus=True):
             wanted.focus()
 
     def lines(self, width: int) -> list[list[Span]]:
-        return self.with_told(screen_lines(self.state, width, self.size.height), width)
+        return self.with_message(screen_lines(self.state, width, self.size.height), width)
 
 
 class SettingsScreen(ModalScreen[None]):

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from textual import events
 from textual.message import Message
 
-from foldline.tui.widgets.hints import OrderedInput
+from foldline.tui.widgets.fields import OrderedInput
 
 _SET: Final = re.compile(r"(?:export\s+|set\s+|\$env:)?[A-Za-z_][A-Za-z0-9_]*\s*=\s*(?=[^\s=])")
 """What stands before a key that was copied with its variable: `export OPENAI_API_KEY=`."""

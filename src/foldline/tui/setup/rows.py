@@ -5,17 +5,15 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.llm.listing import ListedModel
-from foldline.tui import numbers
-from foldline.tui.blocks.cells import Span, cut_left, cut_right, wrap_spans
+from foldline.tui.blocks.cells import Piece, Span, crop, cut_left, cut_right, piece, row, wrap_spans
+from foldline.tui.prompting.completion import window_start
 from foldline.tui.setup import words
 from foldline.tui.setup.keys import hints
 from foldline.tui.setup.state import OTHER, Row, SetupState, Source
-from foldline.tui.widgets.completion import window_start
-from foldline.tui.widgets.frames import HEAVY, edge, sides
-from foldline.tui.widgets.rows import Piece, crop, piece, row
-from foldline.tui.widgets.toosmall import LEAST
+from foldline.tui.widgets.lines import HEAVY, LEAST, edge, sides
 
 Lines = list[list[Span]]
 

@@ -23,9 +23,9 @@ from foldline.tui.setup.fields import Field, KeyField, Secret, cleaned_key
 from foldline.tui.setup.keys import KEYS
 from foldline.tui.setup.rows import COUNT_CELLS, FIELD_LEFT, field_line, screen_lines, too_small_for
 from foldline.tui.setup.state import OFFLINE, OTHER, Choice, SetupState, Source, Trouble
-from foldline.tui.widgets.approval import DEAF_SECONDS
 from foldline.tui.widgets.leaving import LeftOnce
 from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.question import DEAF_SECONDS
 from foldline.tui.widgets.status import TICKS
 
 if TYPE_CHECKING:

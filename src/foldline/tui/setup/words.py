@@ -2,13 +2,12 @@
 
 from typing import Final
 
+from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
 from foldline.llm.listing import ListedModel
-from foldline.tui import numbers
-from foldline.tui.blocks.cells import Span
+from foldline.tui.blocks.cells import Piece, Span, piece
 from foldline.tui.setup.state import OFFLINE, OTHER, Row, SetupState, Source, Trouble
-from foldline.tui.widgets.rows import Piece, piece
 from foldline.tui.widgets.status import SPINNER, TICKS
 
 Line = list[Span]

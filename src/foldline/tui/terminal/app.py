@@ -1,26 +1,166 @@
-"""An app and its terminal: the signs it can show, the title of its window, and frames that come whole."""
+"""Errors nobody foresaw, on a screen: the terminal is put back in order, and the error is the caller's.
 
+Textual would print a traceback with the values of local variables: keys, prompts, files. Ours goes to the
+front door, which says one sentence, or with `--debug` where it happened (docs/security.md).
+
+Most parts are imported when they are first asked for; by then another version may have been installed over
+the one that runs. What cannot be imported is said, and all else goes on.
+
+What the terminal is written to with: frames come whole, a terminal that vanished stops nobody, and what is
+written beside Textual's frames goes through one function.
+An app and its terminal: the signs it can show, the title of its window, and frames that come whole.
+"""
+
+import io
 import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final, TypeVar
+from enum import Enum
+from typing import Any, ClassVar, Final, Protocol, TextIO, TypeVar
 
 from textual import events, on
+from textual.actions import ActionParseResult
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.filter import LineFilter
+from textual.worker import WorkerFailed
 
 from foldline.context.harmless import clean_line, copied
 from foldline.tui.blocks.cells import cut_right
 from foldline.tui.state import ChatState
-from foldline.tui.terminal.ascii_set import AsciiFilter, Charset, charset_for
 from foldline.tui.terminal.clipboard import to_tmux
-from foldline.tui.terminal.faults import PlainApp, raise_fault
-from foldline.tui.terminal.output import Control, Lasting, is_gone, whole, write_beside
+from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
 
 Result = TypeVar("Result")
+
+
+class PlainApp(App[Result]):
+    """An app that prints nothing of its own when it fails."""
+
+    def say(self, words: str) -> None:
+        """Answer a key in words. Where a screen has no row for them, they are not said."""
+
+    async def run_action(
+        self,
+        action: "str | ActionParseResult",
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """What a key does, as Textual does it."""
+        try:
+            return await super().run_action(action, default_namespace, namespaces)
+        except ImportError as missing:
+            self.say(not_loaded(missing))
+            return True
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Ends the app, as Textual's own handler does; `raise_fault` raises the first error."""
+        if isinstance(error, WorkerFailed) and isinstance(error.error, ImportError):
+            self.say(not_loaded(error.error))
+            return
+        self._return_code = 1
+        if self._exception is None:
+            self._exception = error
+            self._exception_event.set()
+        self._close_messages_no_wait()
+
+
+def not_loaded(missing: ImportError) -> str:
+    """What is said of a part that cannot be imported."""
+    return f"This part of Foldline cannot be loaded, {missing}: was it updated meanwhile? Start it again."
+
+
+def raise_fault(app: PlainApp[Result]) -> None:
+    """Raise what ended an app, where anything nobody had foreseen did."""
+    error = app._exception
+    if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
+        raise error.error
+    if error is not None:
+        raise error
+
+
+if sys.platform != "win32":
+    import termios
+
+
+class Control(Enum):
+    """All that is ever written beside Textual's frames; `{}` stands for the text that goes with it."""
+
+    KEEP_TITLE = "\x1b[22;2t"
+    """The title before ours is on the terminal's stack meanwhile (xterm's window operations 22 and 23)."""
+    OLD_TITLE = "\x1b[23;2t"
+    TITLE = "\x1b]2;{}\x1b\\"
+    BACKGROUND = "\x1b]11;?\x1b\\"
+    """Which colour is the background? (xterm, "OSC Ps ; Pt ST", Ps = 11; tmux and nearly all know it.)"""
+    REPORT = "\x1b[?2031h"
+    """Tell when it changes between dark and light: Contour's protocol, in Ghostty, kitty, foot, iTerm2,
+    tmux 3.6. Others ignore a private mode they do not know."""
+    REPORT_NO_MORE = "\x1b[?2031l"
+    NO_MOUSE = "".join(f"\x1b[?{mode}l" for mode in (1000, 1003, 1015, 1006))
+
+
+class _Writable(Protocol):
+    def write(self, data: str, /) -> object: ...
+
+
+def write_beside(terminal: _Writable, sequence: Control, text: str = "") -> None:
+    """Write one of the sequences. Its text may be anybody's: nothing in it acts on the terminal."""
+    terminal.write(sequence.value.format(clean_line(text)))
+
+
+def whole(stream: TextIO) -> TextIO:
+    """A stream to the same file that loses nothing of what is written.
+
+    With PYTHONUNBUFFERED, as in most containers, standard error hands a frame to the system in one call and
+    drops what that did not take: where the terminal changes its size in between, half a frame is seen.
+    """
+    if not isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+        return stream
+    return open(stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False)
+
+
+class Lasting:
+    """A stream whose writes never fail. What cannot be written goes nowhere.
+
+    Textual writes in a thread that an error would end; its queue then fills, and the event loop waits for
+    room in it for ever, deaf even to the signal that says that the terminal is gone.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            return
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def is_gone(stream: TextIO | None) -> bool:
+    """Whether this was a terminal, and is none any more: its window was closed, its connection ended."""
+    if stream is None or sys.platform == "win32":
+        return False
+    try:
+        termios.tcgetattr(stream.fileno())
+    except termios.error:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
 _LOOKS: Final = 1.0
 """Seconds between two looks whether the terminal is still there."""
 
@@ -70,7 +210,7 @@ class TerminalApp(PlainApp[Result]):
 
     @on(events.Resize)
     def _say_too_small(self, event: events.Resize) -> None:
-        from foldline.tui.widgets.toosmall import cover_if_too_small
+        from foldline.tui.widgets.lines import cover_if_too_small
 
         cover_if_too_small(self.screen, event.size)
 

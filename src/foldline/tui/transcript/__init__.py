@@ -1,5 +1,1 @@
-"""The chat's transcript: entries and what is being written as blocks, with the rail of each."""
-
-from .feed import Transcript
-
-__all__ = ["Transcript"]
+"""The chat's transcript: history entries and streamed answers as blocks, and the panel that shows them."""

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from foldline.context import numbers
 from foldline.context.calls import subject_of
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import item_from
 from foldline.context.weight import entry_weight, item_weight
 from foldline.protocol import AssistantMessage, TextPart, ToolCallPart, ToolResultMessage, UserMessage
-from foldline.tui import numbers
 from foldline.tui.blocks import Block, Column, Key, RowBlock, TextBlock, clean, clean_line, cut_right
-from foldline.tui.reading.keys import key_name
 from foldline.tui.transcript.output import OutputBlock
+from foldline.tui.transcript.panel import key_name
 
 INDENT: Final = 2
 """Cells before an answer, where the marks of prompts and tool rows stand."""

@@ -8,7 +8,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from foldline.tui.blocks.cells import Span
-from foldline.tui.widgets.telling import Telling
+from foldline.tui.widgets.status import StatusLine
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -16,7 +16,7 @@ Draw = Callable[[State, int, int], list[list[Span]]]
 """Lines for a state: exactly as many as the last number says, each as wide as the one before it."""
 
 
-class Box(Telling, Generic[State], can_focus=True):
+class Box(StatusLine, Generic[State], can_focus=True):
     """Shows a state, and takes the keys of its screen."""
 
     DEFAULT_CSS: ClassVar[str] = "Box { height: 1fr; }"
@@ -31,7 +31,7 @@ class Box(Telling, Generic[State], can_focus=True):
         self.update()
 
     def lines(self, width: int) -> list[list[Span]]:
-        return self.with_told(self._draw(self.state, width, self.size.height), width)
+        return self.with_message(self._draw(self.state, width, self.size.height), width)
 
 
 class BoxedScreen(ModalScreen[Result], Generic[Result, State]):

@@ -1,14 +1,20 @@
-"""The base of the widgets that draw whole lines of styled text themselves."""
+"""The base of the widgets that draw whole lines of styled text themselves.
+
+ALSO: Frames drawn as text, so that no title is parsed as markup: heavy has the focus, light has not.
+ALSO: What a terminal shows that is too small to show anything.
+"""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from textual.geometry import Size
+from textual.screen import Screen
 from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
-from foldline.tui.blocks.cells import Span, to_strip
+from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, to_strip, width_of
 from foldline.tui.blocks.styles import Styles, styles_from
 
 
@@ -61,3 +67,85 @@ class Lines(Widget):
         if y >= len(self._drawn):
             return Strip.blank(width)
         return to_strip(self._drawn[y], self._styles_now).adjust_cell_length(width)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The strokes of a frame and the style they are drawn in."""
+
+    strokes: str
+    """Top left, top right, bottom left, bottom right, horizontal, vertical."""
+    style: str
+
+
+HEAVY = Frame("┏┓┗┛━┃", "accent")
+LIGHT = Frame("┌┐└┘─│", "muted")
+
+
+def frame(focused: bool) -> Frame:
+    return HEAVY if focused else LIGHT
+
+
+def edge(look: Frame, top: bool, left: Spans, right: Spans, width: int) -> list[Span]:
+    """The upper or lower edge with a title left and a remark right: `┏━ left ━━━━━━ right ━┓`."""
+    start, end = (look.strokes[0], look.strokes[1]) if top else (look.strokes[2], look.strokes[3])
+    stroke = look.strokes[4]
+    if right and width_of(left) + width_of(right) + 10 > width:
+        right = ()
+    spans: list[Span] = [(start + stroke, look.style)]
+    if left:
+        room = max(width - 6, 0)
+        text = left if width_of(left) <= room else tuple(crop(left, room))
+        spans += [(" ", ""), *text, (" ", "")]
+    tail: list[Span] = [(" ", ""), *right, (" ", "")] if right else []
+    tail.append((stroke + end, look.style))
+    fill = width - width_of(spans) - width_of(tail)
+    return [*spans, (stroke * max(fill, 0), look.style), *tail]
+
+
+def sides(look: Frame, inside: list[Span], width: int) -> list[Span]:
+    """A line between the two sides; `inside` is cut or filled to `width` - 2 cells."""
+    side = (look.strokes[5], look.style)
+    return [side, *crop(inside, max(width - 2, 0)), side]
+
+
+def framed_row(look: Frame, left: list[Piece], right: list[Piece], width: int) -> list[Span]:
+    """A line between the two sides with pieces left and right."""
+    side = (look.strokes[5], look.style)
+    return [side, *row(left, right, max(width - 2, 0)), side]
+
+
+LEAST = (40, 10)
+"""Columns and rows below which nothing can be read."""
+
+
+class TooSmall(Lines):
+    """The one line of a terminal that is too small; what runs, runs on."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    TooSmall { display: none; }
+    TooSmall.covers {
+        display: block; overlay: screen; position: absolute; offset: 0 0;
+        width: 100%; height: 100%; background: ansi_default;
+    }
+    """
+
+    def lines(self, width: int) -> list[list[Span]]:
+        columns, rows = LEAST
+        return [crop([(f"Too small: needs {columns}x{rows}", "text")], width)]
+
+
+def fits(size: Size) -> bool:
+    """Whether something can be read in a terminal of this size."""
+    return size.width >= LEAST[0] and size.height >= LEAST[1]
+
+
+def cover_if_too_small(screen: Screen[Any], size: Size) -> None:
+    """Lay the line over a screen that does not show it by itself, as long as the terminal is too small."""
+    shown = list(screen.query(TooSmall))
+    if fits(size):
+        for each in shown:
+            if each.has_class("covers"):
+                each.remove()
+    elif not shown:
+        screen.mount(TooSmall(classes="covers"))

@@ -1,4 +1,7 @@
-"""The prompt: the editor in its frame, and the prompts that wait above the text."""
+"""The prompts that wait, as rows inside the prompt's frame. Pure.
+
+ALSO: The prompt: the editor in its frame, and the prompts that wait above the text.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,20 +14,99 @@ from textual.message import Message
 from textual.widgets import TextArea
 from textual.worker import Worker
 
-from foldline.tui.blocks.cells import Span, Spans
+from foldline.context.harmless import clean_line
+from foldline.tui.blocks.cells import Piece, Span, Spans, piece
 from foldline.tui.keys.commands import COMMANDS, Command, key_of
 from foldline.tui.messages import QueueEdited
-from foldline.tui.prompting.arguments import arguments
-from foldline.tui.prompting.attaching import Attaching
-from foldline.tui.prompting.attachments import Attachments
-from foldline.tui.prompting.completer import Completer, FileFinder, Work
-from foldline.tui.prompting.recall import Recall
+from foldline.tui.prompting.attachments import Attaching, Attachments
+from foldline.tui.prompting.completion import (
+    Candidate,
+    Completer,
+    CompletionList,
+    FileFinder,
+    Work,
+    arguments,
+)
+from foldline.tui.prompting.inputs import Recall
 from foldline.tui.state import ChatState, Waiting
-from foldline.tui.widgets.completion import Candidate, CompletionList
-from foldline.tui.widgets.editor import Editor
-from foldline.tui.widgets.frames import edge, frame, sides
-from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.queue import QUEUE_ROWS, moved, queue_rows, waiting_words, without
+from foldline.tui.widgets.fields import Editor
+from foldline.tui.widgets.lines import Frame, Lines, edge, frame, framed_row, sides
+
+QUEUE_ROWS = 5
+"""Waiting prompts shown at once; one on a short screen, while the reader goes through them."""
+
+
+def queue_rows(
+    waiting: Waiting,
+    marked: int | None,
+    look: Frame,
+    width: int,
+    most: int = QUEUE_ROWS,
+    *,
+    asked: bool = False,
+) -> list[list[Span]]:
+    """The waiting prompts, one row each: the held one, then the queue; the marked one reversed. At most
+    `most`, which leaves out the held one where there is room for one only. `asked`: a question about it
+    waits for its answer.
+    """
+    rows: list[list[Span]] = []
+    pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
+    if waiting.held is not None and most > 1:
+        note = "waits for your answer" if asked else "sent after the fold"
+        note = "not sent" if waiting.paused else note
+        rows.append(_queue_row("held", waiting.held, note, False, pause, look, width))
+    room = most - len(rows)
+    first = max(0, min(marked if marked is not None else 0, len(waiting.queued) - room))
+    shown = waiting.queued[first : first + room]
+    for number, text in enumerate(shown, start=first):
+        last = number == first + len(shown) - 1
+        hidden = len(waiting.queued) - len(shown)
+        note = ""
+        if number == marked:
+            note = f"{key_of('send')}: changes places · {key_of('queue-delete')}: puts it aside"
+        elif last and marked is None:
+            edit, send = key_of("recall-older"), key_of("send")
+            note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
+            note = f"{hidden} more · {note}" if hidden else note
+        rows.append(_queue_row(str(number + 1), text, note, number == marked, pause, look, width))
+    return rows
+
+
+def _queue_row(
+    label: str, text: str, note: str, marked: bool, pause: Spans, look: Frame, width: int
+) -> list[Span]:
+    style = "text reverse" if marked else "text"
+    left = [
+        Piece(((f"{label:<4}", "muted"), *pause)),
+        piece(clean_line(text), style, gap=1, cut="right"),
+    ]
+    # The text gives way to the note, except where there is hardly room for either.
+    right = [piece(note, "muted", rank=0 if width >= 70 else 1)] if note else []
+    return framed_row(look, left, right, width)
+
+
+def waiting_words(waiting: Waiting) -> str:
+    """`1 held, 2 queued`; with `‖` while paused; empty where nothing waits."""
+    parts = ["1 held"] if waiting.held is not None else []
+    if waiting.queued:
+        parts.append(f"{len(waiting.queued)} queued")
+    return ("‖ " if parts and waiting.paused else "") + ", ".join(parts)
+
+
+Queue = tuple[str, ...]
+
+
+def moved(queue: Queue, number: int, step: int) -> tuple[Queue, int]:
+    """The queue with one prompt moved by a place, and where it is then."""
+    to = min(max(number + step, 0), len(queue) - 1)
+    rest = without(queue, number)
+    return (*rest[:to], queue[number], *rest[to:]), to
+
+
+def without(queue: Queue, number: int) -> Queue:
+    """The queue without one prompt."""
+    return (*queue[:number], *queue[number + 1 :])
+
 
 Shell = Literal["seen", "aside"]
 """A text that is a command for the shell: whether the model sees what comes of it."""
@@ -67,6 +149,8 @@ def _muted(words: str) -> Spans:
 
 QUEUE_FROM = 30
 """Rows of the screen from which waiting prompts are listed."""
+_ROWS_BELOW = 3
+"""Rows below the prompt: meter, status row and hints."""
 TEXT_LINES = 8
 """Lines of text shown at once."""
 
@@ -181,6 +265,18 @@ class Prompt(Lines):
         if self.editor.text.strip():
             self.stash()
         self.attaching.put(text)
+
+    def search_earlier(self) -> None:
+        """Open the search in earlier prompts: those of this session, then those of the folder's others."""
+        from foldline.tui.prompting.earlier import EarlierPrompts
+
+        def take(number: str | None) -> None:
+            if number is not None:
+                self.take_earlier(search.text_of(number))
+
+        if not isinstance(self.app.screen, EarlierPrompts):
+            search = EarlierPrompts(self.recalled, self._root, above=self.size.height + _ROWS_BELOW)
+            self.app.push_screen(search, take)
 
     @property
     def attachments(self) -> Attachments:

@@ -5,12 +5,11 @@ from typing import ClassVar, TypeVar
 
 from rich.cells import cell_len
 
+from foldline.context import numbers
 from foldline.context.harmless import clean_line
-from foldline.tui import numbers
-from foldline.tui.blocks.cells import Span, cut_left, cut_right
+from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right
 from foldline.tui.state import FileRow, FoldRow, PinRow, Rail, SidebarData
 from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import crop
 
 RAILS: dict[Rail, Span] = {
     "whole": ("┃", "live"),

@@ -1,15 +1,20 @@
-"""The status row: what runs, what asks, what went wrong; and what Esc would do. One row, always there."""
+"""The row of hints: what can be done now, from the tables of keys.
+
+ALSO: The status row: what runs, what asks, what went wrong; and what Esc would do. One row, always there.
+ALSO: Saying something in the status row of a screen, or in the lower edge of a box that has none.
+"""
 
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Protocol, assert_never, runtime_checkable
 
+from foldline.context import numbers
 from foldline.context.harmless import clean_line
-from foldline.tui import numbers
-from foldline.tui.blocks.cells import Span
-from foldline.tui.keys.commands import key_of
-from foldline.tui.rungs import rung_words
+from foldline.tui.blocks.cells import Piece, Span, piece, row
+from foldline.tui.keys.commands import BY_ID, COMMANDS, key_of
+from foldline.tui.keys.escape import QUIT_WITHIN
+from foldline.tui.keys.table import hint_words
 from foldline.tui.state import (
     ChatState,
     Compacting,
@@ -22,9 +27,65 @@ from foldline.tui.state import (
     RunningTool,
     Stepping,
     Working,
+    rung_words,
 )
-from foldline.tui.widgets.lines import Lines
-from foldline.tui.widgets.rows import Piece, piece, row
+from foldline.tui.transcript.panel import KEYS, ReadingFacts
+from foldline.tui.widgets.lines import HEAVY, Lines, edge
+
+_NARROW = 100
+"""Cells below which words are shorter, and the transcript is the only panel beside the prompt."""
+_SHORTER = {BY_ID["preview"].hint: "preview", BY_ID["complete"].hint: "transcript"}
+_LAST_TO_GO = (BY_ID["complete"].hint, BY_ID["prompt-older"].hint)
+"""What stays longest where there is no room: how to get anywhere else."""
+
+
+def hints_row(
+    state: ChatState, width: int, reading: ReadingFacts | None = None, *, covered: bool = False
+) -> list[Span]:
+    """` F2 inspector  Alt+↑↓ prompts  PgUp scroll        Ctrl+P everything `; while the transcript has the
+    focus (`reading`), the keys that work there; while another screen is in front, what works there, too."""
+    words = list(hint_words(COMMANDS, state))
+    if not words:
+        return row((), (), width)
+    last = words.pop()
+    if covered:
+        words = []
+    elif reading is not None:
+        words = [*hint_words(KEYS, reading), (key_of("help-panel"), "all keys")]
+    left = [_piece(keys, _word(word, width), _rank(word, at)) for at, (keys, word) in enumerate(words)]
+    return row(left, [_piece(*last)], width)
+
+
+def _word(word: str, width: int) -> str:
+    return _SHORTER.get(word, word) if width < _NARROW else word
+
+
+def _rank(word: str, at: int) -> int:
+    """What goes first where there is no room: the last of them."""
+    return 1 + (_LAST_TO_GO.index(word) if word in _LAST_TO_GO else len(_LAST_TO_GO) + at)
+
+
+def _piece(keys: str, word: str, rank: int = 0) -> Piece:
+    return Piece(((keys, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
+
+
+class Hints(Lines):
+    """The last row of the screen."""
+
+    def __init__(self) -> None:
+        super().__init__(id="hints")
+        self._state = ChatState()
+        self._reading: ReadingFacts | None = None
+        self._covered = False
+
+    def show(self, state: ChatState, reading: ReadingFacts | None = None, *, covered: bool = False) -> None:
+        """`covered`: another screen is in front, and has the keys."""
+        self._state, self._reading, self._covered = state, reading, covered
+        self.update()
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return [hints_row(self._state, width, self._reading, covered=self._covered)]
+
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICKS = 10
@@ -34,7 +95,7 @@ NEWS_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class StatusContext:
     """What the screen adds to the state: the reader's side of things."""
 
     new_below: int = 0
@@ -47,7 +108,7 @@ class Beside:
     question_focused: bool = False
 
 
-def status_row(state: ChatState, beside: Beside, now: float, width: int) -> list[Span]:
+def status_row(state: ChatState, beside: StatusContext, now: float, width: int) -> list[Span]:
     """One thing at the left (remark, error, question, running, notice), the reader's side at the right."""
     right: list[Piece] = []
     if beside.new_below > 0:
@@ -67,7 +128,7 @@ def next_change(state: ChatState, now: float) -> float | None:
     return None
 
 
-def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
+def _left(state: ChatState, beside: StatusContext, now: float) -> list[Piece]:
     """What runs, and beside it what is to be said; where nothing runs, that alone."""
     said, running = _said(state, beside, now), _runs(state, beside, now)
     if running:
@@ -84,7 +145,7 @@ def _left(state: ChatState, beside: Beside, now: float) -> list[Piece]:
     return [] if state.ahead is None else _ahead(state.ahead, state.room.size, now)
 
 
-def _runs(state: ChatState, beside: Beside, now: float) -> list[Piece]:
+def _runs(state: ChatState, beside: StatusContext, now: float) -> list[Piece]:
     if state.question is not None:
         return _question(state.question, beside, now)
     if (again := state.retry_at(now)) is not None and not state.cancelling:
@@ -94,7 +155,7 @@ def _runs(state: ChatState, beside: Beside, now: float) -> list[Piece]:
     return [*_running(state, now), *_ahead_beside(state)] if state.busy else []
 
 
-def _said(state: ChatState, beside: Beside, now: float) -> Piece | None:
+def _said(state: ChatState, beside: StatusContext, now: float) -> Piece | None:
     """The one sentence for the reader: the answer to a key, why a prompt came back, or news."""
     news, waiting = state.news, state.waiting
     if beside.remark:
@@ -118,7 +179,7 @@ def _news(news: News) -> Piece:
             return piece(text, "text", cut="right")
 
 
-def _question(question: Question, beside: Beside, now: float) -> list[Piece]:
+def _question(question: Question, beside: StatusContext, now: float) -> list[Piece]:
     waited = numbers.elapsed(now - question.since)
     answers = " · ".join(f"{clean_line(each.key)} {clean_line(each.label)}" for each in question.options)
     if question.kind == "choice":
@@ -283,12 +344,43 @@ class Status(Lines):
     def __init__(self) -> None:
         super().__init__(id="status")
         self._state = ChatState()
-        self._beside = Beside()
+        self._beside = StatusContext()
         self._now = 0.0
 
-    def show(self, state: ChatState, beside: Beside, now: float) -> None:
+    def show(self, state: ChatState, beside: StatusContext, now: float) -> None:
         self._state, self._beside, self._now = state, beside, now
         self.update()
 
     def lines(self, width: int) -> list[list[Span]]:
         return [status_row(self._state, self._beside, self._now, width)]
+
+
+@runtime_checkable
+class HasStatusLine(Protocol):
+    """A screen above the chat that can answer a key."""
+
+    def tell(self, words: str) -> None:
+        """Say something in the status row."""
+
+
+class StatusLine(Lines):
+    """Lines of which the last is the lower edge of a heavy frame. It says something for as long as a second
+    Ctrl+C quits."""
+
+    told = ""
+
+    def tell(self, words: str) -> None:
+        """Say this in place of the keys."""
+        self.told = clean_line(words)
+        self.update()
+        self.set_timer(QUIT_WITHIN, self._say_keys)
+
+    def _say_keys(self) -> None:
+        self.told = ""
+        self.update()
+
+    def with_message(self, lines: list[list[Span]], width: int) -> list[list[Span]]:
+        """These lines, the last of them with what is told, if anything is."""
+        if not self.told:
+            return lines
+        return [*lines[:-1], edge(HEAVY, False, ((self.told, "text"),), (), width)]

@@ -8,10 +8,9 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.tui.blocks import Key
-from foldline.tui.reading.pane import ReadingPane
-from foldline.tui.reading.search import Search
 from foldline.tui.terminal import app, clipboard
-from foldline.tui.transcript import Transcript
+from foldline.tui.transcript.feed import Transcript
+from foldline.tui.transcript.panel import ReadingPane, Search
 from support.agents import PATIENCE
 from support.chat_app import ChatApp, screen_text
 from support.history import History

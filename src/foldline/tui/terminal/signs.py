@@ -2,6 +2,7 @@
 
 It is laid over the lines that are painted, after their widths are known: every sign is one cell, and so is
 what stands for it. Terminals that draw `┃ ▸ …` two cells wide, as East Asian ones may, are such terminals.
+
 """
 
 import unicodedata

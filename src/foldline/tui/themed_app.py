@@ -25,12 +25,12 @@ from foldline.tui.themes import (
 )
 
 if sys.platform != "win32":
-    from foldline.tui.terminal.colours import AskingDriver, BackgroundTold, ask_background
+    from foldline.tui.terminal.driver import AskingDriver, BackgroundTold, ask_background
 
 Result = TypeVar("Result")
 
 
-class DressedApp(TerminalApp[Result]):
+class ThemedApp(TerminalApp[Result]):
     """Wears one of the themes. `auto` is dark or light as soon as the terminal has said which it is."""
 
     def __init__(self, theme: str = DEFAULT_THEME, themes_dir: Path | None = None) -> None:

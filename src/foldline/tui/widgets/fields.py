@@ -1,4 +1,8 @@
-"""The text field of the prompt: Textual's `TextArea` with our keys first and foreign text made harmless."""
+"""Text fields whose keys keep their order.
+
+ALSO: A field in the place of a screen's status row: for a search, or a few words of guidance.
+ALSO: The text field of the prompt: Textual's `TextArea` with our keys first and foreign text made harmless.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
@@ -6,13 +10,65 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import TextArea
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from foldline.context.harmless import clean
 from foldline.tui.blocks.cells import Span
-from foldline.tui.widgets.frames import HEAVY, edge, sides
-from foldline.tui.widgets.hints import OrderedInput, act_now
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.lines import HEAVY, Lines, edge, sides
+
+
+async def act_now(field: Widget, key: str) -> bool:
+    """Do what the field's own binding of this key does; False where it has none."""
+    node, own = field.screen._modal_binding_chain[0]
+    if node is not field:
+        return False  # it has lost the focus meanwhile
+    for binding in own.key_to_bindings.get(key, ()):
+        if not binding.priority and await field.app.run_action(binding.action, field):
+            return True
+    return False
+
+
+class OrderedInput(Input):
+    """An `Input` whose keys keep their order."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if await act_now(self, event.key):
+            event.stop()
+            event.prevent_default()
+
+
+class OneLine(OrderedInput):
+    """A field in the place of the status row: opened with what it is for, closed by Enter or Esc."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    OneLine, OneLine:focus {
+        display: none; height: 1; width: 1fr; border: none; padding: 0 1; background: ansi_default;
+        color: $role-text;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="one-line", compact=True)
+        self.cursor_blink = False
+        self._done: Callable[[str], None] | None = None
+
+    def ask(self, placeholder: str, text: str, done: Callable[[str], None]) -> None:
+        """Show the field; `done` gets the text when Enter is pressed."""
+        self.placeholder, self.value, self._done = placeholder, text, done
+        self.display = True
+        self.focus()
+
+    def close(self) -> None:
+        self.display = False
+        self._done = None
+
+    async def action_submit(self) -> None:
+        done, text = self._done, self.value
+        self.close()
+        if done is not None:
+            done(text)
+
 
 PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
 """What an empty prompt says before anything was asked."""

@@ -1,10 +1,17 @@
-"""What waits for the reader's word, docked above the prompt: the question of a tool call, or a choice.
+"""What a question asks about, as lines, and how much of it has been on the screen. Pure.
+
+What was not shown cannot be allowed: nothing here is left out, hidden in a sequence or looks like a blank.
+
+ALSO: What waits for the reader's word, docked above the prompt: the question of a tool call, or a choice.
 
 Only the reader brings the focus to it.
+
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
@@ -12,16 +19,73 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from foldline.context.harmless import clean_line, nothing_hidden
-from foldline.tui.blocks.cells import Span, Spans, width_of, wrap_spans
+from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
+from foldline.tui.blocks.cells import Span, Spans, chop_spans, width_of, wrap_spans
 from foldline.tui.keys.commands import key_of
 from foldline.tui.messages import Answer, ChoiceAnswered, QuestionAnswered
 from foldline.tui.state import Question
-from foldline.tui.widgets.frames import edge, frame, sides
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
-if TYPE_CHECKING:
-    from foldline.tui.widgets.question_text import QuestionText
+
+def question_body(question: Question, width: int) -> list[list[Span]]:
+    """What is asked, wrapped to `width`: the call, then its diff; or what a choice should be made by."""
+    if question.kind == "choice":
+        return wrap_spans([(clean(question.title), "text")], width) if question.title else []
+    lines = wrap_spans([(nothing_hidden(question.title), "text")], width) if question.title else []
+    if question.diff:
+        lines += _diff_body(question.diff, width)
+    return lines
+
+
+def _diff_body(diff: str, width: int) -> list[list[Span]]:
+    from foldline.tui.blocks.code import SIGNS, lines_of_our_diff  # no first screen asks anything
+
+    lines: list[list[Span]] = []
+    for (kind, is_blank), found in groupby(
+        lines_of_our_diff(diff), lambda line: (line.kind, not line.content.strip(BLANKS))
+    ):
+        run = list(found)
+        sign, style = SIGNS[kind]
+        flood = is_blank and len(run) >= FLOOD
+        for line in run[:1] if flood else run:
+            content: Span = (f"{len(run):,} blank lines", "muted") if flood else (line.content, style)
+            head: list[Span] = [(f"{line.number or '⋮':>5} ", "muted"), (f"{sign} ", style)]
+            for part in chop_spans([content], max(width - 8, 8)):
+                lines.append([*head, *part])
+                head = [(" " * 8, "")]
+    return lines
+
+
+class QuestionText:
+    """The lines of a question at one width. A place in it is the number of signs before it, blanks apart: the
+    same at any width."""
+
+    def __init__(self, lines: Sequence[list[Span]]) -> None:
+        self.lines = lines
+        signs = (sum(len("".join(text.split())) for text, _ in line) for line in lines)
+        self._before = list(accumulate(signs, initial=0))
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def end(self) -> int:
+        """The place behind all of it."""
+        return self._before[-1]
+
+    def place(self, line: int) -> int:
+        """Where a line begins."""
+        return self._before[min(line, len(self.lines))]
+
+    def line_at(self, place: int) -> int:
+        """The line that holds a place; the last one where it is the end."""
+        return max(min(bisect_right(self._before, place) - 1, len(self.lines) - 1), 0)
+
+    def read(self, place: int, top: int, rows: int) -> int:
+        """How far it has been read, from its beginning, after `place` (-1: not at all), once these rows were
+        on the screen."""
+        return max(place, self.place(top + rows)) if self.place(top) <= max(place, 0) else place
+
 
 DEAF_SECONDS = 1.0
 """A question that has just appeared takes no answer: the key was meant for what was there before."""
@@ -234,7 +298,7 @@ class QuestionDock(Lines, can_focus=True):
         """What is asked, at this width. At another one the same part of it stays in sight."""
         if self._text is not None and width == self._width:
             return self._text
-        from foldline.tui.widgets.question_text import QuestionText, question_body  # no first screen asks
+        from foldline.tui.widgets.question import QuestionText, question_body  # no first screen asks
 
         inside = max(width - 4, 8)
         head: list[list[Span]] = []

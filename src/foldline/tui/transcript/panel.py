@@ -1,25 +1,313 @@
-"""The transcript with its search row: does what the reader's keys ask for."""
+"""The keys of the transcript: one table that bindings, hints, help and sentences come from.
+
+ALSO: A search in the transcript as a value, and the looking itself, in slices that leave the screen its time.
+ALSO: The transcript with its search row: does what the reader's keys ask for.
+"""
 
 import asyncio
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
+from textual.widgets import Input
 from textual.worker import Worker
 
+from foldline.context.harmless import clean_line
 from foldline.tui.blocks import BlockView, Key
-from foldline.tui.keys.table import bindings, works
+from foldline.tui.blocks.cells import Span
+from foldline.tui.keys.table import ScreenKey, bindings, name_of, table, works
 from foldline.tui.messages import EntryWanted
-from foldline.tui.reading.keys import KEYS, ReadingFacts, key_name
-from foldline.tui.reading.search import Search, SearchBar, places_of
-from foldline.tui.reading.source import Source
 from foldline.tui.terminal import clipboard
+from foldline.tui.widgets.fields import OrderedInput
+from foldline.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from foldline.tui.transcript.details import Source
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingFacts:
+    """What decides which keys do anything."""
+
+    prompts: int = 0
+    folds: int = 0
+    searched: bool = False
+    """Whether something is looked for."""
+    opens: bool = True
+    """Whether the cursor stands on something that opens."""
+
+
+KEYS: Final[tuple[ScreenKey[ReadingFacts], ...]] = table(
+    "transcript",
+    ScreenKey(
+        "move",
+        ("up", "down", "k", "j"),
+        "Moves the cursor by a row, a paragraph, a piece of code.",
+        "Move",
+        "move",
+        "↑↓",
+        own=True,
+        title="Move",
+    ),
+    ScreenKey(
+        "page",
+        ("pageup", "pagedown", "home", "end"),
+        "A screen up or down, the first line, the last one. At the last line the transcript follows.",
+        "Move",
+        own=True,
+        title="Page",
+    ),
+    ScreenKey(
+        "open",
+        ("enter",),
+        "Opens in place what the cursor stands on: a tool call, a summary, a thought; once more, all of "
+        "it where it is long; then closes it.",
+        "Move",
+        "open",
+        works=lambda facts: facts.opens,
+        own=True,
+        title="Open or close",
+    ),
+    ScreenKey(
+        "older-prompt",
+        ("[",),
+        "To the prompt before.",
+        "Jump",
+        "prompt",
+        works=lambda facts: facts.prompts > 0,
+        title="Previous prompt",
+    ),
+    ScreenKey(
+        "newer-prompt",
+        ("]",),
+        "To the next prompt.",
+        "Jump",
+        "prompt",
+        works=lambda facts: facts.prompts > 0,
+        title="Next prompt",
+    ),
+    ScreenKey(
+        "older-fold",
+        ("{",),
+        "To the fold before.",
+        "Jump",
+        "fold",
+        works=lambda facts: facts.folds > 0,
+        title="Previous fold",
+    ),
+    ScreenKey(
+        "newer-fold",
+        ("}",),
+        "To the next fold.",
+        "Jump",
+        "fold",
+        works=lambda facts: facts.folds > 0,
+        title="Next fold",
+    ),
+    ScreenKey(
+        "search",
+        ("/",),
+        "Finds text, also in closed calls, thoughts and summaries.",
+        "Search",
+        "search",
+        title="Search the transcript",
+    ),
+    ScreenKey(
+        "next-match",
+        ("n",),
+        "The next place that holds it.",
+        "Search",
+        "next",
+        "n N",
+        works=lambda facts: facts.searched,
+        title="Next match",
+    ),
+    ScreenKey(
+        "previous-match",
+        ("N",),
+        "The place before that holds it.",
+        "Search",
+        works=lambda facts: facts.searched,
+        title="Previous match",
+    ),
+    ScreenKey(
+        "copy",
+        ("y",),
+        "Copies the entry; of a piece of code only that, and pressed again the whole entry; of a tool "
+        "call what it gave back, and pressed again what it was given.",
+        "Take along",
+        "copy",
+        title="Copy",
+    ),
+    ScreenKey(
+        "inspect",
+        ("o",),
+        "Opens the Inspector on this entry.",
+        "Take along",
+        "inspect",
+        title="Open in the Inspector",
+    ),
+)
+
+
+def key_name(command: str) -> str:
+    """How a sentence calls the key of one of these."""
+    return name_of(KEYS, command)
+
+
+_SLICE: Final = 200_000
+"""Characters looked through between two breaths: a few milliseconds, with what is read from disk for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is looked for, the places that hold it in order, and the one that is shown."""
+
+    needle: str = ""
+    places: tuple[Key, ...] = ()
+    at: int | None = None
+    done: bool = True
+
+    @property
+    def place(self) -> Key | None:
+        return None if self.at is None else self.places[self.at]
+
+    @property
+    def words(self) -> str:
+        """`3 of 17`."""
+        if not self.needle:
+            return ""
+        if not self.done:
+            return "…"
+        return f"{self.at + 1} of {len(self.places)}" if self.at is not None else "nowhere"
+
+    @property
+    def shown_needle(self) -> str:
+        return f"“{clean_line(self.needle)}”"
+
+    def found(self, places: tuple[Key, ...], near: Key | None) -> "Search":
+        """With these places; shown is the last one down to `near`, else the first below it: somebody at the
+        end of a long session looks for what was said before."""
+        above = len(places) if near is None else bisect_right(places, near)
+        at = None if not places else max(above - 1, 0)
+        return replace(self, places=places, at=at, done=True)
+
+    def step(self, step: int) -> "Search":
+        """At the next place or the one before, round the end."""
+        return self if self.at is None else replace(self, at=(self.at + step) % len(self.places))
+
+
+async def places_of(view: BlockView, needle: str, words_at: Callable[[Key], str]) -> tuple[Key, ...]:
+    """The places that hold `needle`, whatever its case, in order."""
+    found = re.compile(re.escape(needle), re.IGNORECASE).search
+    from foldline.history.reading.records import uncollected  # the first screen has no history
+
+    with uncollected():  # entries are made by the thousand to be looked through
+        return await _looked_through(view, found, words_at)
+
+
+async def _looked_through(
+    view: BlockView, found: Callable[[str], object], words_at: Callable[[Key], str]
+) -> tuple[Key, ...]:
+    places: list[Key] = []
+    looked = number = 0
+    while number < view.count:  # blocks may come and go meanwhile
+        block = view.block_at(number)
+        number += 1
+        if not block.stop:
+            continue
+        words = words_at(block.key)
+        if found(words):
+            places.append(block.key)
+        looked += len(words) + 400
+        if looked > _SLICE:
+            looked = 0
+            await asyncio.sleep(0)
+    return tuple(places)
+
+
+class _Words(Lines):
+    """Words of one style, as wide as they are."""
+
+    DEFAULT_CSS: ClassVar[str] = "_Words { width: auto; }"
+
+    def __init__(self, words: str, style: str) -> None:
+        super().__init__()
+        self._words = words
+        self._style = style
+        self.styles.width = len(words)
+
+    def say(self, words: str) -> None:
+        self._words = words
+        self.styles.width = len(words)
+        self.update()
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return [[(self._words, self._style)]]
+
+
+class SearchBar(Horizontal):
+    """Docked below the transcript while something is looked for."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    SearchBar { height: 1; display: none; }
+    SearchBar Input, SearchBar Input:focus {
+        border: none; height: 1; padding: 0; width: 1fr; background: ansi_default;
+    }
+    """
+
+    class Changed(Message):
+        """Other words to look for."""
+
+        def __init__(self, needle: str) -> None:
+            super().__init__()
+            self.needle = needle
+
+    class Entered(Message):
+        """The reader has typed what they look for."""
+
+    def __init__(self) -> None:
+        super().__init__(id="search-bar")
+        self.field = OrderedInput(id="find-in-transcript", select_on_focus=True)
+        self._sign = _Words(" / ", "accent")
+        self._count = _Words("", "muted")
+
+    def compose(self) -> ComposeResult:
+        yield self._sign
+        yield self.field
+        yield self._count
+
+    def open(self) -> None:
+        self.display = True
+        self.screen.set_focus(self.field)  # at once: `focus()` lets the next key go by
+
+    def close(self) -> None:
+        self.display = False
+        with self.prevent(Input.Changed):
+            self.field.value = ""
+        self.say("")
+
+    def say(self, words: str) -> None:
+        """How many there are, at the right end."""
+        self._count.say(f"  {words} " if words else "")
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Changed(event.value))
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Entered())
 
 
 class TranscriptPanel(BlockView):

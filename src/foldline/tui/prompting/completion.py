@@ -1,0 +1,540 @@
+"""The list of completions above the prompt. It never has the focus: the prompt moves and takes.
+
+ALSO: What completes a word: slash commands that work now, their arguments, or files. Pure.
+ALSO: What may stand behind a slash command: the names that are known by now. Nothing here asks a server.
+ALSO: Completion in the prompt: which word it is about, what is offered for it, and taking it.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import nsmallest
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
+
+from rich.cells import cell_len
+from textual import events
+from textual.app import App
+from textual.message import Message
+from textual.strip import Strip
+
+from foldline.context import numbers
+from foldline.context.harmless import clean, clean_line
+from foldline.tui.blocks.cells import Span, cut_left, cut_right
+from foldline.tui.keys.commands import BY_SLASH, Command
+from foldline.tui.prompting.fuzzy import HOLDS, fit, in_order
+from foldline.tui.prompting.inputs import Completing
+from foldline.tui.state import ChatState
+from foldline.tui.widgets.fields import Editor
+from foldline.tui.widgets.lines import LIGHT, Lines, edge, sides
+
+if TYPE_CHECKING:
+    from foldline.tui.runner import Runner
+
+
+ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One completion. All texts are clean."""
+
+    insert: str
+    """What replaces the typed word, its `/` or `@` included."""
+    label: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Candidates, and which of them is marked."""
+
+    candidates: Sequence[Candidate] = ()
+    at: int = -1
+    """Number of the marked one; -1: none."""
+
+    @property
+    def marked(self) -> Candidate | None:
+        return self.candidates[self.at] if self.candidates and self.at >= 0 else None
+
+    @property
+    def first(self) -> Candidate | None:
+        """The marked one, or, where none is, the first."""
+        return self.marked or next(iter(self.candidates), None)
+
+
+def window_start(marked: int, count: int, rows: int) -> int:
+    """The first candidate shown, so that the marked one is."""
+    return max(0, min(marked - rows + 1, count - rows))
+
+
+def candidate_lines(shown: Sequence[Candidate], marked: int, rows: int, width: int) -> list[list[Span]]:
+    """At most `rows` candidates in two columns, the marked one reversed. Paths are cut at the left."""
+    first = window_start(marked, len(shown), rows)
+    window = shown[first : first + rows]
+    widest = max((cell_len(candidate.label) for candidate in shown), default=0)
+    noted = any(candidate.note for candidate in shown)
+    column = min(widest, max(width // 2 if noted else width - 2, 8))
+    lines: list[list[Span]] = []
+    for at, candidate in enumerate(window, start=first):
+        path = "/" in candidate.label[1:] and " " not in candidate.label
+        label = (cut_left if path else cut_right)(candidate.label, column)
+        mark = at == marked
+        lines.append(
+            [
+                ("▶" if mark else " ", "accent"),
+                (label + " " * (column - cell_len(label)), "text reverse" if mark else "text"),
+                ("  ", ""),
+                (cut_right(candidate.note, max(width - column - 4, 0)), "muted"),
+            ]
+        )
+    return lines
+
+
+def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
+    """A light frame around at most `ROWS` candidates."""
+    count = ((f"{max(marked, 0) + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
+    takes = "Enter takes" if marked >= 0 else "↓ marks one"
+    return [
+        edge(LIGHT, True, ((title, "muted"),), (), width),
+        *(sides(LIGHT, line, width) for line in candidate_lines(shown, marked, ROWS, width - 2)),
+        edge(LIGHT, False, ((f"{takes} · Esc closes", "muted"),), count, width),
+    ]
+
+
+class CompletionList(Lines):
+    """Over the transcript's lower lines, right above the prompt."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    CompletionList {
+        layer: popup; dock: bottom; display: none; width: 72; max-width: 100%; background: ansi_default;
+    }
+    """
+
+    class Picked(Message):
+        """A click on a candidate."""
+
+        def __init__(self, candidate: Candidate) -> None:
+            super().__init__()
+            self.candidate = candidate
+
+    def __init__(self) -> None:
+        super().__init__(id="completion")
+        self._title = ""
+        self.offered = Offered()
+        self.painted = Offered()
+        """What stands on the screen: keys that come in one burst are ahead of it."""
+
+    @property
+    def open(self) -> bool:
+        return bool(self.offered.candidates)
+
+    def offer(self, title: str, candidates: Sequence[Candidate], *, marked: bool = True) -> None:
+        """Show these, the first one marked or, where what is typed is whole without them, none; no candidates
+        close the list."""
+        if candidates != self.offered.candidates:
+            self.offered = Offered(candidates, 0 if marked else -1)
+        self._title = title
+        self.styles.height = min(len(candidates), ROWS) + 2
+        self.display = self.open
+        if not self.open:
+            self.painted = Offered()
+        self.update()
+
+    def close(self) -> None:
+        self.offer("", ())
+
+    def move(self, step: int) -> None:
+        if self.open:
+            at = max(self.offered.at, -1 if step > 0 else 0)
+            self.offered = replace(self.offered, at=(at + step) % len(self.offered.candidates))
+            self.update()
+
+    def on_click(self, event: events.Click) -> None:
+        seen = self.painted
+        number = window_start(seen.at, len(seen.candidates), ROWS) + event.y - 1
+        if 0 <= number < len(seen.candidates):
+            self.post_message(self.Picked(seen.candidates[number]))
+
+    def render_line(self, y: int) -> Strip:
+        self.painted = self.offered
+        return super().render_line(y)
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return completion_lines(self._title, self.offered.candidates, self.offered.at, width)
+
+
+_FOR_THE_SHELL = re.compile(r"([^\w./~+:@%-])")
+
+
+def _said(command: Command, state: ChatState) -> str:
+    """What a command does; of an undo its price, before it is asked for (SCREENS, rule 11)."""
+    if command.id != "undo" or state.undo_adds is None:
+        return command.title
+    now, then = state.room.size, state.room.size + state.undo_adds
+    return f"{command.title}: {numbers.tokens(now)} → {numbers.tokens(then, estimated=True)}"
+
+
+def slash_matches(typed: str, state: ChatState) -> tuple[Command, ...]:
+    """The slash commands that work now and fit what was typed (without `/`): by the beginning of their name,
+    by a part of it, by its letters in order, and last by a word of what they do."""
+    typed = typed.lower()
+    ranked = [
+        (rank, name, command)
+        for name, command in BY_SLASH.items()
+        if command.works(state) and (rank := _rank(typed, command)) is not None
+    ]
+    return tuple(command for _, _, command in sorted(ranked, key=lambda found: found[:2]))
+
+
+def _rank(typed: str, command: Command) -> int | None:
+    by_name = fit(typed, command.slash)
+    if by_name is not None and by_name <= HOLDS:
+        return by_name
+    by_title = any(word.startswith(typed) for word in command.title.lower().split())
+    return HOLDS + 1 if by_title else None if by_name is None else by_name + 1
+
+
+def commands(word: Completing, state: ChatState) -> tuple[Candidate, ...]:
+    """The slash commands for a word. One that takes something leaves a blank behind it."""
+    return tuple(
+        Candidate(
+            f"/{command.slash} " if command.argument else f"/{command.slash}",
+            command.usage,
+            _said(command, state),
+        )
+        for command in slash_matches(word.typed, state)
+    )
+
+
+def files(word: Completing, paths: Sequence[str]) -> tuple[Candidate, ...]:
+    """Files and folders for a word; a folder leaves the cursor behind its `/`, to go on with."""
+    return tuple(
+        Candidate(_written(path, word) + ("" if path.endswith("/") else " "), clean_line(path))
+        for path in paths
+    )
+
+
+def _written(path: str, word: Completing) -> str:
+    """A path as it stands in the prompt: behind `!` as a shell reads it."""
+    return f"@{path}" if word.kind == "file" else _FOR_THE_SHELL.sub(r"\\\1", path)
+
+
+@runtime_checkable
+class _HasRunner(Protocol):
+    @property
+    def runner(self) -> "Runner | None": ...
+
+
+Named = tuple[str, str]
+"""A name, and what it stands for."""
+
+
+def arguments(command: str, typed: str, app: App[Any]) -> tuple[Candidate, ...]:
+    """The arguments of a command that fit what was typed, best first; none where nobody knows any."""
+    source = _SOURCES.get(command)
+    if source is None:
+        return ()
+    ranked = [
+        (rank, at, name, note)
+        for at, (name, note) in enumerate(source(app))
+        if (rank := fit(typed.lower(), name.lower())) is not None
+    ]
+    return tuple(Candidate(name, clean_line(name), clean_line(note)) for _, _, name, note in sorted(ranked))
+
+
+def _themes(app: App[Any]) -> Sequence[Named]:
+    from foldline.tui.themed_app import ThemedApp
+    from foldline.tui.themes import described
+
+    return described(app.themes) if isinstance(app, ThemedApp) else ()
+
+
+def _strategies(_: App[Any]) -> Sequence[Named]:
+    from foldline.compaction import BUILT_IN
+
+    return [(name, _first_sentence(strategy.__doc__)) for name, strategy in BUILT_IN.items()]
+
+
+def _models(_: App[Any]) -> Sequence[Named]:
+    from foldline.llm.models import table
+
+    return [(name, f"window {numbers.short_tokens(row['window'])}") for name, row in table().by_model.items()]
+
+
+def _servers(app: App[Any]) -> Sequence[Named]:
+    runner = app.runner if isinstance(app, _HasRunner) else None
+    servers = None if runner is None else runner.agent.state.servers
+    return [] if servers is None else [(state.name, str(state)) for state in servers.states]
+
+
+def _first_sentence(text: str | None) -> str:
+    return " ".join((text or "").replace("`", "").split()).partition(". ")[0].rstrip(".")
+
+
+_SOURCES: dict[str, Callable[[App[Any]], Sequence[Named]]] = {
+    "theme": _themes,
+    "strategy": _strategies,
+    "model": _models,
+    "mcp": _servers,
+}
+
+
+MOST_FILES: Final = 50_000
+"""Files listed at most; a tree this large is found by longer paths anyway."""
+SLICE: Final = 2_000
+"""Paths that are matched at a time: a few milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Paths below a folder, relative to it; folders end in `/`."""
+
+    paths: tuple[str, ...] = ()
+    lowered: tuple[str, ...] = ()
+
+
+def listing_of(root: Path, most: int = MOST_FILES) -> Listing:
+    """All files below `root` and the folders they are in. Slow: for a thread."""
+    files = list_files(root, most)
+    folders = {f"{parent.as_posix()}/": None for path in files for parent in list(Path(path).parents)[:-1]}
+    paths = (*folders, *files)
+    return Listing(paths, tuple(path.lower() for path in paths))
+
+
+def list_files(root: Path, most: int = MOST_FILES) -> tuple[str, ...]:
+    """Paths below `root`, relative to it, without what `.gitignore` leaves out. Slow: for a thread.
+
+    A name that would do something to the terminal, or turns text around, is left out: it would be typed into
+    the prompt as it is.
+    """
+    from foldline.agent.tools.walk import files_below  # the tools are not needed before the first `@`
+
+    skip = len(str(root.absolute()).rstrip("/")) + 1
+    paths = (path[skip:].replace("\\", "/") for path in islice(files_below(root), most))
+    return tuple(path for path in paths if path.isprintable() or clean_line(path) == path)
+
+
+def match_files(typed: str, paths: Sequence[str], most: int = 10) -> tuple[str, ...]:
+    """The best `most` paths for what was typed."""
+    listing = Listing(tuple(paths), tuple(path.lower() for path in paths))
+    return next(found for found in matching(typed, listing, most) if found is not None)
+
+
+def matching(typed: str, listing: Listing, most: int = 10) -> Iterator[tuple[str, ...] | None]:
+    """The best `most` paths for what was typed, as the last value; None after each slice of work before.
+
+    The name begins with it, the name holds it, the path holds it, the path has its letters in order. Case
+    counts only where a capital was typed. Shorter paths first among equals.
+    """
+    best: list[tuple[int, int, str]] = []
+    compared = listing.paths if typed != typed.lower() else listing.lowered
+    for start in range(0, len(compared), SLICE):
+        if start:
+            yield None
+        found = [
+            (rank, len(each), listing.paths[at])
+            for at, each in enumerate(compared[start : start + SLICE], start)
+            if (rank := _path_rank(typed, each)) is not None
+        ]
+        best = nsmallest(most, best + found)
+    yield tuple(path for _, _, path in best)
+
+
+def _path_rank(typed: str, path: str) -> int | None:
+    name = path[path.rfind("/", 0, -1) + 1 :]
+    if name.startswith(typed) or path.startswith(typed):
+        return 0
+    if typed in name:
+        return 1
+    if typed in path:
+        return 2
+    return 3 if in_order(typed, path) else None
+
+
+_FRESH: Final = 2.0
+"""Seconds a list of files is not made anew, however often completion is opened."""
+
+Work = Callable[[], Coroutine[Any, Any, object]]
+"""What is to be done in the background: not begun yet, for it may be overtaken at once."""
+Start = Callable[[Work], object]
+"""Runs it, in place of what it ran before."""
+
+
+class FileFinder:
+    """The files below `root` for what is typed. `changed` is called when there is more to be found than
+    before: the list was made, or matching a long one has ended.
+    """
+
+    def __init__(
+        self,
+        root: Path | None,
+        changed: Callable[[], None],
+        start: Start,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._root = root
+        self._changed = changed
+        self._start = start
+        self._clock = clock
+        self._listing = Listing()
+        self._listed_at: float | None = None
+        self._lists = False
+        self._typed: str | None = None
+        """What the paths found belong to."""
+        self._found: Sequence[str] = ()
+        self._search: Iterator[tuple[str, ...] | None] = iter(())
+        self._searched = ""
+
+    def find(self, typed: str, *, now: bool = False) -> Sequence[str]:
+        """The best paths for this. Of a long list, those found for what was typed before, until the new ones
+        are there; `now` waits for them."""
+        if not self._lists and self._is_stale(typed):
+            self._lists = True
+            self._start(self._list)
+        if typed != self._typed:
+            self._search, self._searched = matching(typed, self._listing), typed
+            self._go_on()
+            while now and self._typed != typed:
+                self._go_on()
+            if self._typed != typed and not self._lists:
+                self._start(partial(self._finish, typed))
+        return self._found
+
+    def _is_stale(self, typed: str) -> bool:
+        """A list is made when completion begins: files come and go."""
+        if self._listed_at is None:
+            return True
+        begins = self._typed is None or not typed.startswith(self._typed or "\0")
+        return begins and not typed and self._clock() - self._listed_at > _FRESH
+
+    def _go_on(self) -> None:
+        found = next(self._search, None)
+        if found is not None:
+            self._found, self._typed = found, self._searched
+
+    async def _finish(self, typed: str) -> None:
+        while self._typed != typed and self._searched == typed:
+            await asyncio.sleep(0)
+            self._go_on()
+        self._changed()
+
+    async def _list(self) -> None:
+        try:
+            if self._root is not None:
+                self._listing = await asyncio.to_thread(listing_of, self._root)
+            self._listed_at = self._clock()
+        finally:
+            self._lists = False
+        self._typed = None
+        self._changed()
+
+
+Arguments = Callable[[str, str], Sequence[Candidate]]
+"""The arguments of a command that fit what was typed."""
+
+_TITLES = {"command": "commands", "argument": "choices", "file": "files", "path": "files"}
+
+
+class Completer:
+    """Keeps the list at what completes the word at the cursor."""
+
+    def __init__(
+        self, editor: Editor, shown: CompletionList, finder: FileFinder, arguments: Arguments
+    ) -> None:
+        self.state = ChatState()
+        self._editor = editor
+        self._list = shown
+        self._finder = finder
+        self._arguments = arguments
+        self._closed_at: str | None = None  # the word whose completion Esc closed
+        self._asked_at: int | None = None  # the line in which Tab asked for paths
+
+    @property
+    def open(self) -> bool:
+        """Whether the reader sees a list: keys that come in one burst are ahead of it."""
+        return bool(self._list.painted.candidates)
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Look again: after typing, and when more is known. `now`: also where that takes a moment."""
+        word = self._word()
+        if word is None or self._key(word) == self._closed_at:
+            self._list.close()
+            if word is None:
+                self._closed_at = self._asked_at = None
+            return
+        found = self._found(word, now)
+        exact = any(candidate.insert.strip() == word.sign + word.typed for candidate in found)
+        whole = word.kind == "argument" and not word.typed
+        self._list.offer(_TITLES[word.kind], () if exact else found, marked=not whole)
+
+    def close(self) -> None:
+        """Close the list; for this word it stays closed."""
+        word = self._word()
+        self._closed_at = None if word is None else self._key(word)
+        self._list.close()
+
+    def hide(self) -> None:
+        self._list.close()
+
+    def ask(self) -> bool:
+        """Behind a `!`, offer paths for the word at the cursor, or take the only one; False elsewhere."""
+        line = self._editor.cursor_location[0]
+        if self._list.open or not self._editor.document.get_line(line).startswith("!"):
+            return False
+        self._asked_at = line
+        self.refresh(now=True)
+        if len(self._list.offered.candidates) == 1:
+            self.put(self._list.offered.candidates[0])
+        return True
+
+    def move(self, step: int) -> None:
+        self._list.move(step)
+
+    def take(self, *, first: bool = True) -> bool:
+        """Put the marked completion, or the first where none is marked, in place of the typed word; one that
+        was not on the screen yet is only shown. False where there is nothing to take."""
+        self.refresh(now=True)  # keys may be ahead of what was offered for them
+        offered, painted = self._list.offered, self._list.painted
+        candidate, seen = (offered.first, painted.first) if first else (offered.marked, painted.marked)
+        if candidate is None:
+            return False
+        if candidate == seen:
+            self.put(candidate)
+        return True
+
+    def put(self, candidate: Candidate) -> None:
+        """Put this completion in place of the typed word."""
+        word = self._word()
+        if word is None:
+            return
+        line, column = self._editor.cursor_location
+        self._list.close()
+        insert = clean(candidate.insert)
+        self._editor.replace(insert, (line, word.start), (line, column))
+        self._editor.move_cursor((line, word.start + len(insert)))
+
+    def _found(self, word: "Completing", now: bool) -> Sequence[Candidate]:
+        match word.kind:
+            case "command":
+                return commands(word, self.state)
+            case "argument":
+                return self._arguments(word.command, word.typed)
+            case "file" | "path":
+                return files(word, self._finder.find(word.typed, now=now))
+
+    def _word(self) -> "Completing | None":
+        if not self._editor.has_focus or self._editor.selected_text or not self._editor.text:
+            return None
+        from foldline.tui.prompting.inputs import completing  # by now: the first screen has no text
+
+        line, column = self._editor.cursor_location
+        text = self._editor.document.get_line(line)
+        return completing(text, column, first_line=line == 0, asked=line == self._asked_at)
+
+    def _key(self, word: "Completing") -> str:
+        return f"{self._editor.cursor_location[0]}:{word.start}:{word.kind}"
