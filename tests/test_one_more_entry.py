@@ -14,17 +14,15 @@ from foldline.agent import Agent
 from foldline.agent.calls import Calls
 from foldline.agent.state import AgentState
 from foldline.agent.turn import Turn
-from foldline.context.file_ledger import FileLedger
-from foldline.context.moments import against_before, as_of_request, first_entry
+from foldline.context.calls import unanswered
+from foldline.context.files import FileLedger
+from foldline.context.moments import at_request, first_entry, since_request
 from foldline.context.projection import Projection
 from foldline.context.todos import newly_completed
-from foldline.context.unanswered import unanswered
-from foldline.context.usage import usage_of
-from foldline.context.weight import categories, view_size
+from foldline.context.weight import categories, usage_of, view_size
 from foldline.history import Session
-from foldline.history.reading.lines import Place
-from foldline.history.reading.records import Records
-from foldline.history.reading.stored import StoredEntries
+from foldline.history.lines import ByteRange
+from foldline.history.stored import Records, StoredEntries
 from foldline.protocol import (
     AssistantMessage,
     Checkpoint,
@@ -145,8 +143,8 @@ def the_timeline(of: Grown) -> Callable[[Entry], object]:
     def look(_: Entry) -> object:
         series.follow(of.projection)
         number = len(of.projection.requests)
-        since = as_of_request(of.projection, number).length
-        return first_entry(of.projection, None), against_before(of.projection, number, since)
+        since = at_request(of.projection, number).length
+        return first_entry(of.projection, None), since_request(of.projection, number, since)
 
     return look
 
@@ -165,11 +163,11 @@ def the_transcript(of: Grown) -> Callable[[Entry], object]:
 
 def the_entries_on_disk(of: Grown) -> Callable[[Entry], object]:
     stored = StoredEntries(Records(Path("none")))
-    stored.known(of.session.entries.outlines, [Place(0, 10)] * len(of.session.entries))
+    stored.known(of.session.entries.outlines, [ByteRange(0, 10)] * len(of.session.entries))
     projection = Projection(stored)
 
     def written(entry: Entry) -> None:
-        stored.written(entry, Place(0, 10))
+        stored.written(entry, ByteRange(0, 10))
         projection.follow()
 
     return written

@@ -16,7 +16,7 @@ from foldline.formats import read_foreign
 from foldline.formats.bundle import write_bundle
 from foldline.formats.writing import Original
 from foldline.history import Session, utc_now
-from foldline.history.care.repair import repair
+from foldline.history.repair import repair
 from foldline.protocol import Approval, Rule, ToolResultMessage, UserMessage, events, operations, text_parts
 from support.agents import Hang, PlayedLLM, Watch, calling
 from support.happenings import played, steps

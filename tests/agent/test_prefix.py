@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from foldline.agent.mcp import ToolServers
-from foldline.context.calls import silent_changes
+from foldline.context.calls import unannounced_tool_changes
 from foldline.context.proof import prove
 from foldline.llm.client import OpenAIChat
 from foldline.llm.failures import MAX_RETRIES
@@ -112,7 +112,7 @@ class Walk:
         assert broken(session.projection) == []
         assert [str(proof) for proof in prove(session.entries) if not proof.holds] == []
         assert reloaded(self.agent).projection.view == session.projection.view
-        assert list(silent_changes(session.entries)) == []
+        assert list(unannounced_tool_changes(session.entries)) == []
 
     async def until(self, condition: Any) -> None:
         async with asyncio.timeout(PATIENCE):

@@ -10,9 +10,9 @@ from foldline.agent import Agent
 from foldline.agent.rewind import foresee, place, recorder
 from foldline.context.files import file_lists
 from foldline.context.invariants import broken
-from foldline.context.places import places
+from foldline.context.rewind_points import rewind_points
 from foldline.history import CONTENTS, Contents, Session
-from foldline.history.catalog.deleting import share_files
+from foldline.history.archive import share_files
 from foldline.protocol import (
     BaseMessage,
     Checkpoint,
@@ -63,7 +63,7 @@ async def worked(folder: Path) -> tuple[Agent, Watch]:
 
 
 def before_prompt(agent: Agent, text: str) -> int:
-    return next(place.id for place in places(agent.session.projection) if place.prompt == text)
+    return next(place.id for place in rewind_points(agent.session.projection) if place.prompt == text)
 
 
 async def test_the_context_falls_back_to_before_a_prompt_and_the_files_stay(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ async def test_the_mode_of_a_file_that_was_removed_comes_back_with_it(tmp_path: 
 
 async def test_each_turn_and_each_step_is_a_place_to_go_back_to(tmp_path: Path) -> None:
     agent, _ = await worked(tmp_path)
-    listed = [(place.kind, place.label, place.changes) for place in places(agent.session.projection)]
+    listed = [(place.kind, place.label, place.changes) for place in rewind_points(agent.session.projection)]
     assert listed == [
         ("step", "edit a.txt", 0),
         ("step", "the prompt", 1),
@@ -279,7 +279,7 @@ async def test_each_turn_and_each_step_is_a_place_to_go_back_to(tmp_path: Path) 
 async def test_what_was_reverted_is_no_place_any_more(tmp_path: Path) -> None:
     agent, _ = await worked(tmp_path)
     await back(agent, before_prompt(agent, "second"))
-    assert {place.prompt for place in places(agent.session.projection)} == {"first", ""}
+    assert {place.prompt for place in rewind_points(agent.session.projection)} == {"first", ""}
     assert not any(
         isinstance(m, BaseMessage) and m.text == "second done" for m in agent.session.projection.view
     )

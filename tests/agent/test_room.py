@@ -9,7 +9,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.room import offer_remedies
 from foldline.compaction import CompactionContext, pause_reason
-from foldline.context.outline import FoldOutline
+from foldline.context.outline import CompactionOutline
 from foldline.llm import ContextOverflow, LLMError, ModelInfo
 from foldline.protocol import (
     BaseMessage,
@@ -79,7 +79,7 @@ async def test_with_folding_off_an_overflow_asks_and_each_key_is_a_remedy(tmp_pa
     await agent.aclose()
 
 
-@pytest.mark.parametrize(("key", "does"), [("c", FoldOutline), ("x", Edit), ("t", FoldOutline)])
+@pytest.mark.parametrize(("key", "does"), [("c", CompactionOutline), ("x", Edit), ("t", CompactionOutline)])
 async def test_each_remedy_makes_the_refused_request_smaller_and_sends_it_again(
     tmp_path: Path, key: str, does: type
 ) -> None:

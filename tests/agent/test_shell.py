@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.context.places import places
+from foldline.context.rewind_points import rewind_points
 from foldline.formats.writers.html import write_html
 from foldline.formats.writing import Original
 from foldline.history import Session
@@ -107,7 +107,7 @@ async def test_a_command_is_rewound_folded_and_exported_like_what_was_said(tmp_p
     await done(operations.RunShell(command="echo '<b>before</b>'; seq 9000"))
     await agent.prompt("first")
     await done(operations.RunShell(command="echo in vain"))
-    await done(operations.Rewind(checkpoint=places(session.projection)[0].id))
+    await done(operations.Rewind(checkpoint=rewind_points(session.projection)[0].id))
     before, in_vain = (session.projection.fate(ran.index).kind for ran in shells(session))
     assert (before, in_vain) == ("live", "reverted")
     await agent.prompt("again")

@@ -14,9 +14,8 @@ import pytest
 
 from bench.tables import table
 from bench.texts import texts
-from foldline.context.calibration import MARGIN, START, Calibration
 from foldline.context.projection import Projection
-from foldline.context.tokens import estimate_text_tokens, estimate_tokens
+from foldline.context.tokens import MARGIN, START, Calibration, estimate_text_tokens, estimate_tokens
 from foldline.formats.reader import read_foreign
 from foldline.protocol import AssistantMessage, Entry
 from support.recorded import SHARED, recorded

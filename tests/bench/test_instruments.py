@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.tables import Table
-from foldline.context.stubs import INTERRUPTED
+from foldline.context.view import INTERRUPTED
 from foldline.protocol import ToolCallPart
 from support.evaluation import messages_of
 from support.history import call, history

@@ -18,8 +18,8 @@ from bench.tables import Table, table
 from bench.timing import Times, cpu_times_of, ms, times_of_async
 from foldline.compaction import plan
 from foldline.context.budget import budget_for
-from foldline.context.earlier import SLICE, fold_on, nothing_of
-from foldline.context.file_ledger import FileLedger
+from foldline.context.files import FileLedger
+from foldline.context.moments import SLICE, empty_prefix, replay_to
 from foldline.context.projection import project
 from foldline.context.tokens import message_tokens
 from foldline.context.view import total_tokens
@@ -194,7 +194,7 @@ def test_a_moment_is_folded_in_slices(benchmark: Benchmark, length: int) -> None
     whole = project(long_history(length))
 
     def slices() -> Times:
-        made = fold_on(nothing_of(whole.entries), length // 2)
+        made = replay_to(empty_prefix(whole.entries), length // 2)
         return cpu_times_of(lambda: next(made), length // 2 // SLICE or 1)
 
     floor = cpu_times_of(lambda: total_tokens(whole.view[: length // 2]), 9)

@@ -8,10 +8,10 @@ from pathlib import Path
 from bench.tables import table
 from bench.timing import Times, cpu_times_of, ms
 from foldline.formats.reader import read_foreign
-from foldline.history.library.intake import searched
-from foldline.history.library.session_search import SessionSearch
 from foldline.history.log import dump_header, read_log
 from foldline.history.paths import session_dir
+from foldline.history.search_index import searchable_text
+from foldline.history.session_search import SessionSearch
 from foldline.protocol import (
     BaseMessage,
     Entry,
@@ -113,7 +113,7 @@ def test_the_index_is_smaller_than_what_it_is_of(benchmark: Benchmark, tmp_path:
     text = 0
     for number, path in enumerate(readable()):
         made = [entry for entry in read_foreign(path).entries if isinstance(entry, BaseMessage)]
-        text += sum(len(searched(entry)[1].encode()) for entry in made)
+        text += sum(len(searchable_text(entry)[1].encode()) for entry in made)
         keep(tmp_path, f"s{number}", made)
     search = SessionSearch(tmp_path)
     assert search.refresh()

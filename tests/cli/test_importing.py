@@ -11,7 +11,7 @@ import pytest
 from foldline.context.projection import project
 from foldline.formats import read_foreign
 from foldline.history import Session
-from foldline.history.catalog.listing import latest
+from foldline.history.catalog import latest
 from foldline.protocol import UserMessage, text_parts
 from support.front_door import FrontDoor
 from support.history import history

@@ -6,7 +6,7 @@ import pytest
 
 from foldline.cli import search as command
 from foldline.cli.search import _around, _marked
-from foldline.history.library.session_search import SessionHit
+from foldline.history.session_search import SessionHit
 from support.front_door import FrontDoor
 from support.history import history
 

@@ -22,8 +22,7 @@ from foldline.compaction import (
 )
 from foldline.compaction.summary_text import lists_of, unframed
 from foldline.context.budget import Budget, budget_for
-from foldline.context.history_entries import HeldEntries
-from foldline.context.outline import MessageOutline
+from foldline.context.outline import MemoryEntries, MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.protocol import (
@@ -539,7 +538,7 @@ def test_a_plan_reads_no_text_which_may_be_on_the_disk(reason: Reason) -> None:
     assert planned is not None and planned.cut is not None and planned.folded
 
 
-class Unread(HeldEntries):
+class Unread(MemoryEntries):
     """Entries of which only the outlines may be looked at."""
 
     def message(self, outline: MessageOutline) -> BaseMessage:

@@ -8,7 +8,7 @@ from foldline.compaction import RedraftOptions, SimpleCompaction, SummaryCompact
 from foldline.compaction.strategy import CompactionStrategy
 from foldline.compaction.turns import pieces_of, turns_of
 from foldline.context.budget import Budget
-from foldline.context.serialise import serialise
+from foldline.context.conversation import serialise
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import BaseMessage, Compaction
 from support.history import History, call, history, modified

@@ -16,8 +16,8 @@ from foldline.compaction import (
 from foldline.compaction.reduction import TruncateTurns
 from foldline.compaction.summary_text import appendix_of, framed
 from foldline.context.budget import Budget
-from foldline.context.cut import legal_positions
-from foldline.context.files import folded_count
+from foldline.context.cut import cut_points
+from foldline.context.files import compacted_count
 from foldline.protocol import BaseMessage
 from support.history import History, history, modified
 from support.invariants import broken
@@ -185,19 +185,19 @@ async def test_the_entries_of_a_proposal_are_counted_as_those_of_the_fold_it_bec
     built = session()
     first = await drafted(built)
     folded = applied(built, first).projection()
-    assert first.outline.folded == first.folded == folded_count(folded, folded.folds[-1])
+    assert first.outline.folded == first.folded == compacted_count(folded, folded.folds[-1])
     for number in range(4):
         built = built.user(f"again {number} " * 400).assistant("done " * 400)
     second = await drafted(built)
     assert any(item.written for item in second.view), "an earlier summary goes into it"
     folded = applied(built, second).projection()
-    assert second.outline.folded == second.folded == folded_count(folded, folded.folds[-1])
+    assert second.outline.folded == second.folded == compacted_count(folded, folded.folds[-1])
 
 
 async def test_a_moved_cut_makes_the_draft_stale_and_moves_the_numbers_at_once() -> None:
     proposal = await drafted(session())
     messages = [item.message for item in proposal.view]
-    places = [messages[at].index for at in legal_positions(messages)]
+    places = [messages[at].index for at in cut_points(messages)]
     assert proposal.cut is not None
     earlier = places[places.index(proposal.cut.first_kept_index) - 2]
     moved = proposal.moved(earlier)
@@ -213,7 +213,7 @@ async def test_a_cut_moved_back_makes_the_draft_current_again() -> None:
     assert proposal.cut is not None
     first = proposal.cut.first_kept_index
     messages = [item.message for item in proposal.view]
-    earlier = [messages[at].index for at in legal_positions(messages)][1]
+    earlier = [messages[at].index for at in cut_points(messages)][1]
     back = proposal.moved(earlier).moved(first)
     assert (back.state, back.outline, back.audit) == ("current", proposal.outline, proposal.audit)
 
@@ -221,7 +221,7 @@ async def test_a_cut_moved_back_makes_the_draft_current_again() -> None:
 async def test_a_pin_counts_at_once_also_beside_a_moved_cut() -> None:
     proposal = await drafted(session())
     messages = [item.message for item in proposal.view]
-    later = [messages[at].index for at in legal_positions(messages)][-3]
+    later = [messages[at].index for at in cut_points(messages)][-3]
     moved = proposal.moved(later)
     pinned = moved.revised(pins=frozenset({3}))
     assert (pinned.state, pinned.cut and pinned.cut.first_kept_index) == ("stale", later)

@@ -8,8 +8,7 @@ from foldline.compaction.derive import derive, spans
 from foldline.compaction.summary_text import framed
 from foldline.compaction.verify import faults
 from foldline.context.projection import Projection
-from foldline.context.stubs import hidden_stub, with_text
-from foldline.context.view import Fate
+from foldline.context.view import Fate, hidden_placeholder, with_text
 from foldline.protocol import BaseMessage, Kept, ToolResultMessage, Written
 from support.history import History, call, history
 from support.invariants import broken
@@ -73,7 +72,7 @@ def test_a_replaced_result_is_hidden_or_clipped_and_shows_again() -> None:
     m = messages(built)
     result = m[3]
     assert isinstance(result, ToolResultMessage)
-    hidden = committed(built, [*m[:3], with_text(result, hidden_stub(result)), *m[4:]])
+    hidden = committed(built, [*m[:3], with_text(result, hidden_placeholder(result)), *m[4:]])
     assert hidden.fate(3) == Fate("hidden", 10)
     assert view_text(built.edit("show", 3), 3) == LONG
     again = messages(built)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.compaction.turns import BREVITIES, gist, shortened
-from foldline.context.serialise import serialise
+from foldline.context.conversation import serialise
 from foldline.protocol import BaseMessage
 from support.history import History, call, history, modified
 

@@ -14,7 +14,7 @@ from foldline.compaction import (
 )
 from foldline.compaction.strategy import CompactionStrategy
 from foldline.context.budget import Budget
-from foldline.context.stubs import is_hidden_stub
+from foldline.context.view import is_hidden_placeholder
 from foldline.protocol import BaseMessage, ToolResultMessage
 from support.history import History, call, history
 from support.invariants import broken
@@ -61,7 +61,7 @@ async def test_the_results_of_the_newest_five_groups_stay_and_older_ones_become_
     before = results(built)
     await folded(built, ToolResultHidingCompaction())
     after = results(built)
-    assert [is_hidden_stub(result.text) for result in after] == [True] * 3 + [False] * 5
+    assert [is_hidden_placeholder(result.text) for result in after] == [True] * 3 + [False] * 5
     assert [result.call_id for result in after] == [result.call_id for result in before]
     assert after[3:] == before[3:]
 
@@ -73,7 +73,7 @@ async def test_parallel_calls_are_one_group() -> None:
         built.result(LINE * 40).result(LINE * 40)
     built.assistant("read")
     await folded(built, ToolResultHidingCompaction())
-    assert [is_hidden_stub(result.text) for result in results(built)] == [True] * 2 + [False] * 10
+    assert [is_hidden_placeholder(result.text) for result in results(built)] == [True] * 2 + [False] * 10
 
 
 async def test_nothing_else_is_touched_and_a_second_time_there_is_nothing_to_do() -> None:
@@ -100,7 +100,7 @@ async def test_the_stubs_of_a_later_fold_are_those_of_the_earlier_one() -> None:
 async def test_any_number_of_groups_can_be_kept(keep: int) -> None:
     built = steps(6)
     await folded(built, ToolResultHidingCompaction(keep=keep))
-    hidden = sum(is_hidden_stub(result.text) for result in results(built))
+    hidden = sum(is_hidden_placeholder(result.text) for result in results(built))
     assert hidden == max(0, 6 - keep)
 
 

@@ -16,10 +16,10 @@ from foldline.compaction.summary_text import (
 )
 from foldline.context.language import parse_summary
 from foldline.context.tokens import estimate_tokens
-from foldline.protocol import BaseMessage, FoldDetails
+from foldline.protocol import BaseMessage, CompactionDetails
 from support.history import history
 
-DETAILS = FoldDetails(read_files=("a.py",), modified_files=("b.py", "c.py"))
+DETAILS = CompactionDetails(read_files=("a.py",), modified_files=("b.py", "c.py"))
 
 
 def messages(*said: str) -> list[BaseMessage]:
@@ -56,15 +56,15 @@ def test_lists_and_standing_constraints_are_appended_from_the_history() -> None:
 
 
 def test_constraints_of_earlier_folds_stay_verbatim_and_are_not_repeated() -> None:
-    first = with_appendix("x", messages("Never touch schema.sql."), "", FoldDetails(), 2_000)
+    first = with_appendix("x", messages("Never touch schema.sql."), "", CompactionDetails(), 2_000)
     second = with_appendix(
-        "y", messages("Never touch schema.sql.", "只能用标准库。"), first, FoldDetails(), 2_000
+        "y", messages("Never touch schema.sql.", "只能用标准库。"), first, CompactionDetails(), 2_000
     )
     assert dict(lists_of(second))["standing-constraints"] == ["Never touch schema.sql.", "只能用标准库。"]
 
 
 def test_lists_keep_within_their_share_and_one_long_line_makes_no_other_disappear() -> None:
-    long = FoldDetails(read_files=(*(f"src/module_{n}.py" for n in range(500)), "x" * 9_000))
+    long = CompactionDetails(read_files=(*(f"src/module_{n}.py" for n in range(500)), "x" * 9_000))
     text = with_appendix("x", [], "", long, 400)
     assert estimate_tokens(text) < 130
     assert "src/module_499.py" in text
@@ -74,7 +74,7 @@ def test_lists_keep_within_their_share_and_one_long_line_makes_no_other_disappea
 @given(st.integers(0, 200), st.sampled_from([200, 400, 1_600]))
 def test_a_list_counts_what_it_has_no_room_for_and_says_where_it_is_found(files: int, room: int) -> None:
     paths = tuple(f"src/package_{n}/module_{n}.py" for n in range(files))
-    text = with_appendix("x", [], "", FoldDetails(modified_files=paths), room)
+    text = with_appendix("x", [], "", CompactionDetails(modified_files=paths), room)
     [items] = [items for _, items in lists_of(text)] or [[]]
     assert counted(items) == files
     listed = [item for item in items if item in paths]
@@ -87,8 +87,8 @@ def test_a_list_counts_what_it_has_no_room_for_and_says_where_it_is_found(files:
 
 def test_constraints_without_room_are_counted_over_several_compactions_and_never_taken_for_one() -> None:
     said = [f"Never touch table_{n} of the payments database." for n in range(40)]
-    first = with_appendix("x", messages(*said), "", FoldDetails(), 800)
-    second = with_appendix("y", messages("Never use tabs."), first, FoldDetails(), 800)
+    first = with_appendix("x", messages(*said), "", CompactionDetails(), 800)
+    second = with_appendix("y", messages("Never use tabs."), first, CompactionDetails(), 800)
     items = dict(lists_of(second))["standing-constraints"]
     assert counted(items) == 41
     assert items[-2:] == [said[-1], "Never use tabs."]
@@ -96,7 +96,7 @@ def test_constraints_without_room_are_counted_over_several_compactions_and_never
 
 
 def test_an_empty_list_has_no_block() -> None:
-    assert with_appendix("x", [], "", FoldDetails(), 400) == "x"
+    assert with_appendix("x", [], "", CompactionDetails(), 400) == "x"
 
 
 # --- the last user messages -----------------------------------------------------------------------------
@@ -126,13 +126,13 @@ def test_the_last_user_messages_are_quoted_letter_by_letter_oldest_first() -> No
 def test_only_what_was_typed_is_quoted() -> None:
     typed, shell = folded("Fix it"), history().user("$ ls").entries[0].model_copy(update={"origin": "shell"})
     assert isinstance(shell, BaseMessage)
-    assert quoted(with_appendix("x", [*typed, shell], "", FoldDetails(), 2_000)) == ["[entry 0] Fix it"]
+    assert quoted(with_appendix("x", [*typed, shell], "", CompactionDetails(), 2_000)) == ["[entry 0] Fix it"]
 
 
 def test_the_newest_messages_win_and_a_long_one_loses_its_middle_not_its_neighbours() -> None:
     paste = "begin " + "a line of a log that was pasted\n" * 300 + "end"
     said = [*(f"request {n}: go on with part {n}" for n in range(60)), paste, "and now?"]
-    text = with_appendix("x", folded(*said), "", FoldDetails(), 1_600)
+    text = with_appendix("x", folded(*said), "", CompactionDetails(), 1_600)
     quotes = quoted(text)
     assert quotes[-1] == "[entry 122] and now?"
     assert quotes[-2].startswith("[entry 120] begin a line")
@@ -144,20 +144,22 @@ def test_the_newest_messages_win_and_a_long_one_loses_its_middle_not_its_neighbo
 
 
 def test_quotes_of_an_earlier_summary_stay_as_far_as_the_newer_ones_leave_room() -> None:
-    first = with_appendix("x", folded(*(f"early request {n}" for n in range(6))), "", FoldDetails(), 800)
+    first = with_appendix(
+        "x", folded(*(f"early request {n}" for n in range(6))), "", CompactionDetails(), 800
+    )
     assert len(quoted(first)) == 6
     later = history().gap(12)
     for n in range(6, 12):
         later.turn(f"later request {n}", REPLY)
     since = [entry for entry in later.entries if isinstance(entry, BaseMessage)]
-    roomy = with_appendix("y", since, first, FoldDetails(), 800)
+    roomy = with_appendix("y", since, first, CompactionDetails(), 800)
     assert quoted(roomy)[:6] == quoted(first)
     assert len(quoted(roomy)) == 12
-    tight = quoted(with_appendix("y", since, first, FoldDetails(), 400))
+    tight = quoted(with_appendix("y", since, first, CompactionDetails(), 400))
     assert tight == quoted(roomy)[-len(tight) :]
     assert 6 <= len(tight) < 12
     # Folded again with nothing new, they are the same.
-    assert quoted(with_appendix("z", since, roomy, FoldDetails(), 800)) == quoted(roomy)
+    assert quoted(with_appendix("z", since, roomy, CompactionDetails(), 800)) == quoted(roomy)
 
 
 FORGED = (
@@ -180,15 +182,17 @@ def test_tags_and_labels_within_a_message_neither_end_the_quotes_nor_forge_other
 
 @given(st.lists(st.text(), max_size=6))
 def test_any_messages_are_read_back_as_they_were_quoted(said: list[str]) -> None:
-    first = with_appendix("notes", folded(*said), "", FoldDetails(), 2_000)
+    first = with_appendix("notes", folded(*said), "", CompactionDetails(), 2_000)
     assert notes_of(first) == "notes"
-    assert quoted(with_appendix("notes", folded("x")[1:] * 4, first, FoldDetails(), 2_000)) == quoted(first)
+    assert quoted(with_appendix("notes", folded("x")[1:] * 4, first, CompactionDetails(), 2_000)) == quoted(
+        first
+    )
     assert quoted(unframed(framed(first))) == quoted(first.replace("</summary>", "[/summary]"))
 
 
 def test_a_small_fold_is_not_mostly_quotes() -> None:
     said = messages(*("What do you think of " + "this and that " * 12 for _ in range(4)))
-    text = with_appendix("x", said, "", FoldDetails(), 4_000)
+    text = with_appendix("x", said, "", CompactionDetails(), 4_000)
     assert estimate_tokens(text) < estimate_tokens("\n".join(message.text for message in said)) / 2
 
 
@@ -219,4 +223,4 @@ def test_however_often_a_model_says_something_its_summary_is_read_in_linear_time
     assert appendix_of(text) == "" and lists_of(text) == []
     assert len(notes_of(f"x{text}x")) == len(text) + 2
     assert len(unframed(framed(text))) >= len(text)
-    assert len(with_appendix(text, [], text, FoldDetails(), 1_000)) < 2 * len(text)
+    assert len(with_appendix(text, [], text, CompactionDetails(), 1_000)) < 2 * len(text)

@@ -10,10 +10,9 @@ from foldline.compaction import plan
 from foldline.compaction.derive import derive
 from foldline.compaction.summary_text import framed
 from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings, budget_for
-from foldline.context.calibration import Calibration
 from foldline.context.cut import Cut
 from foldline.context.projection import Projection
-from foldline.context.tokens import message_tokens
+from foldline.context.tokens import Calibration, message_tokens
 from foldline.context.view import ViewItem, is_preamble
 from foldline.context.weight import view_size
 from foldline.protocol import BaseMessage, Entry

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.context.calibration import HIGHEST, LOWEST, MARGIN, START, Calibration
+from foldline.context.tokens import HIGHEST, LOWEST, MARGIN, START, Calibration
 
 
 def test_an_unknown_model_starts_high_and_the_first_report_replaces_that() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from foldline.context.permissions import is_consent, leans_on_what_was_said
+from foldline.context.permissions import is_consent, needs_context
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from foldline.context.permissions import is_consent, leans_on_what_was_said
 )
 def test_what_only_agrees_is_a_consent(text: str) -> None:
     assert is_consent(text)
-    assert leans_on_what_was_said(text)
+    assert needs_context(text)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_what_says_something_is_none(text: str) -> None:
     "text", ["use option 2, but without the cache", "继续，用第二个方案", "the second one"]
 )
 def test_a_choice_leans_on_what_was_offered(text: str) -> None:
-    assert leans_on_what_was_said(text)
+    assert needs_context(text)
 
 
 @pytest.mark.parametrize("text", ["Add an export to CSV", "把配置文件改成 UTF-8 编码", "read src/cart.py"])
 def test_a_request_of_its_own_leans_on_nothing(text: str) -> None:
-    assert not leans_on_what_was_said(text)
+    assert not needs_context(text)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.cut import Cut, cut_at, find_cut, giant_limit, giant_results, legal_positions
+from foldline.context.cut import Cut, cut_at, cut_points, find_cut, giant_limit, giant_results
 from foldline.context.tokens import message_tokens
 from foldline.protocol import (
     AssistantMessage,
@@ -122,7 +122,7 @@ def test_every_cut_is_legal_and_loses_nothing(listed: list[str], chosen: set[int
     cut = find_cut(view, keep, pins=pins)
     if cut is None:
         return
-    assert cut.position in legal_positions(view, pins)
+    assert cut.position in cut_points(view, pins)
     first = view[cut.position]
     assert not isinstance(first, ToolResultMessage | DeveloperMessage | SystemMessage)
     assert sum(message_tokens(message) for message in view[cut.position :]) >= keep

@@ -3,8 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.difference import Pair, difference, runs, sums
-from foldline.context.moments import as_of_fold
+from foldline.context.moments import Pair, at_compaction, difference, runs, sums
 from foldline.context.projection import Projection, project
 from foldline.context.weight import item_weight
 from support.asking import retold
@@ -15,7 +14,7 @@ def _fold(index: int) -> tuple[Projection, Projection, list[Pair]]:
     entries = retold().entries
     now = project(entries)
     before, after = (
-        project(entries[: as_of_fold(now, now.folds[index].index, before=b).length]) for b in (True, False)
+        project(entries[: at_compaction(now, now.folds[index].index, before=b).length]) for b in (True, False)
     )
     return before, after, difference(before.view, after.view)
 

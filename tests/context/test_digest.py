@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldline.context.conversation import serialise
 from foldline.context.digest import SMALLEST, digest, digest_conversation
 from foldline.context.language import NONE, SECTIONS, parse_summary
-from foldline.context.serialise import serialise
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import (
     AssistantMessage,

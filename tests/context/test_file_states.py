@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.file_states import FileChange, Images, Unreadable, changes_to, restored_paths
+from foldline.context.rewind_points import FileChange, Images, Unreadable, changes_to, restored_paths
 from foldline.protocol import FileImage
 
 

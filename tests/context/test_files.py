@@ -3,9 +3,17 @@
 import pytest
 
 from foldline.cli.sources import read_source
-from foldline.context.files import file_lists, fold_words, tracked_files
-from foldline.context.moments import as_of_fold
-from foldline.protocol import Compaction, FileImage, FoldDetails, Kept, SystemMessage, Written, text_parts
+from foldline.context.files import describe_compaction, file_lists, tracked_files
+from foldline.context.moments import at_compaction
+from foldline.protocol import (
+    Compaction,
+    CompactionDetails,
+    FileImage,
+    Kept,
+    SystemMessage,
+    Written,
+    text_parts,
+)
 from foldline.tui.inspector.summaries import summary_words
 from foldline.tui.inspector.timeline import fold_words as timeline_words
 from support.history import History, history, modified, read
@@ -20,13 +28,13 @@ def worked() -> History:
 
 
 def test_a_modified_file_is_not_listed_as_read() -> None:
-    assert file_lists(worked().projection()) == FoldDetails(
+    assert file_lists(worked().projection()) == CompactionDetails(
         read_files=("a.py",), modified_files=("b.py", "c.py")
     )
 
 
 def test_lists_accumulate_over_folds_also_those_of_an_imported_one() -> None:
-    imported = FoldDetails(read_files=("old.py", "c.py"), modified_files=("gone.py",))
+    imported = CompactionDetails(read_files=("old.py", "c.py"), modified_files=("gone.py",))
     fold = Compaction(first_kept_index=99, details=imported)
     lists = file_lists(worked().add(fold).step("read", "x", files=[read("new.py")]).projection())
     assert lists.read_files == ("old.py", "a.py", "new.py")
@@ -46,13 +54,13 @@ def test_a_rewind_forgets_a_change_only_where_the_file_was_put_back() -> None:
 
 def test_a_fold_in_between_does_not_bring_back_the_name_of_a_restored_file() -> None:
     there, back = FileImage(path="b.py", after="new"), FileImage(path="b.py", before="new")
-    fold = Compaction(first_kept_index=99, details=FoldDetails(modified_files=("b.py", "c.py")))
+    fold = Compaction(first_kept_index=99, details=CompactionDetails(modified_files=("b.py", "c.py")))
     changed = history().checkpoint(1, there).step("write", "ok", files=[modified("b.py")]).add(fold)
     assert file_lists(changed.checkpoint(2, back).projection()).modified_files == ("c.py",)
 
 
 def test_an_undone_fold_brings_no_lists() -> None:
-    fold = Compaction(first_kept_index=99, details=FoldDetails(read_files=("old.py",)))
+    fold = Compaction(first_kept_index=99, details=CompactionDetails(read_files=("old.py",)))
     assert file_lists(worked().add(fold).undo().projection()).read_files == ("a.py",)
 
 
@@ -90,13 +98,13 @@ def altered(ref: int, fate: str) -> Kept:
 )
 def test_a_fold_is_told_by_what_it_did(head: tuple[Kept | Written, ...], says: str) -> None:
     built = history().user("go").step("read", "a").step("read", "b")
-    assert fold_words(built.projection(), Compaction(first_kept_index=5, head=head)) == says
+    assert describe_compaction(built.projection(), Compaction(first_kept_index=5, head=head)) == says
 
 
 def test_what_had_left_the_view_before_is_no_entry_of_a_fold_nor_when_that_is_undone() -> None:
     built = history().user("go").step("read", "a").edit("drop", 1).user("on")
     built = built.add(Compaction(first_kept_index=4, head=(SUMMARY,)))
-    assert fold_words(built.projection(), built.projection().folds[0]) == "1 entry folded"
+    assert describe_compaction(built.projection(), built.projection().folds[0]) == "1 entry folded"
 
 
 @needs_recorded
@@ -105,9 +113,11 @@ def test_one_compaction_of_a_recorded_session_has_one_count_of_entries() -> None
     projection = found.project()
     fold = projection.folds[-1]
     [summary] = [item for item in projection.view if item.index == fold.index]
-    assert fold_words(projection, fold) == "250 entries folded", "the 7 of failed requests were never sent"
+    assert describe_compaction(projection, fold) == "250 entries folded", (
+        "the 7 of failed requests were never sent"
+    )
     assert summary_words(projection, summary).endswith(", 250 entries")
-    moment = as_of_fold(projection, fold.index)
+    moment = at_compaction(projection, fold.index)
     lines = [
         "".join(text for text, _ in line) for line in timeline_words(projection, moment, projection, "d")
     ]
@@ -116,4 +126,4 @@ def test_one_compaction_of_a_recorded_session_has_one_count_of_entries() -> None
 
 def test_a_result_that_was_altered_where_it_stands_counts_like_one_before_the_cut() -> None:
     fold = Compaction(first_kept_index=1, replaced=(altered(2, "hidden"),))
-    assert fold_words(history().user("go").step("read", "a").projection(), fold) == "1 result hidden"
+    assert describe_compaction(history().user("go").step("read", "a").projection(), fold) == "1 result hidden"

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.matching import excerpt, fold, marks, parse_query
+from foldline.context.text_search import casefolded, excerpt, marks, parse_query
 
 
 @given(st.text(), st.text())
 def test_texts_are_folded_character_by_character(one: str, other: str) -> None:
-    assert fold(one + other) == fold(one) + fold(other)
-    assert len(fold(one)) >= len(one)
-    fold(one).encode()
+    assert casefolded(one + other) == casefolded(one) + casefolded(other)
+    assert len(casefolded(one)) >= len(one)
+    casefolded(one).encode()
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_texts_are_folded_character_by_character(one: str, other: str) -> None:
     ],
 )
 def test_what_looks_alike_is_alike(one: str, other: str) -> None:
-    assert fold(one) == fold(other)
+    assert casefolded(one) == casefolded(other)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_text_is_looked_at_where_the_whole_query_stands_else_at_its_rarest_wor
 @given(st.text(st.sampled_from("aß ﬃ\n端"), min_size=1), st.data())
 def test_an_excerpt_holds_the_character_it_is_about(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text) - 1))
-    shown = excerpt(text, fold(text), len(fold(text[:at])))
+    shown = excerpt(text, casefolded(text), len(casefolded(text[:at])))
     assert shown.line == text[:at].count("\n") + 1
     assert text[at] in shown.text or text[at].isspace()
 
@@ -90,13 +90,13 @@ def test_marks_are_apart_and_in_order(text: str, query: str) -> None:
 
 
 def test_what_a_character_is_folded_to_stays_as_it_is() -> None:
-    """`fold` replaces the characters of a text one after the other, in any order."""
+    """`casefolded` replaces the characters of a text one after the other, in any order."""
     every = map(chr, range(sys.maxunicode + 1))
     changed = [char for char in every if char.casefold() != char or decomposition(char)]
-    folded = fold("".join([*changed, "한글"]))
-    assert fold(folded) == folded
+    folded = casefolded("".join([*changed, "한글"]))
+    assert casefolded(folded) == folded
 
 
 def test_a_text_of_many_different_characters_is_folded_like_one_of_few() -> None:
     many = "ÀÉÎÕÜßﬁÇÑØÅŁŽŠČŘĎŤŇĚŮÝŐŰŹŻĆŚĄĘ，ＡｂＣ文件 İ Kelvin"
-    assert fold(many) == "".join(map(fold, many))
+    assert casefolded(many) == "".join(map(casefolded, many))

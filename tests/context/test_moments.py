@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.earlier import SLICE, fold_on, nothing_of
-from foldline.context.moments import against_before, as_of_fold, as_of_request, first_entry
+from foldline.context.moments import (
+    SLICE,
+    at_compaction,
+    at_request,
+    empty_prefix,
+    first_entry,
+    replay_to,
+    since_request,
+)
 from foldline.context.projection import Projection, project
-from foldline.context.proof import proof_by, proof_of, requests
+from foldline.context.proof import proof_by, proof_of, recorded_requests
 from foldline.protocol import AssistantMessage, Entry, RequestRecord, Usage, UserMessage, text_parts
 from support.asking import retold
 from support.happenings import played, steps
@@ -28,11 +35,11 @@ def test_an_earlier_moment_is_the_fold_of_the_shorter_history(
 ) -> None:
     entries = played(happened)
     whole = project(entries)
-    projection = nothing_of(whole.entries)
+    projection = empty_prefix(whole.entries)
     for length in sorted(round(share * len(entries)) for share in shares):
         before, projection = projection, projection.forked()
         was = State.of(before)
-        for _ in fold_on(projection, length):
+        for _ in replay_to(projection, length):
             pass
         assert State.of(projection) == State.of(project(entries[:length]))
         assert State.of(before) == was, "the fold that another one starts from stays as it is"
@@ -40,8 +47,8 @@ def test_an_earlier_moment_is_the_fold_of_the_shorter_history(
 
 def test_a_long_history_is_folded_in_slices() -> None:
     whole = long_story(3 * SLICE).projection()
-    projection = nothing_of(whole.entries)
-    lengths = [len(projection.entries) for _ in fold_on(projection, 2 * SLICE + 5)]
+    projection = empty_prefix(whole.entries)
+    lengths = [len(projection.entries) for _ in replay_to(projection, 2 * SLICE + 5)]
     assert lengths == [SLICE, 2 * SLICE, 2 * SLICE + 5]
     assert State.of(projection) == State.of(project(list(whole.entries[: 2 * SLICE + 5])))
 
@@ -49,10 +56,10 @@ def test_a_long_history_is_folded_in_slices() -> None:
 def test_each_request_is_where_its_record_says_and_proved() -> None:
     story = retold()
     now = story.projection()
-    recorded = requests(story.entries)
+    recorded = recorded_requests(story.entries)
     assert len(recorded) == len(now.requests) == 15
     for sent in recorded:
-        moment = as_of_request(now, sent.number)
+        moment = at_request(now, sent.number)
         assert moment.sent == sent and moment.length == sent.length
         proof, then = proof_of(sent, story.entries)
         assert proof.holds and proof_by(sent, then).holds
@@ -73,14 +80,14 @@ def _records(places: Sequence[int | None]) -> list[Entry]:
 def test_a_record_that_says_it_left_before_an_earlier_one_is_not_believed(places: list[int | None]) -> None:
     entries = _records(places)
     now = project(entries)
-    found = [as_of_request(now, number).sent for number in range(1, len(places) + 1)]
-    assert found == requests(entries)
+    found = [at_request(now, number).sent for number in range(1, len(places) + 1)]
+    assert found == recorded_requests(entries)
 
 
 def test_where_nothing_is_recorded_an_answer_stands_for_its_request() -> None:
     story = history().system("prompt").user("one").assistant("first", usage=Usage(input=70)).user("two")
     now = story.assistant("second").projection()
-    assert [as_of_request(now, number).length for number in (1, 2)] == [2, 4]
+    assert [at_request(now, number).length for number in (1, 2)] == [2, 4]
     assert [asked.reported for asked in now.requests] == [70, 0] and now.requests[1].is_estimated
     now.append(RequestRecord(index=9, digest="", model="m", estimated=100))
     assert [asked.entry for asked in now.requests] == [9], "once there are records they are what counts"
@@ -90,7 +97,7 @@ def test_there_is_no_request_before_the_first_and_after_the_last() -> None:
     now = retold().projection()
     for number in (0, len(now.requests) + 1):
         with pytest.raises(IndexError):
-            as_of_request(now, number)
+            at_request(now, number)
 
 
 def test_undoing_a_fold_counts_no_request_twice() -> None:
@@ -103,10 +110,10 @@ def test_undoing_a_fold_counts_no_request_twice() -> None:
 
 def test_the_first_entry_of_a_request_is_the_first_that_the_one_before_did_not_send() -> None:
     now = retold().projection()
-    assert first_entry(now, as_of_request(now, 1)) == 0
+    assert first_entry(now, at_request(now, 1)) == 0
     # Request 2 sends what request 1 was answered, and the result of that call.
-    assert first_entry(now, as_of_request(now, 2)) == 2
-    assert first_entry(now, as_of_fold(now, now.folds[0].index)) == now.folds[0].index
+    assert first_entry(now, at_request(now, 2)) == 2
+    assert first_entry(now, at_compaction(now, now.folds[0].index)) == now.folds[0].index
     assert first_entry(now, None) == now.last_index - 2, "the last answer, of which nobody has been asked yet"
 
 
@@ -114,8 +121,8 @@ def test_what_came_since_the_request_before_is_counted_and_what_changed_the_view
     now = retold().projection()
 
     def against(number: int) -> tuple[int, tuple[int, ...]]:
-        then: Projection = project(list(now.entries[: as_of_request(now, number).length]))
-        found = against_before(then, number - 1, as_of_request(now, number - 1).length)
+        then: Projection = project(list(now.entries[: at_request(now, number).length]))
+        found = since_request(then, number - 1, at_request(now, number - 1).length)
         return found.added, found.changed_by
 
     assert against(3) == (2, ())

@@ -3,11 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.history_entries import HeldEntries
-from foldline.context.outline import MessageOutline, outline_of
+from foldline.context.outline import MemoryEntries, MessageOutline, outline_of
 from foldline.context.projection import Projection, project
-from foldline.context.stubs import with_text
 from foldline.context.tokens import message_tokens, thinking_tokens
+from foldline.context.view import with_text
 from foldline.protocol import (
     BaseMessage,
     Compaction,
@@ -31,7 +30,7 @@ def worked() -> History:
     return results.checkpoint(0, shown=True).assistant("done", usage=Usage(input=900, output=20), model="m")
 
 
-class Unread(HeldEntries):
+class Unread(MemoryEntries):
     def message(self, outline: MessageOutline) -> BaseMessage:
         raise AssertionError(f"entry {outline.index} was looked at")
 

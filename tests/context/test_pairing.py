@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.context.calls import paired, pairing_faults
-from foldline.context.stubs import INTERRUPTED
+from foldline.context.view import INTERRUPTED
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage, text_parts
 from support.history import call, history
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.context.permissions import approval_words, promise, rule_words
+from foldline.context.permissions import approval_words, rule_grants, rule_words
 from foldline.protocol import Approval, Rule, dump_entry, parse_entry
 
 RULES = [
@@ -21,7 +21,7 @@ RULES = [
 
 @pytest.mark.parametrize(("rule", "words", "promised"), RULES)
 def test_a_rule_says_what_it_covers(rule: Rule, words: str, promised: str) -> None:
-    assert (rule_words(rule), promise(rule)) == (words, promised)
+    assert (rule_words(rule), rule_grants(rule)) == (words, promised)
 
 
 def test_no_two_rules_are_said_alike_and_each_comes_back_from_its_file() -> None:

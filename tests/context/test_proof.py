@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.context.calls import paired
-from foldline.context.proof import digest_of, prove, requests, unproved
+from foldline.context.proof import digest_of, prove, recorded_requests, unproved
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -150,7 +150,7 @@ def test_a_call_without_a_result_was_sent_with_a_stated_one(talk: Talk) -> None:
 
 
 def test_a_history_without_records_has_no_requests() -> None:
-    assert requests(history().user("hello").assistant("hi").entries) == []
+    assert recorded_requests(history().user("hello").assistant("hi").entries) == []
     assert unproved(history().turn("hello", "hi").entries) == []
 
 
@@ -227,7 +227,7 @@ def test_a_record_that_lies_about_when_it_left_breaks_nothing(after: int) -> Non
         entry.model_copy(update={"after": after}) if isinstance(entry, RequestRecord) else entry
         for entry in talk.entries
     ]
-    lengths = [sent.length for sent in requests(entries)]
+    lengths = [sent.length for sent in recorded_requests(entries)]
     assert lengths == sorted(lengths)
     assert unproved(entries)
 

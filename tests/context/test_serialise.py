@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.serialise import ARGUMENT_CHARACTERS, RESULT_CHARACTERS, serialise, shorten
+from foldline.context.conversation import ARGUMENT_CHARACTERS, RESULT_CHARACTERS, serialise, shorten
 from foldline.protocol import BaseMessage, ToolCallPart
 from support.history import History, call, history
 

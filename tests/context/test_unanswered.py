@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.context.unanswered import broke_off, unanswered
+from foldline.context.calls import broke_off, unanswered
 from foldline.protocol import AssistantMessage, Compaction, SystemMessage, UserMessage, Written, text_parts
 from support.history import History, call, history
 

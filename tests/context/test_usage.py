@@ -3,8 +3,7 @@
 from hypothesis import given
 
 from foldline.context.tally import Kind, Tally, kind_of
-from foldline.context.usage import Schemas, usage_of
-from foldline.context.weight import categories, item_weight, view_size
+from foldline.context.weight import Schemas, categories, item_weight, usage_of, view_size
 from foldline.protocol import ImagePart, TextPart, Usage, UserMessage
 from support.happenings import Step, played, steps
 from support.history import History, history

@@ -2,11 +2,9 @@
 
 import pytest
 
-from foldline.context.calibration import MARGIN, START
 from foldline.context.projection import Projection
-from foldline.context.tokens import message_tokens
-from foldline.context.usage import usage_of
-from foldline.context.weight import categories, entry_weight, item_weight, view_size
+from foldline.context.tokens import MARGIN, START, message_tokens
+from foldline.context.weight import categories, entry_weight, item_weight, usage_of, view_size
 from foldline.protocol import (
     AssistantMessage,
     Compaction,

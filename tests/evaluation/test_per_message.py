@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.stubs import interrupted_result
+from foldline.context.view import interrupted_result
 from foldline.evaluation.per_message import PerMessage, Presence
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart, ToolResultMessage, text_parts
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldline.context.stubs import clip, with_text
+from foldline.context.view import clip_to_tokens, with_text
 from foldline.evaluation.atoms import Atom
 from foldline.evaluation.recall import Recall, Tally, needs, recall
 from foldline.evaluation.record import Run
@@ -150,7 +150,7 @@ def test_what_a_stub_leads_to_is_recoverable() -> None:
 def test_what_a_clip_left_out_is_recoverable() -> None:
     def clipped(so_far: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         return [
-            with_text(message, clip("x" * 9_000, 100, message.index))
+            with_text(message, clip_to_tokens("x" * 9_000, 100, message.index))
             if isinstance(message, ToolResultMessage) and message.index == 3
             else message
             for message in so_far
@@ -174,7 +174,7 @@ def test_a_handle_in_the_recorded_text_itself_leads_nowhere() -> None:
 
     def clipped(so_far: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         return [
-            with_text(message, clip(message.text, 100, message.index))
+            with_text(message, clip_to_tokens(message.text, 100, message.index))
             if isinstance(message, ToolResultMessage)
             else message
             for message in so_far

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.stubs import clip, with_text
+from foldline.context.view import clip_to_tokens, with_text
 from foldline.evaluation.record import Run
 from foldline.evaluation.safety import violations
 from foldline.formats import read_foreign
@@ -191,7 +191,7 @@ def test_t1_fresh_results_must_be_there() -> None:
 
 def clipped(so_far: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     return [
-        with_text(message, clip(message.text, 200, message.index))
+        with_text(message, clip_to_tokens(message.text, 200, message.index))
         if isinstance(message, ToolResultMessage)
         else message
         for message in so_far

@@ -11,8 +11,8 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Compaction,
+    CompactionDetails,
     Entry,
-    FoldDetails,
     SystemMessage,
     Title,
     Usage,
@@ -27,7 +27,7 @@ from support.history import History, history
 def folded() -> History:
     summary = Written(message=SystemMessage(origin="summary", parts=text_parts("so far")))
     built = history().system("Be kind.").add(Title(title="Hi")).turn("one", "1").turn("two", "2")
-    details = FoldDetails(read_files=("a.py",))
+    details = CompactionDetails(read_files=("a.py",))
     return built.add(Compaction(summary="so far", first_kept_index=4, head=(summary,), details=details))
 
 

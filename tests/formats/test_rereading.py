@@ -8,7 +8,7 @@ import pytest
 from foldline.formats import read_foreign, reader
 from foldline.formats.reader import Rereader
 from foldline.history import Session
-from foldline.history.follow import NoLongerFollowed
+from foldline.history.follower import NoLongerFollowed
 from foldline.protocol import AssistantMessage
 from support.claude_code_rows import Record, piece, text, user
 from support.recorded import SHARED, needs_recorded

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.history import Session, read_log
-from foldline.history.follow import Follower, NoLongerFollowed
+from foldline.history.follower import Follower, NoLongerFollowed
 from foldline.history.log import dump_header
 from foldline.history.session import utc_now
 from foldline.protocol import Entry, SessionHeader, UserMessage, dump_entry, text_parts

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from foldline.history import Session, SessionHeld, read_log
-from foldline.history.holder import Holder, holder_of
+from foldline.history.lock import Holder, holder_of
 from foldline.protocol import FoldlineError, NoticeRecord, UserMessage
 from support.holders import holder
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.history import Log, WriteFailed, read_log, session_dir
-from foldline.history.reading.opening import open_file
+from foldline.history.index import open_file
 from foldline.protocol import (
     Compaction,
     Entry,

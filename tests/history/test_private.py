@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.history import Contents, Session, archive, bring_back, list_sessions
-from foldline.history.library.session_search import SessionSearch
+from foldline.history import Contents, Session, archive, list_sessions, unarchive
+from foldline.history.session_search import SessionSearch
 from foldline.protocol import Title
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
@@ -35,7 +35,7 @@ def test_everything_kept_of_sessions_is_for_its_owner_only(tmp_path: Path) -> No
     copy.close()
     session.close()
     SessionSearch(home).refresh()
-    bring_back(home, archive(home, session.path))
+    unarchive(home, archive(home, session.path))
     (session.path.with_name("meta.json")).unlink()
     list_sessions(home)
     modes = {path: path.stat().st_mode & 0o777 for path in (home.parent, home, *home.rglob("*"))}

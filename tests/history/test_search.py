@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foldline.context.earlier import original
+from foldline.context.moments import entry_text
 from foldline.history import EVENTS, EntrySearch, Found
-from foldline.history.reading.opening import open_file
+from foldline.history.index import open_file
 from foldline.protocol import Compaction, Entry, UserMessage, text_parts
 from support.history import History, call, history
 from support.reopening import write_events
@@ -162,7 +162,7 @@ def test_what_others_wrote_is_searched_by_what_it_says(raw: str, bare: bool, sta
             file.write(f'{{"type":"assistant","index":0,"parts":{parts}}}\n')
         stored = open_file(Path(folder) / EVENTS).entries
         [entry] = stored
-        text = original(entry) or ""
+        text = entry_text(entry) or ""
         query = text[start % len(text) :][:length]
         assert EntrySearch(stored).find(query, limit=1) == EntrySearch([entry]).find(query, limit=1)
 

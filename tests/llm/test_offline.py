@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from foldline.context.serialise import serialise
+from foldline.context.conversation import serialise
 from foldline.context.tokens import estimate_tokens
 from foldline.llm import LLM, Answer, Chunk, ContextOverflow, Request, TextChunk, ToolCallChunk, ToolSpec
 from foldline.llm.offline import OfflineLLM

@@ -10,10 +10,10 @@ from foldline.agent.tools.edit import nearest
 from foldline.compaction.note_writer import _told_apart
 from foldline.compaction.notes import parsed
 from foldline.compaction.summary_text import appendix_of, lists_of, notes_of, unframed, unwrapped
+from foldline.context.audit import mentions
 from foldline.context.digest import digest_conversation
 from foldline.context.harmless import clean, clean_line
 from foldline.context.language import parse_summary
-from foldline.context.mentions import mentions
 from foldline.llm.failures import Endpoint, status_failure
 from foldline.protocol import SystemMessage, text_parts
 from foldline.tui.blocks.cutter import Cutter

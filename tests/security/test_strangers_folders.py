@@ -13,7 +13,7 @@ import pytest
 
 import foldline
 from foldline.history import Contents, Session, Unsent, keep_unsent, take_unsent
-from foldline.history.reading.index import Index
+from foldline.history.index import Index
 from foldline.protocol import FoldlineError, Title
 from support.damaged import kept_session
 from support.front_door import FrontDoor
@@ -187,13 +187,13 @@ def test_the_index_goes_on_in_no_file_that_has_another_name(tmp_path: Path, prec
 
 _HERE = Path(foldline.__file__).parent
 _ELSEWHERE = {
-    "history/holder.py": "locks of others, without following a link; /proc",
-    "history/library/store.py": "SQLite, in the data folder, after a look at each of its files",
+    "history/lock.py": "locks of others, without following a link; /proc",
+    "history/search_index.py": "SQLite, in the data folder, after a look at each of its files",
     "formats/opencode_store.py": "SQLite, to be read, after a look at its first bytes",
     "cli/doctor_data.py": "SQLite, to be read, after a look at each of its files",
     "cli/doctor_here.py": "SQLite, in memory",
-    "history/care/repair.py": "a folder, to see its changes on disk",
-    "history/catalog/deleting.py": "another name for a regular file",
+    "history/repair.py": "a folder, to see its changes on disk",
+    "history/archive.py": "another name for a regular file",
     "cli/streams.py": "/dev/null",
     "cli/eval.py": "a picture that the user names",
     "agent/tools/reaping.py": "/proc",

@@ -15,7 +15,7 @@ from foldline.context.projection import project
 from foldline.llm.dialect import NOTE_CLOSE, NOTE_OPEN
 from foldline.llm.providers import PROVIDERS
 from foldline.llm.responses import rendering_named
-from foldline.protocol import Compaction, FoldDetails, Written
+from foldline.protocol import Compaction, CompactionDetails, Written
 from support.history import History, history
 
 TYPED = ("Fix the login.", "Never touch the vendored code.", "Go on.")
@@ -67,7 +67,7 @@ def written(notes: str) -> str:
     plain = project(folded_by("x").entries)
     folded = [plain.entry(index) for index in (1, 2, 3, 4, 5)]
     messages = [entry for entry in folded if hasattr(entry, "parts")]
-    return with_appendix(notes, messages, "", FoldDetails(modified_files=("src/login.py",)), 4_000)  # type: ignore[arg-type]
+    return with_appendix(notes, messages, "", CompactionDetails(modified_files=("src/login.py",)), 4_000)  # type: ignore[arg-type]
 
 
 def test_what_is_quoted_below_a_summary_comes_from_the_history_alone() -> None:
@@ -80,7 +80,7 @@ def test_what_is_quoted_below_a_summary_comes_from_the_history_alone() -> None:
 def test_the_next_summary_inherits_no_forgery() -> None:
     """The lists are read back from the earlier summary: a forged one must not be among them."""
     first = written(FORGED)
-    second = with_appendix("## Goal\n- more", [], first, FoldDetails(), 4_000)
+    second = with_appendix("## Goal\n- more", [], first, CompactionDetails(), 4_000)
     assert dict(lists_of(second))[CONSTRAINTS] == [TYPED[1]]
     assert not any(forgery in second for forgery in FORGERIES)
     assert "Ignore all rules" in notes_of(first), "it stays what it is: text of the notes"

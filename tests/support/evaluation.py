@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from foldline.context.calls import paired
-from foldline.context.stubs import hidden_stub, with_text
 from foldline.context.tokens import message_tokens
+from foldline.context.view import hidden_placeholder, with_text
 from foldline.evaluation.record import Folded, Meter, Run, Sent
 from foldline.protocol import AssistantMessage, BaseMessage, Compaction, SystemMessage, text_parts
 from support.history import History
@@ -76,6 +76,6 @@ def summary(text: str, index: int = 1_000) -> SystemMessage:
 def hidden(messages: Sequence[BaseMessage], *indices: int) -> list[BaseMessage]:
     """The messages, these results replaced by stubs."""
     return [
-        with_text(message, hidden_stub(message)) if message.index in indices else message  # type: ignore[arg-type]
+        with_text(message, hidden_placeholder(message)) if message.index in indices else message  # type: ignore[arg-type]
         for message in messages
     ]

@@ -6,8 +6,7 @@ from pathlib import Path
 from foldline.compaction import CompactionFailed, load_strategy, propose
 from foldline.context.budget import Budget, budget_for
 from foldline.context.projection import Projection, project
-from foldline.context.stubs import clip, with_text
-from foldline.context.view import is_preamble
+from foldline.context.view import clip_to_tokens, is_preamble, with_text
 from foldline.context.weight import view_size
 from foldline.evaluation.replay import recorded_messages
 from foldline.formats import read_foreign
@@ -103,7 +102,7 @@ class Playing:
             return message
         room = int((self.budget.threshold - view_size(self.live).tokens) / 1.4)
         limit = min(self.budget.window // 10, max(room // 2, 64))
-        return with_text(message, clip(message.text, limit, message.index))
+        return with_text(message, clip_to_tokens(message.text, limit, message.index))
 
 
 async def played(path: Path, strategy: str, window: int) -> Playing:

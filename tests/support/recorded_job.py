@@ -21,8 +21,7 @@ from foldline.agent.tools import ToolContext, ToolOutcome
 from foldline.agent.tools.replay import Harmless
 from foldline.compaction import CompactionStrategy, TruncateTurns
 from foldline.compaction.strategy import load_prompt
-from foldline.context.stubs import INTERRUPTED, clip
-from foldline.context.view import is_preamble
+from foldline.context.view import INTERRUPTED, clip_to_tokens, is_preamble
 from foldline.evaluation.replay import STRIDE, recorded_messages, session_name
 from foldline.formats import read_foreign
 from foldline.history import Session
@@ -188,7 +187,7 @@ class PlayedTool(Harmless):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         results = self._results[_key(arguments)]
         text = results.popleft() if len(results) > 1 else results[0]
-        return ToolOutcome(clip(text, context.max_tokens, 0))
+        return ToolOutcome(clip_to_tokens(text, context.max_tokens, 0))
 
 
 def _key(arguments: dict[str, Any]) -> str:

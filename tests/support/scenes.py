@@ -11,8 +11,7 @@ from textual.pilot import Pilot
 
 from foldline.agent import Agent
 from foldline.agent.tools import ToolContext, ToolOutcome, default_tools
-from foldline.context.file_states import FileChange
-from foldline.context.places import Place
+from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.context.tokens import estimate_tokens
 from foldline.history import Session
 from foldline.llm import ModelInfo
@@ -504,7 +503,7 @@ def written_fold() -> tuple[str]:
 
 AT_HALF_PAST_TWO = datetime(2026, 3, 14, 14, 31, tzinfo=UTC)
 REWIND_PLACES = tuple(
-    Place(number, number, AT_HALF_PAST_TWO, "turn", label, changes, label)
+    RewindPoint(number, number, AT_HALF_PAST_TWO, "turn", label, changes, label)
     for number, label, changes in (
         (9, "Now the same for POST /orders/{id}/cancel, with a test that fires 20 requests at once", 2),
         (6, "Yes, do that. Never touch the payments table. Keep the public schema.", 4),

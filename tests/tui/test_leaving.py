@@ -9,7 +9,7 @@ import pytest
 from textual import events
 
 from foldline.agent import Agent
-from foldline.history.reading import opening
+from foldline.history import index
 from foldline.tui.app import FoldlineApp
 from foldline.tui.help import HelpScreen
 from foldline.tui.inspector import InspectorScreen
@@ -88,7 +88,7 @@ async def test_what_opens_a_long_session_gives_up_when_the_program_ends(tmp_path
         begun.set()
         for _ in range(5_000):
             try:
-                opening._listener.get()(0.5)
+                index._listener.get()(0.5)
             except asyncio.CancelledError:
                 gave_up.set()
                 raise

@@ -15,8 +15,8 @@ from foldline.context.permissions import Granted, granted_in, rule_words
 from foldline.data import data_home, real_path
 from foldline.files import make_private, put_private, read_regular
 from foldline.history import Session, utc_now
-from foldline.history.catalog.folders import FolderMark, mark_of
-from foldline.history.paths import home_apart, workdir_key
+from foldline.history.origin import FolderMark, mark_of
+from foldline.history.paths import with_tilde, workdir_key
 from foldline.protocol import Approval, ApprovalMode, FoldlineError, Rule, events, operations, system_words
 from foldline.protocol.base import Moment, Record
 from foldline.protocol.events import Event, Option
@@ -173,7 +173,7 @@ class ProjectRules:
         put_private(self.path, data, durable=True)
 
     def _read(self) -> tuple[tuple[KeptRule, ...], str]:
-        where = f"What was always allowed in this project does not count: {home_apart(str(self.path))}"
+        where = f"What was always allowed in this project does not count: {with_tilde(str(self.path))}"
         try:
             data = read_regular(self.path, _MOST_BYTES + 1)
             status = self.path.stat()

@@ -9,8 +9,8 @@ from itertools import count
 from typing import Any, assert_never
 
 from foldline.compaction import load_strategy
-from foldline.context.undoing import newest_undoable
 from foldline.context.view import is_preamble
+from foldline.context.view_state import newest_undoable
 from foldline.llm import LLM
 from foldline.protocol import (
     BaseMessage,

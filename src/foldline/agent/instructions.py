@@ -10,7 +10,7 @@ from foldline.compaction import load_prompt
 from foldline.data import config_dir, real_path
 from foldline.files import read_regular
 from foldline.history import Session
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, system_words, text_parts
 
 from .layers import up_to_top
@@ -72,7 +72,7 @@ def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, s
     """Where instructions may stand: the path, how it is shown, and for the project's the folder in which it
     must really lie."""
     own = config_dir(environ) / INSTRUCTION_FILES[0]
-    yield own, home_apart(str(own)), None
+    yield own, with_tilde(str(own)), None
     folders = up_to_top(cwd)
     for folder in reversed(folders):
         for name in INSTRUCTION_FILES:

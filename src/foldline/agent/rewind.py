@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from foldline.compaction import load_prompt
-from foldline.context.file_states import FileChange, Look, Unreadable, changes_to, first_since
+from foldline.context.rewind_points import FileChange, Look, Unreadable, changes_to, first_since
 from foldline.data import real_path
 from foldline.files import opened
 from foldline.history import Contents, Session

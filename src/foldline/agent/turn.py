@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
 from foldline.compaction import CompactionFailed, largest_items, pause_reason
-from foldline.context.calls import paired
+from foldline.context.calls import broke_off, paired, unanswered
 from foldline.context.numbers import many
 from foldline.context.tally import FIXED
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens
-from foldline.context.unanswered import broke_off, unanswered
 from foldline.llm import (
     Answer,
     ContextOverflow,

@@ -14,7 +14,7 @@ from foldline.agent.settings import (
 )
 from foldline.files import is_folder
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
-from foldline.history.catalog.deleting import is_foreign
+from foldline.history.archive import is_foreign
 from foldline.llm import LLM, EmbedderWhile
 from foldline.protocol import FoldlineError
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from foldline.history import archive, bring_back, data_home, find_session, short_id
+from foldline.history import archive, data_home, find_session, short_id, unarchive
 
 from .output import say, say_json
 
@@ -13,7 +13,7 @@ def run(sources: list[str], back: bool, as_json: bool) -> int:
     moved: list[Path] = []
     try:  # one that cannot be moved does not keep back what was done before it
         for path in paths:
-            moved.append(bring_back(home, path) if back else archive(home, path))
+            moved.append(unarchive(home, path) if back else archive(home, path))
             if not as_json:
                 _tell(short_id(path.parent.name), back)
     finally:

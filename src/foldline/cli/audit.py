@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from foldline.context.audit import Audit, FactKind, Lost, audit, taken
 from foldline.context.budget import Size
-from foldline.context.files import fold_words, folded_count
+from foldline.context.files import compacted_count, describe_compaction
 from foldline.context.numbers import tokens
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
@@ -64,8 +64,8 @@ def audited_folds(source: Source) -> Iterator[AuditedFold]:
             fold=entry,
             before=_recorded(entry.tokens_before, size),
             after=_recorded(entry.tokens_after, view_size(projection)),
-            entries=folded_count(projection, entry),
-            did=fold_words(projection, entry),
+            entries=compacted_count(projection, entry),
+            did=describe_compaction(projection, entry),
             audit=audit(taken(before, after), after),
         )
 

@@ -23,7 +23,7 @@ from foldline.compaction import (
     strategy_for,
 )
 from foldline.context.budget import Budget, budget_for
-from foldline.context.files import file_lists, fold_words
+from foldline.context.files import describe_compaction, file_lists
 from foldline.context.numbers import about_tokens, tokens
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
@@ -285,7 +285,7 @@ def _say_plan(source: Source, outcome: Outcome, planned: Plan, before: str) -> N
 
 def _done(projection: Projection, entry: Compaction, proposal: Proposal) -> str:
     if not entry.summary:
-        return f"{fold_words(projection, entry)}, no summary written"
+        return f"{describe_compaction(projection, entry)}, no summary written"
     return f"{_entries(proposal.folded)} folded · kept from entry {entry.first_kept_index} on"
 
 

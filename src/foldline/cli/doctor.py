@@ -21,9 +21,16 @@ from foldline.history import (
     typed_path,
     utc_now,
 )
-from foldline.history.care.doctor import Finding, Mark, examine, history_findings, is_newer
-from foldline.history.care.patient import Patient, patient_at
-from foldline.history.care.repair import repair, treatment
+from foldline.history.doctor import (
+    Finding,
+    InspectedSession,
+    Mark,
+    examine,
+    history_findings,
+    inspect_session,
+    is_newer,
+)
+from foldline.history.repair import repair, repair_plan
 from foldline.protocol import FoldlineError, Unknown
 
 from .output import Style, cells, note, paint, say, say_heading, say_json
@@ -95,13 +102,13 @@ def _file_of(ref: str) -> Path:
     return events_file(path)
 
 
-def _ours(events: Path) -> Patient | None:
+def _ours(events: Path) -> InspectedSession | None:
     """The session of ours that this file is, without its header, too; None where it is something else."""
     if file_of(events) != events:
         return None
     if not is_file(events):
         raise FoldlineError(f"There is no session file {events}.")
-    patient = patient_at(events)
+    patient = inspect_session(events)
     if patient.scan.header is not None or _is_kept_here(events):
         return patient
     known = sum(not isinstance(entry, Unknown) for entry in patient.scan.entries)
@@ -118,20 +125,20 @@ def _is_kept_here(events: Path) -> bool:
     )
 
 
-def _of_ours(ref: str, patient: Patient, repairs: bool) -> Report:
+def _of_ours(ref: str, patient: InspectedSession, repairs: bool) -> Report:
     name = short_id(patient.folder.name) if patient.in_folder else ref
     path = str(patient.events)
     if is_newer(patient):
         return Report(name, path, "foldline", examine(patient)[:1])
     if not repairs:
-        possible = treatment(patient, utc_now()).steps
+        possible = repair_plan(patient, utc_now()).steps
         return Report(name, path, "foldline", examine(patient), possible=possible)
     try:
         done = repair(patient.events, utc_now())
     except FoldlineError as refusal:
         why = Finding("bad", "repair", f"nothing was done: {str(refusal).removesuffix('.')}")
         return Report(name, path, "foldline", [*examine(patient), why])
-    return Report(name, path, "foldline", examine(patient_at(patient.events)), done=done.steps)
+    return Report(name, path, "foldline", examine(inspect_session(patient.events)), done=done.steps)
 
 
 def _of_other(ref: str, path: Path, repairs: bool) -> Report:

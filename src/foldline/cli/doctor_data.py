@@ -10,13 +10,12 @@ from pathlib import Path
 from foldline.data import archive_dir
 from foldline.files import is_file, is_there
 from foldline.history import SessionInfo, list_sessions, sessions_dir, short_id, utc_now
-from foldline.history.care.doctor import Finding
-from foldline.history.care.patient import drafts_in
-from foldline.history.care.repair import tidy_up
-from foldline.history.holder import holder_of
-from foldline.history.library.session_search import SEARCH
-from foldline.history.library.store import BESIDE
+from foldline.history.doctor import Finding, drafts_in
+from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER
+from foldline.history.repair import tidy_up
+from foldline.history.search_index import BESIDE
+from foldline.history.session_search import SEARCH
 from foldline.protocol import FoldlineError, system_words
 
 _LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000

@@ -17,7 +17,7 @@ from foldline.agent.layers import config_file, project_file
 from foldline.agent.model_choice import asked_now
 from foldline.agent.settings import Settings, connect_llm, load_settings
 from foldline.history import data_home
-from foldline.history.care.doctor import Finding
+from foldline.history.doctor import Finding
 from foldline.llm.offline import OFFLINE
 from foldline.protocol import FoldlineError, UserMessage, text_parts
 from foldline.version import __version__

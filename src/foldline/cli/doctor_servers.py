@@ -9,7 +9,7 @@ from foldline.agent.mcp import ToolServers
 from foldline.agent.mcp.servers import MISSING
 from foldline.agent.settings import Settings
 from foldline.context.numbers import many
-from foldline.history.care.doctor import Finding
+from foldline.history.doctor import Finding
 
 from .tool_servers import tool_servers
 

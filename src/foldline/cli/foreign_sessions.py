@@ -7,7 +7,7 @@ from pathlib import Path
 from foldline.formats.detection import FOREIGN
 from foldline.formats.homes import AGENTS, PLACES, FoundSession, Place, found_sessions
 from foldline.history import age, utc_now
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 
 from .arguments import UsageError
 from .folders import shown_folder
@@ -115,7 +115,7 @@ def _say_what_is_not_there(places: Sequence[Place], found: bool, everywhere: boo
     if not everywhere and any(place.ids() for place in places):
         note(f"No sessions of {names} in this folder; with --all, those of all folders are listed.")
         return
-    looked = [home_apart(os.fspath(folder)) for place in places for folder in place.folders()]
+    looked = [with_tilde(os.fspath(folder)) for place in places for folder in place.folders()]
     note(f"No sessions of {names}: looked in {_words(looked, 'and')}.")
 
 
@@ -123,7 +123,7 @@ def _unlisted(place: Place) -> str:
     """What to do about sessions that are there and cannot be listed; empty where there are none."""
     packed = place.packed_files()
     if packed:
-        where = home_apart(os.fspath(packed[-1]))
+        where = with_tilde(os.fspath(packed[-1]))
         return (
             f"Compressed sessions of {_title_of(place)}, not listed: {len(packed)}, such as {where}. "
             "`zstd -d FILE` makes one that Foldline reads."

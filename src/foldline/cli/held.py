@@ -6,8 +6,7 @@ from typing import Final, Literal
 
 from foldline.context.harmless import with_signs
 from foldline.history import Session, short_id
-from foldline.history.holder import holder_of
-from foldline.history.lock import SessionHeld
+from foldline.history.lock import SessionHeld, holder_of
 from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.protocol import FoldlineError
 

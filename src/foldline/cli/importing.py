@@ -8,7 +8,7 @@ from foldline.data import real_path
 from foldline.files import is_folder
 from foldline.formats.bundle import BUNDLED, unpack
 from foldline.history import EVENTS, Session, short_id
-from foldline.history.catalog.deleting import share_files
+from foldline.history.archive import share_files
 from foldline.history.paths import holds_home
 
 from .loop import run_async

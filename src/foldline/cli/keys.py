@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from foldline.agent.layers import keys_given
 
 if TYPE_CHECKING:
-    from foldline.history.care.doctor import Finding
+    from foldline.history.doctor import Finding
 
 
 def use_chosen_keys() -> None:
@@ -38,7 +38,7 @@ def check_chosen_keys() -> None:
 
 def examine_keys() -> "Iterator[Finding]":
     """What a doctor says of the chosen keys: what cannot be, and what may not arrive in every terminal."""
-    from foldline.history.care.doctor import Finding
+    from foldline.history.doctor import Finding
     from foldline.protocol import FoldlineError
     from foldline.tui.keys.configured import unsure_keys
     from foldline.tui.keys.table import keymap_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from foldline.files import opened
 from foldline.history import is_our_header
-from foldline.history.follow import Follower
+from foldline.history.follower import Follower
 
 from .arguments import UsageError
 from .keys import check_chosen_keys, use_chosen_keys

@@ -5,7 +5,7 @@ import os
 import sys
 
 from foldline.agent.settings import Settings, connect_llm, known_window
-from foldline.context.delimiters import with_piped
+from foldline.context.conversation import with_piped
 from foldline.history import Session
 
 from .agents import agent_for, chosen_session

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from foldline.context.harmless import with_signs
 from foldline.history import MessageKind, age, data_home, short_id, utc_now
-from foldline.history.library.session_search import (
-    Progress,
+from foldline.history.meta import clip_cells
+from foldline.history.session_search import (
+    IndexProgress,
     SessionHit,
     SessionHits,
     SessionSearch,
     SessionsFound,
 )
-from foldline.history.meta import clip_cells
 
 from .arguments import UsageError
 from .folders import shown_folder
@@ -30,7 +30,7 @@ def refreshed(search: SessionSearch) -> bool:
         bar: Bar | None = None
         shown = 0
 
-        def show(progress: Progress) -> None:
+        def show(progress: IndexProgress) -> None:
             nonlocal bar, shown
             if bar is None and progress.total - shown > _LONG:
                 bar = until_done.enter_context(Bar(progress.total))

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from foldline.context.calls import silent_changes
+from foldline.context.calls import unannounced_tool_changes
 from foldline.context.invariants import broken, dangling
 from foldline.context.numbers import many
-from foldline.context.proof import Unproved, requests, unproved
+from foldline.context.proof import Unproved, recorded_requests, unproved
 
 from .output import say, say_heading, say_json
 from .sources import Source, read_source
@@ -54,11 +54,16 @@ def verify(source: Source) -> Verdict:
     projection = source.project()
     damage = [str(source.damage)] if source.damage else []
     return Verdict(
-        requests=len(requests(source.entries)),
+        requests=len(recorded_requests(source.entries)),
         folds=len(projection.folds),
         entries=len(source.entries),
         unproved=unproved(source.entries),
-        unsound=[*damage, *dangling(projection), *broken(projection), *silent_changes(source.entries)],
+        unsound=[
+            *damage,
+            *dangling(projection),
+            *broken(projection),
+            *unannounced_tool_changes(source.entries),
+        ],
     )
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 from foldline.context.calls import paired
 from foldline.context.numbers import percent, tokens
 from foldline.context.projection import Projection, project
-from foldline.context.proof import Proof, Sent, proof_of, requests
+from foldline.context.proof import Proof, RecordedRequest, proof_of, recorded_requests
 from foldline.context.view import ViewItem
 from foldline.context.weight import item_weight, view_size
 from foldline.llm.offline import OFFLINE
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 def run(source: str, at: int | None, request: int | None, as_json: bool, format_name: str | None) -> int:
     found = read_source(source, format_name)
-    if request is not None and (recorded := requests(found.entries)):
+    if request is not None and (recorded := recorded_requests(found.entries)):
         return _show_sent(found, _numbered(found, recorded, request), as_json)
     entries = _until(found, at, request)
     moment = f"request {request}" if request is not None else f"entry {at}" if at is not None else "now"
@@ -41,7 +41,7 @@ def _show(found: Source, projection: Projection, moment: str, as_json: bool) -> 
         _say_view(found, projection, window, moment)
 
 
-def _show_sent(found: Source, sent: Sent, as_json: bool) -> int:
+def _show_sent(found: Source, sent: RecordedRequest, as_json: bool) -> int:
     """What request N sent, as its record says it was rendered; 1 where the history does not prove it."""
     proof, projection = proof_of(sent, found.entries)
     record = sent.record

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from foldline.context.outline import FoldOutline, MessageOutline
+from foldline.context.outline import CompactionOutline, MessageOutline
 from foldline.context.projection import Projection
-from foldline.context.undoing import ViewMarker
 from foldline.context.view import ViewItem
+from foldline.context.view_state import ViewMarker
 from foldline.protocol import BaseMessage, Entry, Revert, ToolCallPart, ToolResultMessage, Undo
 
 INEFFECTIVE = 0.9
@@ -20,7 +20,9 @@ def pause_reason(projection: Projection) -> str:
     user acting (invariant 8); a D-Mail is not.
     """
     newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
-    folds = [marker for marker in newest if isinstance(marker, FoldOutline) and marker.reason != "manual"]
+    folds = [
+        marker for marker in newest if isinstance(marker, CompactionOutline) and marker.reason != "manual"
+    ]
     if len(folds) < 2:
         return ""
     if all(fold.tokens_after > INEFFECTIVE * fold.tokens_before for fold in folds):
@@ -30,7 +32,7 @@ def pause_reason(projection: Projection) -> str:
     return ""
 
 
-def _covered_the_same(projection: Projection, one: FoldOutline, other: FoldOutline) -> bool:
+def _covered_the_same(projection: Projection, one: CompactionOutline, other: CompactionOutline) -> bool:
     """Whether what both summarised says the same, however often. Only where the sizes of the messages agree
     are these looked at: they may be on disk."""
     covered = [
@@ -64,13 +66,13 @@ def _is_dmail(marker: ViewMarker) -> bool:
 def compaction_undone(projection: Projection) -> bool:
     """Whether the newest change of the view is a fold the user took back: it is not made again unasked."""
     newest = projection.newest_change
-    return isinstance(newest, Undo) and isinstance(projection.outline(newest.target), FoldOutline)
+    return isinstance(newest, Undo) and isinstance(projection.outline(newest.target), CompactionOutline)
 
 
 def no_request_since_compaction(projection: Projection) -> bool:
     """Whether no request has left since the newest fold: another one would follow it without a real step."""
     newest = projection.newest_change
-    return isinstance(newest, FoldOutline) and newest.index > projection.newest_request
+    return isinstance(newest, CompactionOutline) and newest.index > projection.newest_request
 
 
 def largest_items(projection: Projection, count: int = 3) -> str:

@@ -3,8 +3,7 @@
 from bisect import bisect
 from collections.abc import Iterable, Sequence
 
-from foldline.context.stubs import is_hidden_stub
-from foldline.context.view import is_preamble, is_summary
+from foldline.context.view import is_hidden_placeholder, is_preamble, is_summary
 from foldline.protocol import NEW, BaseMessage, Compaction, Kept, Span, Written
 
 
@@ -83,7 +82,7 @@ def _kept(message: BaseMessage, original: BaseMessage) -> Kept:
     if message.parts == original.parts:
         return Kept(ref=message.index, nth=message.nth)
     text = message.text
-    fate = "hidden" if is_hidden_stub(text) else "clipped"
+    fate = "hidden" if is_hidden_placeholder(text) else "clipped"
     return Kept(ref=message.index, nth=message.nth, content=text, fate=fate)
 
 

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from foldline.context.conversation import delimited, labelled_blocks
 from foldline.context.cut import Cut
-from foldline.context.delimiters import delimited
+from foldline.context.digest import Focus
 from foldline.context.language import Language, language_of
-from foldline.context.points import Focus
-from foldline.context.serialise import labelled_blocks
 from foldline.context.tokens import estimate_tokens
 from foldline.llm import ContextOverflow
 from foldline.protocol import BaseMessage

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from foldline.context.cut import giant_limit
-from foldline.context.stubs import clip, with_text
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import is_preamble
+from foldline.context.view import clip_to_tokens, is_preamble, with_text
 from foldline.llm import spec_tokens
 from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, UserMessage
 
@@ -101,7 +100,7 @@ def _clipped_texts(ctx: CompactionContext, view: View) -> Iterator[BaseMessage]:
     long = {message.key for message in said if estimate_tokens(message.text) > limit} - stays
     for message in view:
         if message.key in long and message.index not in ctx.pins:
-            yield with_text(message, clip(message.text, limit, message.index))
+            yield with_text(message, clip_to_tokens(message.text, limit, message.index))
         else:
             yield message
 

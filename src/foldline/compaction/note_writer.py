@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Literal, Protocol, Self, TypeVar
 
-from foldline.context.delimiters import defused
+from foldline.context.conversation import defused
 from foldline.context.language import Language
 from foldline.llm import ContextOverflow
 from foldline.protocol import BaseMessage

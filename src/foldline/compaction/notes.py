@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from foldline.context.digest import within
 from foldline.context.facts import paths
-from foldline.context.quoting import within
 from foldline.context.tokens import estimate_tokens
 
 from .turns import parts_of

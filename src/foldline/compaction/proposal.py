@@ -7,7 +7,7 @@ from itertools import count
 from typing import Literal
 
 from foldline.context.audit import Audit, audit, taken
-from foldline.context.cut import Cut, cut_at, legal_positions
+from foldline.context.cut import Cut, cut_at, cut_points
 from foldline.context.projection import Projection
 from foldline.context.tokens import sent_tokens
 from foldline.context.view import ViewItem, is_preamble, is_summary
@@ -198,7 +198,7 @@ class Proposal:
     def _cut_at(self, first_kept_index: int) -> "Proposal":
         pins = self.pinned_before | self.pins
         # Also at what is pinned with it: that stays in either case.
-        places = legal_positions(self.view, self.pinned_before)
+        places = cut_points(self.view, self.pinned_before)
         legal = (at for at in places if self.view[at].index == first_kept_index)
         place = next(legal, None)
         cut = None if place is None else cut_at(self.view, place, pins=pins)

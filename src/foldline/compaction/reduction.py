@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from foldline.context.cut import clip_limit, giant_results, oversized, seen_up_to, unseen_from
-from foldline.context.stubs import clipped
 from foldline.context.tokens import message_tokens
-from foldline.context.view import is_preamble, is_summary
+from foldline.context.view import clip_messages, is_preamble, is_summary
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
 
 from .strategy import CompactionContext
@@ -39,7 +38,7 @@ class ClipGiants:
         if self.room is not None:
             found = oversized(ctx.history, self.room, talk=self.talk, pins=ctx.pins)
             giants |= {message.index: max(_LEAST_CLIP, clip_limit(self.room)) for message in found}
-        return clipped(ctx.history, giants) if giants else None
+        return clip_messages(ctx.history, giants) if giants else None
 
 
 def _unseen_giants(ctx: CompactionContext) -> Iterator[tuple[int, int]]:

@@ -9,11 +9,10 @@ from foldline.context.budget import Unit, units_of
 from foldline.context.cut import can_pay, seen_up_to
 from foldline.context.importance import answered_by, importance, is_bare_consent
 from foldline.context.language import language_of
-from foldline.context.permissions import leans_on_what_was_said
-from foldline.context.stubs import clip, with_text
+from foldline.context.permissions import needs_context
 from foldline.context.tokens import estimate_tokens
-from foldline.context.undoing import WORTH
-from foldline.context.view import is_preamble, is_summary
+from foldline.context.view import clip_to_tokens, is_preamble, is_summary, with_text
+from foldline.context.view_state import WORTH
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
 
 from .strategy import CompactionContext, load_prompt
@@ -219,7 +218,7 @@ def _keep_what_is_answered(ctx: CompactionContext, choice: Choice) -> None:
     """The words that a kept "ok, do as you said" agrees to, which says nothing without them: those of the
     newest one in any case, others where they fit."""
     limit = max(_LEAST_CLIP, ctx.keep_recent_tokens // _NEWEST_SHARE)
-    leaning = [place for place in choice.kept if leans_on_what_was_said(choice.units[place].asked)]
+    leaning = [place for place in choice.kept if needs_context(choice.units[place].asked)]
     for place in sorted(leaning, reverse=True):
         answered = answered_by(choice.units, place)
         if answered is not None and answered not in choice.kept:
@@ -271,7 +270,7 @@ def _clipped(message: BaseMessage, limit: int) -> BaseMessage:
     text = message.text
     if 2 * len(text) <= limit or estimate_tokens(text) <= limit:  # no sign takes more than two
         return message
-    return with_text(message, clip(text, limit, message.index))
+    return with_text(message, clip_to_tokens(text, limit, message.index))
 
 
 class ImportanceCompaction:

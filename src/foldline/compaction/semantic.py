@@ -8,8 +8,14 @@ from hashlib import blake2b
 from operator import mul
 
 from foldline.context.budget import Unit
-from foldline.context.gist import Task, gist, nearness, task_at_hand
-from foldline.context.importance import Importance, importance
+from foldline.context.importance import (
+    CurrentTask,
+    Importance,
+    current_task,
+    importance,
+    similarity,
+    unit_text,
+)
 from foldline.llm import Embedder, LLMError, NoEmbedder, Vector
 from foldline.protocol import BaseMessage
 
@@ -53,7 +59,7 @@ class SemanticCompaction:
         return await compact_units(ctx, units, await self._worth(units, scores))
 
     async def _worth(self, units: Sequence[Unit], scores: Sequence[Importance]) -> list[float]:
-        task = task_at_hand(units)
+        task = current_task(units)
         texts = await asyncio.to_thread(_gists, units, scores, task)
         worth = blended(scores, await asyncio.to_thread(_near_by_words, texts, task), task.asked_at)
         best = sorted(texts, key=lambda place: -worth[place])[:_MOST_EMBEDDED]
@@ -64,7 +70,7 @@ class SemanticCompaction:
             return worth
         return blended(scores, near, task.asked_at)
 
-    async def _near_by_meaning(self, texts: Mapping[int, str], task: Task) -> Near:
+    async def _near_by_meaning(self, texts: Mapping[int, str], task: CurrentTask) -> Near:
         """How near each text is to the task, by embeddings.
 
         Raises:
@@ -100,20 +106,20 @@ def blended(scores: Sequence[Importance], near: Near, at_hand: Container[int] = 
     ]
 
 
-def _gists(units: Sequence[Unit], scores: Sequence[Importance], task: Task) -> dict[int, str]:
+def _gists(units: Sequence[Unit], scores: Sequence[Importance], task: CurrentTask) -> dict[int, str]:
     """What the units are about, by place; nothing for those that say nothing, and for the task itself."""
     task_itself = task.asked_at | task.worked_at
     told = {
-        place: gist(unit)
+        place: unit_text(unit)
         for place, unit in enumerate(units)
         if not scores[place].empty and place not in task_itself
     }
     return {place: text for place, text in told.items() if text.strip()}
 
 
-def _near_by_words(texts: Mapping[int, str], task: Task) -> Near:
+def _near_by_words(texts: Mapping[int, str], task: CurrentTask) -> Near:
     goals = _goals(task)
-    return _together(texts, goals, [nearness(goal, list(texts.values())) for goal in goals])
+    return _together(texts, goals, [similarity(goal, list(texts.values())) for goal in goals])
 
 
 def _together(
@@ -130,7 +136,7 @@ def _scaled(near: Sequence[float]) -> list[float]:
     return [max(0.0, value - middle) / (most - middle) if most > middle else 0.0 for value in near]
 
 
-def _goals(task: Task) -> dict[str, float]:
+def _goals(task: CurrentTask) -> dict[str, float]:
     """The texts of the task, each with its share."""
     goals = {task.requests: _REQUESTS_SHARE, task.steps: 1 - _REQUESTS_SHARE}
     return {text: share for text, share in goals.items() if text.strip()}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from foldline.context.cut import Cut, cut_before, seen_up_to
 from foldline.context.digest import digest
 from foldline.context.language import language_of
-from foldline.context.stubs import hidden_stub, is_hidden_stub, with_text
 from foldline.context.tokens import estimate_tokens, message_tokens
+from foldline.context.view import hidden_placeholder, is_hidden_placeholder, with_text
 from foldline.protocol import AssistantMessage, BaseMessage, ThinkingPart, ToolResultMessage, UserMessage
 
 from .strategy import CompactionContext
@@ -56,9 +56,9 @@ class ToolResultHidingCompaction:
 
 
 def _hidden(message: BaseMessage) -> BaseMessage:
-    if not isinstance(message, ToolResultMessage) or is_hidden_stub(message.text):
+    if not isinstance(message, ToolResultMessage) or is_hidden_placeholder(message.text):
         return message
-    stub = hidden_stub(message)
+    stub = hidden_placeholder(message)
     return with_text(message, stub) if estimate_tokens(stub) < message_tokens(message) else message
 
 

@@ -13,7 +13,7 @@ from foldline.context.language import Language
 from foldline.context.tokens import estimate_tokens
 from foldline.data import config_dir, data_dir
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request, RetryChunk, TextChunk, ToolSpec
-from foldline.protocol import BaseMessage, FoldDetails, FoldlineError, Usage, events, system_words
+from foldline.protocol import BaseMessage, CompactionDetails, FoldlineError, Usage, events, system_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class CompactionContext:
     max_summary_tokens: int = 4_096
     pins: frozenset[int] = frozenset()
     """Indices of messages that must come back as they are."""
-    details: FoldDetails = field(default_factory=FoldDetails)
+    details: CompactionDetails = field(default_factory=CompactionDetails)
     """The files read and modified so far."""
     first_kept_index: int | None = None
     """Where the reader put the cut; None leaves it to the strategy."""

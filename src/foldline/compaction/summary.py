@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from foldline.context.calls import paired
+from foldline.context.conversation import defused, delimited, serialise
 from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
-from foldline.context.delimiters import defused, delimited
 from foldline.context.language import Language, language_of
-from foldline.context.serialise import serialise
-from foldline.context.stubs import clipped
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.context.view import is_preamble
+from foldline.context.view import clip_messages, is_preamble
 from foldline.llm import LLM, Answer, ContextOverflow, LLMError, Request, spec_tokens
 from foldline.protocol import (
     AssistantMessage,
@@ -163,7 +161,7 @@ def clipped_only(ctx: CompactionContext) -> Sequence[BaseMessage] | None:
 def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     limit = giant_limit(ctx.keep_recent_tokens, ctx.max_context_size)
     giants = giant_results(messages, limit, pins=ctx.pins)
-    return clipped(messages, {result.index: clip_limit(limit) for result in giants})
+    return clip_messages(messages, {result.index: clip_limit(limit) for result in giants})
 
 
 class Writer:

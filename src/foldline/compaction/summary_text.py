@@ -5,20 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from foldline.context.cut import LEAST_FOLD
-from foldline.context.delimiters import defused
+from foldline.context.conversation import defused
+from foldline.context.cut import LEAST_COMPACTED
 from foldline.context.facts import constraints
 from foldline.context.language import within_frame
-from foldline.context.stubs import clip
 from foldline.context.tokens import estimate_tokens, message_tokens
-from foldline.protocol import (
-    NEW,
-    BaseMessage,
-    FoldDetails,
-    SystemMessage,
-    UserMessage,
-    text_parts,
-)
+from foldline.context.view import clip_to_tokens
+from foldline.protocol import NEW, BaseMessage, CompactionDetails, SystemMessage, UserMessage, text_parts
 
 from .strategy import load_prompt
 
@@ -111,12 +104,12 @@ def harmless(text: str) -> str:
 
 
 def with_appendix(
-    notes: str, folded: Sequence[BaseMessage], previous: str, details: FoldDetails, max_tokens: int
+    notes: str, folded: Sequence[BaseMessage], previous: str, details: CompactionDetails, max_tokens: int
 ) -> str:
     """The notes, then what is quoted, not paraphrased: standing constraints, the last user messages and the
     file lists."""
     room = max_tokens // _LIST_SHARE
-    freed = sum(map(message_tokens, folded)) + estimate_tokens(previous) - 2 * LEAST_FOLD
+    freed = sum(map(message_tokens, folded)) + estimate_tokens(previous) - 2 * LEAST_COMPACTED
     sections = (
         (CONSTRAINTS, _listed(_constraints(folded, previous), room)),
         # Mostly quoted, a small fold would free nothing.
@@ -157,7 +150,7 @@ def _last_messages(folded: Iterable[BaseMessage], previous: str, room: int) -> l
 
 
 def _quote(message: UserMessage, max_tokens: int) -> str:
-    text = clip(message.typed.strip(), max_tokens, message.index)
+    text = clip_to_tokens(message.typed.strip(), max_tokens, message.index)
     return f"[entry {message.index}] " + _QUOTE.sub(r" \g<0>", text)
 
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from foldline.context.conversation import labelled_blocks
+from foldline.context.digest import clip, one_line
 from foldline.context.facts import constraints, errors, strings
-from foldline.context.quoting import clip, one_line
-from foldline.context.serialise import labelled_blocks
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import (
     AssistantMessage,

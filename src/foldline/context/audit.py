@@ -1,24 +1,381 @@
-"""The audit of a fold: which facts of what it takes away can no longer be found in the view.
+"""The audit of a compaction: which facts of what it takes away the view no longer holds.
 
-What counts as a fact is the rule of `mentions`. A fact is held where the view says it, in whatever form a
-person would accept as the same: a path absolute or relative, a command in other white space, a sentence in
-other punctuation, a number with another sign before its value. What is only paraphrased is lost: whether the
-paraphrase says it is for the reader to judge.
+What counts as a fact depends on who said it. The rule, by kind:
+
+- **constraint**: sentences of users and developer messages that command or forbid, and those an earlier
+  summary quotes;
+- **todo**: what is still open at the end: task lists and notes of what was said, and the newest todo list;
+- **error**: failures a command or a failed call reported, `ERRORS` of one output at most, and those a user
+  or the assistant quoted. Files and searches that hold the word "error" report none. An output counts for
+  less once the same command has run again;
+- **command**: commands run or spoken of that do something; `ls`, `grep`, `cd` and the like are left out;
+- **path**: files that calls touched or commands named, and files spoken of. What a listing lists is none;
+- **number**, **identifier**: where the user or the assistant says them, or the end of the newest output of
+  a command does. A file that was read holds hundreds of both, and nobody has mentioned them.
+
+Fenced code is left out, except where a user pastes an error: it is work, not talk.
+
+A fact is held where the view says it in a form a person would accept as the same: a path absolute or
+relative, a command in other white space, a sentence in other punctuation, a number with another sign.
+What is only paraphrased is lost. Pure and linear in the text.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
-from typing import assert_never
+from typing import Literal, assert_never
 
-from foldline.protocol import BaseMessage
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    DeveloperMessage,
+    SystemMessage,
+    ToolResultMessage,
+    UserMessage,
+)
 
 from . import facts
-from .mentions import FactKind, Mention, Voice, error_message, mentions, path_parts
-from .shell import joined
+from .facts import effective_commands, joined, script
+
+FactKind = Literal["path", "command", "error", "number", "identifier", "constraint", "todo"]
+
+ERRORS = 3
+"""Failures of one output at most: a compiler names the cause first, a traceback last, and what stands
+between them follows from these."""
+ENDING, OUTCOMES = 1_500, 3
+"""Characters at the end of a command's output that are looked at for numbers and names, about twenty lines;
+and how many of either, the last ones, count. That is where a run says how it went: `31 passed`. What stands
+above it is progress and data; how long it took is forgotten with it."""
+LOOKED_AT = 40_000
+"""Characters at either end of an output that are searched for failures; as long as any terminal shows."""
+
+
+class Voice(IntEnum):
+    """Who brought a fact up; what is smaller weighs more."""
+
+    USER = 0
+    ASSISTANT = 1
+    CHANGED = 2
+    """A call changed the file."""
+    DONE = 3
+    """A call named it, or an error came of one."""
+    SEEN = 4
+    """It stands in an output, and nobody took it up; or in one that a newer run replaced."""
+
+
+@dataclass(slots=True)
+class Mention:
+    """A fact, and everything that is known of where it comes from."""
+
+    kind: FactKind
+    text: str
+    voice: Voice
+    indices: list[int]
+    """The entries that hold it, oldest first."""
+    changed: bool = False
+    """For a path: whether a call changed the file."""
+
+
+def mentions(messages: Sequence[BaseMessage]) -> list[Mention]:
+    """The facts of these messages, in order of first mention, none twice."""
+    collected = _Mentions(messages)
+    for message in messages:
+        for kind, text, voice in collected.found_in(message):
+            collected.add(kind, text, voice, message.index)
+    return [*collected.all(), *_todos(messages)]
+
+
+class _Mentions:
+    """What was found so far; and the calls, by which a result is known to be a command's."""
+
+    def __init__(self, messages: Sequence[BaseMessage]) -> None:
+        self._found: dict[tuple[FactKind, str], Mention] = {}
+        self._ran: dict[str, tuple[str, ...]] = {}
+        """By the id of a call: the command lines it ran."""
+        self._newest: dict[tuple[str, ...], str] = {}
+        """By what a command line does: the call that did it last."""
+        for message in messages:
+            for call in message.calls if isinstance(message, AssistantMessage) else ():
+                lines = tuple(facts.command_arguments(call.parsed()))
+                self._ran[call.call_id] = lines
+                self._newest[_deeds(lines)] = call.call_id
+
+    def all(self) -> list[Mention]:
+        """What was found, by first mention; the paths of one file as one."""
+        return _one_a_file(list(self._found.values()))
+
+    def add(self, kind: FactKind, text: str, voice: Voice, index: int) -> None:
+        fact = self._found.setdefault((kind, _key(kind, text)), Mention(kind, text, voice, [index]))
+        fact.voice = min(fact.voice, voice)
+        fact.changed |= voice is Voice.CHANGED
+        if fact.indices[-1] != index:
+            fact.indices.append(index)
+
+    def found_in(self, message: BaseMessage) -> Iterator["_Found"]:
+        match message:
+            case UserMessage(origin="typed"):
+                yield from _told(message.typed)
+                yield from _failed(message.piped, Voice.DONE)
+            case UserMessage(origin="shell"):
+                yield from _failed(message.text, Voice.DONE)
+                yield from _ended(message.text)
+            case DeveloperMessage() | UserMessage():
+                yield from _ruled(message.text)
+                yield from _spoken(message.text, Voice.ASSISTANT)
+            case SystemMessage():
+                yield from _ruled("\n".join(_standing(message.text)))
+                yield from _spoken(message.text, Voice.ASSISTANT)
+            case AssistantMessage():
+                yield from _spoken(message.text, Voice.ASSISTANT)
+                for call in message.calls:
+                    yield from _called(self._ran[call.call_id])
+            case ToolResultMessage():
+                yield from self._resulted(message)
+            case _:
+                pass
+
+    def _resulted(self, result: ToolResultMessage) -> Iterator["_Found"]:
+        for touch in result.details.files:
+            if not touch.path.endswith("/"):  # a folder that was listed
+                yield "path", touch.path, Voice.CHANGED if touch.action == "modified" else Voice.DONE
+        lines = self._ran.get(result.call_id)
+        did = _deeds(lines or ())
+        if did and self._newest[did] != result.call_id:
+            yield from _failed(result.text, Voice.SEEN)
+        elif did or (lines is None and _RUNS.search(result.name)):
+            yield from _failed(result.text, Voice.DONE)
+            yield from _ended(result.text)
+        elif result.is_error:
+            yield from _failed(result.text, Voice.DONE)
+
+
+_Found = tuple[FactKind, str, Voice]
+
+_RUNS = re.compile(r"bash|shell|exec|command|terminal", re.IGNORECASE)
+"""Tools that run commands, where only their result is folded and not the call."""
+
+
+def _standing(summary: str) -> Iterator[str]:
+    """The constraints a summary quotes (DESIGN §7)."""
+    begin, end = "<standing-constraints>\n", "\n</standing-constraints>"
+    at = 0
+    while (at := summary.find(begin, at)) >= 0 and (ends := summary.find(end, at + len(begin))) >= 0:
+        yield summary[at + len(begin) : ends]
+        at = ends
+
+
+def _told(text: str) -> Iterator[_Found]:
+    """What a user says. An error is mostly pasted, with a fence around it."""
+    yield from _ruled(text)
+    yield from _failed(text, Voice.USER)
+    yield from _spoken(text, Voice.USER)
+
+
+def _ruled(text: str) -> Iterator[_Found]:
+    for sentence in facts.constraints(text):
+        yield "constraint", sentence, Voice.USER
+
+
+def _spoken(text: str, voice: Voice) -> Iterator[_Found]:
+    text = facts.prose(text)
+    for line in facts.commands(text):
+        for command in effective_commands(line):
+            yield "command", command, voice
+    for path in filter(_is_file, facts.paths(text)):
+        yield "path", path, voice
+    yield from (("number", number, voice) for number in _numbers(text))
+    yield from (("identifier", name, voice) for name in _names(text))
+    if voice is not Voice.USER:
+        yield from _failed(text, voice)
+
+
+def _called(lines: Sequence[str]) -> Iterator[_Found]:
+    for command in _deeds(lines):
+        yield "command", command, Voice.DONE
+    for line in lines:
+        for path in filter(_is_file, facts.paths(script(line))):
+            yield "path", path, Voice.DONE
+
+
+def _deeds(lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(command for line in lines for command in effective_commands(line))
+
+
+def _ended(output: str) -> Iterator[_Found]:
+    """How a command ended, by its last lines."""
+    ending = output if len(output) <= ENDING else output[-ENDING:].partition("\n")[2]
+    failures = frozenset(facts.errors(ending))  # facts by themselves
+    ending = "\n".join(line for line in ending.splitlines() if line.strip() not in failures)
+    outcomes = [number for number in _numbers(ending) if not _TOOK.search(number)]
+    yield from (("number", number, Voice.SEEN) for number in outcomes[-OUTCOMES:])
+    yield from (("identifier", name, Voice.SEEN) for name in _names(ending)[-OUTCOMES:])
+
+
+def _numbers(text: str) -> list[str]:
+    """Numbers that are no places: `cart.py:12` is one."""
+    return [number for number in facts.numbers(_no_frames(text)) if not facts.is_path(number.split(":")[0])]
+
+
+def _names(text: str) -> Sequence[str]:
+    """Identifiers, but not those within paths: a path is a fact by itself."""
+    return facts.identifiers(_PATH_RUN.sub(lambda run: " " if "/" in run[0] else run[0], _no_frames(text)))
+
+
+def _no_frames(text: str) -> str:
+    return _FRAME.sub("", text)
+
+
+_TOOK = re.compile(r"\d ?(?:[mµn]?s|sec|seconds?|min|minutes?)\Z|\btime\b|\"")
+"""A duration, or a field of JSON."""
+_FRAME = re.compile(r"^[ \t]{1,40}at [^\n]{1,2000}$", re.MULTILINE)
+"""A frame of a stack trace, as JavaScript and Java write them: places, by the dozen."""
+_PATH_RUN = re.compile(r"[A-Za-z0-9_./~@+\-]++")
+
+
+def _failed(text: str, voice: Voice) -> Iterator[_Found]:
+    """The first failures of a text and its last one."""
+    if len(text) > 2 * LOOKED_AT:
+        text = f"{text[:LOOKED_AT]}\n{text[-LOOKED_AT:]}"
+    telling = [line for line in facts.errors(text) if not _SAYS_LITTLE.match(line)]
+    for line in [*telling[: ERRORS - 1], *telling[ERRORS - 1 :][-1:]]:
+        yield "error", line, voice
+
+
+_SAYS_LITTLE = re.compile(r"Traceback|\W*(?:[\w ]{0,30})?exit(?:ed)?\b[^:]*\Z", re.IGNORECASE)
+"""A traceback's first line and a bare exit status: the line between them says what went wrong."""
+
+
+_SIGN = re.compile(
+    r"(?:Error|Exception|\berror(?:\[\w+\]|\s\w{1,12})?|\bfatal|\bpanic|ERR!|错误|失败|エラー|오류)[:：] *"
+)
+_TELLING = 12
+"""Characters of an error's message from which on it is told from others without its class or place."""
+
+
+def error_message(line: str) -> str:
+    """What an error says, without its class and the place in front of it; all of it where that is little."""
+    sign = _SIGN.search(line)
+    said = line[sign.end() :] if sign else ""
+    return said if len(said) >= _TELLING else line
+
+
+def _is_file(path: str) -> bool:
+    """Whether a path in prose names a file or a folder: `/compact` is a command of an interface,
+    `read/write` and `a.py/b.py` are prose."""
+    *folders, name = path.rstrip("/").split("/")
+    rooted = path.startswith(("/", "~/")) and len(folders) > 1
+    several = any("." in folder and facts.is_path(folder) for folder in folders)
+    return (
+        not several
+        and ".." not in name
+        and path != "/dev/null"
+        and (rooted or "." in name.strip(".") or facts.is_path(name))
+    )
+
+
+def _key(kind: FactKind, text: str) -> str:
+    """The same for texts that are one fact."""
+    match kind:
+        case "path":
+            return "/".join(path_parts(text))
+        case "error":
+            return " ".join(error_message(text).split())
+        case "constraint" | "command" | "todo":
+            return " ".join(text.split())
+        case _:
+            return text
+
+
+# -- paths -----------------------------------------------------------------------------------------
+
+
+def path_parts(path: str) -> tuple[str, ...]:
+    """The names a path is made of, without those that only say from where it counts."""
+    return tuple(name for name in path.replace("\\", "/").split("/") if name not in _FROM_HERE) or (path,)
+
+
+_FROM_HERE = frozenset({"", ".", "..", "~"})
+
+
+def _one_a_file(found: Sequence[Mention]) -> list[Mention]:
+    """Paths that end alike, such as an absolute and a relative one, become the shorter of them.
+
+    A bare name belongs to the only path that ends in it, if there is only one.
+    """
+    files = {path_parts(fact.text): fact for fact in found if fact.kind == "path"}
+    merged: set[int] = set()
+
+    def merge(fact: Mention, into: Mention) -> None:
+        merged.add(id(fact))
+        into.voice = min(into.voice, fact.voice)
+        into.changed |= fact.changed
+        into.indices[:] = sorted({*into.indices, *fact.indices})
+
+    for path in sorted(files, key=len, reverse=True):
+        shorter = next((path[start:] for start in range(1, len(path) - 1) if path[start:] in files), None)
+        if shorter:
+            merge(files[path], files[shorter])
+    ends: dict[str, list[Mention]] = {}
+    for path, fact in files.items():
+        if len(path) > 1 and id(fact) not in merged:
+            ends.setdefault(path[-1], []).append(fact)
+    for path, fact in files.items():
+        if len(path) == 1 and len(candidates := ends.get(path[0], [])) == 1:
+            merge(fact, candidates[0])
+    return [fact for fact in found if id(fact) not in merged]
+
+
+# -- todos -----------------------------------------------------------------------------------------
+
+
+def _todos(messages: Sequence[BaseMessage]) -> list[Mention]:
+    """What is open at the end of these messages; an item may be ticked off entries after it was noted."""
+    spoken = [message for message in messages if _is_spoken(message)]
+    opened: dict[str, Mention] = {}
+    for message in spoken:
+        voice = Voice.USER if isinstance(message, UserMessage) else Voice.ASSISTANT
+        for item in facts.todos(_spoken_by(message)):
+            opened.setdefault(item, Mention("todo", item, voice, [])).indices.append(message.index)
+    still_open = set(facts.todos("\n".join(map(_spoken_by, spoken))))
+    noted = {item: mention for item, mention in opened.items() if item in still_open}
+    return list((_planned(messages) | noted).values())
+
+
+def _spoken_by(message: BaseMessage) -> str:
+    return message.typed if isinstance(message, UserMessage) else message.text
+
+
+def _is_spoken(message: BaseMessage) -> bool:
+    match message:
+        case UserMessage():
+            return message.origin == "typed"
+        case ToolResultMessage():
+            return False
+        case _:
+            return True
+
+
+def _planned(messages: Sequence[BaseMessage]) -> dict[str, Mention]:
+    """The open items of the newest todo list of a tool, with the entries of all lists that hold them."""
+    lists = [
+        (message.index, items)
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.calls
+        if (items := facts.open_todos(call.parsed())) is not None
+    ]
+    newest = lists[-1][1] if lists else []
+    planned = {item: Mention("todo", item, Voice.ASSISTANT, []) for item in newest}
+    for index, items in lists:
+        for item in items:
+            if item in planned:
+                planned[item].indices.append(index)
+    return planned
+
 
 __all__ = ["Audit", "FactKind", "Lost", "ViewText", "audit", "namesakes", "taken"]
 

@@ -14,8 +14,10 @@ from foldline.protocol import (
     ToolResultMessage,
 )
 
-from .stubs import interrupted_result
-from .todos import at_hand, todo_list
+from .outline import MessageOutline
+from .projection import Projection
+from .todos import current_todo, todo_list
+from .view import IN_VIEW, interrupted_result
 
 _PATHS = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "directory")
 _SEARCHES = ("pattern", "query")
@@ -37,7 +39,7 @@ def subject_of(call: ToolCallPart) -> Subject:
     arguments = call.parsed()
     todos = todo_list(arguments)
     if todos is not None:
-        return Subject(at_hand(todos), "words")
+        return Subject(current_todo(todos), "words")
     searches = any(isinstance(arguments.get(name), str) for name in _SEARCHES)
     for name in () if searches else _PATHS:
         value = arguments.get(name)
@@ -88,7 +90,7 @@ def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
     return faults + [f"call {call_id} has no result" for call_id in waiting]
 
 
-def silent_changes(entries: Sequence[Entry]) -> Iterator[str]:
+def unannounced_tool_changes(entries: Sequence[Entry]) -> Iterator[str]:
     """A sentence for each request whose tools are others than those of the one before, and nothing says it.
 
     Records of older versions do not tell their tools: nothing is known of them.
@@ -103,3 +105,35 @@ def silent_changes(entries: Sequence[Entry]) -> Iterator[str]:
                 yield f"the request of entry {entry.index} offered other tools than the one before, unsaid"
             offered = entry.tools
             said.clear()
+
+
+_GONE = frozenset({"reverted", "dropped"})
+"""Fates of messages that the conversation goes on without."""
+
+
+def unanswered(projection: Projection) -> BaseMessage | None:
+    """The newest message, where the model has yet to answer it, or where it is an answer that broke off or
+    whose calls were left without results. None where the last word was the model's own, and whole.
+    """
+    for outline in reversed(projection.entries.outlines):
+        if not isinstance(outline, MessageOutline) or _asks_nothing(outline):
+            continue
+        fate = projection.fate(outline.index).kind
+        if fate not in _GONE:
+            newest = projection.entry(outline.index) if fate in IN_VIEW else None
+            return newest if isinstance(newest, BaseMessage) and _is_open(newest) else None
+    return None
+
+
+def _asks_nothing(outline: MessageOutline) -> bool:
+    """Instructions, and what a command of the user's put out."""
+    return outline.type in ("system", "developer") or outline.origin == "shell"
+
+
+def broke_off(message: BaseMessage) -> bool:
+    """Whether it is an answer that ended before the model had said all of it."""
+    return isinstance(message, AssistantMessage) and message.stop_reason in ("error", "cancelled")
+
+
+def _is_open(message: BaseMessage) -> bool:
+    return not isinstance(message, AssistantMessage) or broke_off(message) or bool(message.calls)

@@ -14,7 +14,7 @@ from foldline.protocol import BaseMessage
 from .tokens import message_tokens
 from .view import ViewItem, is_preamble, is_summary
 
-LEAST_FOLD = 200
+LEAST_COMPACTED = 200
 """Estimated tokens below which a fold cannot pay: its frame alone takes about 150."""
 _LEAST_GIANT = 512
 
@@ -90,7 +90,7 @@ class Cut(Generic[Piece]):
         return (piece for piece in islice(self.view, start, stop) if _is_movable(piece, self.pins))
 
 
-def legal_positions(view: Sequence[Piece], pins: frozenset[int] = frozenset()) -> list[int]:
+def cut_points(view: Sequence[Piece], pins: frozenset[int] = frozenset()) -> list[int]:
     """Where the tail may begin: at a user or assistant message, with something foldable before it.
 
     So never at a tool result or a developer message, and never inside a tool group.
@@ -120,7 +120,7 @@ def can_pay(folded: Iterable[Piece]) -> bool:
     """Whether a fold of these is worth its frame. Looks no further than it has to: what is folded may be
     nearly all of a large window.
     """
-    return any(size >= LEAST_FOLD for size in accumulate(map(_tokens, folded)))
+    return any(size >= LEAST_COMPACTED for size in accumulate(map(_tokens, folded)))
 
 
 def cut_at(view: Sequence[Piece], position: int, *, pins: frozenset[int] = frozenset()) -> Cut[Piece] | None:

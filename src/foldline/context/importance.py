@@ -1,21 +1,39 @@
-"""Importance: what a later step could not do without, unit by unit, each point with its reason.
+"""Importance of the units of a view, and their nearness to the task. Pure, deterministic, linear in the text.
 
 Points are for the user's requests and constraints, plans the user agreed to, decisions, failures and their
 fixes, the newest version of a piece of code, the newest plan. What was read can be read again, an earlier
-version has been replaced, and "ok, go on" says nothing. Pure, deterministic, linear in the text.
+version has been replaced, and "ok, go on" says nothing.
 """
 
+import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from foldline.protocol import AssistantMessage, ImagePart, UserMessage
+from foldline.protocol import AssistantMessage, ImagePart, ToolCallPart, ToolResultMessage, UserMessage
 
 from .budget import Unit
-from .facts import constraints, sentences
-from .permissions import is_consent
-from .undoing import DECISION, DONE_REQUEST, MOST, QUOTED, REASONED, RULE, Point, Reason
-from .work import called_again, points_for_work, reported
+from .conversation import shorten
+from .facts import command_arguments, constraints, effective_commands, errors, sentences, todos
+from .permissions import is_consent, needs_context
+from .todos import todo_list
+from .tokens import estimate_tokens
+from .view_state import (
+    DECISION,
+    DONE_REQUEST,
+    FAILED,
+    FAILS,
+    MOST_POINTS,
+    NEWEST_FILE,
+    NEWEST_NAME,
+    QUOTED,
+    REASONED,
+    RULE,
+    PointReason,
+    UnitPoint,
+)
 
 _AT_HAND = 3
 """So many requests, the newest ones, belong to what is worked on now."""
@@ -31,7 +49,7 @@ _TELLING = 40
 class Importance:
     """How much a unit tells, and why."""
 
-    reasons: dict[Reason, float] = field(default_factory=dict)
+    reasons: dict[PointReason, float] = field(default_factory=dict)
     recency: float = 1.0
     """1 for the newest unit."""
     empty: bool = False
@@ -49,9 +67,9 @@ class Importance:
 
 def importance(units: Sequence[Unit]) -> list[Importance]:
     """How much each of these units tells, in their order."""
-    reasons: list[dict[Reason, float]] = [{} for _ in units]
+    reasons: list[dict[PointReason, float]] = [{} for _ in units]
     for place, reason, points in _points(units):
-        reasons[place][reason] = min(MOST[reason], reasons[place].get(reason, 0) + points)
+        reasons[place][reason] = min(MOST_POINTS[reason], reasons[place].get(reason, 0) + points)
     last = max(1, len(units) - 1)
     empty = {*called_again(units), *_asked_again(units)}
     return [
@@ -75,7 +93,7 @@ def answered_by(units: Sequence[Unit], place: int) -> int | None:
     return None
 
 
-def _points(units: Sequence[Unit]) -> Iterator[Point]:
+def _points(units: Sequence[Unit]) -> Iterator[UnitPoint]:
     for place, unit in enumerate(units):
         match unit.first:
             case UserMessage(origin="typed" | "shell"):
@@ -104,24 +122,24 @@ def _asked_again(units: Sequence[Unit]) -> Iterator[int]:
             yield place
 
 
-def _goals(units: Sequence[Unit]) -> Iterator[Point]:
+def _goals(units: Sequence[Unit]) -> Iterator[UnitPoint]:
     """The first request and the newest ones. Those between were done long ago."""
     asked = [place for place, unit in enumerate(units) if _asks(unit)]
     for place in dict.fromkeys([*asked[:1], *asked[-_AT_HAND:]]):
-        yield place, "request", MOST["request"]
+        yield place, "request", MOST_POINTS["request"]
 
 
-def _from_user(units: Sequence[Unit], place: int) -> Iterator[Point]:
+def _from_user(units: Sequence[Unit], place: int) -> Iterator[UnitPoint]:
     unit = units[place]
     if unit.asked and is_bare_consent(unit):
         answered = answered_by(units, place)
         if answered is not None and len(units[answered].said) > _TELLING:
-            yield answered, "agreed", MOST["agreed"]
+            yield answered, "agreed", MOST_POINTS["agreed"]
         return
     if _asks(unit):
         yield place, "request", DONE_REQUEST
         if _WISHES.search(unit.asked):
-            yield place, "wish", MOST["wish"]
+            yield place, "wish", MOST_POINTS["wish"]
         yield from ((place, "constraint", RULE) for rule in constraints(unit.asked) if _commands(rule))
     yield from ((place, "error", QUOTED) for _ in reported(unit.first.text)[:1])
 
@@ -141,13 +159,13 @@ def _commands(sentence: str) -> bool:
     return not sentence.endswith(("?", "？")) and not _WONDERS.search(sentence)
 
 
-def _from_assistant(units: Sequence[Unit], place: int) -> Iterator[Point]:
+def _from_assistant(units: Sequence[Unit], place: int) -> Iterator[UnitPoint]:
     said = units[place].said
     for decided in _decisions(said):
         yield place, "decision", REASONED if _BECAUSE.search(decided) else DECISION
     ends = place + 1 == len(units) or isinstance(units[place + 1].first, UserMessage)
     if ends and len(said) > _TELLING:
-        yield place, "report", MOST["report"]
+        yield place, "report", MOST_POINTS["report"]
 
 
 _DECIDES = re.compile(
@@ -168,3 +186,246 @@ _BECAUSE = re.compile(
 def _decisions(text: str) -> Iterator[str]:
     if _DECIDES.search(text):
         yield from (sentence for sentence in sentences(text) if _DECIDES.search(sentence))
+
+
+_LOOKED_AT = 20_000
+"""Characters at either end of an output that are searched for failures."""
+
+
+def points_for_work(units: Sequence[Unit]) -> Iterator[UnitPoint]:
+    yield from _failures(units)
+    yield from _versions(units)
+    yield from _plans(units)
+
+
+def called_again(units: Sequence[Unit]) -> Iterator[int]:
+    """Tool groups whose every call was made again later: what came back then is newer."""
+    later: set[tuple[str, ...]] = set()
+    for place in range(len(units) - 1, -1, -1):
+        calls = {_deeds(call) or (call.name, call.arguments) for call in units[place].calls}
+        if calls and calls <= later:
+            yield place
+        later |= calls
+
+
+# -- failures and fixes --------------------------------------------------------------------------------
+
+
+def _failures(units: Sequence[Unit]) -> Iterator[UnitPoint]:
+    """Commands that failed, for less once the same has run again; and the last change before it ran well.
+
+    Commands that only look fail to say "nothing found".
+    """
+    open_failures: dict[tuple[str, ...], int] = {}
+    changed_at = -1
+    for place, unit in enumerate(units):
+        for call, result in _runs(unit):
+            did = _deeds(call)
+            if not did:
+                if result.is_error and not any(command_arguments(call.parsed())):
+                    yield place, "stumble", MOST_POINTS["stumble"]
+                continue
+            did = tuple(map(_without_options, did))
+            failed = bool(reported(result.text))
+            since = open_failures.pop(did, None)
+            if since is not None:
+                yield since, "error", FAILED
+                if not failed and changed_at > since:
+                    yield changed_at, "fix", MOST_POINTS["fix"]
+            if failed:
+                open_failures[did] = place
+        if any(True for _ in _changed(unit)):
+            changed_at = place
+    yield from ((place, "error", FAILS) for place in open_failures.values())
+
+
+def _runs(unit: Unit) -> Iterator[tuple[ToolCallPart, ToolResultMessage]]:
+    results = {result.call_id: result for result in unit.results}
+    for call in unit.calls:
+        if call.call_id in results:
+            yield call, results[call.call_id]
+
+
+def _deeds(call: ToolCallPart) -> tuple[str, ...]:
+    """The commands a call runs that do something: what they print tells of the work."""
+    return tuple(command for line in command_arguments(call.parsed()) for command in effective_commands(line))
+
+
+def _without_options(command: str) -> str:
+    """`pytest tests/a.py` of `pytest -x -q tests/a.py`: the same run, looked at more or less closely."""
+    return " ".join(word for word in command.split() if not word.startswith("-"))
+
+
+_SIGNS = ("rror", "xception", "FAILED", "E   ", "fatal", "panic", "exit", "not found", "No such", "enied",
+          "fault", "错误", "失败", "エラー", "오류", "실패")  # fmt: skip
+"""No line reports a failure without one of these. Looking for them is fast."""
+
+
+def reported(text: str) -> tuple[str, ...]:
+    """The lines that report failures."""
+    if len(text) > 2 * _LOOKED_AT:
+        text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
+    return errors(text) if any(sign in text for sign in _SIGNS) else ()
+
+
+# -- versions ------------------------------------------------------------------------------------------
+
+
+def _versions(units: Sequence[Unit]) -> Iterator[UnitPoint]:
+    """The newest change of each file, and the newest code in an answer that defines a name."""
+    newest: dict[str, int] = {}
+    for place, unit in enumerate(units):
+        newest.update((f"file {path}", place) for path in _changed(unit))
+        newest.update((f"name {name}", place) for name in _defined(unit.said))
+    versions: dict[int, float] = defaultdict(float)
+    for key, place in newest.items():
+        versions[place] += NEWEST_FILE if key.startswith("file") else NEWEST_NAME
+    yield from ((place, "code", points) for place, points in versions.items())
+
+
+def _changed(unit: Unit) -> Iterator[str]:
+    for result in unit.results:
+        if not result.is_error:
+            yield from (touch.path for touch in result.details.files if touch.action == "modified")
+
+
+_FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_DEFINES = re.compile(
+    r"^[ \t]{0,12}(?:(?:export|default|pub|async|static|public|private)[ ]+){0,3}"
+    r"(?:def|class|function|fn|func|struct|interface|type|enum|trait)[ ]+(\w{2,80})",
+    re.MULTILINE,
+)
+
+
+def _defined(text: str) -> Iterator[str]:
+    if "```" in text:
+        for block in _FENCED.finditer(text):
+            yield from _DEFINES.findall(block[1])
+
+
+# -- plans ---------------------------------------------------------------------------------------------
+
+
+def _plans(units: Sequence[Unit]) -> Iterator[UnitPoint]:
+    """The newest todo list, if something on it is open, and task lists in words."""
+    newest = -1
+    for place, unit in enumerate(units):
+        if any("todos" in call.arguments and todo_list(call.parsed()) is not None for call in unit.calls):
+            newest = place
+        text = unit.asked or unit.said
+        if ("[ ]" in text or "TODO" in text or "FIXME" in text or "待" in text) and todos(text):
+            yield place, "plan", MOST_POINTS["plan"] / 2
+    kept_by = units[newest].calls if newest >= 0 else ()
+    if any(todo.is_open for call in kept_by for todo in todo_list(call.parsed()) or ()):
+        yield newest, "plan", MOST_POINTS["plan"]
+
+
+LONGEST_UNIT_TEXT = 380
+"""Tokens, estimated: within the 512 that small models for embeddings read, as estimates are a third too low
+at most."""
+_SAID, _CALL, _RESULT = 900, 240, 500
+"""Characters of what was said, of each call's arguments, and of each result."""
+_REQUESTS, _STEPS = 2, 4
+"""The newest requests, and the newest units: together the task at hand."""
+
+
+class CurrentTask(NamedTuple):
+    """What is being worked on."""
+
+    requests: str
+    """The newest first; may be empty."""
+    steps: str
+    """Likewise."""
+    asked_at: frozenset[int]
+    """Places of the units the requests come from."""
+    worked_at: frozenset[int]
+    """Places of the steps."""
+
+
+def unit_text(unit: Unit) -> str:
+    """What a unit is about: what was said, what was called, the ends of what came back."""
+    return _within_longest("\n".join(part for part in _parts(unit) if part.strip()))
+
+
+def current_task(units: Sequence[Unit]) -> CurrentTask:
+    """What is being worked on: the newest requests, with what they answer, and the newest steps."""
+    asked: list[str] = []
+    places: set[int] = set()
+    for place in range(len(units) - 1, -1, -1):
+        if len(asked) >= _REQUESTS:
+            break
+        if text := units[place].asked.strip():
+            answered = answered_by(units, place) if needs_context(text) else None
+            if answered is not None:
+                asked.append(shorten(units[answered].said, _SAID))
+            asked.append(shorten(text, _SAID))
+            places |= {place} if answered is None else {place, answered}
+    steps = [place for place in range(max(0, len(units) - _STEPS), len(units)) if units[place].calls]
+    worked = [unit_text(units[place]) for place in reversed(steps)]
+    return CurrentTask(
+        _within_longest("\n".join(asked)),
+        _within_longest("\n".join(worked)),
+        frozenset(places),
+        frozenset(steps),
+    )
+
+
+def _parts(unit: Unit) -> Iterator[str]:
+    yield shorten(unit.first.text, _SAID)
+    for call in unit.calls:
+        yield f"{call.name} {shorten(call.arguments, _CALL)}"
+    for message in unit.messages[1:]:
+        yield shorten(message.text, _RESULT)
+
+
+def _within_longest(text: str) -> str:
+    """The beginning of a text: what it is about stands there."""
+    text = text[: LONGEST_UNIT_TEXT * 5]
+    while (tokens := estimate_tokens(text)) > LONGEST_UNIT_TEXT:
+        text = text[: len(text) * LONGEST_UNIT_TEXT // (tokens + 1)]
+    return text
+
+
+_WIDE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_TERM = re.compile(rf"[{_WIDE}]+|[^\W\d{_WIDE}][^\W{_WIDE}]{{1,60}}")
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def similarity(task: str, texts: Sequence[str]) -> list[float]:
+    """For each text, how near it is to the task: 0 shares no word, 1 has the same in the same measure."""
+    wanted = Counter(terms(task))
+    counted = [Counter(terms(text)) for text in texts]
+    found_in = Counter(term for counts in (wanted, *counted) for term in counts)
+    rarity = {term: math.log((2 + len(texts)) / (1 + count)) for term, count in found_in.items()}
+    goal = _weights(wanted, rarity)
+    return [_cosine(goal, _weights(counts, rarity)) for counts in counted]
+
+
+def terms(text: str) -> list[str]:
+    """What of a text is compared, in small letters."""
+    found: list[str] = []
+    for term in _TERM.findall(text):
+        if ord(term[0]) >= 0x3040:
+            found += [term[at : at + 2] for at in range(max(1, len(term) - 1))]
+            continue
+        found.append(term.lower())
+        if "_" in term or not (term.islower() or term.istitle() or term.isupper()):
+            found += [part.lower() for part in _PART.findall(term) if len(part) > 2]
+    return found
+
+
+def _weights(counts: Counter[str], rarity: dict[str, float]) -> dict[str, float]:
+    """Said ten times is not ten times as much."""
+    return {term: (1 + math.log(count)) * rarity[term] for term, count in counts.items()}
+
+
+def _cosine(one: dict[str, float], other: dict[str, float]) -> float:
+    lengths = _length(one) * _length(other)
+    if not lengths:
+        return 0.0
+    shared = sum(weight * other[term] for term, weight in one.items() if term in other)
+    return min(1.0, shared / lengths)
+
+
+def _length(weights: dict[str, float]) -> float:
+    return math.sqrt(sum(weight * weight for weight in weights.values()))

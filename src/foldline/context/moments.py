@@ -1,17 +1,29 @@
-"""Moments of a history that can be gone back to: as a request left, right before a fold, right after it."""
+"""Moments of a history that can be gone back to, the view as it was then, and what differs since."""
 
+import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import groupby
+from typing import Final, Literal, Self, overload
 
-from foldline.protocol import NEW, Undo
+from foldline.protocol import (
+    NEW,
+    AssistantMessage,
+    BaseMessage,
+    Compaction,
+    Entry,
+    Revert,
+    ToolCallPart,
+    Undo,
+)
 
-from .asked import Asked
-from .outline import MessageOutline
-from .projection import Projection
-from .proof import Sent, request_on_record
-from .undoing import ViewMarker
+from .outline import Entries, MessageOutline
+from .projection import Projection, RequestSize
+from .proof import RecordedRequest, recorded_request
+from .view import ViewItem
+from .view_state import ViewMarker
+from .weight import Weight, item_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +35,9 @@ class Moment:
     number: int
     """Of the request, counted from 1; of a fold its index."""
     length: int
-    asked: Asked | None = None
+    asked: RequestSize | None = None
     """The request."""
-    sent: Sent | None = None
+    sent: RecordedRequest | None = None
     """Its record, where the history holds one."""
 
     @property
@@ -39,7 +51,7 @@ class Moment:
                 return f"before fold {self.number}"
 
 
-def as_of_request(projection: Projection, number: int) -> Moment:
+def at_request(projection: Projection, number: int) -> Moment:
     """The moment request `number` left, the first being 1: what `foldline view --request` shows.
 
     Raises:
@@ -50,17 +62,17 @@ def as_of_request(projection: Projection, number: int) -> Moment:
     asked = projection.requests[number - 1]
     if not projection.records_requests:  # other agents record answers only: what was sent ended before each
         return Moment("request", number, asked.position, asked)
-    sent = request_on_record(projection, number)
+    sent = recorded_request(projection, number)
     return Moment("request", number, sent.length, asked, sent)
 
 
-def as_of_fold(projection: Projection, index: int, *, before: bool = False) -> Moment:
+def at_compaction(projection: Projection, index: int, *, before: bool = False) -> Moment:
     """The moment right after the fold with this index, or right before it."""
     length = projection.count_up_to(index)
     return Moment("before", index, length - 1) if before else Moment("fold", index, length)
 
 
-def requests_before(requests: Sequence[Asked], position: int) -> int:
+def requests_before(requests: Sequence[RequestSize], position: int) -> int:
     """How many requests had been recorded when the history was so many entries long."""
     return bisect_left(requests, position, key=lambda asked: asked.position)
 
@@ -74,13 +86,13 @@ def first_entry(projection: Projection, moment: Moment | None) -> int | None:
         return moment.number
     number = len(projection.requests) + 1 if moment is None else moment.number
     stop = len(projection.entries) if moment is None else moment.length
-    start = as_of_request(projection, number - 1).length if number > 1 else 0
+    start = at_request(projection, number - 1).length if number > 1 else 0
     said = (o.index for o in projection.entries.outlines[start:stop] if isinstance(o, MessageOutline))
     return next(said, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class SinceRequest:
     """How a view differs from that of the request before, as far as the fold's markers tell."""
 
     number: int
@@ -91,7 +103,7 @@ class Against:
     """Indices of the markers that changed what stands above."""
 
 
-def against_before(projection: Projection, number: int, since: int) -> Against:
+def since_request(projection: Projection, number: int, since: int) -> SinceRequest:
     """What a view has that request `number` had not, which left when there were `since` entries.
     Linear in what came since."""
     last = projection.entries.outlines[since - 1].index if since else NEW
@@ -101,4 +113,198 @@ def against_before(projection: Projection, number: int, since: int) -> Against:
             break
         added += not item.written
     markers = tuple(o.index for o in projection.entries.outlines[since:] if isinstance(o, ViewMarker | Undo))
-    return Against(number, added, markers)
+    return SinceRequest(number, added, markers)
+
+
+SLICE: Final = 1_000
+"""Entries folded between two breaths: about 6 ms."""
+
+
+class HistoryPrefix(Entries):
+    """The first entries of a longer history, read where they are kept. It only grows towards the whole."""
+
+    def __init__(self, whole: Entries, length: int = 0) -> None:
+        self._whole = whole
+        self.outlines = whole.outlines[:length]
+
+    def lengthen(self, length: int) -> None:
+        """Take in the entries up to this length."""
+        self.outlines += self._whole.outlines[len(self.outlines) : length]
+
+    def append(self, entry: Entry) -> None:
+        raise ValueError("what was cannot be added to")
+
+    def message(self, outline: MessageOutline) -> BaseMessage:
+        return self._whole.message(outline)
+
+    def __len__(self) -> int:
+        return len(self.outlines)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (self._whole[position] for position in range(len(self)))
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Entry]: ...
+    def __getitem__(self, place: int | slice) -> Entry | Sequence[Entry]:
+        if isinstance(place, int):
+            return self._whole[range(len(self))[place]]
+        start, stop, step = place.indices(len(self))
+        if step > 0:
+            return self._whole[start : max(start, stop) : step]
+        return [self._whole[position] for position in range(start, stop, step)]
+
+    def __copy__(self) -> Self:
+        return type(self)(self._whole, len(self))
+
+
+def empty_prefix(whole: Entries) -> Projection:
+    """The fold of none of these entries: where `replay_to` starts."""
+    return Projection(HistoryPrefix(whole))
+
+
+def replay_to(projection: Projection, length: int) -> Iterator[None]:
+    """Replay `HistoryPrefix` entries up to this length, a slice at a time. In between, the projection is the
+    true one of what it holds."""
+    earlier = projection.entries
+    assert isinstance(earlier, HistoryPrefix), "only what was grows without an append"
+    while len(earlier) < length:
+        earlier.lengthen(min(len(earlier) + SLICE, length))
+        projection.follow()
+        yield
+
+
+def entry_text(entry: Entry, *, without_calls: Collection[str] = ()) -> str | None:
+    """The text of a message, of a fold's summary or of the message a rewind carries; None for other entries.
+
+    Nothing is shortened. Calls of the tools in `without_calls` are left out.
+    """
+    match entry:
+        case AssistantMessage():
+            calls = [call for call in entry.calls if call.name not in without_calls]
+            return "\n".join(_answer(entry, calls))
+        case BaseMessage():
+            return entry.text
+        case Compaction():
+            return entry.summary
+        case Revert():
+            return entry.message
+        case _:
+            return None
+
+
+def _answer(message: AssistantMessage, calls: Collection[ToolCallPart]) -> Iterator[str]:
+    if message.thinking:
+        yield f"[thinking]\n{message.thinking}"
+    if message.text:
+        yield f"[answer]\n{message.text}" if message.thinking else message.text
+    for call in calls:
+        yield _call(call)
+
+
+def _call(call: ToolCallPart) -> str:
+    arguments = call.parsed()
+    if not arguments:
+        return f"[call {call.name}]\n{call.arguments}"
+    return "\n".join([f"[call {call.name}]", *(_argument(*item) for item in arguments.items())])
+
+
+def _argument(name: str, value: object) -> str:
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{name}:\n{shown}" if "\n" in shown else f"{name}: {shown}"
+
+
+Change = Literal["same", "gone", "new", "changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One item, as it stood in the view before and in the one after."""
+
+    change: Change
+    before: ViewItem | None
+    after: ViewItem | None
+
+    @property
+    def item(self) -> ViewItem:
+        """The item as it is, or as it last was."""
+        found = self.after or self.before
+        assert found is not None, "a pair is of something"
+        return found
+
+
+def difference(before: Sequence[ViewItem], after: Sequence[ViewItem]) -> list[Pair]:
+    """Every item of both views once, in the order of the later one; what is gone stands where it stood.
+    Linear in both."""
+    places = {item.key: place for place, item in enumerate(before)}
+    kept = {item.key for item in after}
+    pairs: list[Pair] = []
+    done = 0
+    for item in after:
+        place = places.get(item.key)
+        if place is None:
+            pairs.append(Pair("new", None, item))
+            continue
+        pairs += _gone(before[done : place + 1], kept)
+        done = max(done, place + 1)
+        pairs.append(Pair("same" if sent_alike(before[place], item) else "changed", before[place], item))
+    return [*pairs, *_gone(before[done:], kept)]
+
+
+def _gone(items: Iterable[ViewItem], kept: set[tuple[int, int]]) -> Iterator[Pair]:
+    return (Pair("gone", item, None) for item in items if item.key not in kept)
+
+
+def sent_alike(one: ViewItem, other: ViewItem) -> bool:
+    """Whether two items of the same entry, or the same message of a fold, are sent alike."""
+    return (one.fate, one.content, one.checkpoint) == (other.fate, other.content, other.checkpoint)
+
+
+def runs(pairs: Iterable[Pair]) -> Iterator[tuple[Change, list[Pair]]]:
+    """Neighbours that changed alike, together."""
+    for change, run in groupby(pairs, key=lambda pair: pair.change):
+        yield change, list(run)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSum:
+    """How many items, and what they weigh before and after; both in the measure of one projection."""
+
+    count: int = 0
+    before: int = 0
+    after: int = 0
+    estimated: bool = False
+
+    @property
+    def change(self) -> int:
+        return self.after - self.before
+
+
+def weight_of(projection: Projection, item: ViewItem | None) -> Weight:
+    """An item that is not there weighs nothing."""
+    return Weight(0, estimated=False) if item is None else item_weight(projection, item)
+
+
+def sums(projection: Projection, pairs: Iterable[Pair]) -> dict[Change, ChangeSum]:
+    """The sum of each kind of change. Both views are weighed by the same `projection`, the later one: so the
+    later total is the earlier one, less what is gone, plus what is new, plus what changed by."""
+    found: dict[Change, ChangeSum] = {
+        "gone": ChangeSum(),
+        "new": ChangeSum(),
+        "changed": ChangeSum(),
+        "same": ChangeSum(),
+    }
+    for pair in pairs:
+        before, after, known = (
+            weight_of(projection, pair.before),
+            weight_of(projection, pair.after),
+            found[pair.change],
+        )
+        found[pair.change] = ChangeSum(
+            known.count + 1,
+            known.before + before.tokens,
+            known.after + after.tokens,
+            known.estimated or before.estimated or after.estimated,
+        )
+    return found

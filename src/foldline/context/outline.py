@@ -1,16 +1,17 @@
 """What the fold asks of an entry: a few numbers and names, and none of its text.
 
 A session is folded from outlines, so that a long history need not be parsed, or kept in memory, to be opened.
-What an outline holds also stands in the index beside a session file (`history/reading/index.py`): whoever
+What an outline holds also stands in the index beside a session file (`history/index.py`): whoever
 changes a field, or what it means, raises `VERSION` there.
 """
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, Self, overload
 
 from foldline.protocol import (
     OVERFLOW,
@@ -20,11 +21,11 @@ from foldline.protocol import (
     Checkpoint,
     Clear,
     Compaction,
+    CompactionDetails,
     DeveloperMessage,
     Edit,
     Entry,
     FileTouch,
-    FoldDetails,
     ImagePart,
     Kept,
     ModelChange,
@@ -124,7 +125,7 @@ class RequestOutline(NamedTuple):
     """What its server said of the model's window, in tokens; 0 where it did not."""
 
 
-class Aside(NamedTuple):
+class OtherOutline(NamedTuple):
     """An entry that means nothing to the view."""
 
     index: int  # type: ignore[assignment]  # tuple's method of that name is not used
@@ -141,7 +142,7 @@ class WrittenOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldOutline:
+class CompactionOutline:
     """A compaction without its summary and the texts it wrote. What it put in place of others it holds."""
 
     index: int
@@ -154,7 +155,7 @@ class FoldOutline:
     reason: Reason
     tokens_before: int
     tokens_after: int
-    details: FoldDetails
+    details: CompactionDetails
 
     @property
     def written(self) -> tuple[WrittenOutline, ...]:
@@ -162,10 +163,10 @@ class FoldOutline:
         return tuple(piece for piece in self.head if isinstance(piece, WrittenOutline))
 
 
-Lasting = Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange | Approval
+MarkerOutline = Undo | Checkpoint | Revert | Clear | Edit | Title | ModelChange | Approval
 """These markers are few and short: they are their own outline."""
 
-Outline = MessageOutline | RequestOutline | Aside | FoldOutline | Lasting
+Outline = MessageOutline | RequestOutline | OtherOutline | CompactionOutline | MarkerOutline
 
 
 def outline_of(entry: Entry) -> Outline:
@@ -186,11 +187,11 @@ def outline_of(entry: Entry) -> Outline:
                 window=entry.window,
             )
         case Compaction():
-            return fold_outline(entry)
-        case _ if isinstance(entry, Lasting):
+            return compaction_outline(entry)
+        case _ if isinstance(entry, MarkerOutline):
             return entry
         case _:
-            return Aside(entry.index)
+            return OtherOutline(entry.index)
 
 
 def message_outline(message: BaseMessage) -> MessageOutline:
@@ -226,9 +227,9 @@ def message_outline(message: BaseMessage) -> MessageOutline:
             return plain
 
 
-def fold_outline(fold: Compaction) -> FoldOutline:
+def compaction_outline(fold: Compaction) -> CompactionOutline:
     nth = count()
-    return FoldOutline(
+    return CompactionOutline(
         index=fold.index,
         at=fold.at,
         first_kept_index=fold.first_kept_index,
@@ -242,7 +243,7 @@ def fold_outline(fold: Compaction) -> FoldOutline:
         reason=fold.reason,
         tokens_before=fold.tokens_before,
         tokens_after=fold.tokens_after,
-        details=FoldDetails(
+        details=CompactionDetails(
             read_files=_shared(fold.details.read_files), modified_files=_shared(fold.details.modified_files)
         ),
     )
@@ -262,3 +263,95 @@ def has_failed(result: ToolResultMessage) -> bool:
     """Whether a tool reports an error, or its command ended with one."""
     brief = result.details.brief
     return result.is_error or (brief.startswith("exit ") and not brief.startswith("exit 0"))
+
+
+class Entries(Sequence[Entry]):
+    """Entries in index order, each with its outline. The projection appends; others only read.
+
+    It equals any sequence of equal entries.
+    """
+
+    outlines: list[Outline]
+    """The outline of each entry, in the same order."""
+
+    @abstractmethod
+    def append(self, entry: Entry) -> None:
+        """Add the next entry, and its outline.
+
+        Raises:
+            ValueError: its index is not above those that are there.
+        """
+
+    @abstractmethod
+    def message(self, outline: MessageOutline) -> BaseMessage:
+        """The message that this is the outline of; of a fold, that which it wrote."""
+
+    @abstractmethod
+    def __copy__(self) -> Self:
+        """The same entries, to append others to."""
+
+    def _comes_next(self, entry: Entry) -> None:
+        if self.outlines and entry.index <= self.outlines[-1].index:
+            raise ValueError(f"entry {entry.index} does not come after entry {self.outlines[-1].index}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(other) != len(self):
+            return False
+        return all(mine == yours for mine, yours in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} entries>"
+
+
+def message_in(entry: Entry, outline: MessageOutline) -> BaseMessage:
+    """The message of this outline: the entry itself, or what it wrote where it is a fold."""
+    if isinstance(entry, Compaction):
+        message = entry.written[outline.nth].message
+        return message.model_copy(update={"index": outline.index, "nth": outline.nth})
+    assert isinstance(entry, BaseMessage), "an outline of a message is of a message"
+    return entry
+
+
+class MemoryEntries(Entries):
+    """Entries that are simply in memory."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.outlines = []
+        self._entries: list[Entry] = []
+        self._by_index: dict[int, Entry] = {}
+        for entry in entries:
+            self.append(entry)
+
+    def append(self, entry: Entry) -> None:
+        self._comes_next(entry)
+        self._entries.append(entry)
+        self._by_index[entry.index] = entry
+        self.outlines.append(outline_of(entry))
+
+    def message(self, outline: MessageOutline) -> BaseMessage:
+        return message_in(self._by_index[outline.index], outline)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def __reversed__(self) -> Iterator[Entry]:
+        return reversed(self._entries)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Entry]: ...
+    def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
+        return self._entries[place]
+
+    def __copy__(self) -> Self:
+        other = type(self)()
+        other.outlines = list(self.outlines)
+        other._entries = list(self._entries)
+        other._by_index = dict(self._by_index)
+        return other

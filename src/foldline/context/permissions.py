@@ -49,7 +49,7 @@ def rule_words(rule: Rule) -> str:
     return f"{rule.tool}: {rule.pattern} …" if rule.tool == "bash" else f"{rule.tool}: {rule.pattern}"
 
 
-def promise(rule: Rule) -> str:
+def rule_grants(rule: Rule) -> str:
     """What a rule would allow beyond the call that is asked about."""
     if rule.exact:
         return "exactly this command"
@@ -135,7 +135,7 @@ def is_consent(text: str) -> bool:
     return all(word in _WORDS for word in words)
 
 
-def leans_on_what_was_said(text: str) -> bool:
+def needs_context(text: str) -> bool:
     """Whether a message cannot be understood without the words it answers: a consent, or "option 2, but
     without the cache"."""
     if is_consent(text):

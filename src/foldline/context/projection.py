@@ -1,9 +1,9 @@
-"""The projection: a pure fold over the history that gives the LLM view and the fate of every entry.
+"""The projection: a pure replay of the history that gives the LLM view and the fate of every entry.
 
 `Projection.append` is incremental: O(1) amortised for messages, proportional to the view for markers that
 change it, linear from its target for an undo or a revert. It looks at outlines only, never at what an entry
-says. Each marker that changes the view leaves a `Change` behind, with what it takes to go back to the moment
-before it.
+says. Each marker that changes the view leaves a `Change` behind, with what it takes to go back to the
+moment before it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain, takewhile
+from typing import NamedTuple
 
 from foldline.protocol import (
     NEW,
@@ -26,16 +27,49 @@ from foldline.protocol import (
     Undo,
 )
 
-from .asked import Asked
 from .budget import NOTHING_SEEN, WindowProof
-from .calibration import LEAST_GROWTH, Calibration, fits_text
-from .fates import Fates, Key, keys_in
-from .history_entries import Entries, HeldEntries
-from .outline import Aside, FoldOutline, MessageOutline, Outline, Reported, RequestOutline
+from .outline import (
+    CompactionOutline,
+    Entries,
+    MemoryEntries,
+    MessageOutline,
+    OtherOutline,
+    Outline,
+    Reported,
+    RequestOutline,
+)
 from .tally import FIXED, Tally
-from .undoing import Change, ViewMarker, annulled, in_force, undo_refusal
-from .view import ASIDE, LIVE, Fate, ViewItem, item_of
-from .view_state import ViewState, dmail_of, unmarked
+from .tokens import LEAST_GROWTH, Calibration, fits_text
+from .view import ASIDE, LIVE, Fate, Fates, Key, ViewItem, item_of, keys_in
+from .view_state import Change, ViewMarker, ViewState, annulled, dmail_of, in_force, undo_refusal, unmarked
+
+
+class RequestSize(NamedTuple):
+    """One request to a model. Weights in tokens."""
+
+    entry: int
+    """Index of its record; in a history without records, of its answer."""
+    position: int
+    """Of that entry among all entries."""
+    estimated: int
+    """Calibrated by what was known before it left."""
+    reported: int = 0
+    """What its provider counted; 0 where that is not known."""
+
+    @property
+    def tokens(self) -> int:
+        """The report where there is one, else the estimate."""
+        return self.reported or self.estimated
+
+    @property
+    def is_estimated(self) -> bool:
+        return not self.reported
+
+    @property
+    def error(self) -> float | None:
+        """By how much of the report the estimate is off: -0.01 is one per cent too low. None without one."""
+        return (self.estimated - self.reported) / self.reported if self.reported else None
+
 
 REPLAYS_REASONING = frozenset({"strict-reasoning", "strict-thinking", "openrouter", "responses"})
 """The names of the dialects that send reasoning back: `llm.dialect`, and the Responses API."""
@@ -57,14 +91,14 @@ class Projection(ViewState):
 
     def __init__(self, entries: Entries | None = None) -> None:
         """Folds in what `entries` holds already."""
-        super().__init__(HeldEntries() if entries is None else entries)
+        super().__init__(MemoryEntries() if entries is None else entries)
         self.calibration = Calibration()
         self.anchor: Anchor | None = None
         """The newest usage of a request on record."""
         self._grows_from: Anchor | None = None
         """The first usage of another agent since the view changed: what it counted beside the text is not
         known, and the same in those that follow."""
-        self.folds: list[FoldOutline] = []
+        self.folds: list[CompactionOutline] = []
         """Every compaction ever made, undone ones included, in order."""
         self.newest_change: ViewMarker | Undo | None = None
         """The newest marker that changed the view, an undo included."""
@@ -73,8 +107,8 @@ class Projection(ViewState):
         self._windows: dict[str, WindowProof] = {}
         self._refused = 0
         """Tokens of the newest request, where it was refused as too long, and nothing was given up since."""
-        self._records: list[Asked] = []
-        self._answers: list[Asked] = []  # as long as there is no record
+        self._records: list[RequestSize] = []
+        self._answers: list[RequestSize] = []  # as long as there is no record
         self.title: str | None = None
         self.model: str | None = None
         self._changes: list[Change] = []
@@ -93,9 +127,9 @@ class Projection(ViewState):
 
     # --- reading -------------------------------------------------------------------------------
 
-    def compactions(self) -> list[FoldOutline]:
+    def compactions(self) -> list[CompactionOutline]:
         """The compactions in force, oldest first: those neither undone nor reverted."""
-        return [marker for marker in self._in_force if isinstance(marker, FoldOutline)]
+        return [marker for marker in self._in_force if isinstance(marker, CompactionOutline)]
 
     @property
     def markers(self) -> Sequence[ViewMarker]:
@@ -142,7 +176,7 @@ class Projection(ViewState):
         return self.tally.estimate(FIXED | {"pins"})
 
     @property
-    def requests(self) -> Sequence[Asked]:
+    def requests(self) -> Sequence[RequestSize]:
         """Every request, oldest first: those on record, or, where other agents record none, what was asked
         for each answer."""
         return self._records or self._answers
@@ -198,8 +232,8 @@ class Projection(ViewState):
                 self._add_message(entry, position)
             case RequestOutline():
                 self._learn(entry, position)
-            case FoldOutline() | Clear() | Edit() | Revert():
-                if isinstance(entry, FoldOutline):
+            case CompactionOutline() | Clear() | Edit() | Revert():
+                if isinstance(entry, CompactionOutline):
                     self.folds.append(entry)
                 self._markers.append(entry)
                 self.newest_change = entry
@@ -218,7 +252,7 @@ class Projection(ViewState):
                 self._forget_usage()
             case Title():
                 self.title = entry.title
-            case Aside():
+            case OtherOutline():
                 self._refused = 0
             case Approval():
                 pass
@@ -243,7 +277,7 @@ class Projection(ViewState):
             self.model = message.model
         reported = 0 if message.usage is None else message.usage.input
         estimated = round(self.sent * self.calibration.scale(self.model))
-        self._answers.append(Asked(message.index, position, estimated, reported))
+        self._answers.append(RequestSize(message.index, position, estimated, reported))
         if message.usage is None or not reported:
             return
         self._went_through(self.model or "", reported, message.usage.output, message.usage.window)
@@ -260,7 +294,7 @@ class Projection(ViewState):
         estimated = request.estimated or before
         calibrated = round(estimated * self.calibration.scale(request.model))
         reported = 0 if request.usage is None else request.usage.input
-        self._records.append(Asked(request.index, position, calibrated, reported))
+        self._records.append(RequestSize(request.index, position, calibrated, reported))
         self._answers.clear()
         self.newest_request = request.index
         self._replays_reasoning = request.dialect in REPLAYS_REASONING
@@ -355,7 +389,7 @@ class Projection(ViewState):
         self.view = list(view)
         self._fates.record()
         match marker:
-            case FoldOutline():
+            case CompactionOutline():
                 self._fold(marker)
             case Clear():
                 self._clear(marker)
@@ -450,7 +484,7 @@ class Projection(ViewState):
                     self._place(entry)
                 case Checkpoint():
                     self._mark(entry)
-                case FoldOutline() | Clear() | Edit() | Revert():
+                case CompactionOutline() | Clear() | Edit() | Revert():
                     if entry.index not in self._annulled:
                         self._change(entry, position)
                     else:
@@ -461,4 +495,4 @@ class Projection(ViewState):
 
 def project(entries: Iterable[Entry]) -> Projection:
     """Fold a whole history. Linear in its length."""
-    return Projection(HeldEntries(entries))
+    return Projection(MemoryEntries(entries))

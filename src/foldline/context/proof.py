@@ -31,7 +31,7 @@ def digest_of(messages: Sequence[BaseMessage]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RecordedRequest:
     """A request that left, by its record."""
 
     number: int
@@ -41,21 +41,21 @@ class Sent:
     """How many entries the history had when it left: the fold of these is what was sent."""
 
 
-def requests(entries: Sequence[Entry]) -> list[Sent]:
+def recorded_requests(entries: Sequence[Entry]) -> list[RecordedRequest]:
     """Every request the history has a record of, in order."""
     indices = [entry.index for entry in entries]
-    found: list[Sent] = []
+    found: list[RecordedRequest] = []
     for position, entry in enumerate(entries):
         if isinstance(entry, RequestRecord):
             length = _left_at(entries, partial(bisect_right, indices), position, entry)
             # Requests leave one after the other; a record that says otherwise is not believed.
             length = max(length, found[-1].length) if found else length
-            found.append(Sent(len(found) + 1, entry, length))
+            found.append(RecordedRequest(len(found) + 1, entry, length))
     return found
 
 
-def request_on_record(projection: Projection, number: int) -> Sent:
-    """The request of this number, as in `requests`, with a look at its record and no other, as a rule.
+def recorded_request(projection: Projection, number: int) -> RecordedRequest:
+    """The request of this number, as in `recorded_requests`; looks at no record but its own, as a rule.
 
     Raises:
         IndexError: the history has no record of such a request.
@@ -72,7 +72,7 @@ def request_on_record(projection: Projection, number: int) -> Sent:
         found = found or record
     if found is None:
         raise IndexError(f"no request {number}")
-    return Sent(number, found, length)
+    return RecordedRequest(number, found, length)
 
 
 def _left_at(
@@ -99,7 +99,7 @@ def _left_at(
 class Proof:
     """What the history gives for one request, to be held against what its record says was sent."""
 
-    sent: Sent
+    sent: RecordedRequest
     messages: Sequence[BaseMessage]
     digest: str
 
@@ -132,7 +132,7 @@ def prove(entries: Sequence[Entry]) -> Iterator[Proof]:
     view was rewritten between the two.
     """
     projection, running, folded = Projection(), RunningDigest(), 0
-    for sent in requests(entries):
+    for sent in recorded_requests(entries):
         for entry in entries[folded : sent.length]:
             projection.append(entry)
         folded = sent.length
@@ -140,13 +140,13 @@ def prove(entries: Sequence[Entry]) -> Iterator[Proof]:
         yield Proof(sent, messages, running.of(messages))
 
 
-def proof_of(sent: Sent, entries: Sequence[Entry]) -> tuple[Proof, Projection]:
+def proof_of(sent: RecordedRequest, entries: Sequence[Entry]) -> tuple[Proof, Projection]:
     """The proof of this one request, and the fold it rests on."""
     projection = project(entries[: sent.length])
     return proof_by(sent, projection), projection
 
 
-def proof_by(sent: Sent, projection: Projection) -> Proof:
+def proof_by(sent: RecordedRequest, projection: Projection) -> Proof:
     """The proof of this one request by the fold of the entries there were when it left."""
     messages = paired(item.message for item in projection.view)
     return Proof(sent, messages, digest_of(messages))
@@ -196,7 +196,7 @@ class _Difference:
     """By identity: messages of all these requests that no proved request held."""
     lost: str
     """The gap in the history since the last proved request, in words."""
-    later: list[Sent] = field(default_factory=list)
+    later: list[RecordedRequest] = field(default_factory=list)
 
     def explains(self, proof: Proof) -> bool:
         if self.first.surplus or proof.surplus:

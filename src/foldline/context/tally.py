@@ -31,7 +31,7 @@ _TOP: Final = 64
 """Heaviest items that are held ready: more than a screen lists, so that edits of a few need no new count."""
 
 
-class Sum(NamedTuple):
+class KindSum(NamedTuple):
     """The items of one kind. In tokens: what providers reported, and of all others the estimate before
     calibration."""
 
@@ -87,9 +87,9 @@ class Tally:
         if self._tops is not None:
             self._update(self._tops, gone, came)
 
-    def sum(self, kind: Kind) -> Sum:
+    def sum(self, kind: Kind) -> KindSum:
         """The items of a kind."""
-        return Sum(*self._sums.get(kind, ())[:3])
+        return KindSum(*self._sums.get(kind, ())[:3])
 
     def estimate(self, kinds: Iterable[Kind]) -> int:
         """Estimate of all items of these kinds, reported or not, before calibration, in tokens."""

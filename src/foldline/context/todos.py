@@ -46,7 +46,7 @@ def todo_list(arguments: Mapping[str, object]) -> tuple[Todo, ...] | None:
     return tuple(todo for item in items if isinstance(item, Mapping) for todo in _todo(item))
 
 
-def at_hand(todos: Sequence[Todo]) -> str:
+def current_todo(todos: Sequence[Todo]) -> str:
     """The item that is being done, else the next one; empty where nothing is open."""
     first = sorted((todo for todo in todos if todo.is_open), key=lambda todo: not todo.is_begun)
     return first[0].text if first else ""

@@ -1,15 +1,83 @@
-"""The LLM view: the items the next request sends, each with its provenance; and the fates of all entries."""
+"""The LLM view: the items the next request sends, their placeholders, and the fates of all entries."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 from weakref import ref
 
-from foldline.protocol import BaseMessage, CheckpointPart, DeveloperMessage, Span, SystemMessage
+from foldline.protocol import (
+    BaseMessage,
+    CheckpointPart,
+    DeveloperMessage,
+    Span,
+    SystemMessage,
+    TextPart,
+    ToolCallPart,
+    ToolResultMessage,
+    text_parts,
+)
 
-from .calibration import fits_text
 from .outline import MessageOutline, message_outline
-from .stubs import with_text
+from .tokens import estimate_tokens, fits_text
+
+_HIDDEN = "[foldline: result hidden to save context"
+INTERRUPTED = "[foldline: interrupted: this tool call has no result; it may or may not have run]"
+
+
+def hidden_placeholder(result: ToolResultMessage) -> str:
+    """The stub of a hidden tool result: unmistakably a stub, and how to read the original back."""
+    what = f"{result.name}, {result.details.brief}" if result.details.brief else result.name
+    return f"{_HIDDEN}; it was entry {result.index} ({what}). history_read({result.index}) shows it again.]"
+
+
+def is_hidden_placeholder(text: str) -> bool:
+    return text.startswith(_HIDDEN)
+
+
+def interrupted_result(call: ToolCallPart, index: int) -> ToolResultMessage:
+    """The stated result of a call that has none, for the API's sake. `index` is the calling message's."""
+    return ToolResultMessage(
+        index=index, call_id=call.call_id, name=call.name, is_error=True, parts=text_parts(INTERRUPTED)
+    )
+
+
+def clip_to_tokens(text: str, max_tokens: int, index: int) -> str:
+    """Head and tail of a text within a budget of tokens, and how to recall the rest."""
+    total = estimate_tokens(text)
+    if total <= max_tokens:
+        return text
+    note = (
+        f"\n[foldline: clipped, about {total - max_tokens} of {total} tokens left out; "
+        f"history_read({index}) shows all of entry {index}]\n"
+    )
+    characters = int(len(text) * (max_tokens - estimate_tokens(note)) / total)
+    while characters > 0:
+        tail = characters - characters * 2 // 3
+        clipped = text[: characters - tail] + note + text[-tail:]
+        if estimate_tokens(clipped) <= max_tokens:
+            return clipped
+        characters = characters * 9 // 10  # its ends are denser than its middle
+    return note
+
+
+_M = TypeVar("_M", bound=BaseMessage)
+
+
+def with_text(message: _M, text: str) -> _M:
+    """The message with its text replaced; images go, calls and thinking stay."""
+    others = tuple(part for part in message.parts if part.type in ("tool_call", "thinking"))
+    return message.model_copy(update={"parts": (TextPart(text=text), *others)})
+
+
+def clip_messages(messages: Iterable[BaseMessage], limits: Mapping[int, int]) -> list[BaseMessage]:
+    """The messages, the texts of these clipped to their limit, in tokens."""
+    return [
+        with_text(message, clip_to_tokens(message.text, limits[message.index], message.index))
+        if message.index in limits
+        else message
+        for message in messages
+    ]
+
 
 FateKind = Literal[
     "live",
@@ -46,7 +114,7 @@ class Messages(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldMessage:
     """One message that is in memory anyway: what a rewind says."""
 
     held: BaseMessage
@@ -142,7 +210,7 @@ class ViewItem:
 
 def item_of(message: BaseMessage) -> ViewItem:
     """An item for a message that is held in memory."""
-    return item_from(message_outline(message), Held(message))
+    return item_from(message_outline(message), HeldMessage(message))
 
 
 def item_from(outline: MessageOutline, source: Messages) -> ViewItem:
@@ -177,3 +245,91 @@ def total_tokens(items: Sequence[ViewItem]) -> int:
 def first_words(message: BaseMessage) -> str:
     """The first line that says something, for lists; may be empty."""
     return next((line.strip() for line in message.text.splitlines() if line.strip()), "")
+
+
+Key = tuple[int, int]
+_Short = int | Key
+"""A key whose second number is 0 is the first alone: most need no tuple of their own."""
+Before = tuple[tuple[Fate | None, tuple[_Short, ...]], ...]
+"""Fates, each with all that had it; None: none was known."""
+
+
+class Fates:
+    """The fate of each entry, and of each text that a fold wrote."""
+
+    def __init__(self) -> None:
+        self._fates: dict[_Short, Fate] = {}
+        self._stands: dict[Fate, Fate] = {}
+        """What `standing` found, until a marker changes the fate of a summary."""
+        self._recorded: dict[_Short, Fate | None] | None = None
+
+    def get(self, index: int, nth: int = 0) -> Fate | None:
+        """None where nothing is known of it."""
+        return self._fates.get((index, nth) if nth else index)
+
+    def put(self, key: Key, fate: Fate) -> None:
+        short = _short(key)
+        if self._recorded is not None:
+            self._recorded.setdefault(short, self._fates.get(short))
+            self._stands.clear()
+        self._fates[short] = fate
+
+    def record(self) -> None:
+        """Note from now on what changes."""
+        self._recorded = {}
+
+    def recorded(self) -> Before:
+        """What was changed since, as it was before; nothing is noted any longer."""
+        had: dict[Fate | None, list[_Short]] = {}
+        for short, fate in (self._recorded or {}).items():
+            had.setdefault(fate, []).append(short)
+        self._recorded = None
+        return tuple((fate, tuple(shorts)) for fate, shorts in had.items())
+
+    def put_back(self, before: Before) -> None:
+        self._stands.clear()
+        for fate, shorts in before:
+            if fate is None:
+                for short in shorts:
+                    self._fates.pop(short, None)
+            else:
+                self._fates.update(dict.fromkeys(shorts, fate))
+
+    def forget(self, index: int) -> None:
+        """As if nothing had been known of this entry."""
+        self._stands.clear()
+        self._fates.pop(index, None)
+
+    def standing(self, fate: Fate) -> Fate:
+        """What became of all that has this fate: the fate of the summary that stands for it now."""
+        passed: list[Fate] = []
+        found = fate
+        while found.kind == "summarised" and (by := found.by) is not None:
+            known = self._stands.get(found)
+            if known is not None:
+                found = known
+                break
+            passed.append(found)
+            carrier = self.get(by, found.nth) or LIVE
+            if carrier.kind in IN_VIEW:
+                break
+            found = carrier
+        for earlier in passed:
+            self._stands[earlier] = found
+        return found
+
+    def __copy__(self) -> Self:
+        other = type(self)()
+        other._fates, other._stands = dict(self._fates), dict(self._stands)
+        return other
+
+
+def keys_in(before: Before) -> Iterator[tuple[Key, Fate | None]]:
+    """Everything that had another fate, and that fate."""
+    for fate, shorts in before:
+        for short in shorts:
+            yield ((short, 0) if isinstance(short, int) else short), fate
+
+
+def _short(key: Key) -> _Short:
+    return key if key[1] else key[0]

@@ -1,35 +1,256 @@
-"""The view and the fates as they are now, and what each message and marker does to them.
+"""The view and the fates as they are now, what each marker does to them, and what an undo takes back.
 
-Only these methods write the view, the pins and the fates; what they write while a marker is applied is
-recorded, so that `Projection` can go back.
+Only `ViewState` writes the view, the pins and the fates; what it writes while a marker is applied is
+recorded in a `Change`, so that `Projection` can go back.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from foldline.protocol import (
     Checkpoint,
     Clear,
     DeveloperMessage,
     Edit,
+    Entry,
     FileTouch,
     Kept,
     Revert,
     Span,
     ToolResultMessage,
+    Undo,
     text_parts,
 )
 
-from .fates import Fates, Key
-from .history_entries import Entries
-from .numbered import Numbered
-from .outline import FoldOutline, MessageOutline, WrittenOutline
-from .stubs import hidden_stub
+from .outline import CompactionOutline, Entries, MessageOutline, Outline, WrittenOutline
 from .tally import Tally
 from .tokens import CHECKPOINT_TOKENS
-from .undoing import ViewMarker
-from .view import ASIDE, IN_VIEW, LIVE, Fate, ViewItem, item_from, item_of, total_tokens
+from .view import (
+    ASIDE,
+    IN_VIEW,
+    LIVE,
+    Before,
+    Fate,
+    Fates,
+    HeldMessage,
+    Key,
+    Messages,
+    ViewItem,
+    hidden_placeholder,
+    item_from,
+    item_of,
+    total_tokens,
+)
+
+ViewMarker = CompactionOutline | Clear | Edit | Revert
+"""The markers that change the view, each of which an undo can take back."""
+
+
+def annulled(undos: Sequence[Undo]) -> frozenset[int]:
+    """The targets of the undos in force: an undone undo annuls nothing."""
+    targets: set[int] = set()
+    for undo in reversed(undos):
+        if undo.index not in targets:
+            targets.add(undo.target)
+    return frozenset(targets)
+
+
+def in_force(
+    markers: Sequence[ViewMarker], undone: frozenset[int], checkpoints: Mapping[int, int]
+) -> list[ViewMarker]:
+    """The markers that are neither undone nor reverted, oldest first.
+
+    Read backwards: a rewind that counts hides everything down to its checkpoint, other rewinds included.
+    """
+    found: list[ViewMarker] = []
+    back_to: int | None = None
+    for marker in reversed(markers):
+        if marker.index in undone or (back_to is not None and marker.index > back_to):
+            continue
+        found.append(marker)
+        if isinstance(marker, Revert) and marker.context:
+            reached = checkpoints.get(marker.checkpoint, marker.index)
+            back_to = reached if reached < marker.index else back_to
+    return found[::-1]
+
+
+def newest_undoable(markers: Sequence[ViewMarker]) -> CompactionOutline | Clear | Revert | None:
+    """Of the markers in force, what an undo without a target takes back: the newest fold, clear or rewind.
+
+    Edits are taken back where they are made.
+    """
+    return next(
+        (each for each in reversed(markers) if isinstance(each, CompactionOutline | Clear | Revert)), None
+    )
+
+
+def undo_refusal(
+    undo: Undo, undos: Sequence[Undo], markers: Sequence[ViewMarker], checkpoints: Mapping[int, int]
+) -> str | None:
+    """Why this undo would leave a fold in force without what it was built on; None where it would not.
+
+    That is so where the fold came after the target, and where undoing an undo or a rewind would bring back
+    a fold after something older than it was undone.
+    """
+    after = annulled((*undos, undo))
+    known = {marker.index for marker in in_force(markers, annulled(undos), checkpoints)}
+    for fold in in_force(markers, after, checkpoints):
+        if not isinstance(fold, CompactionOutline):
+            continue
+        if undo.target < fold.index:
+            return f"Fold {fold.index} builds on entry {undo.target}: undo fold {fold.index} first."
+        for earlier in undos:
+            builds_on = earlier.index not in after and earlier.target < fold.index < earlier.index
+            if builds_on and fold.index not in known:
+                return (
+                    f"This would bring back fold {fold.index}, which builds on entry {earlier.target}: "
+                    f"undo entry {earlier.index} first."
+                )
+    return None
+
+
+PointReason = Literal[
+    "request", "wish", "constraint", "agreed", "decision", "error", "fix", "code", "plan", "report", "stumble"
+]
+
+UnitPoint = tuple[int, PointReason, float]
+"""The place of a unit, and what it gets points for."""
+
+MOST_POINTS: dict[PointReason, float] = {
+    "request": 3,
+    "wish": 2,
+    "constraint": 8,
+    "agreed": 4,
+    "decision": 5,
+    "error": 6,
+    "fix": 3,
+    "code": 6,
+    "plan": 4,
+    "report": 1,
+    "stumble": 1,
+}
+"""What one unit can get for each reason."""
+WORTH = 2.0
+"""A unit with fewer points is not kept for its own sake."""
+
+DONE_REQUEST = 1.0
+"""A request from long ago: what it asks for is done, or was asked for again."""
+RULE = 4.0
+DECISION = 1.5
+REASONED = 2.5
+"""A decision with its reason."""
+FAILS = 4.0
+"""A command that failed and has not been run again."""
+FAILED = 2.0
+"""One that has."""
+QUOTED = 3.0
+"""A failure the user tells of."""
+NEWEST_FILE = 3.0
+NEWEST_NAME = 1.0
+"""Code in an answer, for each name it defines."""
+
+
+_Left = ViewItem | MessageOutline
+"""An item, or what makes it again: of what left the view as it came, the outline is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A marker, and all that it replaced."""
+
+    marker: ViewMarker
+    position: int
+    """Of the marker among the entries."""
+    pins: frozenset[int]
+    fates: Before
+    _view: Sequence[_Left]
+
+    @classmethod
+    def of(
+        cls,
+        marker: ViewMarker,
+        position: int,
+        pins: frozenset[int],
+        fates: Before,
+        view: Sequence[ViewItem],
+        now: Iterable[ViewItem],
+    ) -> "Change":
+        """`view` is the one before, which becomes its own, `now` the one after it."""
+        if isinstance(marker, Edit):  # takes out one entry at most: not worth a look at all the others
+            return cls(marker, position, pins, fates, view)
+        stays = set(map(id, now))
+        left = [item if id(item) in stays or not _as_it_came(item) else item.outline for item in view]
+        return cls(marker, position, pins, fates, left)
+
+    def messages_within(self, spans: Sequence[tuple[int, int]]) -> int:
+        """How many messages of the view it found, earlier summaries apart, lie in these spans of indices."""
+        found = [item.index for item in self._view if not (isinstance(item, ViewItem) and item.written)]
+        return sum(any(first <= index <= last for first, last in spans) for index in found)
+
+    def view_before(self, source: Messages) -> list[ViewItem]:
+        """The view it found. What it took out as it came is made anew, with messages from `source`."""
+        return [item if isinstance(item, ViewItem) else item_from(item, source) for item in self._view]
+
+
+def _as_it_came(item: ViewItem) -> bool:
+    altered = item.content is not None or item.checkpoint is not None or item.fate != "live"
+    return not (altered or item.pinned or item.written or isinstance(item.source, HeldMessage))
+
+
+class Numbered:
+    """Entries, and where each stands. A damaged record leaves a gap in their indices."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+        self._indices: list[int] = []
+        """Of the entries that are folded in."""
+
+    @property
+    def last_index(self) -> int:
+        """Index of the newest entry; -1 in an empty history."""
+        return self._indices[-1] if self._indices else -1
+
+    def entry(self, index: int) -> Entry | None:
+        """The entry with this index, or None where a damaged record left a gap."""
+        position = self._position(index)
+        return None if position is None else self.entries[position]
+
+    def outline(self, index: int) -> Outline | None:
+        """The outline of the entry with this index, which costs no look at what the entry says."""
+        position = self._position(index)
+        return None if position is None else self.entries.outlines[position]
+
+    def written_by(self, index: int) -> tuple[WrittenOutline, ...]:
+        """The new texts of the fold with this index; none where it is no fold."""
+        outline = self.outline(index)
+        return outline.written if isinstance(outline, CompactionOutline) else ()
+
+    def _position(self, index: int) -> int | None:
+        position = bisect_left(self._indices, index)
+        found = position < len(self._indices) and self._indices[position] == index
+        return position if found else None
+
+    def count_up_to(self, index: int) -> int:
+        """How many entries there are up to the one with this index, itself included."""
+        return bisect_right(self._indices, index)
+
+    def messages_within(self, first: int, last: int) -> int:
+        """How many entries from `first` to `last` are messages."""
+        start, stop = bisect_left(self._indices, first), bisect_right(self._indices, last)
+        return sum(isinstance(outline, MessageOutline) for outline in self.entries.outlines[start:stop])
+
+    def after(self, index: int, most: int) -> Sequence[Entry]:
+        """The entries that follow entry `index`, at most so many, oldest first."""
+        start = bisect_right(self._indices, index)
+        return self.entries[start : start + most]
+
+    def before(self, index: int, most: int) -> Sequence[Entry]:
+        """The entries that lead to entry `index`, at most so many, newest first."""
+        stop = bisect_left(self._indices, index)
+        return self.entries[max(0, stop - most) : stop][::-1]
 
 
 class ViewState(Numbered):
@@ -211,7 +432,7 @@ class ViewState(Numbered):
 
     # --- a fold, a clear, an edit ----------------------------------------------------------------
 
-    def _fold(self, fold: FoldOutline) -> None:
+    def _fold(self, fold: CompactionOutline) -> None:
         for index in fold.pins:
             if index < fold.index:
                 self._pin(self.group(index))
@@ -244,7 +465,7 @@ class ViewState(Numbered):
         return [item for item in self.view if self._rank(item.index) >= first_kept]
 
     def _head_item(
-        self, fold: FoldOutline, piece: Kept | WrittenOutline, old: dict[Key, ViewItem]
+        self, fold: CompactionOutline, piece: Kept | WrittenOutline, old: dict[Key, ViewItem]
     ) -> ViewItem | None:
         match piece:
             case WrittenOutline(message=outline):
@@ -344,7 +565,7 @@ class ViewState(Numbered):
         for position in self._places(indices):
             item = self.view[position]
             if item.fate != "hidden" and isinstance(item.message, ToolResultMessage):
-                piece = Kept(ref=item.index, content=hidden_stub(item.message), fate="hidden")
+                piece = Kept(ref=item.index, content=hidden_placeholder(item.message), fate="hidden")
                 self._replace(position, self._altered(item, piece, by))
 
     def _drop(self, indices: Sequence[int], by: int) -> None:

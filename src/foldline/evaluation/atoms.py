@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, get_args
 
 from foldline.context import facts
-from foldline.context.mentions import path_parts
+from foldline.context.audit import path_parts
 from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, ToolResultMessage, UserMessage
 
 VERSION = 1

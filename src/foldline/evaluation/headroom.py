@@ -15,8 +15,8 @@ from pathlib import Path
 from foldline.agent.tools.environment import environment
 from foldline.compaction import CompactionContext, CompactionFailed
 from foldline.context.cut import seen_up_to
-from foldline.context.stubs import with_text
 from foldline.context.tokens import message_tokens
+from foldline.context.view import with_text
 from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import BaseMessage, FoldlineError, ToolResultMessage
 

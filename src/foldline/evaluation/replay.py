@@ -18,10 +18,9 @@ from foldline.context.budget import BudgetSettings
 from foldline.context.calls import paired
 from foldline.context.invariants import broken
 from foldline.context.projection import Projection, project
-from foldline.context.stubs import clip, with_text
 from foldline.context.todos import newly_completed
 from foldline.context.tokens import message_tokens
-from foldline.context.view import is_preamble
+from foldline.context.view import clip_to_tokens, is_preamble, with_text
 from foldline.history import Session
 from foldline.llm import LLM, Answer, Chunk, ModelInfo, Request
 from foldline.protocol import (
@@ -270,7 +269,7 @@ class _Player:
         room = max(256, self.state.room_for_results() - taken)
         if message_tokens(result) <= room:
             return result
-        short = with_text(result, clip(result.text, room, result.index))
+        short = with_text(result, clip_to_tokens(result.text, room, result.index))
         self.clipped[result.index] = short
         return short
 

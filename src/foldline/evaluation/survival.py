@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from typing import get_args
 
 from foldline.context import facts
-from foldline.context.audit import FactKind, ViewText, namesakes, taken
-from foldline.context.mentions import Mention, Voice, error_message, mentions, path_parts
+from foldline.context.audit import (
+    FactKind,
+    Mention,
+    ViewText,
+    Voice,
+    error_message,
+    mentions,
+    namesakes,
+    path_parts,
+    taken,
+)
 from foldline.context.todos import open_todos
 from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
 

@@ -12,7 +12,7 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Compaction,
-    FoldDetails,
+    CompactionDetails,
     Kept,
     Part,
     ToolResultMessage,
@@ -35,7 +35,7 @@ class Folds:
         self._view = ForeignView()
         self._ahead: tuple[int, ...] = ()
         """What the newest fold put before its summary."""
-        self._details = FoldDetails()
+        self._details = CompactionDetails()
         self._messages: dict[int, BaseMessage] = {}
         self._of_record: dict[str, list[int]] = defaultdict(list)
         """The messages each record went into, by the record's id."""
@@ -100,7 +100,7 @@ class Folds:
             case _:
                 return [index]
 
-    def _file_lists(self, kept: Collection[int]) -> FoldDetails:
+    def _file_lists(self, kept: Collection[int]) -> CompactionDetails:
         """The files of all results that were ever folded, as the results name them."""
         touches = [
             touch
@@ -113,7 +113,7 @@ class Folds:
             *(touch.path for touch in touches if touch.action == "modified"),
         ]
         read = [*self._details.read_files, *(touch.path for touch in touches if touch.action == "read")]
-        return FoldDetails(
+        return CompactionDetails(
             read_files=tuple(path for path in dict.fromkeys(read) if path not in modified),
             modified_files=tuple(dict.fromkeys(modified)),
         )

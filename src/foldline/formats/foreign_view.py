@@ -11,7 +11,7 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Compaction,
-    FoldDetails,
+    CompactionDetails,
     Kept,
     Part,
     Span,
@@ -111,7 +111,7 @@ class ForeignView:
         strategy: str,
         tokens_before: int = 0,
         tokens_after: int = 0,
-        details: FoldDetails | None = None,
+        details: CompactionDetails | None = None,
     ) -> Compaction:
         """The fold at this index, after which the view is `ahead`, the summary and `kept`.
 
@@ -139,7 +139,7 @@ class ForeignView:
             strategy=strategy,
             tokens_before=tokens_before,
             tokens_after=tokens_after,
-            details=details or FoldDetails(),
+            details=details or CompactionDetails(),
         )
         self.messages, self.fold = [*ahead, *kept], fold if summary else None
         self._fold_place = len(ahead)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from foldline.data import real_path
 from foldline.files import opened, read_regular
-from foldline.history.catalog.listing import file_time
+from foldline.history.catalog import file_time
 from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
 from foldline.protocol import FoldlineError, system_words
 

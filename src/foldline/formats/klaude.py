@@ -14,10 +14,10 @@ from foldline.protocol import (
     BaseMessage,
     Checkpoint,
     Compaction,
+    CompactionDetails,
     DeveloperMessage,
     Edit,
     Entry,
-    FoldDetails,
     FoldlineError,
     ImagePart,
     ModelChange,
@@ -236,7 +236,7 @@ class _Reader:
             kept,
             strategy="klaude-code",
             tokens_before=as_count(data.get("tokens_before")),
-            details=FoldDetails(
+            details=CompactionDetails(
                 read_files=tuple(filter(None, map(as_text, as_list(details.get("read_files"))))),
                 modified_files=tuple(filter(None, map(as_text, as_list(details.get("modified_files"))))),
             ),

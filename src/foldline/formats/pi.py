@@ -14,9 +14,9 @@ from foldline.protocol import (
     BaseMessage,
     Clear,
     Compaction,
+    CompactionDetails,
     DeveloperMessage,
     Entry,
-    FoldDetails,
     FoldlineError,
     Kept,
     ModelChange,
@@ -304,15 +304,15 @@ class _Reader:
                 break
         return cut
 
-    def _details(self, record: JsonObject, covered: set[int]) -> FoldDetails:
+    def _details(self, record: JsonObject, covered: set[int]) -> CompactionDetails:
         """pi's file lists; where it wrote none, those that the tool results say."""
         written = as_object(record.get("details"))
         if written:
-            return FoldDetails(
+            return CompactionDetails(
                 read_files=tuple(filter(None, map(as_text, as_list(written.get("readFiles"))))),
                 modified_files=tuple(filter(None, map(as_text, as_list(written.get("modifiedFiles"))))),
             )
-        before = self._last_fold.details if self._last_fold else FoldDetails()
+        before = self._last_fold.details if self._last_fold else CompactionDetails()
         touches = [
             touch
             for entry in self.entries
@@ -321,7 +321,7 @@ class _Reader:
         ]
         modified = [*before.modified_files, *(touch.path for touch in touches if touch.action == "modified")]
         read = [*before.read_files, *(touch.path for touch in touches if touch.action == "read")]
-        return FoldDetails(
+        return CompactionDetails(
             read_files=tuple(path for path in dict.fromkeys(read) if path not in modified),
             modified_files=tuple(dict.fromkeys(modified)),
         )

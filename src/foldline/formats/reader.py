@@ -10,8 +10,8 @@ from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.files import is_file, is_folder, read_regular
 from foldline.history import EVENTS, Session, parse_log, typed_path
-from foldline.history.follow import NoLongerFollowed
-from foldline.history.holder import Holder
+from foldline.history.follower import NoLongerFollowed
+from foldline.history.lock import Holder
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

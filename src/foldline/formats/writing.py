@@ -14,9 +14,9 @@ from foldline.protocol import (
     BaseMessage,
     Clear,
     Compaction,
+    CompactionDetails,
     Edit,
     Entry,
-    FoldDetails,
     FoldlineError,
     Kept,
     ModelChange,
@@ -110,7 +110,7 @@ def only_view(original: Original) -> Original:
     projection = original.projection
     entries: list[Entry] = [*_about(projection)]
     known = projection.compactions()
-    details = known[-1].details if known else FoldDetails()
+    details = known[-1].details if known else CompactionDetails()
     turned = projection.newest_change.index if projection.newest_change else -1
     shown: list[Kept] = []
     for item in projection.view:
@@ -127,7 +127,7 @@ def only_view(original: Original) -> Original:
 
 
 def _fold(
-    index: int, summary: BaseMessage, head: Sequence[Kept | Written], details: FoldDetails
+    index: int, summary: BaseMessage, head: Sequence[Kept | Written], details: CompactionDetails
 ) -> Compaction:
     return Compaction(
         index=index,

@@ -2,23 +2,13 @@
 
 from foldline.data import EVENTS, archive_dir, data_home, sessions_dir, typed_path
 
-from .catalog.archiving import archive, bring_back
-from .catalog.deleting import Deleted, Parent, delete, parent_of
-from .catalog.folders import Folder, Place, Tie
-from .catalog.listing import (
-    SessionInfo,
-    age,
-    find_session,
-    info_of,
-    latest,
-    list_sessions,
-    read_header,
-    title_entry,
-)
+from .archive import Deleted, Parent, archive, delete, parent_of, unarchive
+from .catalog import SessionInfo, age, find_session, info_of, latest, list_sessions, read_header, title_entry
 from .contents import CONTENTS, Contents, content_id
 from .lock import SessionHeld
 from .log import Damage, LoadedLog, Log, WriteFailed, is_our_header, parse_log, read_log
 from .meta import Meta, clip_cells
+from .origin import Folder, SessionPlace, Tie
 from .paths import events_file, new_session_id, session_dir, short_id, workdir_key
 from .search import EntrySearch, Found, Hit, MessageKind
 from .session import Clock, Session, Unsent, keep_unsent, take_unsent, utc_now
@@ -39,17 +29,16 @@ __all__ = [
     "MessageKind",
     "Meta",
     "Parent",
-    "Place",
     "Session",
     "SessionHeld",
     "SessionInfo",
+    "SessionPlace",
     "Tie",
     "Unsent",
     "WriteFailed",
     "age",
     "archive",
     "archive_dir",
-    "bring_back",
     "clip_cells",
     "content_id",
     "data_home",
@@ -72,6 +61,7 @@ __all__ = [
     "take_unsent",
     "title_entry",
     "typed_path",
+    "unarchive",
     "utc_now",
     "workdir_key",
 ]

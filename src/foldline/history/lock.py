@@ -2,17 +2,179 @@
 
 import errno
 import os
+import socket
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foldline.protocol import FoldlineError
+from pydantic import AwareDatetime, Field, ValidationError
 
-from .holder import Holder, note_holder, noted_holder
+from foldline.files import put_private, read_regular
+from foldline.protocol import FoldlineError
+from foldline.protocol.base import Record
+
 from .paths import HOLDER, LOCK, short_id
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+
+try:
+    import fcntl
+except ImportError:  # Windows: writers exclude one another there too, but nobody can be asked about it
+    fcntl = None  # type: ignore[assignment]
+
+_NOTE_BYTES = 4096
+_HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK}
+
+
+class _Note(Record):
+    """The content of `holder.json`."""
+
+    pid: int = Field(gt=0, lt=2**31, strict=True)
+    host: str = Field(max_length=255)
+    since: AwareDatetime
+    ticks: int = 0
+    """When the process started, in the kernel's own measure: tells it from a later one with its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that writes to a session."""
+
+    pid: int = 0
+    """0 where the session is held, and nothing believable says by whom."""
+    host: str = ""
+    """Empty for this machine."""
+    since: datetime | None = None
+    """In the time zone of this process."""
+    suspended: bool = False
+
+    @property
+    def name(self) -> str:
+        """`process 4711`, `process 4711 on box2`, `another process`."""
+        if not self.pid:
+            return "another process"
+        if not self.host and self.pid == os.getpid():
+            return "this process"
+        return f"process {self.pid} on {self.host}" if self.host else f"process {self.pid}"
+
+    @property
+    def since_words(self) -> str:
+        """`14:05`, with the date where that is not today; empty where it is not known."""
+        if self.since is None:
+            return ""
+        today = self.since.date() == datetime.now().astimezone().date()
+        return f"{self.since:%H:%M}" if today else f"{self.since:%Y-%m-%d %H:%M}"
+
+    def __str__(self) -> str:
+        """`process 4711 (since 14:05)`."""
+        more = [f"since {self.since_words}"] if self.since else []
+        more += ["suspended"] if self.suspended else []
+        return f"{self.name} ({', '.join(more)})" if more else self.name
+
+
+def holder_of(folder: Path) -> Holder | None:
+    """Who writes to the session in `folder` just now; None where nobody does. Never writes."""
+    note = _note_in(folder)
+    if note is not None and note.pid == os.getpid() and _is_running(note):
+        # Not asked of the system: on NFS, closing the file we ask with would let go of our own lock.
+        return Holder(note.pid, since=note.since)
+    if not _is_held(folder / LOCK):
+        return None
+    return _told(note)
+
+
+def note_holder(folder: Path) -> None:
+    """Note that this process holds the session. Only a courtesy to the next process: the lock holds without
+    it, so that no failure is told. An older note goes in any case."""
+    note = _Note(
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        since=datetime.now().astimezone().replace(microsecond=0),
+        ticks=_process(os.getpid())[1],
+    )
+    target = folder / HOLDER
+    try:
+        put_private(target, note.model_dump_json().encode())
+    except OSError:
+        with suppress(OSError):
+            target.unlink(missing_ok=True)
+
+
+def noted_holder(folder: Path) -> Holder:
+    """Who holds a session that is known to be held."""
+    return _told(_note_in(folder))
+
+
+# --- what the system and the note say -----------------------------------------------------------------
+
+
+def _is_held(lock: Path) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _HELD
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _note_in(folder: Path) -> _Note | None:
+    """The note, if it is one: anything may lie there."""
+    try:
+        return _Note.model_validate_json(read_regular(folder / HOLDER, _NOTE_BYTES))
+    except (OSError, ValidationError):
+        return None
+
+
+def _told(note: _Note | None) -> Holder:
+    """What a note says of whoever holds the lock, as far as it is to be believed."""
+    if note is None:
+        return Holder()
+    with suppress(OverflowError, ValueError, OSError):  # a year that this time zone does not reach
+        since = note.since.astimezone()
+        if note.host != socket.gethostname():
+            return Holder(note.pid, note.host, since)
+        if _is_running(note):
+            return Holder(note.pid, since=since, suspended=_process(note.pid)[0] in ("T", "t"))
+    return Holder()
+
+
+def _is_running(note: _Note) -> bool:
+    """Whether the process that wrote this note, on this machine, still runs; not another with its number."""
+    if note.host != socket.gethostname():
+        return False
+    state, ticks = _process(note.pid)
+    if state:
+        return not note.ticks or ticks == note.ticks
+    if fcntl is None:
+        return True  # to ask would be a Ctrl+C there
+    try:
+        os.kill(note.pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _process(pid: int) -> tuple[str, int]:
+    """State and start of a process as /proc has them; an empty state where there is none, or no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return fields[0].decode(), int(fields[19])
+    except (OSError, IndexError, ValueError):
+        return "", 0
+
 
 _TRIES = 5
 _PAUSE = 0.01

@@ -13,8 +13,8 @@ from foldline.data import EVENTS
 from foldline.files import create_private, make_private, open_own, read_regular
 from foldline.protocol import Entry, FoldlineError, SessionHeader, dump_entry, system_words
 
+from .lines import ByteRange, LineReader, Progress
 from .lock import WriterLock
-from .reading.lines import LineReader, Place, Progress
 
 FORMAT_VERSION = 1
 
@@ -68,7 +68,7 @@ class LoadedLog:
 class WriteFailed(FoldlineError):
     """An append did not reach the disk. `written` is how many of its entries did, whole; `places` where."""
 
-    def __init__(self, sentence: str, written: int, places: Sequence[Place] = ()) -> None:
+    def __init__(self, sentence: str, written: int, places: Sequence[ByteRange] = ()) -> None:
         super().__init__(sentence)
         self.written = written
         self.places = places
@@ -214,7 +214,7 @@ class Log:
 
     async def append(
         self, entries: Sequence[Entry], durable: bool = False, lines: Sequence[bytes] | None = None
-    ) -> list[Place]:
+    ) -> list[ByteRange]:
         """Write these entries as whole lines, in one piece; where they are. `durable` waits for the disk.
         `lines` are the entries as `dump_entry` writes them, where the caller knows.
 
@@ -337,7 +337,7 @@ def _reached(lines: Sequence[bytes], written: int) -> tuple[int, int]:
     return whole, begun
 
 
-def _places(lines: Iterable[bytes], offset: int) -> Iterator[Place]:
+def _places(lines: Iterable[bytes], offset: int) -> Iterator[ByteRange]:
     for line in lines:
-        yield Place(offset, len(line))
+        yield ByteRange(offset, len(line))
         offset += len(line) + 1

@@ -53,7 +53,7 @@ def short_id(session_id: str) -> str:
     return session_id.rsplit("-", 1)[-1]
 
 
-def home_apart(path: str) -> str:
+def with_tilde(path: str) -> str:
     """A path with `~` for the home folder."""
     home = os.path.expanduser("~")  # noqa: PTH111 - a prefix of text, not a path
     inside = path == home or path.startswith(home + os.sep)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from foldline.context.earlier import original
-from foldline.context.matching import Query, excerpt, fold, parse_query
+from foldline.context.moments import entry_text
+from foldline.context.text_search import Query, casefolded, excerpt, parse_query
 from foldline.protocol import BaseMessage, Entry, Revert, ToolResultMessage
 
-from .follow import Sieve
-from .reading.stored import StoredEntries
+from .follower import ByteFilter
+from .stored import StoredEntries
 
 MessageKind = Literal["user", "assistant", "tool_result"]
 
@@ -106,7 +106,7 @@ class EntrySearch:
     def _matching(
         self, asked: Query, kind: MessageKind | None, stopped: Callable[[], bool]
     ) -> Iterator[_Match]:
-        for position, entry, folded in self._texts(Sieve(asked.terms), kind, stopped):
+        for position, entry, folded in self._texts(ByteFilter(asked.terms), kind, stopped):
             if asked.matches(folded):
                 yield _Match(entry.index, position, asked.whole in folded, asked.relevance(folded))
 
@@ -115,12 +115,12 @@ class EntrySearch:
     ) -> list[tuple[str, int]]:
         """How many entries hold each of the first few terms."""
         return [
-            (term, sum(term in folded for _, _, folded in self._texts(Sieve([term]), kind, stopped)))
+            (term, sum(term in folded for _, _, folded in self._texts(ByteFilter([term]), kind, stopped)))
             for term in terms[:_TERMS_APART]
         ]
 
     def _texts(
-        self, sieve: Sieve, kind: MessageKind | None, stopped: Callable[[], bool]
+        self, sieve: ByteFilter, kind: MessageKind | None, stopped: Callable[[], bool]
     ) -> Iterator[tuple[int, Entry, str]]:
         """Position, entry and folded text of all that the sieve lets through, in order."""
 
@@ -138,18 +138,18 @@ class EntrySearch:
             if kind is None or entry.type == kind:
                 text = self._text(entry)
                 if text:
-                    yield position, entry, fold(text)
+                    yield position, entry, casefolded(text)
 
     def _text(self, entry: Entry) -> str | None:
         if not isinstance(entry, BaseMessage | Revert):
             return None  # a summary only repeats what stands here already
         if isinstance(entry, ToolResultMessage) and entry.name in self._without_tools:
             return None
-        return original(entry, without_calls=self._without_tools)
+        return entry_text(entry, without_calls=self._without_tools)
 
     def _hit(self, entry: Entry, asked: Query) -> Hit:
         text = self._text(entry) or ""
-        folded = fold(text)
+        folded = casefolded(text)
         return Hit(entry, *excerpt(text, folded, asked.place_in(folded)))
 
 

@@ -7,22 +7,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foldline.context.history_entries import Entries, HeldEntries
+from foldline.context.outline import Entries, MemoryEntries
 from foldline.context.projection import Projection
 from foldline.data import EVENTS, data_home, is_kept, real_path
-from foldline.history.catalog.deleting import PARENT, Parent, foreign_upto, share_files
-from foldline.history.catalog.listing import save_snapshot
+from foldline.history.archive import PARENT, Parent, foreign_upto, share_files
+from foldline.history.catalog import save_snapshot
 from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, dump_entry, parse_entry, system_words
 
-from .catalog.folders import FOLDER, FolderMark, mark_of, recorded_mark
+from .index import LEAST, Index, open_file
+from .lines import ByteRange, Progress
 from .log import NO_DAMAGE, Damage, Log, WriteFailed
 from .meta import Describer, Meta, describer_of
+from .origin import FOLDER, FolderMark, mark_of, recorded_mark
 from .paths import events_file, new_session_id, session_dir
-from .reading.index import LEAST, Index
-from .reading.lines import Place, Progress
-from .reading.opening import open_file
-from .reading.records import Records, uncollected
-from .reading.stored import StoredEntries
+from .stored import Records, StoredEntries, without_gc
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,7 +72,7 @@ class Session:
         """Takes out of each entry, as JSON, what must not be stored, such as keys."""
         self.read_only = read_only
         """Why nothing can be appended, as a sentence; empty where it can."""
-        self.projection = Projection(entries if isinstance(entries, Entries) else HeldEntries(entries))
+        self.projection = Projection(entries if isinstance(entries, Entries) else MemoryEntries(entries))
         self._log = log
         self._index = index
         self._now = now
@@ -136,7 +134,7 @@ class Session:
             FoldlineError: there is none, or it is not one of ours.
         """
         events = events_file(Path(path))
-        with uncollected():
+        with without_gc():
             opened = open_file(events, index_from=index_from)
             session = cls(
                 opened.header,
@@ -318,7 +316,7 @@ class Session:
             self.projection.append(entry)
             self._noted(entry)
 
-    def _fold_in(self, written: Sequence[Entry], places: Sequence[Place]) -> None:
+    def _fold_in(self, written: Sequence[Entry], places: Sequence[ByteRange]) -> None:
         entries = self.entries
         assert isinstance(entries, StoredEntries), "a session that can be appended to is stored"
         for entry, place in zip(written, places, strict=True):

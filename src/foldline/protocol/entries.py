@@ -41,7 +41,7 @@ class Written(Record):
     """The earlier compactions whose summaries it absorbed."""
 
 
-class FoldDetails(Record):
+class CompactionDetails(Record):
     """Cumulative file lists at the time of a compaction, in order of first touch."""
 
     read_files: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Compaction(Entry):
     """Facts the audit found in what was folded; 0 in sessions of other agents."""
     lost: Count = 0
     """Those of them that the view no longer held."""
-    details: FoldDetails = FoldDetails()
+    details: CompactionDetails = CompactionDetails()
 
     @property
     def written(self) -> tuple[Written, ...]:

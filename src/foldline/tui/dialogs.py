@@ -53,7 +53,7 @@ def change_theme(app: App[Any], name: str, remark: Remark) -> None:
 async def _keep_theme(name: str, remark: Remark) -> None:
     from foldline.agent.layers import config_file
     from foldline.agent.model_choice import changed_config
-    from foldline.history.paths import home_apart
+    from foldline.history.paths import with_tilde
     from foldline.protocol import FoldlineError
 
     def keep() -> None:
@@ -65,7 +65,7 @@ async def _keep_theme(name: str, remark: Remark) -> None:
     except FoldlineError as failure:
         remark(f"Theme {name}, until Foldline ends: {failure}")
     else:
-        remark(f"Theme {name}, kept in {home_apart(str(config_file(os.environ)))}")
+        remark(f"Theme {name}, kept in {with_tilde(str(config_file(os.environ)))}")
 
 
 def pick_theme(app: "ThemedApp[Any]", picked: Callable[[str | None], None]) -> None:

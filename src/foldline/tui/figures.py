@@ -7,11 +7,11 @@ from pathlib import PurePath
 from foldline.agent.state import AgentState
 from foldline.compaction import plan
 from foldline.context.budget import Budget
-from foldline.context.file_ledger import FileLedger, FileState, NewestFiles
+from foldline.context.calls import unanswered
+from foldline.context.files import FileLedger, FileState, NewestFiles
 from foldline.context.projection import Projection
-from foldline.context.unanswered import unanswered
-from foldline.context.undoing import newest_undoable
 from foldline.context.view import first_words, total_tokens
+from foldline.context.view_state import newest_undoable
 from foldline.context.weight import categories, entry_weight
 from foldline.protocol import BaseMessage, FoldlineError, Reason, Undo
 from foldline.tui.state import FileRow, FoldRow, PinRow, Room, SidebarData, Weights

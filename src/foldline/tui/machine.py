@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal, assert_never
 
-from foldline.context.permissions import promise
+from foldline.context.permissions import rule_grants
 from foldline.protocol import Approval, ApprovalMode, ModelChange, Title, events
 from foldline.protocol.events import Event
 from foldline.tui.state import (
@@ -240,7 +240,7 @@ def _question_of(event: events.ApprovalRequested, now: float) -> Question:
         event.diff,
         now,
         options=APPROVAL if event.rules else ONCE,
-        promises=tuple(map(promise, event.rules)),
+        promises=tuple(map(rule_grants, event.rules)),
         outside=not event.inside,
     )
 

@@ -70,7 +70,7 @@ class Opening:
     def run(self) -> "Opened | str":
         """The agent and what its session looks like, or why there is none. In a thread: all of it may take
         long, its imports first."""
-        from foldline.history.reading.opening import heard
+        from foldline.history.index import on_read_progress
         from foldline.protocol import FoldlineError
 
         def far(share: float) -> None:
@@ -79,7 +79,7 @@ class Opening:
             self.share_read = share
 
         try:
-            with heard(far):
+            with on_read_progress(far):
                 return self._shown_by(self._load())
         except FoldlineError as failure:
             return str(failure)

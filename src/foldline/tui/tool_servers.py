@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 from foldline.tui.runner import Runner
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
 
     def choices() -> list[Choice]:
         return [
-            Choice(each.name, each.name, f"{each}{f', {home_apart(str(each.log))}' if each.trouble else ''}")
+            Choice(each.name, each.name, f"{each}{f', {with_tilde(str(each.log))}' if each.trouble else ''}")
             for each in servers.states
         ]
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from foldline.agent import toolset
-from foldline.context.calls import silent_changes
+from foldline.context.calls import unannounced_tool_changes
 from foldline.llm import Request, spec_tokens
 from foldline.protocol import (
     FoldlineError,
@@ -56,7 +56,7 @@ async def test_a_servers_tool_is_called_as_one_of_ours(house: House) -> None:
     assert len({record.tools for record in records}) == 1
     assert broken(agent.session.projection) == []
     await agent.aclose()
-    assert list(silent_changes(reloaded(agent).entries)) == []
+    assert list(unannounced_tool_changes(reloaded(agent).entries)) == []
     assert not any(map(is_alive, house.noted.pids))
 
 
@@ -124,8 +124,8 @@ async def test_what_changes_in_mid_turn_counts_from_the_next_one_and_is_on_recor
     assert said.text == "From here on, there is mcp__one__grown_0."
     await agent.aclose()
     entries = list(reloaded(agent).entries)
-    assert list(silent_changes(entries)) == []
-    assert len(list(silent_changes([entry for entry in entries if entry != said]))) == 1
+    assert list(unannounced_tool_changes(entries)) == []
+    assert len(list(unannounced_tool_changes([entry for entry in entries if entry != said]))) == 1
 
 
 async def test_a_server_that_is_late_comes_with_a_later_turn(
@@ -194,7 +194,7 @@ async def test_resumed_without_its_server_the_session_says_so(house: House) -> N
     await second.prompt("third")
     notices = [entry.text for entry in session.entries if isinstance(entry, NoticeRecord)]
     assert notices == ["From here on, the tools are others than before."]
-    assert list(silent_changes(session.entries)) == []
+    assert list(unannounced_tool_changes(session.entries)) == []
     await second.aclose()
 
 
@@ -229,4 +229,4 @@ async def test_a_real_server_takes_the_tools_and_its_cache_holds_between_turns(h
         ]
         assert len(misses) == 1  # where the tools have changed, between two turns
         await agent.aclose()
-    assert list(silent_changes(agent.session.entries)) == []
+    assert list(unannounced_tool_changes(agent.session.entries)) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from foldline.context.stubs import INTERRUPTED
+from foldline.context.view import INTERRUPTED
 from foldline.formats.writing import Exported
 from foldline.protocol import (
     AssistantMessage,

@@ -12,7 +12,7 @@ from foldline.formats.writing import Exported
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
-    FoldDetails,
+    CompactionDetails,
     Kept,
     ModelChange,
     SystemMessage,
@@ -126,7 +126,7 @@ def test_an_answer_keeps_what_pi_has_a_field_for() -> None:
 
 def test_a_fold_becomes_a_compaction_that_names_its_first_kept_record() -> None:
     built = history().turn("one", "1").turn("two", "2")
-    details = FoldDetails(read_files=("a.py",), modified_files=("b.py",))
+    details = CompactionDetails(read_files=("a.py",), modified_files=("b.py",))
     folded(built, 2, summary("so far"), tokens_before=50_000, details=details).user("three")
     lines = records(write(built.entries, "pi"))
     fold = next(record for record in lines if record["type"] == "compaction")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from foldline.context.moments import Moment, as_of_fold, as_of_request
+from foldline.context.moments import Moment, at_compaction, at_request
 from foldline.context.projection import Projection
 from foldline.tui.inspector.comparing import comparisons
 from foldline.tui.inspector.diff_screen import DiffScreen, text_changes
@@ -57,19 +57,19 @@ FOLD = NOW.folds[0].index
     ("asked_for", "titles"),
     [
         (pairs(None), ["request 15 → request 16, the next"]),
-        (pairs(as_of_request(NOW, 12)), ["request 11 → request 12"]),
-        (pairs(as_of_request(NOW, 1)), []),
-        (pairs(as_of_fold(NOW, FOLD)), [f"before and after fold {FOLD}"]),
+        (pairs(at_request(NOW, 12)), ["request 11 → request 12"]),
+        (pairs(at_request(NOW, 1)), []),
+        (pairs(at_compaction(NOW, FOLD)), [f"before and after fold {FOLD}"]),
         (pairs(None, fold=FOLD), [f"before and after fold {FOLD}", "request 15 → request 16, the next"]),
         (
-            pairs(as_of_request(NOW, 3), as_of_request(NOW, 9)),
+            pairs(at_request(NOW, 3), at_request(NOW, 9)),
             ["request 3 → request 9", "request 2 → request 3"],
         ),
         (
-            pairs(None, as_of_request(NOW, 9)),
+            pairs(None, at_request(NOW, 9)),
             ["request 9 → request 16, the next", "request 15 → request 16, the next"],
         ),
-        (pairs(as_of_request(NOW, 9), as_of_request(NOW, 9)), ["request 8 → request 9"]),
+        (pairs(at_request(NOW, 9), at_request(NOW, 9)), ["request 8 → request 9"]),
     ],
 )
 def test_the_pair_that_is_most_wanted_comes_first(asked_for: list[str], titles: list[str]) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.outline import FoldOutline
+from foldline.context.outline import CompactionOutline
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
 from foldline.protocol import Clear, Compaction, Edit, Undo, Usage
@@ -134,7 +134,7 @@ def test_the_undo_of_a_fold_names_the_size_that_the_meter_shows_then() -> None:
     story = chinese().user("and now?").assistant("this", usage=Usage(input=900, output=9), model="m").asked()
     projection = story.projection()
     marker = undo_target(projection)
-    assert isinstance(marker, FoldOutline)
+    assert isinstance(marker, CompactionOutline)
     undo = offered(projection, None)["undo"]
     assert undo.size - undo.change == view_size(projection).tokens
     projection.append(Undo(index=projection.last_index + 1, target=marker.index))

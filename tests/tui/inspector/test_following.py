@@ -10,8 +10,8 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.history import Session
-from foldline.history.follow import Follower
-from foldline.history.holder import Holder
+from foldline.history.follower import Follower
+from foldline.history.lock import Holder
 from foldline.protocol import NoticeRecord, UserMessage, text_parts
 from foldline.tui.inspector.app import InspectorApp
 from foldline.tui.inspector.following import standing, turn_words

@@ -9,9 +9,9 @@ from textual.pilot import Pilot
 
 from foldline.cli.view import view_json
 from foldline.cli.windows import Window
-from foldline.context.moments import as_of_request
+from foldline.context.moments import at_request
 from foldline.context.projection import Projection, project
-from foldline.context.proof import proof_of, requests
+from foldline.context.proof import proof_of, recorded_requests
 from foldline.protocol import Entry, RequestRecord, UserMessage, text_parts
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.inspector.entry_view import EntryView
@@ -107,7 +107,7 @@ async def test_all_panels_show_what_the_command_line_gives_for_the_request() -> 
     async with seen(story.projection()) as found:
         found.panels.travel("first-request")
         await found.rest()
-        for sent in requests(story.entries):
+        for sent in recorded_requests(story.entries):
             _, then = proof_of(sent, story.entries)
             assert found.panels.moment is not None and found.panels.moment.number == sent.number
             assert found.panels.projection.view == then.view
@@ -230,12 +230,12 @@ async def test_the_next_moment_is_folded_from_the_one_before() -> None:
     now = long_story(9_000).projection()
     past = Past(now)
     last = len(now.requests)
-    await past.fold(as_of_request(now, last))
+    await past.fold(at_request(now, last))
     for number in (last - 1, last - 2, last - 1):
         before = past.folded
-        await past.fold(as_of_request(now, number))
+        await past.fold(at_request(now, number))
         assert past.folded - before <= 4_000
-    assert sum(past.known(as_of_request(now, number)) is not None for number in range(1, last + 1)) <= 2
+    assert sum(past.known(at_request(now, number)) is not None for number in range(1, last + 1)) <= 2
 
 
 async def test_what_was_closed_at_an_earlier_moment_lets_go_of_it() -> None:

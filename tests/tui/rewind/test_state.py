@@ -4,13 +4,12 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from foldline.context.file_states import FileChange
-from foldline.context.places import Place
+from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.tui.rewind.screen import Outcome, RewindState, begin, screen_lines
 
 
-def place(identity: int, kind: str = "turn", label: str = "do it", changes: int = 0) -> Place:
-    return Place(identity, identity * 10, None, kind, label, changes, label)  # type: ignore[arg-type]
+def place(identity: int, kind: str = "turn", label: str = "do it", changes: int = 0) -> RewindPoint:
+    return RewindPoint(identity, identity * 10, None, kind, label, changes, label)  # type: ignore[arg-type]
 
 
 WRITE = FileChange("a.py", "write", "new", "old")

@@ -7,8 +7,8 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.context.matching import parse_query
-from foldline.history.library.session_search import SessionHit
+from foldline.context.text_search import parse_query
+from foldline.history.session_search import SessionHit
 from foldline.tui.blocks import Span, clean
 from foldline.tui.blocks.cells import width_of
 from foldline.tui.sessions.rows import MATCH, Look, heading, hit_row, session_row

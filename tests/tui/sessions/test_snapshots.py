@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 from support.sessions_screen import BLOG, Seen, SessionsApp, Shelf
 
 Compare = Callable[..., bool]
@@ -17,7 +17,7 @@ Compare = Callable[..., bool]
 def at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Paths as they were when the pictures were taken."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert home_apart(str(tmp_path / "data")) == "~/data"
+    assert with_tilde(str(tmp_path / "data")) == "~/data"
 
 
 async def _filled(home: Path) -> None:

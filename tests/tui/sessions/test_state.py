@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from foldline.context.matching import fold
-from foldline.history.library.session_search import SessionHit, SessionHits, SessionsFound
+from foldline.context.text_search import casefolded
+from foldline.history.session_search import SessionHit, SessionHits, SessionsFound
 from foldline.tui.sessions.state import Listed, Listing, SessionsState, shown
 from foldline.tui.sessions.words import count, empty, search_foot
 from support.sessions_screen import NOON
@@ -14,7 +14,7 @@ from support.sessions_screen import NOON
 
 def row(name: str, title: str, hours: int = 0) -> Listed:
     at = NOON - timedelta(hours=hours)
-    return Listed(Path(f"/s/{name}/events.jsonl"), name, at, title, folded=fold(title))
+    return Listed(Path(f"/s/{name}/events.jsonl"), name, at, title, folded=casefolded(title))
 
 
 def hits(name: str, *indices: int, kind: str = "user", total: int = 0) -> SessionHits:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from foldline.context.earlier import original
+from foldline.context.moments import entry_text
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import Fate
 from foldline.history import EntrySearch, Found, Hit, MessageKind, Session
@@ -149,7 +149,7 @@ class HistoryRead(BaseTool[_Read]):
 
 def _shown(entry: Entry | None, arguments: _Read, context: ToolContext) -> tuple[str, str | None]:
     """The lines asked for, within the room; and a file with the whole entry, where they do not fit."""
-    text = None if entry is None else original(entry)
+    text = None if entry is None else entry_text(entry)
     if text is None:
         sentence = f"There is no message with the number {arguments.index}."
         raise ToolFailure(f"{sentence} history_search tells the numbers.", "not found ✗")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from foldline.context.todos import Todo, at_hand
+from foldline.context.todos import Todo, current_todo
 
 from .base import Arguments, BaseTool, ToolContext, ToolOutcome
 from .clip import fitted
@@ -40,7 +40,7 @@ class TodoTool(BaseTool[TodoArguments]):
         super().__init__(TodoArguments)
 
     def headline(self, arguments: TodoArguments) -> str:
-        return at_hand([Todo(item.content, item.status) for item in arguments.todos])
+        return current_todo([Todo(item.content, item.status) for item in arguments.todos])
 
     async def act(self, arguments: TodoArguments, context: ToolContext) -> ToolOutcome:
         todos = arguments.todos

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from foldline.compaction import BUILT_IN, largest_items
 from foldline.context.permissions import mode_words, rule_words
-from foldline.context.places import places
+from foldline.context.rewind_points import rewind_points
 from foldline.protocol import ApprovalMode, operations
 from foldline.protocol.operations import Operation
 from foldline.tui.figures import Figures
@@ -82,7 +82,7 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
 
     def rewind(argument: str) -> None:
         number, _, more = argument.partition(" ")
-        found = places(agent_state.projection)
+        found = rewind_points(agent_state.projection)
         if number.isdecimal() and any(place.id == int(number) for place in found):
             submit(operations.Rewind(checkpoint=int(number), files=more.strip() == "files"))
             return

@@ -6,8 +6,8 @@ from typing import Final
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.context.permissions import approval_words
-from foldline.context.places import rewind_words
 from foldline.context.projection import Projection
+from foldline.context.rewind_points import rewind_words
 from foldline.protocol import Approval, Clear, ModelChange, Revert, Title, ToolResultMessage, Undo
 from foldline.protocol.events import CompactionEnd, CompactionStart
 from foldline.tui.state import Room, rung_words

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from random import Random
 
-from foldline.context.mentions import path_parts
+from foldline.context.audit import path_parts
 
 from .changes import Block, Change, change
 from .material import Edited, Material

@@ -9,7 +9,7 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from foldline.compaction.summary import answer_of
-from foldline.context.calibration import Calibration
+from foldline.context.tokens import Calibration
 from foldline.llm import LLM, ContextOverflow, Request
 from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, Usage
 

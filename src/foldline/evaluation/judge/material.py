@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from foldline.context import facts
-from foldline.context.mentions import ENDING
-from foldline.context.quoting import one_line
-from foldline.context.shell import deeds
+from foldline.context.audit import ENDING
+from foldline.context.digest import one_line
+from foldline.context.facts import effective_commands
 from foldline.context.tokens import message_tokens
 from foldline.protocol import (
     AssistantMessage,
@@ -220,7 +220,7 @@ def _command(result: ToolResultMessage, calls: dict[str, ToolCallPart]) -> str:
     """The one command a result is the output of; empty where there is none, or several."""
     call = calls.get(result.call_id)
     lines = tuple(facts.command_arguments(call.parsed())) if call else ()
-    done = [command for line in lines for command in deeds(line)]
+    done = [command for line in lines for command in effective_commands(line)]
     return done[0] if len(done) == 1 else ""
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from unicodedata import normalize
 
+from foldline.context.audit import path_parts
 from foldline.context.facts import is_path, paths
-from foldline.context.mentions import path_parts
 
 REFUSAL = "not in this session"
 """What a model is told to answer where the conversation does not say."""

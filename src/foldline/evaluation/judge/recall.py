@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from foldline.context import facts
-from foldline.context.mentions import path_parts
+from foldline.context.audit import path_parts
 
 from .changes import GAP
 from .material import Material, Ran, Saying, Touched, squeezed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from foldline.compaction.strategy import load_prompt
-from foldline.context.delimiters import delimited
+from foldline.context.conversation import delimited
 from foldline.protocol import AssistantMessage, BaseMessage, SystemMessage, UserMessage, text_parts
 
 from .probes import Ground, Probe

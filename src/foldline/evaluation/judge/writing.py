@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
+from foldline.context.audit import path_parts
 from foldline.context.calls import subject_of
-from foldline.context.mentions import path_parts
-from foldline.context.quoting import clip, one_line
+from foldline.context.digest import clip, one_line
 from foldline.context.todos import open_todos
 from foldline.protocol import AssistantMessage, BaseMessage, UserMessage
 

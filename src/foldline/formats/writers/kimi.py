@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from foldline.context.calls import paired
-from foldline.context.stubs import interrupted_result
-from foldline.context.view import first_words, is_preamble, is_summary
+from foldline.context.view import first_words, interrupted_result, is_preamble, is_summary
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,

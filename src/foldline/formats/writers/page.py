@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 from foldline.context.calls import subject_of
-from foldline.context.files import fold_words
+from foldline.context.files import describe_compaction
 from foldline.context.harmless import with_signs
 from foldline.context.numbers import change, many, seconds, sizes, tokens
 from foldline.context.permissions import approval_words
@@ -231,7 +231,7 @@ def _fold_words(fold: Compaction, projection: Projection) -> str:
     words = sizes(fold.tokens_before, fold.tokens_after, "tokens")
     in_force = any(marker.index == fold.index for marker in projection.markers)
     undone = "" if in_force else "no longer in force"
-    return ", ".join(filter(None, (words, fold_words(projection, fold), undone)))
+    return ", ".join(filter(None, (words, describe_compaction(projection, fold), undone)))
 
 
 def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:

@@ -10,8 +10,8 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Compaction,
+    CompactionDetails,
     Entry,
-    FoldDetails,
     ImagePart,
     ModelChange,
     Part,
@@ -175,7 +175,7 @@ def _shell(message: UserMessage) -> JsonObject | None:
 
 def compaction_record(summary: BaseMessage, fold: Compaction | None, first_kept: str) -> JsonObject:
     """What a compaction record holds; `first_kept` is the id of the first record it keeps."""
-    details = fold.details if fold else FoldDetails()
+    details = fold.details if fold else CompactionDetails()
     return {
         "summary": summary.text,
         "firstKeptEntryId": first_kept,

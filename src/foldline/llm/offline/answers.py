@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from foldline.context.digest import clip
 from foldline.context.language import Language
-from foldline.context.quoting import clip
 from foldline.protocol import ToolResultMessage
 
 from .orders import Action

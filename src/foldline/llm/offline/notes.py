@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from foldline.context.digest import digest_conversation
+from foldline.context.digest import digest_conversation, one_line, within
 from foldline.context.language import SECTIONS, Section, parse_summary, render_summary
-from foldline.context.quoting import one_line, within
 from foldline.context.tokens import estimate_tokens
 
 _TAGGED = re.compile(

@@ -11,7 +11,7 @@ from foldline.agent.state import AgentState
 from foldline.compaction import plan
 from foldline.context.budget import Budget
 from foldline.context.projection import Projection
-from foldline.context.usage import Schemas, prompt_weight, usage_of
+from foldline.context.weight import Schemas, prompt_weight, usage_of
 from foldline.llm import ToolSpec
 from foldline.llm.base import spec_tokens
 from foldline.protocol import FoldlineError

@@ -8,11 +8,9 @@ from typing import Final
 from foldline.context.numbers import many
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
-from foldline.context.stubs import hidden_stub
 from foldline.context.tally import kind_of as category_of
-from foldline.context.usage import Schemas
-from foldline.context.view import IN_VIEW, ViewItem, item_from
-from foldline.context.weight import item_weight
+from foldline.context.view import IN_VIEW, ViewItem, hidden_placeholder, item_from
+from foldline.context.weight import Schemas, item_weight
 from foldline.protocol import BaseMessage, DeveloperMessage, ToolResultMessage
 from foldline.tui.blocks import Key, clean_line, cut_left
 from foldline.tui.context_screen.opening import KEYS
@@ -122,7 +120,7 @@ def _remedy(
     if item.key == newest:
         return "the request, always kept", ""
     if isinstance(message, ToolResultMessage):
-        stub = item.outline.tokens_with(hidden_stub(message))
+        stub = item.outline.tokens_with(hidden_placeholder(message))
         if item.fate != "live":
             return f"{_key('hide')} shows {_change(item.outline.tokens - item.tokens, scale)}", ""
         if stub < item.tokens:  # a stub may be longer than a short result

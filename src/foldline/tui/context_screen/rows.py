@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from foldline.context import numbers
-from foldline.context.usage import Category, Share
+from foldline.context.weight import Category, Share
 from foldline.tui.blocks import Block, Column, Key, RowBlock, RuleBlock, Span, Spans, TextBlock, clean_line
 from foldline.tui.blocks.cells import Piece, row
 from foldline.tui.context_screen.state import ContextState, Item, PromptKind

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from foldline.context.usage import Category, Usage
+from foldline.context.weight import Category, Usage
 from foldline.tui.blocks import Key, Span
 from foldline.tui.state import Room
 

@@ -5,7 +5,7 @@ from typing import Final
 from foldline.compaction.automation import INEFFECTIVE
 from foldline.context import numbers
 from foldline.context.numbers import many
-from foldline.context.usage import Category
+from foldline.context.weight import Category
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Piece, piece, row, wrap_spans
 from foldline.tui.context_screen.largest import server_advice

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from foldline.context.moments import Moment, as_of_fold, as_of_request
+from foldline.context.moments import Moment, at_compaction, at_request
 from foldline.context.projection import Projection
 
 
@@ -33,12 +33,12 @@ def comparisons(
         return found
     number = len(now.requests) + 1 if moment is None else moment.number
     if number > 1:
-        found.append(_of(now, as_of_request(now, number - 1), moment))
+        found.append(_of(now, at_request(now, number - 1), moment))
     return found
 
 
 def _of_fold(now: Projection, fold: int) -> Comparison:
-    before, after = as_of_fold(now, fold, before=True), as_of_fold(now, fold)
+    before, after = at_compaction(now, fold, before=True), at_compaction(now, fold)
     return Comparison(before, after, f"before and after fold {fold}")
 
 

@@ -12,8 +12,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from foldline.context import numbers
-from foldline.context.difference import Change, Pair, Sum, difference, runs, sums, weight_of
-from foldline.context.moments import Moment
+from foldline.context.moments import Change, ChangeSum, Moment, Pair, difference, runs, sums, weight_of
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
 from foldline.protocol import BaseMessage
@@ -149,7 +148,7 @@ class Difference:
     cwd: str = ""
 
     @property
-    def sums(self) -> dict[Change, Sum]:
+    def sums(self) -> dict[Change, ChangeSum]:
         return sums(self.after, self.pairs)
 
     @property

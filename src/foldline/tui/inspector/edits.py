@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from foldline.context.outline import FoldOutline
+from foldline.context.outline import CompactionOutline
 from foldline.context.projection import Projection
-from foldline.context.undoing import ViewMarker
 from foldline.context.view import IN_VIEW, is_preamble
+from foldline.context.view_state import ViewMarker
 from foldline.context.weight import item_weight, view_size
 from foldline.protocol import BaseMessage, Clear, Edit, Entry, Revert, ToolResultMessage, Undo
 from foldline.protocol.entries import EditAction
@@ -126,7 +126,7 @@ def undo_target(projection: Projection) -> ViewMarker | None:
 def undo_words(projection: Projection, marker: ViewMarker) -> str:
     """What an undo takes back: `fold 373`, `pin of 131`."""
     match marker:
-        case FoldOutline():
+        case CompactionOutline():
             return f"fold {marker.index}"
         case Clear():
             return f"clear {marker.index}"

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from foldline.context import numbers
-from foldline.context.file_ledger import FileLedger, FileState
+from foldline.context.files import FileLedger, FileState
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind

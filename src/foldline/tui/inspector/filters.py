@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from foldline.context.outline import Aside, FoldOutline, MessageOutline, Outline, RequestOutline
+from foldline.context.outline import CompactionOutline, MessageOutline, OtherOutline, Outline, RequestOutline
 from foldline.context.projection import Projection
 from foldline.context.view import FateKind, ViewItem
 from foldline.protocol import Approval, Checkpoint, Clear, Edit, ModelChange, Revert, Title, Undo
@@ -176,7 +176,7 @@ _NONE: Final[frozenset[Mark]] = frozenset()
 _FAILED: Final[frozenset[Mark]] = frozenset({"failed"})
 _PINNED: Final[frozenset[Mark]] = frozenset({"pinned"})
 _MARKERS: Final[Mapping[type, str]] = {
-    FoldOutline: "fold",
+    CompactionOutline: "fold",
     Revert: "rewind",
     Clear: "clear",
     Undo: "undo",
@@ -185,7 +185,7 @@ _MARKERS: Final[Mapping[type, str]] = {
     Title: "title",
     ModelChange: "model",
     Approval: "approval",
-    Aside: "notice",
+    OtherOutline: "notice",
 }
 _KINDS: Final = {"assistant": "assist", "developer": "dev"}
 

@@ -4,8 +4,8 @@ import asyncio
 from typing import Final, Generic, Protocol, TypeVar
 
 from foldline.history import Session
-from foldline.history.follow import NoLongerFollowed
-from foldline.history.holder import Holder
+from foldline.history.follower import NoLongerFollowed
+from foldline.history.lock import Holder
 from foldline.protocol import Entry
 from foldline.tui.inspector.screen import InspectorScreen
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from foldline.context.outline import FoldOutline, MessageOutline, Outline
+from foldline.context.outline import CompactionOutline, MessageOutline, Outline
 from foldline.context.projection import Projection
 from foldline.tui.blocks import Block, Key
 from foldline.tui.inspector.entry_view import EntryView
@@ -95,7 +95,7 @@ class HistorySheet(Sheet):
         """Rules whose words have changed: a fold that was undone says so."""
         changed: list[Block] = []
         for key, row in self._markers.items():
-            if isinstance(row.marker, FoldOutline):
+            if isinstance(row.marker, CompactionOutline):
                 label = marker_label(self._projection, row.marker)
                 if label != row.label:
                     changed.append(MarkerRow(key, row.projection, row.marker, label))

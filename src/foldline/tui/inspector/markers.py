@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from textual.strip import Strip
 
 from foldline.context import numbers
-from foldline.context.outline import FoldOutline
+from foldline.context.outline import CompactionOutline
 from foldline.context.projection import Projection
 from foldline.protocol import BaseMessage, Clear, Compaction, Revert, Undo
 from foldline.tui.blocks import Block, RuleBlock, Styles, clean_line
 from foldline.tui.inspector.places import is_undone
 
-Marker = FoldOutline | Revert | Clear | Undo
+Marker = CompactionOutline | Revert | Clear | Undo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,14 +26,16 @@ class MarkerRow(Block):
     def render(self, width: int, styles: Styles) -> list[Strip]:
         name, *more = self.label.split(" · ")
         # Where there is no room for all of it, the reason of a fold goes, and its sizes stay.
-        brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, FoldOutline) else ""
+        brief = " · ".join([name, *more[1:]]) if isinstance(self.marker, CompactionOutline) else ""
         return RuleBlock(self.key, self.label, align="centre", brief=brief).render(width, styles)
 
     def estimate(self, width: int) -> int:
         return 1
 
     def text(self) -> str:
-        fold = self.projection.entry(self.marker.index) if isinstance(self.marker, FoldOutline) else None
+        fold = (
+            self.projection.entry(self.marker.index) if isinstance(self.marker, CompactionOutline) else None
+        )
         return f"{self.label}\n{fold.summary if isinstance(fold, Compaction) else ''}"
 
 
@@ -41,7 +43,7 @@ def marker_label(projection: Projection, marker: Marker) -> str:
     """What the rule of a marker says: `373 compaction · threshold · 116.2k → 27.4k`."""
     parts: list[str]
     match marker:
-        case FoldOutline():
+        case CompactionOutline():
             parts = [f"{marker.index} compaction", marker.reason]
             if known := numbers.sizes(marker.tokens_before, marker.tokens_after):
                 parts.append(known)

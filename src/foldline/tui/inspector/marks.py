@@ -3,7 +3,7 @@
 Read when drawn, so that a fold changes rails without rebuilding a block.
 """
 
-from foldline.context.outline import FoldOutline
+from foldline.context.outline import CompactionOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW
 from foldline.tui.blocks import Block, Key, Spans
@@ -25,7 +25,7 @@ def history_marks(projection: Projection, news: News | None, key: Key, line: int
         return ()
     fate = projection.fate(index)
     if key != row_of(key) or line:
-        summary = isinstance(projection.outline(index), FoldOutline)
+        summary = isinstance(projection.outline(index), CompactionOutline)
         return (("  ", ""), RAILS["name"] if summary and fate.kind in IN_VIEW else rail(fate.kind))
     fresh = news is not None and index >= news.first_index and fate.kind in IN_VIEW
     flag = _flag(projection.is_pinned(index), fresh)

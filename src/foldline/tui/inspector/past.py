@@ -5,10 +5,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from foldline.context.earlier import fold_on, nothing_of
-from foldline.context.moments import Moment
+from foldline.context.moments import Moment, empty_prefix, replay_to
 from foldline.context.projection import Projection
-from foldline.context.proof import Sent, proof_by
+from foldline.context.proof import RecordedRequest, proof_by
 
 _KEPT: Final = 2
 """Folds that are kept: the one shown, and one before it from which those between are near. Each is as
@@ -56,8 +55,8 @@ class Past:
         known = self._folds.get(start)
         if known is not None:
             self._folds.move_to_end(start)  # it will be of use again
-        projection = nothing_of(self._now.entries) if known is None else known.forked()
-        for _ in fold_on(projection, length):
+        projection = empty_prefix(self._now.entries) if known is None else known.forked()
+        for _ in replay_to(projection, length):
             await asyncio.sleep(0)
         self.folded += length - start
         self._keep(length, projection)
@@ -83,7 +82,7 @@ class Past:
             self._proofs[moment.number] = await asyncio.to_thread(_verdict, moment.sent, projection)
 
 
-def _verdict(sent: Sent, projection: Projection) -> Verdict:
+def _verdict(sent: RecordedRequest, projection: Projection) -> Verdict:
     """What is said of a proof, without the messages it was made of: they are the text of the whole view."""
     proof = proof_by(sent, projection)
     return Verdict(proof.holds, str(proof))

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
-from foldline.context.files import fold_words
-from foldline.context.outline import FoldOutline
+from foldline.context.files import describe_compaction
+from foldline.context.outline import CompactionOutline
 from foldline.context.projection import Projection
 from foldline.context.view import IN_VIEW, Fate, FateKind
 from foldline.protocol import AssistantMessage, Clear, Compaction, Edit, Revert, Undo
@@ -79,7 +79,7 @@ def rail(kind: FateKind) -> Span:
 def marks(projection: Projection, index: int) -> tuple[Span, Span]:
     """Letter and rail of an entry; a fold has the rail of what its summary stands for."""
     kind = projection.fate(index).kind
-    if kind in IN_VIEW and isinstance(projection.outline(index), FoldOutline):
+    if kind in IN_VIEW and isinstance(projection.outline(index), CompactionOutline):
         return (" ", ""), RAILS["name"]
     return letter(kind), rail(kind)
 
@@ -101,7 +101,7 @@ def in_view(projection: Projection, index: int) -> Counterpart:
     """Where the LLM view has what stands for an entry: itself, the summary that covers it, or nothing."""
     fate, outline = projection.fate(index), projection.outline(index)
     match fate.kind:
-        case "live" if isinstance(outline, FoldOutline):
+        case "live" if isinstance(outline, CompactionOutline):
             return Counterpart(row_key(index), f"summary {index}")
         case "live" | "hidden" | "clipped":
             return Counterpart(row_key(index), f"{index} → item {index}")
@@ -115,7 +115,7 @@ def fate_words(projection: Projection, index: int) -> str:
     """Where an entry is now, and who did it: `summarised by 373`, `dropped by you at 384`."""
     fate = projection.fate(index)
     match fate.kind:
-        case "live" if isinstance(projection.outline(index), FoldOutline):
+        case "live" if isinstance(projection.outline(index), CompactionOutline):
             return "its summary is in the view"
         case "live":
             return "pinned, verbatim in the view" if projection.is_pinned(index) else "verbatim in the view"
@@ -133,7 +133,7 @@ def _who(projection: Projection, fate: Fate) -> str:
     if fate.by is None:
         return "nobody known"
     match projection.outline(fate.by):
-        case FoldOutline():
+        case CompactionOutline():
             return f"fold {fate.by}"
         case Edit():
             return f"you at {fate.by}"
@@ -148,7 +148,11 @@ def _who(projection: Projection, fate: Fate) -> str:
 def _aside_words(projection: Projection, index: int) -> str:
     match projection.entry(index):
         case Compaction() as fold:
-            return "a fold that is undone" if is_undone(projection, index) else fold_words(projection, fold)
+            return (
+                "a fold that is undone"
+                if is_undone(projection, index)
+                else describe_compaction(projection, fold)
+            )
         case Revert() | Clear() | Undo() | Edit():
             return "a marker, not sent to the model"
         case AssistantMessage(error=str()):
@@ -165,10 +169,10 @@ def is_undone(projection: Projection, index: int) -> bool:
 
 def fold_of(projection: Projection, index: int) -> int | None:
     """The compaction that decided an entry's fate; a compaction is its own. None where no fold did."""
-    if isinstance(projection.outline(index), FoldOutline):
+    if isinstance(projection.outline(index), CompactionOutline):
         return index
     by = projection.fate(index).by
-    return by if by is not None and isinstance(projection.outline(by), FoldOutline) else None
+    return by if by is not None and isinstance(projection.outline(by), CompactionOutline) else None
 
 
 def first_folded(projection: Projection, fold: int) -> int | None:

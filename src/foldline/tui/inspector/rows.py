@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from foldline.context import numbers
-from foldline.context.outline import FoldOutline, MessageOutline, Outline, has_failed
+from foldline.context.outline import CompactionOutline, MessageOutline, Outline, has_failed
 from foldline.context.projection import Projection
 from foldline.context.view import ViewItem
 from foldline.context.weight import Weight, entry_weight, item_weight
@@ -152,7 +152,7 @@ def history_row(source: Source, entry: Outline) -> Block:
     match entry:
         case MessageOutline():
             return EntryRow(row_key(entry.index), source, entry)
-        case FoldOutline() | Revert() | Clear() | Undo():
+        case CompactionOutline() | Revert() | Clear() | Undo():
             label = marker_label(source.projection, entry)
             return MarkerRow(row_key(entry.index), source.projection, entry, label)
         case _:
@@ -161,7 +161,7 @@ def history_row(source: Source, entry: Outline) -> Block:
 
 def is_aside(entry: Outline) -> bool:
     """Whether an entry was never meant for the model, and changes the view by no more than an entry."""
-    return not isinstance(entry, MessageOutline | FoldOutline | Revert | Clear | Undo)
+    return not isinstance(entry, MessageOutline | CompactionOutline | Revert | Clear | Undo)
 
 
 def view_rows(
@@ -223,7 +223,7 @@ def opened_body(projection: Projection, row: Block) -> list[Block]:
             return body_blocks(projection, message, row.key)
         case ItemRow(item=item):
             return body_blocks(projection, item.message, row.key)
-        case MarkerRow(marker=FoldOutline(index=index)):
+        case MarkerRow(marker=CompactionOutline(index=index)):
             fold = projection.entry(index)
             has_text = isinstance(fold, Compaction) and fold.summary
             return body_blocks(projection, fold, row.key) if fold is not None and has_text else []
@@ -253,7 +253,7 @@ def _is_asked(outline: MessageOutline) -> bool:
 def is_fold(block: Block) -> bool:
     """Whether a row is a compaction, or a summary in the view."""
     match block:
-        case MarkerRow(marker=FoldOutline()):
+        case MarkerRow(marker=CompactionOutline()):
             return True
         case ItemRow(item=item):
             return item.written

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Container
 from typing import Final
 
-from foldline.history.reading.records import uncollected
+from foldline.history.stored import without_gc
 from foldline.tui.blocks import Block, Key, clean_line
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.keys import KEYS
@@ -26,7 +26,7 @@ async def find(
     found = re.compile(re.escape(text), re.IGNORECASE).search
     at = view.index_of(start) if start is not None else None
     index = at if at is not None else view.count if step < 0 else -1
-    with uncollected():  # entries are made by the thousand to be looked through
+    with without_gc():  # entries are made by the thousand to be looked through
         return await _looked_through(view, found, index, step, text_of)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from foldline.context.projection import Projection
-from foldline.history.reading.records import uncollected
+from foldline.history.stored import without_gc
 from foldline.tui.blocks import Block, Key, TextBlock
 from foldline.tui.blocks.block import BlockBatch
 from foldline.tui.inspector.entry_view import EntryView
@@ -169,7 +169,7 @@ class Sheet:
 
     async def _made(self) -> Made | None:
         """All rows, built in slices; None where another call has overtaken this one."""
-        with uncollected():
+        with without_gc():
             return await self._make()
 
     async def _make(self) -> Made | None:

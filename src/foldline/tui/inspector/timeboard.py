@@ -11,10 +11,10 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from foldline.context.budget import Size
-from foldline.context.moments import Moment, as_of_fold, as_of_request, requests_before
+from foldline.context.moments import Moment, at_compaction, at_request, requests_before
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
-from foldline.history.reading.records import uncollected
+from foldline.history.stored import without_gc
 from foldline.tui.blocks import Key, Span
 from foldline.tui.blocks.cells import Piece, row
 from foldline.tui.inspector.board import Board
@@ -285,7 +285,7 @@ class TimeBoard(Board):
 
     async def _turn(self) -> None:
         """Let the panels show what was chosen. Whoever chooses again cancels it."""
-        with uncollected():
+        with without_gc():
             await self._turn_to(self._moment)
 
     async def _turn_to(self, moment: Moment | None) -> None:
@@ -363,7 +363,7 @@ class TimeBoard(Board):
         elif number < 1:
             self._news = "This is the first request."
         else:
-            self.go_to(as_of_request(self._now, number))
+            self.go_to(at_request(self._now, number))
 
     def _step_fold(self, step: int) -> None:
         """To the fold before or after the moment; after the last one is now."""
@@ -376,7 +376,7 @@ class TimeBoard(Board):
             here = moment.length
             found = [i for i, length in known if (length < here if step < 0 else length > here)]
         if found:
-            self.go_to(as_of_fold(self._now, found[-1] if step < 0 else found[0]))
+            self.go_to(at_compaction(self._now, found[-1] if step < 0 else found[0]))
         elif step > 0 and moment is not None:
             self.go_to(None)
         else:

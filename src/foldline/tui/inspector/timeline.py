@@ -8,15 +8,14 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from foldline.context import numbers
-from foldline.context.asked import Asked
 from foldline.context.budget import Size
-from foldline.context.files import folded_count
-from foldline.context.moments import Against, Moment, against_before, as_of_request, requests_before
+from foldline.context.files import compacted_count
+from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
 from foldline.context.numbers import many
 from foldline.context.outline import Outline
-from foldline.context.projection import Projection
-from foldline.context.undoing import ViewMarker
+from foldline.context.projection import Projection, RequestSize
 from foldline.context.view import ViewItem
+from foldline.context.view_state import ViewMarker
 from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord, Undo
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Spans, crop, width_of
@@ -210,8 +209,8 @@ def now_words(now: Projection, size: Size, activity: str) -> tuple[Spans, ...]:
         before = now.requests[number - 2]
         was = sizes_words(before, on_record=now.records_requests)
         lines.append(((f"request {number - 1}: {was}", "text"),))
-        since = as_of_request(now, number - 1).length
-        lines.append(((against_words(against_before(now, number - 1, since)), "muted"),))
+        since = at_request(now, number - 1).length
+        lines.append(((against_words(since_request(now, number - 1, since)), "muted"),))
     return tuple(lines)
 
 
@@ -234,8 +233,8 @@ def request_words(
     lines.append(((sizes_words(asked, on_record=moment.sent is not None), "text"),))
     lines.append((_proof_words(moment, then, proof),))
     if moment.number > 1 and then is not None:
-        since = as_of_request(now, moment.number - 1).length
-        lines.append(((against_words(against_before(then, moment.number - 1, since)), "muted"),))
+        since = at_request(now, moment.number - 1).length
+        lines.append(((against_words(since_request(then, moment.number - 1, since)), "muted"),))
     return tuple(lines)
 
 
@@ -253,7 +252,7 @@ def fold_words(now: Projection, moment: Moment, then: Projection | None, diff_ke
         lines.append(((_ON_ITS_WAY, "muted"),))
         return tuple(lines)
     written = len(entry.written)
-    folded = folded_count(then, entry)
+    folded = compacted_count(then, entry)
     if written:
         lines.append(
             ((f"{many(folded, 'entry', 'entries')} → {many(written, 'summary', 'summaries')}", "text"),)
@@ -262,7 +261,7 @@ def fold_words(now: Projection, moment: Moment, then: Projection | None, diff_ke
     return tuple(lines)
 
 
-def sizes_words(asked: Asked, *, on_record: bool) -> str:
+def sizes_words(asked: RequestSize, *, on_record: bool) -> str:
     """`26,871 reported, 26,604 estimated (−1.0 %)`, or what of it is known.
 
     An estimate that is not `on_record` is of what the history holds: other agents keep their system prompt
@@ -281,7 +280,7 @@ def off_by(error: float) -> str:
     return f"{'−' if value < 0 else '+' if value > 0 else '±'}{abs(value):.1f} %"
 
 
-def against_words(against: Against) -> str:
+def against_words(against: SinceRequest) -> str:
     """`against 84: 2 items added, nothing above them changed`."""
     if not against.added and not against.changed_by:
         return f"against {against.number}: the same once more"

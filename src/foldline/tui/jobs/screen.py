@@ -13,7 +13,7 @@ from textual.containers import Vertical
 
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import elapsed, many
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError, system_words
 from foldline.tui.blocks.cells import Span, chop_spans, crop, cut_left, cut_right, wrap_spans
 from foldline.tui.dialogs import open_help
@@ -389,7 +389,7 @@ class AgentJobs:
             return read(job)
         except OSError as error:
             raise FoldlineError(
-                f"Its output in {home_apart(str(job.kept.path))} cannot be read: {system_words(error)}."
+                f"Its output in {with_tilde(str(job.kept.path))} cannot be read: {system_words(error)}."
             ) from None
 
 
@@ -404,5 +404,5 @@ def _row(job: "Job", now: datetime) -> JobRow:
         failed=not job.runs and bool(job.status or job.why) and job.why != _STOPPED,
         since=f"{began:%H:%M}",
         seconds=job.seconds,
-        path=home_apart(str(job.kept.path)),
+        path=with_tilde(str(job.kept.path)),
     )

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from foldline.compaction import Plan, Proposal
 from foldline.context import numbers
-from foldline.context.cut import Cut, cut_at, legal_positions
+from foldline.context.cut import Cut, cut_at, cut_points
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import ViewItem, is_preamble, total_tokens
@@ -254,7 +254,7 @@ def _place(cut: Cut[ViewItem]) -> int:
 def _legal(view: Sequence[ViewItem], pins: frozenset[int]) -> tuple[int, ...]:
     """Legal places, each of which folds something else: behind a request it would be the same as before it.
     The first ones of a view may have nothing but a request before them, and that is kept."""
-    places = [place for place in legal_positions(view, pins) if not _begins_answer(view, place, pins)]
+    places = [place for place in cut_points(view, pins) if not _begins_answer(view, place, pins)]
     while places and cut_at(view, places[0], pins=pins) is None:
         places.pop(0)
     return tuple(places)

@@ -9,8 +9,7 @@ from typing import ClassVar, Final
 
 from textual.containers import Vertical
 
-from foldline.context.history_entries import Entries
-from foldline.context.outline import MessageOutline
+from foldline.context.outline import Entries, MessageOutline
 from foldline.files import opened
 from foldline.protocol import BaseMessage, UserMessage
 from foldline.tui.choosing.picker import Choice, Picker

@@ -6,7 +6,7 @@ from typing import Any
 from textual.app import App
 
 from foldline.agent.rewind import foresee
-from foldline.context.places import places
+from foldline.context.rewind_points import rewind_points
 from foldline.protocol import operations
 from foldline.tui.rewind.screen import Outcome, RewindScreen, begin
 from foldline.tui.runner import Runner
@@ -15,7 +15,7 @@ from foldline.tui.runner import Runner
 def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool]) -> None:
     """Show the places. The prompt of a turn that the context left comes back through `give_back`."""
     agent_state = runner.agent.state
-    state = begin(places(agent_state.projection))
+    state = begin(rewind_points(agent_state.projection))
 
     async def look(checkpoint: int) -> Outcome:
         foreseen = await foresee(agent_state, checkpoint)

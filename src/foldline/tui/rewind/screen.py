@@ -10,10 +10,9 @@ from textual.containers import Vertical
 from textual.worker import Worker
 
 from foldline.context import numbers
-from foldline.context.file_states import FileChange
 from foldline.context.harmless import clean_line
 from foldline.context.numbers import many
-from foldline.context.places import Place
+from foldline.context.rewind_points import FileChange, RewindPoint
 from foldline.protocol import operations
 from foldline.tui.blocks.cells import Piece, Span, cut_left, cut_right, piece
 from foldline.tui.dialogs import open_help
@@ -52,7 +51,7 @@ class Outcome:
 class RewindState:
     """The places, newest first, the mark among them, and what is known of it."""
 
-    places: tuple[Place, ...]
+    places: tuple[RewindPoint, ...]
     marked: int | None = None
     """Id of the place the cursor is at; None where there is no place at all."""
     steps: bool = False
@@ -65,11 +64,11 @@ class RewindState:
     """What the reader wants to go back with: it is done at their second word, once they know what changes."""
 
     @property
-    def shown(self) -> tuple[Place, ...]:
+    def shown(self) -> tuple[RewindPoint, ...]:
         return tuple(place for place in self.places if self.steps or place.kind == "turn")
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> RewindPoint | None:
         return next((place for place in self.places if place.id == self.marked), None)
 
     def moved(self, step: int) -> "RewindState":
@@ -115,7 +114,7 @@ class RewindState:
         )
 
 
-def begin(places: Sequence[Place]) -> RewindState:
+def begin(places: Sequence[RewindPoint]) -> RewindState:
     """With the mark at the newest turn."""
     state = RewindState(tuple(places))
     first = state.shown[0] if state.shown else None
@@ -244,7 +243,7 @@ def screen_lines(state: RewindState, width: int, height: int) -> list[list[Span]
 
 
 def _question(
-    state: RewindState, outcome: Outcome, place: Place, what: What, width: int, height: int
+    state: RewindState, outcome: Outcome, place: RewindPoint, what: What, width: int, height: int
 ) -> list[list[Span]]:
     """What is to change, all of it as far as there is room, and the keys that answer."""
     label = cut_right(clean_line(place.label) or "(no words)", max(width // 2, 8))
@@ -279,7 +278,7 @@ def _moves() -> str:
     return f"{names_of(KEYS, 'up', 'down')} choose · {name_of(KEYS, 'close')} closes, nothing changes"
 
 
-def _place_row(place: Place, marked: bool, steps: bool, width: int) -> list[Span]:
+def _place_row(place: RewindPoint, marked: bool, steps: bool, width: int) -> list[Span]:
     style = "text reverse" if marked else "text"
     label = clean_line(place.label) or "(no words)"
     sign = "❯ " if place.kind == "turn" else ("  after " if steps else "after ")

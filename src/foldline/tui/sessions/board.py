@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 from textual import events, on
 from textual.app import ComposeResult
 
-from foldline.history.holder import Holder
-from foldline.history.library.session_search import SessionHit
+from foldline.history.lock import Holder
+from foldline.history.session_search import SessionHit
 from foldline.tui.blocks import Block, BlockView, Key
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.sessions import words

@@ -12,9 +12,9 @@ from textual import on
 from textual.widgets import Input
 
 from foldline.history import list_sessions
-from foldline.history.holder import holder_of
-from foldline.history.library.session_search import Progress, SessionSearch, SessionsFound
-from foldline.history.reading.records import uncollected
+from foldline.history.lock import holder_of
+from foldline.history.session_search import IndexProgress, SessionSearch, SessionsFound
+from foldline.history.stored import without_gc
 from foldline.protocol import FoldlineError
 from foldline.tui.sessions.board import SessionsBoard
 from foldline.tui.sessions.state import Listing, Scope, SessionsState, listed, listed_foreign
@@ -54,7 +54,7 @@ class Searching:
         """Bring the index up to date; `told` hears the share that is in. Why not all is in, or nothing."""
         given_up, loop = threading.Event(), asyncio.get_running_loop()
 
-        def progress(step: Progress) -> None:
+        def progress(step: IndexProgress) -> None:
             if not given_up.is_set():
                 loop.call_soon_threadsafe(told, step.done / max(step.total, 1))
 
@@ -80,7 +80,7 @@ def read_listing(scope: Scope, home: Path, root: Path) -> Listing:
 
             found = found_sessions(AGENTS, limit=_FOREIGN + 1)
             return Listing(tuple(map(listed_foreign, found[:_FOREIGN])), more=len(found) > _FOREIGN)
-        with uncollected():  # the collector would stop the screen, too
+        with without_gc():  # the collector would stop the screen, too
             infos = list_sessions(home, root if scope == "here" else None, archived=scope == "archived")
             return Listing(tuple(map(listed, infos)))
     except FoldlineError as failure:

@@ -6,7 +6,7 @@ from typing import Any
 from textual.app import App
 
 from foldline.history import Session, short_id
-from foldline.history.follow import Follower
+from foldline.history.follower import Follower
 from foldline.tui.inspector import InspectorScreen
 from foldline.tui.inspector.following import EVERY, Followed, Following
 from foldline.tui.sessions.state import Listed

@@ -11,10 +11,10 @@ from textual.strip import Strip
 
 from foldline.agent.tools.text import sized
 from foldline.context import numbers
-from foldline.context.matching import Query, marks
+from foldline.context.text_search import Query, marks
 from foldline.history import age
-from foldline.history.library.session_search import SessionHit
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
+from foldline.history.session_search import SessionHit
 from foldline.tui.blocks import Block, Span, Styles, TextBlock, clean_line, cut_left, cut_right
 from foldline.tui.blocks.cells import crop, to_strip, width_of
 from foldline.tui.inspector.text import KINDS
@@ -147,7 +147,7 @@ def _cell(row: Listed, column: str) -> str:
         case "last prompt":
             return clean_line("" if row.last_prompt in (row.title, row.first_prompt) else row.last_prompt)
         case "folder":
-            return clean_line(home_apart(row.cwd))
+            return clean_line(with_tilde(row.cwd))
         case "model":
             return clean_line(row.model.rsplit("/", 1)[-1])
         case "entries":

@@ -16,14 +16,14 @@ from foldline.history import (
     Folder,
     Session,
     archive,
-    bring_back,
     clip_cells,
     data_home,
     delete,
     short_id,
+    unarchive,
     utc_now,
 )
-from foldline.history.holder import holder_of
+from foldline.history.lock import holder_of
 from foldline.history.paths import holds_home
 from foldline.protocol import FoldlineError, Title
 from foldline.tui.blocks import BlockView
@@ -355,7 +355,7 @@ def archive_session(home: Path, row: Listed) -> str:
     """
     name = short_id(row.id)
     if row.archived:
-        bring_back(home, row.path)
+        unarchive(home, row.path)
         return f"{name} is among the sessions again."
     archive(home, row.path)
     return f"{name} is archived: 3 shows it, x brings it back."

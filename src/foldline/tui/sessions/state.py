@@ -5,10 +5,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from foldline.context.matching import Query, fold, parse_query
+from foldline.context.text_search import Query, casefolded, parse_query
 from foldline.formats.homes import FoundSession
 from foldline.history import SessionInfo
-from foldline.history.library.session_search import SessionHit, SessionHits, SessionsFound
+from foldline.history.session_search import SessionHit, SessionHits, SessionsFound
 
 Scope = Literal["here", "all", "archived", "others"]
 """Which sessions: of this folder, of all folders, those put away, those of other agents."""
@@ -70,7 +70,7 @@ def listed(info: SessionInfo) -> Listed:
         meta.note,
         archived=info.archived,
         readable=info.readable,
-        folded=fold(f"{meta.title}\n{meta.first_prompt}\n{meta.last_prompt}"),
+        folded=casefolded(f"{meta.title}\n{meta.first_prompt}\n{meta.last_prompt}"),
     )
 
 
@@ -88,7 +88,7 @@ def listed_foreign(found: FoundSession) -> Listed:
         note=found.note,
         agent=found.agent,
         readable=bool(found.title or not found.note),
-        folded=fold(f"{found.title}\n{found.first_prompt}"),
+        folded=casefolded(f"{found.title}\n{found.first_prompt}"),
     )
 
 

@@ -7,9 +7,9 @@ from foldline.context import numbers
 from foldline.formats.detection import FOREIGN
 from foldline.formats.homes import PLACES
 from foldline.history import age, short_id
-from foldline.history.holder import Holder
-from foldline.history.library.session_search import SessionHit
-from foldline.history.paths import home_apart
+from foldline.history.lock import Holder
+from foldline.history.paths import with_tilde
+from foldline.history.session_search import SessionHit
 from foldline.tui.blocks import Span, Spans, clean_line, cut_left
 from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.keys.commands import key_of
@@ -149,7 +149,7 @@ def details(listed: Listed, holder: Holder | None, look: Look, width: int, rows:
     if listed.last_prompt and listed.last_prompt != listed.first_prompt:
         lines.append(("last", _prompt(listed.last_prompt, look)))
     lines.append(("what", [(_figures(listed, look), "text")]))
-    path, cells = home_apart(str(listed.path)), max(width - _LABEL - 4, 8)
+    path, cells = with_tilde(str(listed.path)), max(width - _LABEL - 4, 8)
     lines.append(("folder", [(cut_left(clean_line(_place(listed)), cells), "text")]))
     lines.append(("file", [(cut_left(clean_line(path), cells), "muted")]))
     while len(lines) > rows:
@@ -180,8 +180,8 @@ def _figures(listed: Listed, look: Look) -> str:
 
 def _place(listed: Listed) -> str:
     if listed.moved_from:
-        return f"here now; moved from {home_apart(listed.moved_from)}"
-    return home_apart(listed.cwd) or "not known"
+        return f"here now; moved from {with_tilde(listed.moved_from)}"
+    return with_tilde(listed.cwd) or "not known"
 
 
 def details_head(listed: Listed) -> str:

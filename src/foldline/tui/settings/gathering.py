@@ -7,7 +7,7 @@ from foldline.agent.settings import DEFAULT, KEYS, MODEL_KEYS, Settings
 from foldline.agent.settings_edit import choices_of, field_of, kind_of, own_values, shown, unset_words
 from foldline.agent.settings_schema import allowed, is_secret
 from foldline.compaction.registry import BUILT_IN
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 from foldline.tui.keys.table import name_of
 from foldline.tui.settings.keys import KEYS as SETTINGS_KEYS
 from foldline.tui.settings.state import Effect, Kind, Names, Setting
@@ -87,10 +87,10 @@ def _setting(
         effect=_effect(names, key),
         value=shown(found.get(key)),
         unset=unset_words(names),
-        origin="" if origin == DEFAULT else home_apart(origin),
+        origin="" if origin == DEFAULT else with_tilde(origin),
         default=shown(field.default),
         own=None if ours is None else "(set)" if is_secret(names) else shown(ours),
-        overruled_by=home_apart(before),
+        overruled_by=with_tilde(before),
         choices=choices,
     )
 

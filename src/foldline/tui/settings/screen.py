@@ -19,7 +19,7 @@ from foldline.agent.settings import Settings, load_settings
 from foldline.agent.settings_edit import change, in_toml
 from foldline.compaction import load_strategy
 from foldline.compaction.registry import BUILT_IN
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import Span
 from foldline.tui.choosing.picker import Choice, Picker
@@ -311,7 +311,7 @@ class OwnSettings:
 
     @property
     def file(self) -> str:
-        return home_apart(str(config_file(os.environ)))
+        return with_tilde(str(config_file(os.environ)))
 
     def read(self) -> None:
         """Look at the files again.
@@ -350,7 +350,7 @@ class OwnSettings:
         told = f"Kept in {self.file}." if text is not None else f"Taken out of {self.file}."
         origin = now.origin(setting.key)
         if text is not None and origin != str(config_file(os.environ)):
-            return f"{told} {home_apart(origin)} goes before it here."
+            return f"{told} {with_tilde(origin)} goes before it here."
         return f"{told} {self._hold(setting, now)}".rstrip()
 
     def choose(self, setting: Setting, chosen: Callable[[str | None], None]) -> None:

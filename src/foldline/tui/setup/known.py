@@ -9,7 +9,7 @@ from foldline.agent.layers import config_file
 from foldline.agent.model_choice import save_choice, save_key, server_of_environment
 from foldline.agent.settings import DEFAULT, Settings
 from foldline.agent.settings_edit import save_server, server_at
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 from foldline.llm import LLM, providers
 from foldline.llm.catalog import completed, list_models
 from foldline.llm.client import preload
@@ -47,7 +47,7 @@ class KnownServers:
         for key in ("provider", "model"):
             origin = settings.origin(key)
             if origin not in (DEFAULT, str(config_file(environ))):
-                self.overruled_by = home_apart(origin)
+                self.overruled_by = with_tilde(origin)
         self.trouble = ""
         """Why the file of keys cannot be used; empty where it can."""
         if url := environ.get("OPENAI_BASE_URL", "").strip():
@@ -68,7 +68,7 @@ class KnownServers:
     @property
     def kept_in(self) -> tuple[str, str]:
         """The files of keys and of settings, as people are told of them."""
-        return home_apart(str(keys_file(self._environ))), home_apart(str(config_file(self._environ)))
+        return with_tilde(str(keys_file(self._environ))), with_tilde(str(config_file(self._environ)))
 
     def in_use(self, llm: LLM) -> tuple[str, str]:
         """(name of the source, model) of the model a session is held with."""

@@ -9,7 +9,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 
-from foldline.context.history_entries import Entries
+from foldline.context.outline import Entries
 from foldline.context.projection import Projection
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import (

@@ -208,9 +208,9 @@ class Search:
 async def places_of(view: BlockView, needle: str, words_at: Callable[[Key], str]) -> tuple[Key, ...]:
     """The places that hold `needle`, whatever its case, in order."""
     found = re.compile(re.escape(needle), re.IGNORECASE).search
-    from foldline.history.reading.records import uncollected  # the first screen has no history
+    from foldline.history.stored import without_gc  # the first screen has no history
 
-    with uncollected():  # entries are made by the thousand to be looked through
+    with without_gc():  # entries are made by the thousand to be looked through
         return await _looked_through(view, found, words_at)
 
 

@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Final
 
 from foldline.context import numbers
-from foldline.context.files import fold_words, folded_count
+from foldline.context.files import compacted_count, describe_compaction
 from foldline.context.numbers import many
 from foldline.context.outline import MessageOutline, Outline
 from foldline.context.permissions import approval_words
-from foldline.context.places import rewind_words
 from foldline.context.projection import Projection
+from foldline.context.rewind_points import rewind_words
 from foldline.protocol import (
     Approval,
     AssistantMessage,
@@ -139,7 +139,7 @@ def fold_block(fold: Compaction, projection: Projection, *, opened: bool) -> Rul
     """The one line a compaction leaves in the transcript; opened, its summary below."""
     sizes = numbers.sizes(fold.tokens_before, fold.tokens_after, "tokens")
     how = clean_line(rung_words(fold.rung))
-    folded = fold_words(projection, fold) if folded_count(projection, fold) or not how else ""
+    folded = describe_compaction(projection, fold) if compacted_count(projection, fold) or not how else ""
     lost = f"{fold.lost} of {fold.facts} facts lost" if fold.facts else ""
     hint, key = "" if opened else f"{key_name('open')} to read", (fold.index, 0)
     return RuleBlock(
@@ -162,7 +162,7 @@ def _summary(fold: Compaction, projection: Projection) -> list[Block]:
 def _without_summary(projection: Projection, fold: Compaction) -> str:
     """What opening a fold shows that wrote no text: an empty line would read as a summary that failed."""
     return (
-        f"No summary was written: {fold_words(projection, fold)}. The history has all of it: "
+        f"No summary was written: {describe_compaction(projection, fold)}. The history has all of it: "
         "the model opens it with history_read, /undo takes the fold back."
     )
 

@@ -1,0 +1,231 @@
+"""Where a session can be rewound to, and what that does to the files our tools changed. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from foldline.protocol import (
+    NEW,
+    AssistantMessage,
+    BaseMessage,
+    Checkpoint,
+    Clear,
+    Compaction,
+    Entry,
+    FileImage,
+    Revert,
+    ToolResultMessage,
+    UserMessage,
+)
+
+from .calls import subject_of
+from .projection import Projection
+from .view import first_words
+
+_NEAR = 64
+"""Entries around a checkpoint that are looked at for what names it."""
+_STEPS = BaseMessage | Compaction | Clear | Checkpoint | Revert
+
+
+@dataclass(frozen=True, slots=True)
+class RewindPoint:
+    """A checkpoint that the history still leads to."""
+
+    id: int
+    index: int
+    at: datetime | None
+    kind: Literal["turn", "step"]
+    label: str
+    """A turn: the first words of its prompt. A step: what was done right before it."""
+    changes: int
+    """Files our tools changed from here on."""
+    prompt: str = ""
+    """The whole prompt of a turn: sent again, it starts the turn anew."""
+
+
+def rewind_points(projection: Projection) -> list[RewindPoint]:
+    """Where it is possible to go back to, newest first: what was reverted is left out."""
+    gone = _reverted_spans(projection)
+    images, changed = list(projection.images), set[str]()
+    found = []
+    for checkpoint in reversed(projection.checkpoints):
+        while images and images[-1][0] >= checkpoint.index:
+            changed.add(images.pop()[1].path)
+        place = _place(projection, checkpoint, gone, len(changed))
+        if place is not None:
+            found.append(place)
+    return found
+
+
+def _reverted_spans(projection: Projection) -> list[tuple[int, int]]:
+    reverts = (marker for marker in projection.markers if isinstance(marker, Revert) and marker.context)
+    return [
+        (back_to, revert.index)
+        for revert in reverts
+        if (back_to := projection.checkpoint(revert.checkpoint)) is not None
+    ]
+
+
+def _place(
+    projection: Projection, checkpoint: Checkpoint, gone: Sequence[tuple[int, int]], changes: int
+) -> RewindPoint | None:
+    """None where nothing that is still there follows right after it, or it is within a tool group."""
+    following = _following(projection, checkpoint.index)
+    if checkpoint.files or following is None or isinstance(following, Checkpoint | Revert):
+        return None
+    if any(first < following.index < last for first, last in gone):
+        return None
+    kind: Literal["turn", "step"]
+    if isinstance(following, UserMessage):
+        kind, label, prompt = "turn", first_words(following), following.text
+    else:
+        kind, label, prompt = "step", _done_last(projection.before(checkpoint.index, _NEAR)), ""
+    return RewindPoint(checkpoint.id, checkpoint.index, checkpoint.at, kind, label, changes, prompt)
+
+
+def _following(projection: Projection, index: int) -> Entry | None:
+    """What happened right after this entry, records of requests and files apart."""
+    return next((entry for entry in projection.after(index, _NEAR) if isinstance(entry, _STEPS)), None)
+
+
+def rewind_words(projection: Projection, revert: Revert) -> str:
+    """What a rewind did, in a few words: `context and files back to before “Make it faster”`."""
+    index = projection.checkpoint(revert.checkpoint)
+    following = None if index is None else _following(projection, index)
+    place = f"checkpoint {revert.checkpoint}"
+    if isinstance(following, UserMessage):
+        place = f"before “{first_words(following)}”"
+    if revert.message is not None:
+        return f"the model went back to checkpoint {revert.checkpoint} with a message to itself"
+    what = "context and files" if revert.files and revert.context else "files" if revert.files else "context"
+    return f"{what} back to {place}"
+
+
+def _done_last(entries: Sequence[Entry]) -> str:
+    """What was done last, the newest of these entries first: `edit src/a.py`."""
+    results = []
+    for entry in entries:
+        match entry:
+            case ToolResultMessage():
+                results.append(entry)
+            case AssistantMessage() if results:
+                calls = {call.call_id: call for call in entry.calls}
+                call = calls.get(results[0].call_id)
+                subject = subject_of(call).text if call else ""
+                return " ".join(word for word in (results[0].name, subject) if word)
+            case UserMessage():
+                return "the prompt"
+            case _:
+                pass
+    return "what came before"
+
+
+Images = Sequence[tuple[int, FileImage]]
+"""Changes of files in order, each with the index of the checkpoint that recorded it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why it cannot be told what a file holds now: no reason to take it for missing."""
+
+    why: str
+
+
+Look = Callable[[FileImage], "str | Unreadable | None"]
+"""What the file of an image holds now."""
+
+ChangeKind = Literal["write", "remove", "conflict", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What going back does to one file."""
+
+    path: str
+    kind: ChangeKind
+    """`conflict`: it holds what we did not record, so somebody else changed it: it stays unless asked."""
+    now: str | None
+    target: str | None
+    mode: int | None = None
+    why: str = ""
+    """For `unreadable`, and a `conflict` for another reason than that it was changed since."""
+    link: str | None = None
+    """As the image has it."""
+
+    @property
+    def image(self) -> FileImage:
+        """The change, as a checkpoint records it."""
+        return FileImage(path=self.path, before=self.now, after=self.target, mode=self.mode, link=self.link)
+
+
+def changes_to(images: Images, index: int, look: Look, foreign: int = NEW) -> list[FileChange]:
+    """What puts every file back to what it held at entry `index`. Files that do already are left out.
+
+    Entries up to `foreign` were not written here: that they name a content does not make it ours.
+    """
+    ours = _ours(image for at, image in images if at > foreign)
+    elsewhere = _held(image for at, image in images if at <= foreign)
+    changes = []
+    for path, image in first_since(images, index).items():
+        change = _change(image, look(image), ours.get(path, set()), elsewhere.get(path, set()))
+        if change is not None:
+            changes.append(change)
+    return changes
+
+
+def first_since(images: Images, index: int) -> dict[str, FileImage]:
+    """By path, its first change at or after this entry: before it, the file was as it was then."""
+    found: dict[str, FileImage] = {}
+    for at, image in images:
+        if at >= index:
+            found.setdefault(image.path, image)
+    return found
+
+
+def _held(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
+    """By path, everything these images name."""
+    found: dict[str, set[str | None]] = {}
+    for image in images:
+        found.setdefault(image.path, set()).update((image.before, image.after))
+    return found
+
+
+def _ours(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
+    """By path, what our hand found first or wrote. What somebody else put there in between stays theirs, also
+    where it was overwritten since and put back again."""
+    ours: dict[str, set[str | None]] = {}
+    theirs: dict[str, set[str | None]] = {}
+    for image in images:
+        known = ours.setdefault(image.path, {image.before})
+        others = theirs.setdefault(image.path, set())
+        if image.before not in known:
+            others.add(image.before)
+        if image.after not in others:
+            known.add(image.after)
+    return ours
+
+
+def _change(
+    image: FileImage, now: "str | Unreadable | None", ours: set[str | None], elsewhere: set[str | None]
+) -> FileChange | None:
+    path, target = image.path, image.before
+    if isinstance(now, Unreadable):
+        return FileChange(path, "unreadable", None, target, why=now.why)
+    if now == target:
+        return None
+    if now not in ours:
+        why = "recorded elsewhere, not here" if now in elsewhere else ""
+        return FileChange(path, "conflict", now, target, image.mode, why, image.link)
+    kind: ChangeKind = "remove" if target is None else "write"
+    return FileChange(path, kind, now, target, image.mode, link=image.link)
+
+
+def restored_paths(images: Iterable[tuple[int, FileImage]]) -> frozenset[str]:
+    """The files that our changes left as they found them, all in all."""
+    first: dict[str, str | None] = {}
+    last: dict[str, str | None] = {}
+    for _, image in images:
+        first.setdefault(image.path, image.before)
+        last[image.path] = image.after
+    return frozenset(path for path, content in last.items() if content == first[path])

@@ -1,0 +1,228 @@
+"""Archiving, restoring and deleting sessions: a whole folder at once, while nobody writes to it."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import Field, ValidationError
+
+from foldline.data import EVENTS, archive_dir, data_home, is_kept, sessions_dir
+from foldline.files import make_private, read_regular, write_new
+from foldline.history.contents import CONTENTS
+from foldline.protocol import NEW, FoldlineError, SessionHeader, system_words
+from foldline.protocol.base import Record
+
+from .lock import SessionHeld, WriterLock, noted_holder
+from .paths import HOLDER
+
+
+def archive(home: Path, events: Path) -> Path:
+    """Put a session where lists leave it out; its event file there.
+
+    Raises:
+        FoldlineError: it is there already, it is not one that we keep, another process writes to it, or the
+            disk refused. Nothing has changed.
+    """
+    return _moved(events, sessions_dir(home), archive_dir(home))
+
+
+def unarchive(home: Path, events: Path) -> Path:
+    """Put an archived session back among the others; its event file there.
+
+    Raises:
+        FoldlineError: it is not archived, another process writes to it, or the disk refused.
+    """
+    return _moved(events, archive_dir(home), sessions_dir(home))
+
+
+def kept_folder(home: Path, events: Path) -> Path:
+    """The folder of a session that lies among ours, so that it is ours to move and to delete.
+
+    Raises:
+        FoldlineError: it lies elsewhere, or only a link to it lies there.
+    """
+    folder = Path(os.path.abspath(events)).parent  # noqa: PTH100 - `resolve` would follow the links
+    roots = [Path(os.path.abspath(root(home))) for root in (sessions_dir, archive_dir)]  # noqa: PTH100
+    if events.name != EVENTS or folder.parent.parent not in roots:
+        raise FoldlineError(f"{events} is not one of the sessions kept in {home}: it was left as it is.")
+    if folder.is_symlink():
+        raise FoldlineError(f"{folder} is a link to {folder.readlink()}: both were left as they are.")
+    return folder
+
+
+@contextmanager
+def held(folder: Path, deed: str) -> Iterator[None]:
+    """Nobody writes to the session in `folder` meanwhile. `deed` is what cannot be done else: "moved".
+
+    Raises:
+        FoldlineError: another process writes to it, or the folder cannot be written to.
+    """
+    lock = WriterLock(folder)
+    try:
+        lock.acquire()
+    except SessionHeld:
+        who = noted_holder(folder)
+        raise FoldlineError(
+            f"The session {folder.name} is being written by {who}: it cannot be {deed} meanwhile."
+        ) from None
+    except OSError as error:
+        raise FoldlineError(f"The session in {folder} cannot be {deed}: {system_words(error)}.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _moved(events: Path, source: Path, target: Path) -> Path:
+    folder = kept_folder(source.parent, events)
+    key = folder.parent.name
+    goal = target / key / folder.name
+    if folder.parent.parent.name != source.name:
+        known = "archived already" if target == archive_dir(target.parent) else "not archived"
+        raise FoldlineError(f"The session {folder.name} is {known}.")
+    if os.path.lexists(goal):
+        raise FoldlineError(f"There is another session in {goal}: {folder.name} was left where it is.")
+    with held(folder, "moved"):
+        try:
+            make_private(goal.parent)
+            folder.rename(goal)
+        except OSError as error:
+            raise FoldlineError(
+                f"The session {folder.name} cannot be moved to {goal}: {system_words(error)}."
+            ) from None
+        with suppress(OSError):
+            (goal / HOLDER).unlink(missing_ok=True)  # we named ourselves, and let go of it
+    return goal / EVENTS
+
+
+_LEAVING = ".deleted"
+
+
+class Deleted(NamedTuple):
+    """What is gone."""
+
+    folder: Path
+    files: int
+    size: int
+    """Bytes in these files, those that a fork holds as well included."""
+
+
+def delete(home: Path, events: Path) -> Deleted:
+    """Delete a session with all that lies in its folder. Links in it go, what they lead to stays.
+
+    It leaves the lists in one step, before the first of its files goes.
+
+    Raises:
+        FoldlineError: it is not one that we keep, another process writes to it, or the disk refused; the
+            sentence says where what is left of it lies.
+    """
+    folder = kept_folder(home, events)
+    leaving = folder.with_name(f".{folder.name}{_LEAVING}")
+    files, size = _measured(folder)
+    with held(folder, "deleted"):
+        try:
+            if os.path.lexists(leaving):  # an earlier deletion of the same id that was cut short
+                shutil.rmtree(leaving)
+            folder.rename(leaving)
+        except OSError as error:
+            why = system_words(error)
+            raise FoldlineError(f"The session in {folder} cannot be deleted: {why}.") from None
+        try:
+            shutil.rmtree(leaving)
+        except OSError as error:
+            raise FoldlineError(
+                f"The session {folder.name} was deleted, but not all its files are gone: "
+                f"{system_words(error)}; what is left lies in {leaving}."
+            ) from None
+    with suppress(OSError):
+        folder.parent.rmdir()  # where it was the last one
+    return Deleted(folder, files, size)
+
+
+def _measured(folder: Path) -> tuple[int, int]:
+    files = size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            files += 1
+            with suppress(OSError):
+                size += Path(parent, name).lstat().st_size
+    return files, size
+
+
+OUTPUTS = "outputs"
+
+
+def share_files(source: Path, target: Path) -> None:
+    """Give the session folder `target` the kept contents and whole outputs of `source`.
+
+    These files are written once and never changed, so that hard links do; where there are none, copies.
+
+    Raises:
+        OSError: the disk refused.
+    """
+    for name in (CONTENTS, OUTPUTS):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            _share(source / name, target / name)
+
+
+def _share(source: Path, target: Path) -> None:
+    if source.is_symlink():
+        return  # it leads to files that nobody kept here
+    with os.scandir(source) as found:
+        files = [item.name for item in found if item.name[0] != "." and item.is_file(follow_symlinks=False)]
+    if not files:
+        return
+    make_private(target)
+    for name in files:
+        with suppress(FileNotFoundError):  # it went meanwhile: nothing here depends on it alone
+            _link(source / name, target / name)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(source)
+    except FileExistsError:
+        return
+    except OSError:
+        write_new(target, read_regular(source), durable=False)
+
+
+PARENT = "parent"
+"""The field of a session's header that holds a `Parent`."""
+
+
+class Parent(Record):
+    """The session that this one was forked or imported from."""
+
+    id: str
+    index: int
+    """The last entry that came along; -1 where none did."""
+    foreign: int = Field(default=NEW, exclude_if=lambda foreign: foreign == NEW)
+    """The last of these that was not written here: what they say of files may be anybody's word."""
+    named: bool = Field(default=False, exclude_if=lambda named: not named)
+    """Whether its folder is the one it named itself, while its user was in another."""
+
+
+def parent_of(header: SessionHeader) -> Parent | None:
+    """Where the session comes from; None where it began empty, or that is not told as we understand it."""
+    try:
+        return Parent.model_validate((header.model_extra or {}).get(PARENT))
+    except ValidationError:
+        return None
+
+
+def is_foreign(header: SessionHeader, events: Path) -> bool:
+    """Whether a session, or its beginning, was not written here: it may name any folder as its own."""
+    return foreign_upto(header) > NEW or not is_kept(data_home(), events)
+
+
+def foreign_upto(header: SessionHeader) -> int:
+    """The last entry that was not written here, as the header tells; all of them where it cannot be read."""
+    parent = parent_of(header)
+    if parent is not None:
+        return parent.foreign
+    return sys.maxsize if (header.model_extra or {}).get(PARENT) is not None else NEW

@@ -1,0 +1,145 @@
+"""What a session's header says of its working folder, so that a folder that was moved is found again."""
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from foldline.data import real_path
+from foldline.files import is_folder, read_regular
+from foldline.protocol import SessionHeader
+from foldline.protocol.base import Record
+
+FOLDER = "folder"
+"""The field of a session's header that holds a `FolderMark`."""
+
+Tie = Literal["path", "identity", "name"]
+"""Why a session belongs to a folder: it was held there; in this very folder at another path; or its folder is
+gone and this one has the same name, which is a guess."""
+
+_CONFIG_BYTES = 64 * 1024
+_ORIGIN = re.compile(r'^\[remote "origin"\][^\[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
+_USER = re.compile(r"^(\w+://)[^/@]*@")
+
+
+class FolderMark(Record):
+    """A folder's identity, as the header of a session records it. Empty: not known."""
+
+    id: str = ""
+    """Inode and time of birth. A rename keeps them; a folder made anew, even in its place, has others."""
+    remote: str = ""
+    """A digest of the address of the git remote `origin`, without the user's name and password."""
+
+
+class SessionPlace(NamedTuple):
+    """Where a session goes on."""
+
+    folder: Path
+    tie: Tie | None
+    """What ties the session to it; None where its own folder is gone, and this may be any other."""
+
+
+class Folder:
+    """A working folder as it is now. It tells which sessions are its own."""
+
+    def __init__(self, cwd: Path | str) -> None:
+        self.path = real_path(cwd)
+        self.mark = mark_of(self.path)
+        self._there: dict[str, bool] = {}
+
+    def tie(self, header: SessionHeader) -> Tie | None:
+        """What ties a session to this folder; None where it belongs elsewhere."""
+        return tie(header.cwd, recorded_mark(header), self.path, self.mark, there=self._is_there(header.cwd))
+
+    def place(self, header: SessionHeader) -> SessionPlace:
+        """Where a session goes on that is resumed from this folder: in its own one, wherever that is now."""
+        found = self.tie(header)
+        if found is None and self._is_there(header.cwd):
+            return SessionPlace(Path(header.cwd), "path")
+        return SessionPlace(Path(self.path), found)
+
+    def _is_there(self, path: str) -> bool:
+        """Sessions share their folders: each is looked at once."""
+        if path not in self._there:
+            self._there[path] = os.path.isabs(path) and is_folder(path)  # noqa: PTH117
+        return self._there[path]
+
+
+def tie(held_in: str, mark: FolderMark, path: str, now: FolderMark, *, there: bool) -> Tie | None:
+    """What ties a session to the folder at `path`, which is marked `now`.
+
+    It was `held_in` a folder that was marked `mark`; `there`: whether a folder is at that path still.
+    """
+    if held_in == path:
+        return "path"
+    if mark.id and mark.id == now.id:
+        return "identity"
+    known_apart = mark.remote and now.remote and mark.remote != now.remote
+    name = os.path.basename(path)  # noqa: PTH119 - of a string, many thousand times
+    if not there and not known_apart and name and os.path.basename(held_in) == name:  # noqa: PTH119
+        return "name"
+    return None
+
+
+def recorded_mark(header: SessionHeader) -> FolderMark:
+    """The mark in a session's header; an empty one where there is none, or none we understand."""
+    try:
+        return FolderMark.model_validate((header.model_extra or {}).get(FOLDER, {}))
+    except ValidationError:
+        return FolderMark()
+
+
+def mark_of(path: str) -> FolderMark:
+    """The mark of the folder at this path; what cannot be known of it stays empty."""
+    return FolderMark(id=_identity(path), remote=_remote(path))
+
+
+def _identity(path: str) -> str:
+    """Inodes are used again at once, so that without its time of birth a folder has no identity."""
+    try:
+        inode = os.stat(path).st_ino  # noqa: PTH116
+    except (OSError, ValueError):
+        return ""
+    born = _born(path)
+    return f"{inode:x}-{born:x}" if born else ""
+
+
+def _born(path: str) -> int:
+    """When a file was made, in nanoseconds; 0 where the system does not tell."""
+    birth: float | None = getattr(os.stat(path), "st_birthtime", None)  # noqa: PTH116
+    if birth is not None:
+        return int(birth * 1_000_000_000)
+    return _born_by_statx(path)
+
+
+def _born_by_statx(path: str) -> int:
+    """Linux tells it, Python before 3.15 does not: `statx(2)`, whose layout never changes."""
+    import ctypes
+    import struct
+
+    found = ctypes.create_string_buffer(256)
+    here, birth_time, mask_at, birth_at = -100, 0x800, 0, 80
+    try:
+        failed = ctypes.CDLL(None).statx(here, os.fsencode(path), 0, birth_time, found)
+    except (OSError, AttributeError):
+        return 0
+    (mask,) = struct.unpack_from("=I", found, mask_at)
+    if failed or not mask & birth_time:
+        return 0
+    seconds, nanoseconds = struct.unpack_from("=qI", found, birth_at)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)
+
+
+def _remote(path: str) -> str:
+    try:
+        config = read_regular(Path(path, ".git", "config"), _CONFIG_BYTES).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""
+    found = _ORIGIN.search(config)
+    if found is None:
+        return ""
+    address = _USER.sub(r"\1", found[1]).rstrip("/").removesuffix(".git")
+    return hashlib.sha256(address.encode()).hexdigest()[:16]

@@ -1,0 +1,580 @@
+"""Search across all sessions: what was ever said on this machine, found again, and in which session.
+
+The index beside the sessions (`search.db`) knows what may match and where it stands in which event file;
+whether it does is decided there, on the text. So the index can be thrown away at any time, and any piece of
+any text is found, in any script.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from foldline.context.text_search import Query, casefolded, excerpt, marks, parse_query
+from foldline.data import EVENTS
+from foldline.files import opened
+from foldline.protocol import FoldlineError
+
+from .catalog import read_header
+from .origin import Folder
+from .paths import workdir_key
+from .search import MessageKind, fused_scores
+from .search_index import (
+    ARCHIVE,
+    BLOCK_BITS,
+    ROOTS,
+    IndexedSession,
+    IndexInUse,
+    IndexLost,
+    SessionPiece,
+    Store,
+    add,
+    all_known,
+    changed_at,
+    clear_if_mostly_dead,
+    entry_at,
+    give_up,
+    has_trigrams,
+    is_moment,
+    is_place,
+    move,
+    read_piece,
+    remove,
+    searchable_text,
+    session_files,
+    sound,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+_SIZE = 3
+_MOST = 48
+"""Trigrams of a query that are looked up: enough to leave few candidates, few enough for SQLite's parser."""
+_MOST_BEGINNINGS = 256
+"""A short term that begins more trigrams than this is too common to leave anything out."""
+
+
+def candidates_expression(database: "sqlite3.Connection", terms: Sequence[str]) -> str | None:
+    """An expression for `MATCH`; empty where nothing can match, None where everything may."""
+    parts = [_quoted(trigram) for trigram in _spread([*dict.fromkeys(_trigrams(terms))])]
+    for term in terms:
+        if len(term) >= _SIZE:
+            continue
+        longer = _beginning_with(database, term)
+        if not longer:
+            return ""
+        if len(longer) <= _MOST_BEGINNINGS and len(parts) < _MOST:
+            parts.append(f"({' OR '.join(map(_quoted, longer))})")
+    return " AND ".join(parts) or None
+
+
+def _trigrams(terms: Sequence[str]) -> Iterator[str]:
+    for term in terms:
+        for at in range(len(term) - _SIZE + 1):
+            yield term[at : at + _SIZE]
+
+
+def _spread(trigrams: Sequence[str]) -> Sequence[str]:
+    """At most `_MOST` of them, from all over the query."""
+    step = -(-len(trigrams) // _MOST) or 1
+    return trigrams[::step]
+
+
+def _beginning_with(database: "sqlite3.Connection", term: str) -> list[str]:
+    """The trigrams of the index that begin with this term, and one too many where there are too many."""
+    database.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.known USING fts5vocab('main', 'said', 'row')")
+    rows = database.execute(
+        "SELECT term FROM temp.known WHERE term >= ? AND term < ? LIMIT ?",
+        (term, f"{term}\U0010ffff", _MOST_BEGINNINGS + 1),
+    )
+    return [known for (known,) in rows]
+
+
+def _quoted(trigram: str) -> str:
+    """In double quotes, nothing is an operator."""
+    return '"' + trigram.replace('"', '""') + '"'
+
+
+_ROW = (int, int, str, int)
+_SHELF = (int, str, str, str, str, str, str)
+_SKIPPED = 100
+"""Candidates in a row that nobody asked for, before the rest of their block is jumped over."""
+
+
+class SessionRow(NamedTuple):
+    """A session as the index knows it."""
+
+    id: int
+    folder: str
+    """Below the data folder."""
+    name: str
+    cwd: str
+    title: str
+    prompt: str
+    updated: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entry that may match, and where it stands."""
+
+    id: int
+    """Higher is newer."""
+    shelf: SessionRow
+    index: int
+    kind: str
+    offset: int
+
+
+def candidates(
+    database: "sqlite3.Connection",
+    terms: Sequence[str],
+    kind: str | None,
+    wanted: Callable[[SessionRow], bool],
+) -> Iterator[Candidate]:
+    """What may hold all these terms, the newest first. Once a session is not `wanted`, it never is again.
+
+    Raises:
+        sqlite3.DatabaseError: the index holds what nobody wrote.
+    """
+    import sqlite3
+
+    expression = candidates_expression(database, terms) if has_trigrams(database) else None
+    if not terms or expression == "":
+        return
+    shelf_of = _shelves(database)
+    last = 1 << 62
+    below: int | None = last
+    while below is not None:
+        rows = _rows(database, expression, kind, below)
+        below, skipped = None, 0
+        for row in rows:
+            number, index, of_kind, offset = sound(row, _ROW)
+            if number >= last:
+                raise sqlite3.DatabaseError("not in order")  # it could go round in circles
+            last = number
+            shelf = shelf_of(number >> BLOCK_BITS)
+            if shelf is not None and wanted(shelf):
+                skipped = 0
+                yield Candidate(number, shelf, index, of_kind, offset)
+                continue
+            skipped += 1
+            if skipped > _SKIPPED:
+                below = number >> BLOCK_BITS << BLOCK_BITS
+                break
+        rows.close()
+
+
+def _rows(
+    database: "sqlite3.Connection", expression: str | None, kind: str | None, below: int
+) -> "sqlite3.Cursor":
+    of_kind = "" if kind is None else "AND kind = :kind"
+    given = {"match": expression, "below": below, "kind": kind}
+    if expression is None:
+        return database.execute(
+            f"SELECT id, entry, kind, offset FROM entries WHERE id < :below {of_kind} ORDER BY id DESC",  # noqa: S608 (ours)
+            given,
+        )
+    return database.execute(
+        "SELECT said.rowid, entry, kind, offset FROM said CROSS JOIN entries ON entries.id = said.rowid "  # noqa: S608 (ours)
+        f"WHERE said MATCH :match AND said.rowid < :below {of_kind} ORDER BY said.rowid DESC",
+        given,
+    )
+
+
+def _shelves(database: "sqlite3.Connection") -> Callable[[int], SessionRow | None]:
+    """Which session a block belongs to; None where it is gone."""
+    import sqlite3
+
+    def shelf_of(block: int) -> SessionRow | None:
+        row = database.execute(
+            "SELECT sessions.id, folder, name, cwd, title, prompt, updated "
+            "FROM blocks JOIN sessions ON sessions.id = blocks.session WHERE blocks.id = ?",
+            (block,),
+        ).fetchone()
+        if row is None:
+            return None
+        shelf = SessionRow(*sound(row, _SHELF))
+        if not (is_place(shelf.folder) and is_moment(shelf.updated)):
+            raise sqlite3.DatabaseError("not what was written")
+        return shelf
+
+    return cache(shelf_of)
+
+
+def of_folder(home: Path, cwd: Path | str | None) -> Callable[[SessionRow], bool]:
+    """Whether a session belongs to a folder, as it does for lists; all do where none is given."""
+    if cwd is None:
+        return lambda shelf: True
+    key, folder = workdir_key(cwd), Folder(cwd)
+
+    def belongs(shelf: SessionRow) -> bool:
+        if shelf.folder.split("/")[1] == key:
+            return True
+        try:
+            return folder.tie(read_header(home / shelf.folder / EVENTS)) is not None
+        except FoldlineError:
+            return False
+
+    return cache(belongs)
+
+
+_PER_SESSION = 20
+"""Matches of one session that are looked at: more of them say nothing new about it."""
+_SHOWN = 5
+"""Hits of one session that are given."""
+_MOST_READ = 50_000
+"""Candidates that are looked at where few of them match."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHit:
+    """One entry that matches."""
+
+    index: int
+    kind: str
+    """The entry's type: `user`, `assistant`, `tool_result`, `title` or `revert`."""
+    excerpt: str
+    """The text around the match, on one line."""
+    marks: Sequence[tuple[int, int]]
+    """What matches in it: characters from, to."""
+    line: int
+    """The line of the match in what the entry says, counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHits:
+    """A session, and what matches in it."""
+
+    path: Path
+    """Its event file."""
+    id: str
+    cwd: str
+    title: str
+    """As lists show it; empty where nothing was said yet."""
+    updated_at: datetime
+    archived: bool
+    hits: Sequence[SessionHit]
+    """Best first; some of them, where there are many."""
+    total: int
+    """How many entries were found to match."""
+    more: bool
+    """Whether there may be more than `total`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsFound:
+    sessions: Sequence[SessionHits]
+    """Best first, no more than were asked for."""
+    complete: bool
+    """Whether these are all. Otherwise the oldest matches were left out, or sessions beyond the limit."""
+    clipped: int
+    """Entries so long that only their beginnings and ends were searched, in all sessions."""
+
+
+class _Match(NamedTuple):
+    candidate: Candidate
+    whole: bool
+    """Whether it holds the query as it was written."""
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """What is looked for; called with a connection to the index, it answers."""
+
+    home: Path
+    asked: Query
+    limit: int
+    cwd: Path | str | None
+    kind: MessageKind | None
+    stopped: Callable[[], bool]
+
+    def __call__(self, database: "sqlite3.Connection") -> SessionsFound:
+        with ExitStack() as files:
+            records = _Records(self.home, files)
+            matches, per_session, complete = self._matches(database, records)
+            best_first = self._best_first(matches)
+            by_session: dict[SessionRow, list[_Match]] = {}
+            for match in best_first:
+                by_session.setdefault(match.candidate.shelf, []).append(match)
+            found = [
+                self._hits(session, own, records, not complete or per_session[session.id] >= _PER_SESSION)
+                for session, own in list(by_session.items())[: self.limit]
+            ]
+        [clipped] = database.execute("SELECT coalesce(sum(clipped), 0) FROM sessions").fetchone()
+        return SessionsFound(found, complete and len(by_session) <= self.limit, clipped)
+
+    # --- what matches --------------------------------------------------------------------------------
+
+    def _matches(
+        self, database: "sqlite3.Connection", records: "_Records"
+    ) -> tuple[list[_Match], Counter[int], bool]:
+        """The newest matches, how many they are by session, and whether they are all (but for sessions that
+        have enough of them)."""
+        matches: list[_Match] = []
+        per_session: Counter[int] = Counter()
+        asked_for = of_folder(self.home, self.cwd)
+        found = candidates(
+            database,
+            self.asked.terms,
+            self.kind,
+            lambda shelf: per_session[shelf.id] < _PER_SESSION and asked_for(shelf),
+        )
+        for read, candidate in enumerate(found):
+            if self.stopped() or len(matches) >= _PER_SESSION * self.limit or read >= _MOST_READ:
+                return matches, per_session, False
+            match = self._match(candidate, records)
+            if match is not None:
+                matches.append(match)
+                per_session[candidate.shelf.id] += 1
+        return matches, per_session, True
+
+    def _match(self, candidate: Candidate, records: "_Records") -> _Match | None:
+        text = records.text(candidate)
+        folded = casefolded(text) if text else ""
+        if not folded or not self.asked.matches(folded):
+            return None
+        return _Match(candidate, self.asked.whole in folded, self.asked.relevance(folded))
+
+    # --- the best of it ------------------------------------------------------------------------------
+
+    @staticmethod
+    def _best_first(matches: Sequence[_Match]) -> list[_Match]:
+        relevant_first = sorted(matches, key=lambda match: -match.relevance)
+        scores = fused_scores([match.candidate.id for match in relevant_first])
+        return sorted(matches, key=lambda match: (not match.whole, -scores[match.candidate.id]))
+
+    def _hits(
+        self, session: SessionRow, matches: Sequence[_Match], records: "_Records", more: bool
+    ) -> SessionHits:
+        hits = [self._hit(match.candidate, records) for match in matches[:_SHOWN]]
+        return SessionHits(
+            path=self.home / session.folder / EVENTS,
+            id=session.name,
+            cwd=session.cwd,
+            title=session.title or session.prompt,
+            updated_at=datetime.fromisoformat(session.updated),
+            archived=session.folder.startswith(f"{ARCHIVE}/"),
+            hits=hits,
+            total=len(matches),
+            more=more,
+        )
+
+    def _hit(self, candidate: Candidate, records: "_Records") -> SessionHit:
+        text = records.text(candidate) or ""
+        folded = casefolded(text)
+        shown = excerpt(text, folded, max(0, self.asked.place_in(folded)))
+        return SessionHit(
+            candidate.index, candidate.kind, shown.text, marks(shown.text, self.asked), shown.line
+        )
+
+
+# --- reading what is there ------------------------------------------------------------------------
+
+
+class _Records:
+    """What entries say, from the event files. Keeps the last one open."""
+
+    def __init__(self, home: Path, files: ExitStack) -> None:
+        self._home = home
+        self._files = files
+        self._folder = ""
+        self._file: BinaryIO | None = None
+
+    def text(self, candidate: Candidate) -> str | None:
+        """What is searched of this entry; None where its file does not hold it any more."""
+        file = self._open(candidate.shelf.folder)
+        if file is None:
+            return None
+        try:
+            entry = entry_at(file, candidate.offset)
+        except OSError:
+            return None
+        if entry is None or entry.index != candidate.index:
+            return None
+        return searchable_text(entry)[1]
+
+    def _open(self, folder: str) -> BinaryIO | None:
+        if folder != self._folder:
+            self._files.close()
+            self._folder, self._file = folder, None
+            tail = folder.split("/", 1)[1]
+            # It may have been moved since the index was looked at.
+            for place in (folder, *(f"{root}/{tail}" for root in ROOTS)):
+                try:
+                    self._file = self._files.enter_context(opened(self._home / place / EVENTS))
+                    break
+                except OSError:
+                    continue
+        return self._file
+
+
+__all__ = ["IndexInUse", "IndexProgress", "SessionHit", "SessionHits", "SessionSearch", "SessionsFound"]
+
+SEARCH = "search.db"
+_AT_A_TIME = 4 * 2**20
+"""Bytes of event files that are taken in before others get their turn."""
+_IN_VAIN = 3
+"""Times in a row that another process was said to be quicker, and had changed nothing: it is damaged then."""
+_MOST_TOGETHER = 100
+"""Sessions taken in at once."""
+
+
+class IndexProgress(NamedTuple):
+    """How far the index is."""
+
+    done: int
+    """Bytes of event files taken in."""
+    total: int
+    name: str
+    """The session they were of."""
+
+
+class SessionSearch:
+    """The search across the sessions in one data folder.
+
+    Both methods block, for threads; any number of threads and processes may use them at the same time. `find`
+    finds what `refresh` has taken in so far, and need not wait for it to end.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._store = Store(home / SEARCH)
+
+    @property
+    def trouble(self) -> str:
+        """Why the index could not be kept on disk, as a sentence; empty where it is."""
+        if not self._store.trouble:
+            return ""
+        return (
+            f"The search index cannot be kept in {self._store.path} ({self._store.trouble}): "
+            "it was made in memory, and will be made anew next time."
+        )
+
+    def find(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cwd: Path | str | None = None,
+        kind: MessageKind | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> SessionsFound:
+        """The sessions with an entry in which every word and "quoted phrase" of the query occurs.
+
+        Best first, at most `limit` of them; only those of the folder `cwd`, if one is given. Of very many
+        matches, the newest are looked at. Once `stopped()` is true it gives up: its answer is of no use then.
+
+        Raises:
+            IndexInUse: another process keeps the index to itself.
+        """
+        if not self._home.is_dir():
+            return SessionsFound((), complete=True, clipped=0)  # and no folder is made for it
+        find = SessionQuery(self._home, parse_query(query), limit, cwd, kind, stopped)
+        while True:
+            try:
+                return self._store.run(find)
+            except IndexLost:
+                self.refresh(stopped=stopped)
+
+    def refresh(
+        self,
+        progress: Callable[[IndexProgress], None] = lambda _: None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Take in what was appended to any session since the last time, the newest first.
+
+        Whether everything is in: not where `stopped()` became true (what was taken in stays), or another
+        process keeps the index to itself.
+
+        Raises:
+            FoldlineError: the sessions cannot be listed.
+        """
+        in_vain, before = 0, None
+        while not stopped() and self._home.is_dir():
+            try:
+                is_done, known = self._taken_in(progress, stopped)
+                if is_done:
+                    return True
+                in_vain, before = in_vain + 1 if known == before else 0, known
+                if in_vain >= _IN_VAIN:
+                    self._store.run(give_up)
+            except IndexLost:
+                continue
+            except IndexInUse:
+                return False
+        return not stopped()
+
+    def _taken_in(
+        self, progress: Callable[[IndexProgress], None], stopped: Callable[[], bool]
+    ) -> tuple[bool, dict[str, IndexedSession]]:
+        """Bring the index up to date; False where that has to be done again, because another process was at
+        it, too. And what it knew before."""
+        files = session_files(self._home)
+        known = self._tidied(files.keys())
+        behind = [
+            (known.get(folder, IndexedSession(folder)), status)
+            for folder, status in sorted(files.items(), key=lambda item: item[1].st_mtime_ns, reverse=True)
+        ]
+        behind = [
+            (at, file) for at, file in behind if (at.size, at.mtime) != (file.st_size, changed_at(file))
+        ]
+        done, total = 0, sum(max(0, file.st_size - at.taken) for at, file in behind)
+        refused = 0
+        for pieces in _batches(self._pieces(behind, stopped)):
+            refused += self._store.run(partial(add, pieces=pieces))
+            done += sum(piece.bytes for piece in pieces)
+            progress(
+                IndexProgress(min(done, total), total, pieces[-1].after.title or pieces[-1].after.prompt)
+            )
+        return not refused and not stopped(), known
+
+    def _pieces(
+        self, behind: Sequence[tuple[IndexedSession, os.stat_result]], stopped: Callable[[], bool]
+    ) -> Iterator[SessionPiece]:
+        """What these files have got more than the index, up to where they ended when they were listed."""
+        for at, file in behind:
+            while not stopped() and (piece := read_piece(self._home, at, _AT_A_TIME, stopped)):
+                yield piece
+                at = piece.after
+                if at.size >= 0 or at.taken >= file.st_size:
+                    break
+
+    def _tidied(self, there: Collection[str]) -> dict[str, IndexedSession]:
+        """What the index knows, once it knows what was moved, and has forgotten what was deleted."""
+        known = self._store.run(all_known)
+        gone = [folder for folder in known if folder not in there]
+        if not gone:
+            return known
+        new = {_tail(folder): folder for folder in there if folder not in known}
+        moved = [(folder, new[_tail(folder)]) for folder in gone if _tail(folder) in new]
+        deleted = [folder for folder in gone if _tail(folder) not in new]
+        self._store.run(partial(move, moved=moved))
+        self._store.run(partial(remove, folders=deleted))
+        self._store.run(clear_if_mostly_dead)
+        return self._store.run(all_known)
+
+
+def _batches(pieces: Iterator[SessionPiece]) -> Iterator[list[SessionPiece]]:
+    """Small sessions together: each batch is one transaction."""
+    batch: list[SessionPiece] = []
+    for piece in pieces:
+        batch.append(piece)
+        if sum(one.bytes for one in batch) >= _AT_A_TIME or len(batch) >= _MOST_TOGETHER:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _tail(folder: str) -> str:
+    """Workdir key and id: the same in the archive."""
+    return folder.split("/", 1)[1]

@@ -1,0 +1,309 @@
+"""The doctor of sessions: it says what is wrong, repairs without losing a byte, and finds nothing twice."""
+
+import asyncio
+import errno
+import os
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foldline.history import EVENTS, Contents, Session, SessionHeld, parse_log
+from foldline.history.doctor import Finding, examine, inspect_session, scan
+from foldline.history.paths import INDEX
+from foldline.history.repair import repair, repair_plan
+from foldline.protocol import (
+    Checkpoint,
+    FileImage,
+    FoldlineError,
+    ToolDetails,
+    ToolResultMessage,
+    UserMessage,
+    dump_entry,
+    text_parts,
+)
+from support.damaged import NOW, SESSION_ID, damage, everything_in, kept_session, story, view_of
+from support.history import call, history
+from support.reopening import write_events
+
+
+def findings(events: Path) -> dict[str, Finding]:
+    """By name, all that is not well."""
+    return {found.name: found for found in examine(inspect_session(events)) if found.mark != "ok"}
+
+
+def kept_file(events: Path) -> Path:
+    [kept] = events.parent.glob(f"{EVENTS}.before-repair-*")
+    return kept
+
+
+# --- what is whole -----------------------------------------------------------------------------------
+
+
+def test_a_whole_session_is_found_to_be_one_and_a_repair_changes_nothing(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    before = everything_in(events.parent)
+    assert findings(events) == {}
+    assert not repair(events, NOW)
+    assert {**before, "lock": b""} == everything_in(events.parent)
+
+
+def test_looking_writes_nothing(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    damage(events, random.Random(1), 3)
+    before = everything_in(tmp_path)
+    examine(inspect_session(events))
+    repair_plan(inspect_session(events), NOW)
+    assert everything_in(tmp_path) == before
+
+
+# --- damage ------------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 10**9), times=st.integers(1, 4))
+@settings(max_examples=60)
+def test_whatever_the_damage_the_view_after_a_repair_is_the_view_before_it(seed: int, times: int) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        events = kept_session(Path(home))
+        hurt = damage(events, random.Random(seed), times)
+        before = Session.open(events)
+        repair(events, NOW)
+        after = Session.open(events)
+        assert view_of(after) == view_of(before)
+        assert after.entries[: len(before.entries)] == list(before.entries)
+        assert not after.damage
+        assert after.next_index >= before.next_index
+        assert not repair_plan(inspect_session(events), NOW)
+        if before.damage:
+            assert kept_file(events).read_bytes() == hurt
+        asyncio.run(after.append(UserMessage(parts=text_parts("on we go"))))
+
+
+@given(seed=st.integers(0, 10**9), times=st.integers(1, 5))
+@settings(max_examples=100)
+def test_the_doctor_reads_what_the_program_reads(seed: int, times: int) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        events = kept_session(Path(home))
+        data = damage(events, random.Random(seed), times)
+    found, loaded = scan(data), parse_log(data, events)
+    assert found.entries == list(loaded.entries)
+    assert tuple(line.number for line in found.damaged) == loaded.damage.lines
+    assert found.taken == loaded.last_index
+
+
+def test_each_damaged_line_is_told_with_what_is_wrong_with_it(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    lines = events.read_bytes().split(b"\n")
+    lines[3] = b"\0" * 40
+    lines[4] = lines[4][:60]
+    lines[5] = lines[5].replace(b"index", b"inde\xff")
+    lines[7] = lines[2]
+    lines[8] = b'{"type":"user"}'
+    events.write_bytes(b"\n".join(lines)[:-20])
+    assert findings(events)["records"].details == (
+        "line 4 holds 40 NULs, nothing else",
+        "line 5 is not whole JSON",
+        "line 6 is not UTF-8 text",
+        "line 8 holds entry 1, which is there already",
+        "line 9 is no record with an index",
+        "line 11 is cut off",
+    )
+
+
+def test_whole_records_stay_byte_for_byte_also_those_of_types_that_are_not_known(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    odd = b'{ "type": "hologram",  "index": 40, "depth": {"z": null, "x": 1.0e0} }'
+    whole = events.read_bytes()
+    events.write_bytes(whole + b"\0\0" + odd + b"\n{torn")
+    repair(events, NOW)
+    kept, notice, end = events.read_bytes().removeprefix(whole).split(b"\n")
+    assert kept == odd
+    assert b"Repaired by" in notice
+    assert end == b""
+
+
+def test_an_index_that_was_lost_is_not_used_again_after_the_repair(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    with events.open("ab") as file:
+        file.write(b'{"type":"user","index":77,"parts":[{"ty')
+    repair(events, NOW)
+    assert Session.open(events).next_index > 77
+
+
+# --- a lost header -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["torn", "NULs", "garbage", "gone", "empty line"])
+@pytest.mark.parametrize("known_by", ["meta.json", "a session beside it"])
+def test_a_session_that_lost_its_header_opens_again(tmp_path: Path, how: str, known_by: str) -> None:
+    events = kept_session(tmp_path)
+    before = Session.open(events)
+    if known_by == "meta.json":
+        before.save_meta()
+    else:
+        kept_session(tmp_path, session_id="20260102-030405-zzz999")
+    first, rest = events.read_bytes().split(b"\n", 1)
+    lost = {"torn": first[:60], "NULs": bytes(len(first)), "garbage": b"\xff{", "empty line": b""}
+    events.write_bytes(rest if how == "gone" else lost[how] + b"\n" + rest)
+    with pytest.raises(FoldlineError):
+        Session.open(events)
+    assert findings(events)["header"].mark == "bad"
+    hurt = events.read_bytes()
+    repair(events, NOW)
+    after = Session.open(events)
+    assert (after.header.id, after.header.cwd) == (SESSION_ID, "/work/shop")
+    assert after.header.created_at == before.header.created_at
+    assert view_of(after) == view_of(before)
+    assert list(after.entries) == list(before.entries)
+    assert kept_file(events).read_bytes() == hurt
+    assert not repair_plan(inspect_session(events), NOW)
+
+
+def test_a_session_of_a_newer_version_is_never_touched(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    events.write_bytes(events.read_bytes().replace(b'"version":1', b'"version":2', 1) + b"{torn")
+    before = events.read_bytes()
+    assert "newer Foldline" in findings(events)["header"].found
+    with pytest.raises(FoldlineError, match="left as it is"):
+        repair(events, NOW)
+    assert events.read_bytes() == before
+
+
+# --- all or nothing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["fsync", "link", "replace"])
+def test_a_repair_that_fails_half_way_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    events = kept_session(tmp_path)
+    damage(events, random.Random(3), 4)
+    hurt = events.read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(*{"replace": (Path, "replace", full)}.get(step, (os, step, full)))
+    if step == "link":
+        monkeypatch.setattr(os, "open", full)
+    with pytest.raises(FoldlineError, match="no space left on device"):
+        repair(events, NOW)
+    monkeypatch.undo()
+    assert events.read_bytes() == hurt
+    assert not list(events.parent.glob(f".{EVENTS}*"))
+    repair(events, NOW.replace(second=9))
+    assert not Session.open(events).damage
+
+
+async def test_a_session_that_somebody_writes_to_is_not_repaired(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    writer = Session.open(events)
+    writer.claim()
+    with events.open("ab") as file:
+        file.write(b"{torn")
+    before = events.read_bytes()
+    with pytest.raises(SessionHeld):
+        repair(events, NOW)
+    assert "writes to it now" in findings(events)["writer"].found
+    assert events.read_bytes() == before
+    writer.close()
+
+
+def test_a_link_to_an_event_file_stays_one(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    with events.open("ab") as file:
+        file.write(b"{torn")
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(events)
+    repair(link, NOW)
+    assert link.is_symlink()
+    assert not Session.open(events).damage
+    assert kept_file(events).read_bytes().endswith(b"{torn")
+
+
+# --- what lies beside it -----------------------------------------------------------------------------
+
+
+def test_what_a_process_that_died_left_behind_is_found_and_taken_away(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    folder = events.parent
+    (folder / "holder.json").write_text('{"pid": 1}')
+    (folder / ".foldline-0123456789ab.tmp").write_text("{")
+    (folder / "notes.txt").write_text("mine")
+    folder.chmod(0o755)
+    events.chmod(0o644)
+    assert set(findings(events)) == {"writer", "left over", "modes"}
+    assert len(repair(events, NOW).steps) == 4
+    assert findings(events) == {}
+    assert sorted(path.name for path in folder.iterdir()) == [EVENTS, "lock", "notes.txt"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert events.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not JSON", b'{"id":"x","cwd":"/","created_at":"2026-01-01T00:00:00Z"}']
+)
+def test_a_snapshot_that_says_nothing_or_something_else_is_made_again(tmp_path: Path, content: bytes) -> None:
+    events = kept_session(tmp_path)
+    events.with_name("meta.json").write_bytes(content)
+    assert "meta.json" in findings(events)
+    repair(events, NOW)
+    assert findings(events) == {}
+
+
+def test_a_snapshot_of_the_right_size_that_says_something_wrong_is_found(tmp_path: Path) -> None:
+    events = kept_session(tmp_path)
+    Session.open(events).save_meta()
+    snapshot = events.with_name("meta.json")
+    snapshot.write_text(snapshot.read_text().replace("thanks", "no thanks"))
+    assert findings(events)["meta.json"].mark == "bad"
+
+
+def test_an_index_of_a_file_that_was_changed_in_its_middle_is_thrown_away(tmp_path: Path) -> None:
+    events = tmp_path / EVENTS
+    write_events(events, history().user("3.141592653").user("many words " * 400_000).entries)
+    Session.open(events)
+    assert INDEX not in findings(events)
+    changed = events.read_bytes().replace(b"3.141592653", b"about three")
+    events.write_bytes(changed + dump_entry(UserMessage(index=2, parts=text_parts("more"))) + b"\n")
+    assert findings(events)[INDEX].mark == "bad"
+    repair(events, NOW)
+    assert not events.with_name(INDEX).exists()
+    assert findings(events) == {}
+
+
+def test_contents_and_outputs_that_are_not_there_are_named(tmp_path: Path) -> None:
+    missing, wrong = "0" * 64, "1" * 64
+    details = ToolDetails(full_output="/elsewhere/outputs/bash-1.txt")
+    built = history().user("go").assistant(calls=[call("bash", call_id="b")])
+    built.add(ToolResultMessage(call_id="b", name="bash", parts=text_parts("…"), details=details))
+    image = FileImage(path="a.py", before=missing, after=wrong)
+    events = kept_session(tmp_path, built.add(Checkpoint(id=0, files=(image,))))
+    kept = Contents(events.parent)
+    kept.keep(b"whole")
+    (events.parent / "contents" / wrong).write_bytes(b"something else")
+    found = findings(events)
+    assert found["contents"].details == (missing, wrong, wrong)
+    assert found["outputs"].details == ("bash-1.txt",)
+    (events.parent / "outputs").mkdir()
+    (events.parent / "outputs" / "bash-1.txt").write_text("whole")
+    assert "outputs" not in findings(events)
+
+
+# --- the history -------------------------------------------------------------------------------------
+
+
+def test_calls_without_results_are_counted_and_are_no_fault(tmp_path: Path) -> None:
+    events = kept_session(tmp_path, history().user("go").assistant(calls=[call("bash", command="ls")]))
+    [calls] = [found for found in examine(inspect_session(events)) if found.name == "calls"]
+    assert (calls.mark, calls.details) == ("ok", ("bash in entry 1",))
+
+
+def test_a_reference_to_an_entry_that_was_lost_is_told(tmp_path: Path) -> None:
+    events = kept_session(tmp_path, story().edit("pin", 4))
+    lines = events.read_bytes().split(b"\n")
+    events.write_bytes(b"\n".join([*lines[:5], *lines[6:]]))
+    assert "entry 4, which is not there" in findings(events)["references"].found

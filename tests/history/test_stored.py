@@ -1,0 +1,211 @@
+"""Entries that stay on disk until somebody looks at them: they behave as a list of them would."""
+
+from collections.abc import Callable
+from copy import copy
+from pathlib import Path
+
+import pytest
+
+from foldline.context.outline import MessageOutline
+from foldline.context.projection import Projection
+from foldline.history import EVENTS, Log, Session, read_log, stored
+from foldline.history.index import open_file
+from foldline.history.lines import ByteRange
+from foldline.history.stored import Records, StoredEntries
+from foldline.protocol import (
+    AssistantMessage,
+    Entry,
+    ToolResultMessage,
+    Undo,
+    UserMessage,
+    dump_entry,
+    text_parts,
+)
+from support.history import call, history
+from support.invariants import broken
+from support.reopening import HEADER, write_events
+
+
+def user(index: int, text: str = "x") -> UserMessage:
+    return UserMessage(index=index, parts=text_parts(text))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = history().system("s").user("look").assistant("I do", calls=[call("read", path="a"), call("bash")])
+    write_events(tmp_path / EVENTS, made.result("text").result("out").assistant("done").clear().entries)
+    return tmp_path / EVENTS
+
+
+def entries_of(path: Path, room: int = 0) -> StoredEntries:
+    """The entries of this file, with so much room for parsed ones."""
+    known = open_file(path).entries
+    entries = StoredEntries(Records(path, room=room))
+    entries.known(known.outlines, [known.place(position) for position in range(len(known))])
+    return entries
+
+
+@pytest.mark.parametrize("room", [0, 400, 1_000_000])
+def test_they_are_a_sequence_like_the_list_of_them(path: Path, room: int) -> None:
+    entries, plain = entries_of(path, room), read_log(path).entries
+    assert list(entries) == plain
+    assert list(reversed(entries)) == plain[::-1]
+    assert [entries[position] for position in range(-len(plain), len(plain))] == plain + plain
+    for place in (slice(None), slice(2, 5), slice(-3, None), slice(5, 2), slice(None, None, -2)):
+        assert entries[place] == plain[place]
+    assert entries == plain
+    assert plain == entries
+    assert entries != plain[:-1]
+    assert plain[3] in entries
+    with pytest.raises(IndexError):
+        entries[len(plain)]
+
+
+def test_blocks_of_a_long_read_end_between_entries(tmp_path: Path) -> None:
+    plain: list[Entry] = [user(index, f"{index} " * 60_000) for index in range(12)]
+    write_events(tmp_path / EVENTS, plain)
+    assert list(entries_of(tmp_path / EVENTS)) == plain
+
+
+def test_what_leaves_memory_while_they_are_gone_through_is_read_again(path: Path) -> None:
+    plain, kept = read_log(path).entries, Records(path, room=10_000)
+    known = entries_of(path)
+    entries = StoredEntries(kept)
+    entries.known(known.outlines, [known.place(position) for position in range(len(known))])
+    assert list(entries) == plain
+    rest = iter(entries)
+    assert next(rest) == plain[0]
+    kept.keep(user(99), ByteRange(0, 10_000))
+    assert list(rest) == plain[1:]
+
+
+def test_what_is_appended_while_they_are_gone_through_comes_last(path: Path) -> None:
+    entries = entries_of(path)
+    seen = []
+    for entry in entries:
+        seen.append(entry.index)
+        if entry.index == 6:
+            entries.append(user(7))
+    assert seen == list(range(8))
+
+
+def test_what_is_foreseen_reaches_neither_the_entries_nor_what_is_kept_of_them(path: Path) -> None:
+    projection = Projection(entries_of(path, room=1_000))
+    foreseen = projection.foreseen(user(7, "perhaps"))
+    assert [item.message.text for item in foreseen.view] == ["s", "perhaps"]
+    assert (len(projection.entries), len(foreseen.entries)) == (7, 8)
+    projection.append(user(7, "really"))
+    assert [entries[-1].text for entries in (projection.entries, foreseen.entries)] == ["really", "perhaps"]
+
+
+def test_indices_must_increase(path: Path) -> None:
+    with pytest.raises(ValueError, match="does not come after"):
+        copy(entries_of(path)).append(user(6))
+
+
+async def test_of_what_is_appended_no_more_stays_in_memory_than_there_is_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / EVENTS
+    session = Session(HEADER, StoredEntries(Records(path, room=10_000)), log=Log(path, HEADER))
+    parsed = 0
+    parse = stored.parse_entry
+
+    def counting(record: bytes) -> Entry:
+        nonlocal parsed
+        parsed += 1
+        return parse(record)
+
+    monkeypatch.setattr(stored, "parse_entry", counting)
+    for number in range(100):
+        await session.append(user(-1, f"{number} " * 300))
+    assert list(session.entries) == read_log(path).entries
+    assert 80 < parsed < 100
+    session.close()
+
+
+def test_of_all_that_is_looked_at_no_more_stays_in_memory_than_there_is_room_for(tmp_path: Path) -> None:
+    write_events(tmp_path / EVENTS, [user(index, "text " * (index % 90)) for index in range(3_000)])
+    known = open_file(tmp_path / EVENTS).entries
+    kept = Records(tmp_path / EVENTS, room=20_000)
+    entries = StoredEntries(kept)
+    entries.known(known.outlines, map(known.place, range(len(known))))
+    messages = [outline for outline in known.outlines if isinstance(outline, MessageOutline)]
+    ways: list[Callable[[], object]] = [
+        lambda: sum(1 for _ in entries),
+        lambda: sum(1 for _ in reversed(entries)),
+        lambda: [entries[position] for position in range(0, 3_000, 7)],
+        lambda: [entries.message(outline) for outline in messages],
+        lambda: sum(1 for _ in entries.sifted(lambda records: True)),
+    ]
+    for way in ways:
+        way()
+        assert 0 < kept.size <= 20_000
+        assert len(kept) < 400
+
+
+def test_only_what_may_count_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Entry] = [user(index, "needle" if index % 500 == 7 else "hay") for index in range(2_000)]
+    write_events(tmp_path / EVENTS, made)
+    entries = entries_of(tmp_path / EVENTS)
+    count, parse = 0, stored.parse_entry
+
+    def counting(record: bytes) -> Entry:
+        nonlocal count
+        count += 1
+        return parse(record)
+
+    monkeypatch.setattr(stored, "parse_entry", counting)
+    found = [position for position, _ in entries.sifted(lambda records: b"needle" in records)]
+    assert (found, count) == ([7, 507, 1_007, 1_507], 4)
+    asked: list[bytes] = []
+    assert not list(entries.sifted(lambda records: bool(asked.append(records))))
+    assert len(asked) == 1, "of all that is read at once, once"
+
+
+# --- a file that changes behind its back ---------------------------------------------------------------
+
+
+def test_what_can_no_longer_be_read_is_replaced_by_an_entry_that_says_so_in_a_valid_view(path: Path) -> None:
+    session = open_file(path).entries
+    assert len(session) == 7
+    entries = entries_of(path)
+    path.write_bytes(path.read_bytes().replace(b'"index"', b"'index'"))
+    projection = Projection(entries)
+    lost = list(entries[:6])
+    assert [type(entry) for entry in lost] == [type(entry) for entry in session[:6]]
+    assert all("can no longer be read" in getattr(entry, "text", "") for entry in lost)
+    assert broken(projection) == []
+    asked, answered = lost[2], lost[4]
+    assert isinstance(asked, AssistantMessage)
+    assert isinstance(answered, ToolResultMessage)
+    assert asked.calls[1].call_id == answered.call_id
+
+
+def test_another_entry_in_its_place_is_not_taken_for_it(path: Path) -> None:
+    entries = entries_of(path)
+    path.write_bytes(path.read_bytes().replace(b'"user","index":1', b'"user","index":9'))
+    replaced = entries[1]
+    assert isinstance(replaced, UserMessage)
+    assert (replaced.index, replaced.origin) == (1, "machine")
+
+
+def test_a_record_that_became_one_of_another_type_is_not_taken_for_it(path: Path) -> None:
+    entries = entries_of(path, room=1_000)
+    path.write_bytes(path.read_bytes().replace(b'"type":"user"', b'"type":"uper"'))
+    [item] = [item for item in Projection(entries).foreseen(Undo(target=6)).view if item.index == 1]
+    assert [type(entries[1]), type(item.message)] == [UserMessage, UserMessage]
+
+
+def test_a_file_that_is_gone_leaves_stand_ins(path: Path) -> None:
+    entries = entries_of(path)
+    path.unlink()
+    assert "can no longer be read" in getattr(entries[1], "text", "")
+
+
+def test_a_file_that_was_replaced_is_read_as_it_was_opened(path: Path) -> None:
+    entries, plain = open_file(path).entries, read_log(path).entries
+    other = path.with_name("other")
+    other.write_bytes(dump_entry(user(1)))
+    other.replace(path)
+    assert entries == plain
