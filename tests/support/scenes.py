@@ -373,14 +373,14 @@ async def find_in_the_palette(scene: Scene, pilot: Pilot[None]) -> None:
 
 
 async def look_at_the_rules(scene: Scene, pilot: Pilot[None]) -> None:
-    """What runs unasked: two rules of this session."""
-    from foldline.tui.approvals.screen import ApprovalsScreen
+    """Permissions: two rules of this session."""
+    from foldline.tui.screens.permissions import PermissionsScreen
 
     await scene.agent.session.append(
         Approval(rule=Rule(tool="bash", pattern="git status")), Approval(rule=Rule(tool="edit"))
     )
     await scene.enter(pilot, "/approvals")
-    await scene.until(pilot, lambda: isinstance(scene.app.screen, ApprovalsScreen))
+    await scene.until(pilot, lambda: isinstance(scene.app.screen, PermissionsScreen))
 
 
 async def choose_a_theme(scene: Scene, pilot: Pilot[None]) -> None:

@@ -296,11 +296,11 @@ class FoldlineApp(KeyedApp[None]):
             self.say(not_loaded(missing))
 
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
-        from foldline.tui.approvals.screen import approval_commands
         from foldline.tui.context_screen.opening import context_commands
         from foldline.tui.folding import folding_commands
-        from foldline.tui.jobs.screen import job_commands
         from foldline.tui.rewind.opening import open_rewind
+        from foldline.tui.screens.jobs import job_commands
+        from foldline.tui.screens.permissions import permission_commands
         from foldline.tui.sessions.screen import session_commands
         from foldline.tui.settings.screen import settings_commands
         from foldline.tui.tool_servers import server_commands
@@ -312,7 +312,7 @@ class FoldlineApp(KeyedApp[None]):
             "rewind": lambda runner, _: open_rewind(self, runner, give_back),
             **folding_commands(shown.previewing.open, self.chat.remark),
             **(self._setup.commands if self._setup is not None else {}),
-            **approval_commands(self),
+            **permission_commands(self),
             **context_commands(self, shown),
             **session_commands(self, self._root, self._where, self._go_on_with),
             **server_commands(self),

@@ -197,10 +197,12 @@ def names_of(keys: Sequence[ScreenKey[F]], *commands: str) -> str:
     return joined([name for command in commands for name in key_of(keys, command).names[:1]])
 
 
-def hint_words(keys: Sequence[ScreenKey[F]], facts: F) -> Iterator[tuple[str, str]]:
+def hint_words(
+    keys: Sequence[ScreenKey[F]], facts: F, word: Callable[[ScreenKey[F]], str] = lambda key: key.hint
+) -> Iterator[tuple[str, str]]:
     """(keys, word) of what works now, in order; those with the same word share a place."""
     grouped: dict[str, list[str]] = {}
     for key in keys:
         if key.hint and key.pressed and key.works(facts):
-            grouped.setdefault(key.hint, []).append(key.name)
-    return ((joined(names), word) for word, names in grouped.items())
+            grouped.setdefault(word(key), []).append(key.name)
+    return ((joined(names), said) for said, names in grouped.items())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from foldline.tui.jobs.screen import JobRow, JobsScreen
+from foldline.tui.screens.jobs import JobRow, JobsScreen
 from foldline.tui.themed_app import ThemedApp
 
 Compare = Callable[..., bool]
@@ -36,8 +36,8 @@ class Played:
     def tail(self, number: int, size: int) -> str:
         return TAIL
 
-    def output(self, number: int) -> Callable[[], str]:
-        return lambda: TAIL
+    def output(self, number: int) -> str:
+        return TAIL
 
     async def end(self, number: int) -> None:
         raise AssertionError("nobody asked for that")

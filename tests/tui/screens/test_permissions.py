@@ -7,7 +7,7 @@ import pytest
 
 from foldline.agent.approvals import KeptRule, Policy
 from foldline.protocol import Approval, Rule
-from foldline.tui.approvals.screen import ApprovalsScreen
+from foldline.tui.screens.permissions import PermissionsScreen
 from support.agents import Hang, calling
 from support.live import Live, live, session_in
 
@@ -25,7 +25,7 @@ def bash(command: str) -> tuple[str, dict[str, Any]]:
 
 async def opened(running: Live) -> None:
     await running.enter("/approvals")
-    await running.until(lambda: isinstance(running.app.screen, ApprovalsScreen))
+    await running.until(lambda: isinstance(running.app.screen, PermissionsScreen))
 
 
 async def test_rules_are_listed_with_where_they_came_from_and_one_key_takes_them_back(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ async def test_rules_are_listed_with_where_they_came_from_and_one_key_takes_them
         assert running.agent.state.policy == Policy()
         assert [entry.granted for entry in running.entries[-2:]] == [False, False]  # type: ignore[attr-defined]
         await running.press("x", "escape")
-        await running.until(lambda: not isinstance(running.app.screen, ApprovalsScreen))
+        await running.until(lambda: not isinstance(running.app.screen, PermissionsScreen))
 
 
 async def test_the_header_follows_the_mode_and_all_is_asked_for_twice(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ async def test_the_header_follows_the_mode_and_all_is_asked_for_twice(tmp_path: 
         await running.press("2")
         await running.until(lambda: "Ctrl+S: yes" not in running.text)
         await running.press("3", "escape")
-        assert isinstance(running.app.screen, ApprovalsScreen)
+        assert isinstance(running.app.screen, PermissionsScreen)
         assert running.agent.state.policy.mode == "edits"
         await running.press("3", "3", "3")  # the second one leaves the question
         await running.until(lambda: "Ctrl+S: yes" in running.text)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from foldline.agent.tools.background import Job
 from foldline.protocol import DeveloperMessage
-from foldline.tui.jobs.output import OutputScreen, rows_of
-from foldline.tui.jobs.screen import JobsScreen
+from foldline.tui.screens.job_output import OutputScreen, rows_of
+from foldline.tui.screens.jobs import JobsScreen
 from support.agents import calling
 from support.live import Live, live
 
@@ -100,9 +100,9 @@ async def test_more_jobs_than_rows_in_a_small_terminal(tmp_path: Path) -> None:
     async with watching(tmp_path / "w", *["sleep 600"] * 4, size=(40, 10)) as running:
         screen = running.app.screen
         assert isinstance(screen, JobsScreen)
-        seen = [screen.state.marked]
+        seen = [screen.row.number]
         for _ in range(4):
-            assert f"▶{screen.state.marked:>4}".replace(" ", "") in running.text.replace(" ", "")
+            assert f"▶{screen.row.number:>4}".replace(" ", "") in running.text.replace(" ", "")
             await running.press("down")
-            seen.append(screen.state.marked)
+            seen.append(screen.row.number)
         assert seen == [4, 3, 2, 1, 1]

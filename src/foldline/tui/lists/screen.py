@@ -1,0 +1,325 @@
+"""The list screen: rows with a mark, and what every list does with keys, mouse, fields and questions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
+
+from foldline.tui.keys.table import KeyTable, ScreenKey, hint_words, key_of, works
+from foldline.tui.lists.box import Line
+from foldline.tui.prompting.completion import window_start
+from foldline.tui.widgets.fields import OrderedInput
+from foldline.tui.widgets.status import StatusLine
+
+Result = TypeVar("Result")
+Row = TypeVar("Row")
+
+_FAR: Final = 1_000_000
+_STEPS: Final = {"up": -1, "down": 1, "page-up": -10, "page-down": 10, "first": -_FAR, "last": _FAR}
+"""How many rows further a key moves the mark."""
+
+
+def moves(
+    row: str,
+    *,
+    letters: bool = True,
+    home: tuple[str, ...] = ("home",),
+    end: tuple[str, ...] = ("end",),
+    pages: bool = True,
+    works: Callable[[Any], bool] = lambda _: True,
+) -> Iterator[ScreenKey[Any]]:
+    """The keys that move the mark. `row` is what a row is called; `letters`: k and j move, too."""
+    up, down = (("up", "k"), ("down", "j")) if letters else (("up",), ("down",))
+    yield ScreenKey("up", up, f"One {row} up.", "List", works=works)
+    yield ScreenKey("down", down, f"One {row} down.", "List", works=works)
+    if pages:
+        yield ScreenKey("page-up", ("pageup",), f"Ten {row}s up.", "List", works=works)
+        yield ScreenKey("page-down", ("pagedown",), f"Ten {row}s down.", "List", works=works)
+    yield ScreenKey("first", home, f"To the first {row}.", "List", works=works)
+    yield ScreenKey("last", end, f"To the last {row}.", "List", works=works)
+
+
+HELP: Final[ScreenKey[Any]] = ScreenKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something that is done only at a second word. Any other key means no."""
+
+    sentence: str
+    command: str
+    """The command whose key says yes."""
+    do: Callable[[], object]
+
+
+class LeftOnce(Screen[Result]):
+    """For screens that are told to close by a message, or when something is done: until that comes, the key
+    may have been pressed again, or another screen been opened on top.
+
+    Textual's own `dismiss` takes away whatever screen is in front, and fails where there is none above the
+    first."""
+
+    @property
+    def is_open(self) -> bool:
+        """From when it is pushed to when it is left, also while others lie over it."""
+        return self in self.app.screen_stack
+
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+        """Leave it, with all that lies over it. Nothing, where it has been left."""
+        if not self.is_open:
+            return AwaitComplete()
+        self.uncover()
+        return super().dismiss(result)
+
+    def uncover(self) -> None:
+        """Close what lies over it; it must be open."""
+        while self.app.screen is not self:
+            self.app.screen.dismiss()
+
+
+class Field(OrderedInput):
+    """A line of text within a box. Enter is told to the screen as `Done`."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    Field, Field:focus {
+        display: none; height: 1; border: none; padding: 0; background: transparent; color: $role-text;
+        .input--cursor { text-style: reverse; color: $role-text; background: transparent; }
+        .input--placeholder { color: $role-muted; }
+        .input--selection { text-style: reverse; color: $role-text; background: transparent; }
+    }
+    """
+
+    class Done(Message):
+        """Enter was pressed in it."""
+
+    def __init__(self, id: str, placeholder: str, *, password: bool = False) -> None:
+        super().__init__(
+            id=id, placeholder=placeholder, password=password, compact=True, select_on_focus=False
+        )
+        self.cursor_blink = False
+
+    async def action_submit(self) -> None:
+        self.post_message(self.Done())
+
+    def _on_paste(self, event: events.Paste) -> None:
+        self.replace(self.pasted(event.text), *self.selection)
+        event.prevent_default()
+        event.stop()
+
+    def pasted(self, text: str) -> str:
+        """What is taken over of a paste."""
+        return " ".join(text.split())
+
+
+class _Box(StatusLine, can_focus=True):
+    """Draws what its screen says; has the focus while no field has it."""
+
+    def __init__(self, owner: "ListScreen[Any, Any]", fields: Sequence[Field]) -> None:
+        super().__init__()
+        self._owner = owner
+        self._fields = fields
+
+    def compose(self) -> ComposeResult:
+        yield from self._fields
+
+    def lines(self, width: int) -> list[Line]:
+        return self.with_message(self._owner.draw(width, self.size.height), width)
+
+    def on_click(self, event: events.Click) -> None:
+        self._owner.clicked(event.y)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._owner.move(1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._owner.move(-1)
+
+
+class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
+    """A box over the screen below, with rows of which one is marked.
+
+    A screen declares `KEYS`, binds them with `BINDINGS = bindings(KEYS, "list")`, draws itself in `draw`, and
+    carries its commands out in `act`. Moving, help, questions, mouse and fields are done here.
+    """
+
+    DEFAULT_CSS: ClassVar[str] = """
+    ListScreen { align: center middle; background: transparent; }
+    ListScreen > _Box { width: 100; max-width: 100%; max-height: 100%; background: ansi_default; }
+    """
+    AUTO_FOCUS: ClassVar[str | None] = None
+    KEYS: ClassVar[KeyTable[Any]]
+
+    def __init__(self, rows: Sequence[Row] = (), fields: Sequence[Field] = ()) -> None:
+        super().__init__()
+        self.rows: Sequence[Row] = rows
+        self.at = 0
+        """The place of the mark."""
+        self.question: Question | None = None
+        self.fields = fields
+        self.box = _Box(self, fields)
+        self._seen: dict[int, int] = {}
+        """Which row stands on which line of the box."""
+
+    # --- what a screen says of itself -------------------------------------------------------------------
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Exactly `height` lines of `width` cells; `lists/box.py` helps."""
+        raise NotImplementedError
+
+    def act(self, command: str) -> None:
+        """Carry out a command of the table that works now, and that is not done here."""
+
+    def height_wanted(self) -> int | str:
+        """Lines of the box where there are as many; or a height as Textual's styles have it."""
+        return 30
+
+    def moved(self) -> None:
+        """The mark is at another row."""
+
+    def word(self, key: ScreenKey[Any]) -> str:
+        """The word of a key in the row of hints."""
+        return key.hint
+
+    def field(self) -> Field | None:
+        """The field that is open now."""
+        return None
+
+    def field_place(self, height: int) -> tuple[int, int]:
+        """(line of the open field in a box of this height, cells it leaves free at the right)."""
+        return 1, 2
+
+    # --- the mark ---------------------------------------------------------------------------------------
+
+    @property
+    def row(self) -> Row | None:
+        """The marked row."""
+        return self.rows[self.at] if self.at < len(self.rows) else None
+
+    def show_rows(self, rows: Sequence[Row], same: Callable[[Row, Row], bool] | None = None) -> None:
+        """Show other rows. The mark stays in its place, or, with `same`, at its row where that is there."""
+        before, self.rows = self.row, rows
+        if before is not None and same is not None:
+            self.at = next((at for at, row in enumerate(rows) if same(row, before)), self.at)
+        self.at = min(self.at, max(len(rows) - 1, 0))
+        self.update()
+
+    def move(self, step: int) -> None:
+        """The mark goes so many rows further, within the list."""
+        self.move_to(min(max(self.at + step, 0), max(len(self.rows) - 1, 0)))
+
+    def move_to(self, at: int) -> None:
+        self.question = None
+        if at != self.at:
+            self.at = at
+            self.moved()
+        self.update()
+
+    def row_lines(
+        self, room: int, top: int, line: Callable[[Row, bool], Line], empty: Sequence[Line] = ()
+    ) -> list[Line]:
+        """Exactly `room` lines with the rows around the mark, drawn by `line(row, is_marked)`. `top` is the
+        line of the box on which they begin; `empty` stands there where there is no row."""
+        first = window_start(self.at, len(self.rows), room)
+        shown = self.rows[first : first + room]
+        self._seen = {top + at: first + at for at in range(len(shown))}
+        lines = [line(row, first + at == self.at) for at, row in enumerate(shown)] or list(empty)
+        return [*lines[:room], *([[]] * (room - len(lines)))]
+
+    def clicked(self, line: int) -> None:
+        """A click marks the row that stands there."""
+        if line in self._seen:
+            self.move_to(self._seen[line])
+
+    # --- keys -------------------------------------------------------------------------------------------
+
+    def works_now(self, command: str) -> bool:
+        """Whether a key does anything now."""
+        return works(self.KEYS, command, self)
+
+    def hints(self) -> list[tuple[str, str]]:
+        """(keys, word) of what works now."""
+        return list(hint_words(self.KEYS, self, self.word))
+
+    def action_list(self, command: str) -> None:
+        """What a key of the table does."""
+        question = self.question
+        if question is not None and command == question.command:
+            self.question = None
+            question.do()
+            self.update()
+        elif self.works_now(command):
+            self.do(command)
+
+    def do(self, command: str) -> None:
+        """Carry out a command that works now."""
+        match command:
+            case "help":
+                self.app.call_later(self.app.run_action, "app.everywhere('help')")
+            case _ if command in _STEPS and len(self.rows):
+                self.move(_STEPS[command])
+            case "close":
+                self.leave()
+            case _:
+                self.act(command)
+
+    def leave(self) -> None:
+        """One step outwards; here, out of the screen."""
+        self.dismiss(None)
+
+    def ask(self, sentence: str, command: str, do: Callable[[], object]) -> None:
+        """Do it only when the key of `command` is pressed next; where it is shown is for `draw`."""
+        self.question = Question(sentence, command, do)
+        self.update()
+
+    def on_key(self, event: events.Key) -> None:
+        question = self.question
+        if question is not None and event.key not in key_of(self.KEYS, question.command).pressed:
+            self.question = None
+            self.update()
+            event.stop()
+            event.prevent_default()
+
+    # --- showing ----------------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        yield self.box
+
+    def on_mount(self) -> None:
+        self.fit()
+        self.place_field()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.update)
+
+    def fit(self) -> None:
+        """Take the height that is wanted now."""
+        self.box.styles.height = self.height_wanted()
+
+    def update(self) -> None:
+        """Draw what is new."""
+        if self.is_mounted:
+            self.place_field()
+            self.box.update()
+
+    def tell(self, words: str) -> None:
+        """Say something in the lower edge, for a moment."""
+        self.box.tell(words)
+
+    def place_field(self) -> None:
+        """Show the open field on its line, and give it the focus; without one, the box has it."""
+        shown = self.field()
+        for field in self.fields:
+            field.display = field is shown
+        if shown is not None:
+            line, right = self.field_place(self.box.size.height)
+            shown.styles.margin = (line, right, 0, 4)
+        wanted = self.box if shown is None else shown
+        if not wanted.has_focus:
+            wanted.focus()

@@ -1,0 +1,1 @@
+"""The screens that are lists, one file each. None imports another; what it needs is handed in."""

@@ -1,0 +1,302 @@
+"""Background jobs: how they stand, the end of what they write, and ending them.
+
+The list is looked at a few times a second; output is read beside the event loop.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+from rich.cells import cell_len
+from textual.binding import BindingType
+
+from foldline.context.harmless import clean_line
+from foldline.context.numbers import elapsed, many
+from foldline.history.paths import with_tilde
+from foldline.protocol import FoldlineError, system_words
+from foldline.tui.blocks.cells import chop_spans, cut_left, cut_right, wrap_spans
+from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
+from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
+from foldline.tui.lists.screen import HELP, ListScreen, moves
+from foldline.tui.runner import Runner
+from foldline.tui.screens.job_output import OutputScreen
+
+if TYPE_CHECKING:
+    from foldline.agent.tools.background import Job, Jobs
+    from foldline.tui.app import FoldlineApp
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job as it stands now."""
+
+    number: int
+    command: str
+    ending: str = ""
+    """How it ended, in a word or two; empty while it runs."""
+    failed: bool = False
+    since: str = ""
+    """When it began, as a clock says it."""
+    seconds: float = 0.0
+    """How long it has run, or ran."""
+    path: str = ""
+    """The file with all it wrote, as people are told of it."""
+
+    @property
+    def runs(self) -> bool:
+        return not self.ending
+
+
+def _has_jobs(screen: "JobsScreen") -> bool:
+    return screen.row is not None
+
+
+def _runs(screen: "JobsScreen") -> bool:
+    return screen.row is not None and screen.row.runs
+
+
+KEYS: Final = table(
+    "jobs",
+    ScreenKey(
+        "open",
+        ("enter",),
+        "Shows all that it wrote; new output is followed.",
+        "Job",
+        "whole output",
+        works=_has_jobs,
+    ),
+    ScreenKey(
+        "end",
+        ("K",),
+        "Ends it and all it started. Asks once more; the model is told.",
+        "Job",
+        "end",
+        works=_runs,
+    ),
+    *moves("job", pages=False, works=_has_jobs),
+    HELP,
+    ScreenKey("close", ("escape", "q"), "Closes; the jobs run on.", "Program", "close"),
+)
+
+_MOST_ROWS: Final = 8
+"""Jobs shown at a time: their output needs the room."""
+_EMPTY: Final = 10
+"""Lines of the box while there is nothing to show."""
+_NONE: Final = (
+    "No job runs, and none was started since Foldline was.",
+    "The agent starts one with its tool bash and background: a server, a watcher, long tests. It runs on "
+    "after the turn, and ends with Foldline.",
+)
+EVERY: Final = 0.25
+"""Seconds between two looks at what the jobs do."""
+TAIL: Final = 16_384
+"""Bytes of an output whose lines are shown: more than a screen of them."""
+
+
+class JobSource(Protocol):
+    """The jobs as the screen asks for them."""
+
+    def rows(self) -> Sequence[JobRow]:
+        """All of them as they stand now, the newest first."""
+
+    def tail(self, number: int, size: int) -> str:
+        """The end of what a job wrote, about so many bytes. Called in a thread. Raises FoldlineError."""
+
+    def output(self, number: int) -> str:
+        """All that a job wrote. Called in a thread. Raises FoldlineError."""
+
+    def end(self, number: int) -> Awaitable[None]:
+        """End a job and all it started."""
+
+
+class JobsScreen(ListScreen[None, JobRow]):
+    """Closing it ends nothing."""
+
+    DEFAULT_CSS: ClassVar[str] = "JobsScreen > _Box { width: 104; }"
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+
+    def __init__(self, jobs: JobSource, *, every: float = EVERY) -> None:
+        super().__init__(jobs.rows())
+        self._jobs = jobs
+        self._every = every
+        self._reading = False
+        self._read_at_end = 0
+        """The job whose output was read after it had ended."""
+        self._tail: tuple[int, Sequence[str]] = (0, ())
+        """A job, and the last lines of what it wrote."""
+
+    def height_wanted(self) -> int:
+        return 30 if self.rows else _EMPTY
+
+    def on_mount(self) -> None:
+        self.look()
+        self.set_interval(self._every, self.look)
+
+    def look(self) -> None:
+        """Show the jobs as they are now, and read what the marked one has written since."""
+        rows = self._jobs.rows()
+        grows = bool(rows) and not self.rows
+        self.show_rows(rows, lambda one, other: one.number == other.number)
+        if grows:
+            self.fit()
+        row = self.row
+        if row is None or not row.runs:
+            self.question = None
+        if row is not None and not self._reading and self._read_at_end != row.number:
+            self._reading = True
+            self.run_worker(self._read_tail(row), group="tail")
+
+    def moved(self) -> None:
+        self.look()
+
+    async def _read_tail(self, row: JobRow) -> None:
+        """One reading at a time. A job that had ended before it was read has no more to say."""
+        try:
+            text = await asyncio.to_thread(self._jobs.tail, row.number, TAIL)
+        except FoldlineError as failure:
+            text = str(failure)
+        finally:
+            self._reading = False
+        if self.row is not None and row.number == self.row.number:
+            self._read_at_end = 0 if row.runs else row.number
+            self._tail = (row.number, text.removesuffix("\n").split("\n"))
+            self.update()
+        else:
+            self.look()
+
+    def act(self, command: str) -> None:
+        row = self.row
+        if row is None:
+            return
+        match command:
+            case "open":
+                title = f"Output of job {row.number}: {row.command}"
+                self.app.push_screen(OutputScreen(title, partial(self._jobs.output, row.number)))
+            case "end":
+                key = name_of(KEYS, "end")
+                sentence = f"! {key} again ends job {row.number} and all it started; any other key: no"
+                self.ask(sentence, "end", partial(self._end, row.number))
+
+    def _end(self, number: int) -> None:
+        self.run_worker(self._ended(number), group=f"end-{number}", exclusive=True)
+
+    async def _ended(self, number: int) -> None:
+        await self._jobs.end(number)
+        self.look()
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        rows = max(min(len(self.rows), _MOST_ROWS, height // 3), 1)
+        running = sum(row.runs for row in self.rows)
+        count = f"{running} of {many(len(self.rows), 'job')} running" if self.rows else ""
+        body: list[Line | Rule] = [
+            *self.row_lines(rows, 1, lambda row, marked: _job_line(row, marked, width - 2)),
+            self._rule(width),
+            *self._output(width - 2, max(height - rows - 3, 1)),
+        ]
+        foot = key_words(self.hints()) if self.question is None else ((self.question.sentence, "alert"),)
+        return boxed(width, (("Background jobs", "text bold"),), count, body, foot)
+
+    def _rule(self, width: int) -> Rule:
+        if self.row is None:
+            return Rule()
+        title = f"output of {self.row.number}"
+        room = width - len(title) - 5
+        path = cut_left(clean_line(self.row.path), max(room - 8, 0)) if room > 20 else ""
+        return Rule(((title, "text bold"),), ((path, "muted"),) if path else ())
+
+    def _output(self, width: int, room: int) -> list[Line]:
+        """The newest lines, the last of them at the bottom once there are enough."""
+        if self.row is None:
+            said = [line for each in _NONE for line in (*wrap_spans([(each, "muted")], width - 4), [])]
+            return filled([[("  ", ""), *line] for line in said], room)
+        number, tail = self._tail
+        if number != self.row.number:
+            return filled([], room)  # Read in a moment: nothing is said that would be gone again at once.
+        if not any(line.strip() for line in tail):
+            words = "no output yet" if self.row.runs else "no output"
+            return filled([[(f" {words}", "muted")]], room)
+        return filled([line for text in tail[-room:] for line in _output_lines(text, width)][-room:], room)
+
+
+def _job_line(row: JobRow, marked: bool, width: int) -> Line:
+    """` ▶  3 exit 1 ✗      14:02  3:12  pytest -q`."""
+    state = "runs" if row.runs else f"{row.ending} ✗" if row.failed else row.ending
+    style = "accent" if row.runs else "alert" if row.failed else "muted"
+    name = cut_right(state, 19)
+    before = f"{row.since}{elapsed(row.seconds):>8}  " if width >= 68 else ""
+    command = cut_right(clean_line(row.command), max(width - 26 - cell_len(before), 4))
+    return [
+        (" ", ""),
+        ("▶" if marked else " ", "accent"),
+        (f"{row.number:>3} ", "muted"),
+        (name + " " * (20 - cell_len(name)), style),
+        (before, "muted"),
+        (command, "text reverse" if marked else "text"),
+    ]
+
+
+def _output_lines(text: str, width: int) -> list[Line]:
+    """A line of output as rows: nothing of it is left out."""
+    return [[(" ", ""), *line] for line in chop_spans([(clean_line(text), "text")], max(width - 2, 4))]
+
+
+_STOPPED = "stopped by the user"
+"""Why a job ended that was ended here: in the words the model is told it in."""
+
+
+def job_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
+    def open_jobs(runner: Runner, _: str) -> None:
+        app.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
+
+    return {"jobs": open_jobs}
+
+
+class AgentJobs:
+    """The jobs of one agent."""
+
+    def __init__(self, jobs: "Jobs") -> None:
+        self._jobs = jobs
+
+    def rows(self) -> Sequence[JobRow]:
+        now = datetime.now()
+        return [_row(job, now) for job in sorted(self._jobs.all(), key=lambda job: -job.number)]
+
+    def tail(self, number: int, size: int) -> str:
+        return self._read(number, lambda job: job.kept.tail(size))
+
+    def output(self, number: int) -> str:
+        return self._read(number, lambda job: job.kept.text())
+
+    async def end(self, number: int) -> None:
+        job = self._jobs.numbered(number)
+        if job is not None:
+            await self._jobs.stop(job, _STOPPED)
+
+    def _read(self, number: int, read: Callable[["Job"], str]) -> str:
+        job = self._jobs.numbered(number)
+        if job is None:
+            return ""
+        try:
+            return read(job)
+        except OSError as error:
+            path = with_tilde(str(job.kept.path))
+            raise FoldlineError(f"Its output in {path} cannot be read: {system_words(error)}.") from None
+
+
+def _row(job: "Job", now: datetime) -> JobRow:
+    from foldline.agent.tools.text import one_line
+
+    began = now - timedelta(seconds=job.age)
+    return JobRow(
+        job.number,
+        one_line(job.command),
+        ending="" if job.runs else job.state.removeprefix("ended: "),
+        failed=not job.runs and bool(job.status or job.why) and job.why != _STOPPED,
+        since=f"{began:%H:%M}",
+        seconds=job.seconds,
+        path=with_tilde(str(job.kept.path)),
+    )

@@ -1,0 +1,210 @@
+"""Permissions: the rules that are always allowed, to be revoked, and the approval mode."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.binding import BindingType
+
+from foldline.context.harmless import clean_line
+from foldline.context.permissions import mode_words, rule_words
+from foldline.protocol import Approval, ApprovalMode, Rule, operations
+from foldline.protocol.entries import ApprovalScope
+from foldline.protocol.events import EntryAppended
+from foldline.tui.blocks.cells import Piece, Span, piece, row, wrap_spans
+from foldline.tui.keys.commands import key_of as command_key
+from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
+from foldline.tui.lists.box import Line, boxed
+from foldline.tui.lists.screen import HELP, ListScreen, moves
+from foldline.tui.runner import Runner
+
+if TYPE_CHECKING:
+    from foldline.agent.state import AgentState
+    from foldline.protocol.events import Event
+    from foldline.tui.app import FoldlineApp
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """A rule in force, and where it came from."""
+
+    rule: Rule
+    scope: ApprovalScope
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What is allowed here without asking."""
+
+    rules: Sequence[RuleRow] = ()
+    """Those of the session first."""
+    mode: ApprovalMode = "ask"
+    fault: str = ""
+    """Why the rules of the project count for nothing, as a sentence."""
+
+
+KEYS: Final = table(
+    "approvals",
+    ScreenKey["PermissionsScreen"]("ask", ("1",), "Reads run; edits and commands ask first.", "Mode", "ask"),
+    ScreenKey("edits", ("2",), "Edits inside the folder run without asking, too.", "Mode", "edits"),
+    ScreenKey(
+        "all",
+        ("3",),
+        "Everything runs without asking, outside the folder, too, until you leave Foldline. Asks once more.",
+        "Mode",
+        "all",
+    ),
+    ScreenKey(
+        "confirm",
+        ("ctrl+s",),
+        "Confirms the mode all: no sign that may be typed ahead does.",
+        "Mode",
+        works=lambda screen: screen.question is not None,
+    ),
+    ScreenKey(
+        "revoke",
+        ("x", "delete"),
+        "Revokes the rule: calls like it ask again.",
+        "Rules",
+        "revoke",
+        works=lambda screen: screen.row is not None,
+    ),
+    *moves("rule", pages=False),
+    HELP,
+    ScreenKey("close", ("escape", "q"), "Closes.", "Program"),
+    title="Permissions",
+)
+
+_AROUND: Final = 7
+"""Lines beside the rules, as long as none of them is wrapped."""
+_MODES: Final[tuple[ApprovalMode, ...]] = ("ask", "edits", "all")
+_SURE: Final = "Everything will run without asking, outside this folder too. {}: yes, any other key: no"
+
+Submit = Callable[[operations.Revoke | operations.SwitchApprovals], object]
+"""Passes what the user wants on to the agent."""
+
+
+class PermissionsScreen(ListScreen[None, RuleRow]):
+    """What is revoked or switched counts at once; the screen shows what the agent says then."""
+
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+
+    def __init__(self, now: Permissions, submit: Submit) -> None:
+        super().__init__(now.rules)
+        self.now = now
+        self._submit = submit
+
+    def height_wanted(self) -> int:
+        return min(max(len(self.rows), 3) + _AROUND + (2 if self.now.fault else 0), 30)
+
+    def refresh_from(self, now: Permissions) -> None:
+        """Show what holds now."""
+        self.now = now
+        self.show_rows(now.rules)
+
+    def act(self, command: str) -> None:
+        match command:
+            case "ask" | "edits":
+                self._submit(operations.SwitchApprovals(mode=command))
+            case "all" if self.now.mode != "all":
+                sentence = _SURE.format(name_of(KEYS, "confirm"))
+                self.ask(sentence, "confirm", partial(self._submit, operations.SwitchApprovals(mode="all")))
+            case "revoke" if self.row is not None:
+                self._submit(operations.Revoke(rule=self.row.rule, scope=self.row.scope))
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        head, foot = list(self._mode(width - 2)), list(self._foot(width - 2))
+        session, project = command_key("allow-always"), command_key("allow-project")
+        none = f"  Nothing is always allowed: {session} or {project} at a question allows its like."
+        rules = self.row_lines(
+            max(height - len(head) - len(foot) - 2, 1),
+            1 + len(head),
+            lambda row, marked: _rule_line(row, marked, width - 2),
+            empty=wrap_spans([(none, "muted")], width - 2),
+        )
+        count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
+        moving = f"{names_of(KEYS, 'up', 'down')} move · {name_of(KEYS, 'close')} close"
+        title = (("Permissions", "text bold"),)
+        return boxed(width, title, count, [*head, *rules, *foot], ((moving, "muted"),))
+
+    def _mode(self, width: int) -> Iterator[Line]:
+        line: Line = [(" mode   ", "muted")]
+        for mode in _MODES:
+            chosen = mode == self.now.mode
+            style = ("alert" if mode == "all" else "accent") if chosen else "text"
+            line += [
+                (name_of(KEYS, mode), "accent"),
+                (f" {'▶' if chosen else ''}{mode}   ", f"{style} bold" if chosen else style),
+            ]
+        yield line
+        if self.question is not None:
+            yield from wrap_spans([(f" ! {self.question.sentence}", "alert")], width)
+        else:
+            yield [(f"        {mode_words(self.now.mode)}", "alert" if self.now.mode == "all" else "muted")]
+        yield []
+
+    def _foot(self, width: int) -> Iterator[Line]:
+        yield []
+        if self.now.fault:
+            yield from wrap_spans([(f" ! {clean_line(self.now.fault)}", "alert")], width)
+        spans: list[Span] = [(" ", "")]
+        for key in KEYS:
+            if key.hint and key.group != "Mode" and key.works(self):
+                spans += [(key.name, "accent"), (f" {key.hint}   ", "text")]
+        yield spans
+
+
+def _rule_line(rule: RuleRow, marked: bool, width: int) -> Line:
+    words = clean_line(rule_words(rule.rule))
+    left = [
+        piece("▶" if marked else " ", "accent", gap=0),
+        piece(f"{rule.scope:<8}", "muted", gap=1),
+        Piece(((words, "text reverse" if marked else "text"),), gap=1, cut="right", least=20),
+    ]
+    return row(left, [piece(clean_line(rule.origin), "muted", rank=1)], width)
+
+
+def permission_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
+    return {"approvals": lambda runner, _: open_permissions(app, runner)}
+
+
+def open_permissions(app: "FoldlineApp", runner: Runner) -> None:
+    """Show what is allowed without asking. It is kept up to date while it is open."""
+    state = runner.agent.state
+    screen = PermissionsScreen(permissions_now(state), runner.submit)
+
+    def hear(event: "Event") -> None:
+        if isinstance(event, EntryAppended) and isinstance(event.entry, Approval):
+            screen.refresh_from(permissions_now(state))
+
+    stop = runner.agent.executor.subscribe(hear)
+    app.push_screen(screen, lambda _: stop())
+
+
+def permissions_now(state: "AgentState") -> Permissions:
+    """What holds now, and where it came from. Reads the rules of the project from disk."""
+    from foldline.history import short_id
+
+    granted = {
+        outline.rule: outline
+        for outline in state.session.entries.outlines
+        if isinstance(outline, Approval) and outline.rule is not None and outline.scope == "session"
+    }
+    rules = [
+        RuleRow(rule, "session", f"entry {granted[rule].index}{_time(granted[rule].at)}")
+        for rule in granted
+        if rule in state.policy.always
+    ]
+    rules += [
+        RuleRow(kept.rule, "project", f"session {short_id(kept.session)}{_time(kept.at)}")
+        for kept in state.project.kept()
+    ]
+    return Permissions(tuple(rules), state.policy.mode, state.project.fault())
+
+
+def _time(at: datetime | None) -> str:
+    return f", {at.astimezone():%Y-%m-%d %H:%M}" if at is not None else ""
