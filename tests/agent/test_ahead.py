@@ -63,10 +63,10 @@ async def test_at_the_threshold_only_the_commit_of_it_is_left(tmp_path: Path) ->
     async with nearly_full(tmp_path, step, "all read") as (agent, watch, llm):
         task = agent.executor.submit(GO_ON)
         await until(watch, "ready")  # while the step is still with the model
-        assert agent.session.projection.folds == []
+        assert agent.session.projection.all_compactions == []
         step.open.set()
         assert (await agent.executor.wait_for(task)).outcome == "done"
-        [fold] = agent.session.projection.folds
+        [fold] = agent.session.projection.all_compactions
         assert (fold.reason, fold.rung, len(llm.summary_requests)) == ("threshold", "strategy", 1)
         assert agent.state.budget.threshold <= fold.tokens_before
         assert fold.tokens_after < 0.75 * fold.tokens_before
@@ -99,7 +99,7 @@ async def test_where_nobody_goes_on_a_fold_between_two_turns_is_made_and_not_dra
     async with nearly_full(tmp_path, "read", interactive=False) as (agent, watch, llm):
         await agent.prompt("What did you read?")
         assert (len(llm.summary_requests), states(watch)) == (1, [])
-        assert [fold.reason for fold in agent.session.projection.folds] == ["phase"]
+        assert [fold.reason for fold in agent.session.projection.all_compactions] == ["phase"]
 
 
 async def test_the_turn_does_not_wait_for_it_and_nothing_is_folded_before_the_window_is_full(
@@ -111,9 +111,9 @@ async def test_the_turn_does_not_wait_for_it_and_nothing_is_folded_before_the_wi
         assert (len(llm.requests), len(llm.summary_requests)) == (2, 1)
         draft.open.set()
         await until(watch, "ready")
-        assert agent.session.projection.folds == []
+        assert agent.session.projection.all_compactions == []
         await done(agent)  # small enough: the draft stays
-        assert agent.session.projection.folds == []
+        assert agent.session.projection.all_compactions == []
         assert len(llm.summary_requests) == 1
 
 
@@ -128,7 +128,7 @@ async def test_one_that_is_still_being_written_at_the_threshold_is_waited_for_an
         assert agent.state.draft.drafting
         draft.open.set()
         assert (await agent.executor.wait_for(task)).outcome == "done"
-        assert len(agent.session.projection.folds) == len(llm.summary_requests) == 1
+        assert len(agent.session.projection.all_compactions) == len(llm.summary_requests) == 1
         heard = watch.events[watch.events.index(watch.of(events.CompactionStart)[0]) :]
         stages = [event.stage for event in heard if isinstance(event, events.CompactionProgress)]
         assert (stages[0], stages[-1]) == ("draft", "commit")
@@ -144,7 +144,7 @@ async def test_esc_while_a_fold_waits_for_it_leaves_the_old_view(tmp_path: Path)
         agent.executor.submit(operations.Interrupt())
         assert (await agent.executor.wait_for(task)).outcome == "cancelled"
         assert watch.of(events.CompactionEnd)[-1].aborted
-        assert agent.session.projection.folds == []
+        assert agent.session.projection.all_compactions == []
         assert not agent.state.draft.drafting
         assert llm.closed_streams == 2
 
@@ -157,12 +157,12 @@ async def test_a_task_completed_while_it_is_written_folds_as_soon_as_it_is_there
     async with nearly_full(tmp_path, *script, summaries=(draft,)) as (agent, watch, llm):
         task = agent.executor.submit(GO_ON)
         await watch.first(events.StepStarted, 3)  # the item is done, and nothing waited
-        assert agent.session.projection.folds == []
+        assert agent.session.projection.all_compactions == []
         draft.open.set()
         await until(watch, "ready")
         step.open.set()
         assert (await agent.executor.wait_for(task)).outcome == "done"
-        assert [fold.reason for fold in agent.session.projection.folds] == ["phase"]
+        assert [fold.reason for fold in agent.session.projection.all_compactions] == ["phase"]
         assert len(llm.summary_requests) == 1
 
 
@@ -210,7 +210,7 @@ async def test_where_folds_are_off_or_ask_no_model_no_call_is_made(
         await done(agent)
         await others_done()
         assert llm.summary_requests == []
-        assert agent.session.projection.folds == []
+        assert agent.session.projection.all_compactions == []
 
 
 async def test_one_that_fails_is_told_and_the_fold_itself_tries_again(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ async def test_one_that_fails_is_told_and_the_fold_itself_tries_again(tmp_path: 
         await done(agent)
         [told] = [text for text in watch.notices if "could not be drafted ahead" in text]
         assert "The summariser is away." in told
-        [fold] = agent.session.projection.folds
+        [fold] = agent.session.projection.all_compactions
         assert (fold.rung, len(llm.summary_requests)) == ("strategy", 2)
 
 
@@ -245,10 +245,10 @@ async def test_where_folds_are_asked_about_it_is_the_proposal_and_is_not_committ
         task = agent.executor.submit(GO_ON)
         proposal = await watch.first(events.ProposalReady)
         assert proposal.waits
-        assert agent.session.projection.folds == []
+        assert agent.session.projection.all_compactions == []
         agent.executor.submit(operations.ApplyProposal(proposal=proposal.proposal))
         assert (await agent.executor.wait_for(task)).outcome == "done"
-        assert len(agent.session.projection.folds) == len(llm.summary_requests) == 1
+        assert len(agent.session.projection.all_compactions) == len(llm.summary_requests) == 1
 
 
 async def test_the_requests_beside_it_extend_each_other(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ async def test_one_that_is_given_up_while_a_fold_waits_for_it_does_not_cancel_th
         await watch.first(events.CompactionStart)
         agent.state.draft.drop()
         assert (await agent.executor.wait_for(task)).outcome == "done"
-        assert (len(agent.session.projection.folds), len(llm.summary_requests)) == (1, 2)
+        assert (len(agent.session.projection.all_compactions), len(llm.summary_requests)) == (1, 2)
 
 
 async def test_where_the_model_is_told_of_checkpoints_their_marks_leave_it_good(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ async def test_where_the_model_is_told_of_checkpoints_their_marks_leave_it_good(
         await until(watch, "ready")
         step.open.set()
         assert (await agent.executor.wait_for(task)).outcome == "done"
-        assert len(agent.session.projection.folds) == len(llm.summary_requests) == 1
+        assert len(agent.session.projection.all_compactions) == len(llm.summary_requests) == 1
 
 
 async def test_settings_that_change_end_one_that_is_being_written(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ async def test_a_fold_changes_nothing_about_what_is_allowed(tmp_path: Path) -> N
         await agent.prompt(text)
     allowed = agent.state.policy
     await agent.compact()
-    assert agent.session.projection.folds
+    assert agent.session.projection.all_compactions
     assert agent.state.policy == allowed
     llm.script.append(calling(write("b.txt")))
     await agent.prompt("write again")

@@ -171,7 +171,7 @@ async def test_a_fold_by_hand_within_a_tool_group_leaves_a_history_that_is_true_
             True,
         )
         assert not (tmp_path / "b.txt").exists()
-        [fold] = agent.session.projection.folds
+        [fold] = agent.session.projection.all_compactions
         assert fold.index > not_begun.index
         drafting = server.requests()[-1]  # all it was sent, in whichever form, and what stayed verbatim
         told = "".join(str(message["content"]) for message in drafting.messages)
@@ -276,7 +276,7 @@ async def test_a_fold_inside_a_turn_cancelled_ends_the_turn_with_the_old_view(tm
     await llm.silent.wait()
     asked = len(llm.requests)
     await interrupted(agent, task)
-    assert agent.session.projection.folds == []
+    assert agent.session.projection.all_compactions == []
     assert len(llm.requests) == asked
     assert watch.of(events.CompactionEnd)[0].aborted
     assert broken(agent.session.projection) == []
@@ -297,7 +297,7 @@ async def test_a_cancel_that_comes_during_the_commit_is_too_late_and_the_end_say
 
     monkeypatch.setattr(agent.session, "append", cancelling)
     await agent.executor.wait_for(agent.executor.submit(operations.CompactSession(reason="manual")))
-    [fold] = agent.session.projection.folds
+    [fold] = agent.session.projection.all_compactions
     [end] = watch.of(events.CompactionEnd)
     assert (end.aborted, end.index, end.tokens_after) == (False, fold.index, fold.tokens_after)
     assert broken(agent.session.projection) == []
@@ -388,5 +388,5 @@ async def test_a_cancel_at_any_event_leaves_a_sound_history(tmp_path: Path, appr
         if not struck:
             break
         assert finished.outcome == ("cancelled" if struck == [finished.task] else "done")
-    assert agent.session.projection.folds
+    assert agent.session.projection.all_compactions
     assert number > 30

@@ -57,7 +57,7 @@ async def folds_with_honest_usage(folder: Path) -> int:
         await read_many(agent, folder)
         await agent.aclose()
         assert doubts(watch) == []
-        return len(agent.session.projection.folds)
+        return len(agent.session.projection.all_compactions)
 
 
 @pytest.mark.parametrize("first_honest", [0, 1], ids=["from the first request on", "after an honest answer"])
@@ -83,7 +83,7 @@ async def test_a_server_that_cuts_silently_is_reported_once_never_learnt_and_fol
         # The estimate goes on deciding: the window is folded for in time, and not at every step.
         assert [seen.rejected for seen in server.requests() if seen.rejected] == []
         assert max(seen.prompt_tokens for seen in server.requests()) < WINDOW
-        assert 0 < usual <= len(projection.folds) <= 2 * usual
+        assert 0 < usual <= len(projection.all_compactions) <= 2 * usual
         assert agent.state.size() > 2_000
         assert broken(projection) == []
         await agent.aclose()
@@ -112,7 +112,7 @@ async def test_a_usage_above_the_window_keeps_the_answer_and_folds_before_the_ne
     [notice] = doubts(watch)
     assert "counted 20,000 tokens in a request, more than the window of 16,384 holds" in notice
     assert "The next request is folded first" in notice
-    [fold] = agent.session.projection.folds
+    [fold] = agent.session.projection.all_compactions
     assert fold.reason == "threshold"
     third = [entry for entry in agent.session.entries if isinstance(entry, AssistantMessage)][2]
     assert fold.index > third.index
@@ -130,7 +130,7 @@ async def test_a_server_that_always_reports_more_than_the_window_ends_every_turn
         await agent.prompt("And what else?")
         assert len(doubts(watch)) == 1
         asked = [seen for seen in server.requests() if seen.body.get("tools")]
-        assert len(asked) <= 8 + len(agent.session.projection.folds)
+        assert len(asked) <= 8 + len(agent.session.projection.all_compactions)
         assert broken(agent.session.projection) == []
         await agent.aclose()
 
@@ -141,7 +141,7 @@ async def test_with_folding_off_a_usage_above_the_window_is_only_said(tmp_path: 
     agent, watch = agent_in(tmp_path, llm, mode="off")
     await agent.prompt("one")
     await agent.prompt("two")
-    assert agent.session.projection.folds == []
+    assert agent.session.projection.all_compactions == []
     [notice] = doubts(watch)
     assert "folded first" not in notice
     await agent.aclose()
@@ -160,7 +160,7 @@ async def test_an_answer_the_window_ended_in_is_asked_for_again_after_a_fold_and
         await read_many(agent, tmp_path, 4)
         answer = await agent.prompt("Sum it up")
         assert answer.text == "You said: Sum it up"
-        assert agent.session.projection.folds[-1].reason == "overflow"
+        assert agent.session.projection.all_compactions[-1].reason == "overflow"
         given_up = [
             entry for entry in reloaded(agent).entries if isinstance(entry, RequestRecord) and entry.error
         ]

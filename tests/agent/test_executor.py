@@ -78,7 +78,7 @@ async def test_a_fold_by_hand_aborts_the_running_turn_first(tmp_path: Path) -> N
     fold = agent.executor.submit(FOLD)
     assert (await agent.executor.wait_for(turn)).outcome == "cancelled"
     assert (await agent.executor.wait_for(fold)).outcome == "done"
-    assert len(agent.session.projection.folds) == 1
+    assert len(agent.session.projection.all_compactions) == 1
     assert "half an answ" in " ".join(item.message.text for item in agent.session.projection.view)
     finished = [event.task for event in watch.of(events.TaskFinished)]
     started = watch.events.index(next(e for e in watch.of(events.TaskStarted) if e.task == fold))
@@ -116,7 +116,7 @@ async def test_with_nothing_to_fold_a_fold_by_hand_says_so_and_asks_no_model(tmp
     [end] = watch.of(events.CompactionEnd)
     assert end.nothing
     assert llm.summary_requests == []
-    assert agent.session.projection.folds == []
+    assert agent.session.projection.all_compactions == []
     await agent.aclose()
 
 
@@ -241,7 +241,7 @@ async def test_a_mistake_in_a_strategy_is_one_sentence_and_changes_nothing(
     said = "The strategy BuggyStrategy failed (ZeroDivisionError: a mistake)."
     assert (finished.outcome, finished.error) == ("failed", said)
     assert [end.error for end in watch.of(events.CompactionEnd)] == [said]
-    assert not agent.session.projection.folds
+    assert not agent.session.projection.all_compactions
     assert (await agent.prompt("and now?")).text == "done"
     await agent.aclose()
 

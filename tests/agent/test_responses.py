@@ -79,7 +79,7 @@ async def test_an_overflow_folds_and_the_turn_goes_on(tmp_path: Path) -> None:
         for number in range(4):
             answer = await agent.prompt(f"Read f{number}.txt and say its last line")
             assert "The last line of the result is" in answer.text
-        folds = agent.session.projection.folds
+        folds = agent.session.projection.all_compactions
         assert folds
         assert folds[0].reason == "overflow"
         refused = {seen.rejected for seen in server.requests()} - {""}

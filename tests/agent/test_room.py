@@ -168,7 +168,7 @@ async def test_two_folds_of_no_use_ask_what_to_do_and_name_the_largest(tmp_path:
     assert choice.title.startswith("Two folds in a row freed little.")
     assert "(user, " in choice.detail
     assert len(watch.of(events.ChoiceRequested)) == 1  # left once, not asked again at each step
-    assert len(agent.session.projection.folds) == 2
+    assert len(agent.session.projection.all_compactions) == 2
     await agent.aclose()
 
 
@@ -177,16 +177,16 @@ async def test_two_folds_of_no_use_ask_what_to_do_and_name_the_largest(tmp_path:
 
 async def test_a_fold_taken_back_is_not_made_again_by_itself(tmp_path: Path) -> None:
     agent, _, llm = await filled(tmp_path, prompts=10, window=16_384)
-    folds = len(agent.session.projection.folds)
+    folds = len(agent.session.projection.all_compactions)
     assert folds >= 1
     await agent.executor.wait_for(agent.executor.submit(operations.UndoCompaction()))
     before = [message.key for message in llm.requests[-1].messages]
     agent.state.llm.info = ModelInfo(id="played", window=17_500)  # type: ignore[misc]
     await agent.prompt("and now?")
-    assert len(agent.session.projection.folds) == folds
+    assert len(agent.session.projection.all_compactions) == folds
     assert [message.key for message in llm.requests[-1].messages][: len(before)] != []
     await agent.compact()
-    assert len(agent.session.projection.folds) == folds + 1
+    assert len(agent.session.projection.all_compactions) == folds + 1
     await agent.aclose()
 
 
@@ -281,7 +281,7 @@ async def test_a_switch_to_a_model_that_counts_more_tokens_gives_up_no_more_than
     async with at_work(tmp_path, tuple(built.entries), llm, connect=lambda _: other) as (agent, _):
         finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="other")))
         assert finished.outcome == "done"
-        assert [fold.rung for fold in agent.session.projection.folds] == ["strategy"]
+        assert [fold.rung for fold in agent.session.projection.all_compactions] == ["strategy"]
         assert agent.state.size() < agent.state.budget.threshold
 
 
@@ -306,7 +306,7 @@ async def test_with_folding_off_a_switch_that_does_not_fit_is_refused_and_change
     finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="small")))
     assert finished.error is not None
     assert "automatic folding is off" in finished.error
-    assert (agent.state.llm, agent.session.projection.folds) == (llm, [])
+    assert (agent.state.llm, agent.session.projection.all_compactions) == (llm, [])
     await agent.aclose()
 
 
@@ -358,9 +358,9 @@ async def test_a_completed_todo_above_the_soft_mark_folds_between_two_steps(tmp_
     )
     assert not agent.state.past_soft_mark
     await agent.prompt("go on")
-    reasons = [fold.reason for fold in agent.session.projection.folds]
+    reasons = [fold.reason for fold in agent.session.projection.all_compactions]
     assert reasons == ["phase"]
-    fold = agent.session.projection.folds[0]
+    fold = agent.session.projection.all_compactions[0]
     before = [entry for entry in agent.session.entries if entry.index < fold.index]
     assert before[-1].type == "tool_result"
     await agent.aclose()
@@ -380,7 +380,7 @@ async def test_a_phase_compaction_that_fails_leaves_a_full_window_to_be_compacte
     llm.script.extend(calling(("read", {"path": "f.txt"}), stem=f"c{n}") for n in range(3))
     await agent.prompt("go on")
     assert [end.reason for end in watch.of(events.CompactionEnd) if end.error] == ["phase"]
-    assert [fold.reason for fold in agent.session.projection.folds] == ["threshold"]
+    assert [fold.reason for fold in agent.session.projection.all_compactions] == ["threshold"]
     await agent.aclose()
 
 
@@ -392,7 +392,7 @@ async def test_below_the_soft_mark_a_completed_todo_folds_nothing(tmp_path: Path
     )
     agent, _ = agent_in(tmp_path, llm)
     await agent.prompt("small")
-    assert agent.session.projection.folds == []
+    assert agent.session.projection.all_compactions == []
     await agent.aclose()
 
 
@@ -402,9 +402,9 @@ async def test_a_new_prompt_above_the_soft_mark_is_a_good_moment(tmp_path: Path)
     while not agent.state.past_soft_mark:
         await agent.prompt(long(number, 60))
         number += 1
-    assert agent.session.projection.folds == []
+    assert agent.session.projection.all_compactions == []
     await agent.prompt("small")
-    assert [fold.reason for fold in agent.session.projection.folds] == ["phase"]
+    assert [fold.reason for fold in agent.session.projection.all_compactions] == ["phase"]
     await agent.aclose()
 
 
@@ -416,7 +416,7 @@ async def test_a_phase_fold_that_frees_little_leaves_the_cached_prefix_alone(tmp
         number += 1
     agent.state.strategy = LeavesOutOneMessage()
     await agent.prompt("small")
-    assert agent.session.projection.folds == []
+    assert agent.session.projection.all_compactions == []
     await agent.aclose()
 
 
@@ -433,7 +433,7 @@ async def test_no_fold_follows_another_without_a_step_where_the_prompt_fits(tmp_
     prompt = long(9, free // 11 + 40)
     assert agent.state.is_full([UserMessage(parts=text_parts(prompt))])
     await agent.prompt(prompt)
-    assert [fold.reason for fold in agent.session.projection.folds] == ["manual"]
+    assert [fold.reason for fold in agent.session.projection.all_compactions] == ["manual"]
     await agent.aclose()
 
 

@@ -238,7 +238,7 @@ async def test_a_summariser_that_fails_falls_to_the_next_rung_and_the_entry_says
     llm = PlayedLLM(*long_turn(8), window=16_384, summaries=(refusal, refusal))
     agent, watch = agent_in(tmp_path, llm)
     await agent.prompt("read them all")
-    fold = agent.session.projection.folds[0]
+    fold = agent.session.projection.all_compactions[0]
     assert fold.rung == "clip"
     assert any("No more credit." in event.detail for event in watch.of(events.CompactionProgress))
     assert any(text.startswith("No more credit.") for text in watch.notices)
@@ -252,13 +252,13 @@ async def test_two_folds_of_no_use_stop_automation_with_one_notice_a_turn(tmp_pa
     llm = PlayedLLM(*long_turn(7), window=16_384)
     agent, watch = agent_in(tmp_path, llm)
     await agent.prompt("read them all " + "word after word after word " * 2_100)
-    assert len(agent.session.projection.folds) == 2
+    assert len(agent.session.projection.all_compactions) == 2
     stopped = [text for text in watch.notices if "Two folds in a row freed little" in text]
     assert len(stopped) == 1
     assert "Largest: entry" in stopped[0]
     assert agent.must_make_room(said("more").parts) is False
     await agent.prompt("and now?")
-    assert len(agent.session.projection.folds) == 2
+    assert len(agent.session.projection.all_compactions) == 2
     assert len([text for text in watch.notices if "Two folds in a row freed little" in text]) == 2
     await agent.aclose()
 
@@ -277,7 +277,7 @@ async def test_a_model_that_goes_round_in_circles_gets_no_third_summary_of_its_s
     llm = looping(40)
     agent, watch = agent_in(tmp_path, llm, compaction=strategy, draft_ahead=False)
     await agent.prompt("read it")
-    assert len(agent.session.projection.folds) == 2
+    assert len(agent.session.projection.all_compactions) == 2
     assert len(llm.summary_requests) <= 4  # a ladder asks twice where one summary is not enough
     assert [text for text in watch.notices if text.startswith("Two compactions in a row summarised the same")]
     assert pause_reason(reloaded(agent).projection)
@@ -313,7 +313,7 @@ async def test_an_overflow_folds_and_sends_the_same_step_again(tmp_path: Path) -
     assert answer.text == "all read"
     refused, retried = llm.requests[4:6]
     assert retried.messages[-1] == refused.messages[-1]
-    [fold] = agent.session.projection.folds
+    [fold] = agent.session.projection.all_compactions
     assert fold.reason == "overflow"
     assert fold.tokens_after < fold.tokens_before
     assert watch.of(events.CompactionEnd)[0].will_retry
@@ -494,7 +494,7 @@ async def test_throttling_shows_a_retry_and_then_goes_through(tmp_path: Path) ->
         [told] = watch.of(events.Retrying)
         assert "limits how often" in told.sentence
         assert (told.seconds, told.attempt, told.attempts) == (0.0, 1, 8)
-        assert agent.session.projection.folds == []
+        assert agent.session.projection.all_compactions == []
         await agent.aclose()
 
 

@@ -419,7 +419,7 @@ async def test_a_draft_is_tried_again_within_its_fold(tmp_path: Path, server: Ru
     kinds = (events.CompactionStart, events.Retrying, events.CompactionEnd)
     told = [type(event) for event in fire.watch.events if isinstance(event, kinds)]
     assert told == list(kinds)
-    assert [made.rung for made in fire.agent.session.projection.folds] == ["strategy"]
+    assert [made.rung for made in fire.agent.session.projection.all_compactions] == ["strategy"]
     await fire.goes_on()
     await fire.aclose()
 
@@ -433,7 +433,7 @@ async def test_an_escape_while_a_draft_waits_leaves_the_old_view(
     await fire.watch.first(events.Retrying)
     fire.agent.executor.submit(operations.Interrupt())
     assert (await fire.agent.executor.wait_for(task)).outcome == "cancelled"
-    assert (fire.agent.session.projection.folds, len(fire.entries)) == ([], count)
+    assert (fire.agent.session.projection.all_compactions, len(fire.entries)) == ([], count)
     await fire.goes_on()
     await fire.aclose()
 

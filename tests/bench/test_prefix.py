@@ -29,7 +29,7 @@ def test_a_request_loses_its_prefix_only_right_after_a_change_of_the_view(
     changes = sum(not extends(*pair) for pair in pairs)
     _table().row(job.name, "steps", len(pairs), changes, len(lost), "")
     assert lost == []
-    assert changes <= len(report.session.projection.folds)
+    assert changes <= len(report.session.projection.all_compactions)
     assert len(pairs) - changes >= job.prompts, "hardly a request went on from the one before"
 
 

@@ -36,8 +36,8 @@ def test_a_job_many_times_the_window_is_read_whole_at_little_more_than_its_own_p
     assert [seen.violations for seen in report.requests if seen.violations] == []
     assert report.coverage.missing() == []
     assert not any("give up" in answer for answer in report.answers)
-    assert len(report.session.projection.folds) >= job.prompts // 2
-    assert {fold.rung for fold in report.session.projection.folds} == {"strategy"}
+    assert len(report.session.projection.all_compactions) >= job.prompts // 2
+    assert {fold.rung for fold in report.session.projection.all_compactions} == {"strategy"}
     assert report.rule_survives, "the rule of the first prompt is not in the last request"
     most = MOST_UNCACHED if job.strategy == "summary" and not job.ahead else MOST_SENT_AGAIN
     assert report.ratio <= most, f"{report.ratio:.3f} for each token read: {report.bill}"
@@ -52,7 +52,7 @@ def _note(report: Report) -> None:
     shown.row(
         report.job.name,
         len(report.requests),
-        len(report.session.projection.folds),
+        len(report.session.projection.all_compactions),
         f"{report.input:,}",
         f"{report.uncached:,}",
         f"{report.tokens_read:,}",

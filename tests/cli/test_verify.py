@@ -60,7 +60,7 @@ async def talk(folder: Path) -> tuple[Path, list[Any], int]:
         await agent.prompt("Say that the second fold was undone")
         path = agent.session.path
         assert path is not None
-        folds = len(agent.session.projection.folds)
+        folds = len(agent.session.projection.all_compactions)
         await agent.aclose()
         assert [seen.violations for seen in server.requests() if seen.violations] == []
         return path, [seen.messages for seen in server.requests() if seen.nth not in of_folds], folds

@@ -85,7 +85,7 @@ def test_pins_summaries_and_the_preamble_are_never_folded() -> None:
         history().system("s").turn("one", LONG).instructions("rules").turn("two", LONG).turn("three", LONG)
     )
     cut = cut_of(built, 100, pins=frozenset({2}))
-    assert indices(cut.folded) == [1, 4, 5]
+    assert indices(cut.compacted) == [1, 4, 5]
     pinned_summary = [SystemMessage(index=9, origin="summary", parts=text_parts("x")), *messages(built)]
     cut = find_cut(pinned_summary, 100, pins=frozenset({9}))
     assert cut is not None
@@ -137,10 +137,10 @@ def test_every_cut_is_legal_and_loses_nothing(listed: list[str], chosen: set[int
     assert everything == {message.index for message in view}
     assert len(parts) == len({message.index for message in parts})
     last_user = next((m for m in reversed(view) if isinstance(m, UserMessage)), None)
-    assert last_user not in cut.folded
+    assert last_user not in cut.compacted
     last_answer = next((m for m in reversed(view) if isinstance(m, AssistantMessage)), None)
     if last_answer is not None and last_answer.calls:
-        assert last_answer not in cut.folded
+        assert last_answer not in cut.compacted
 
 
 def test_giants_are_results_already_seen_unpinned_and_larger_than_all_that_is_kept() -> None:

@@ -14,7 +14,8 @@ def _fold(index: int) -> tuple[Projection, Projection, list[Pair]]:
     entries = retold().entries
     now = project(entries)
     before, after = (
-        project(entries[: at_compaction(now, now.folds[index].index, before=b).length]) for b in (True, False)
+        project(entries[: at_compaction(now, now.all_compactions[index].index, before=b).length])
+        for b in (True, False)
     )
     return before, after, difference(before.view, after.view)
 
@@ -23,7 +24,7 @@ def test_a_fold_takes_items_out_and_puts_a_summary_in() -> None:
     _, after, pairs = _fold(0)
     changes = [(change, len(run)) for change, run in runs(pairs)]
     assert changes == [("same", 1), ("new", 1), ("gone", 16), ("same", 6)]
-    assert [pair.item.index for pair in pairs if pair.change == "new"] == [after.folds[0].index]
+    assert [pair.item.index for pair in pairs if pair.change == "new"] == [after.all_compactions[0].index]
 
 
 def test_a_clipped_and_a_hidden_result_have_changed() -> None:

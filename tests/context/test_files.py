@@ -104,14 +104,14 @@ def test_a_fold_is_told_by_what_it_did(head: tuple[Kept | Written, ...], says: s
 def test_what_had_left_the_view_before_is_no_entry_of_a_fold_nor_when_that_is_undone() -> None:
     built = history().user("go").step("read", "a").edit("drop", 1).user("on")
     built = built.add(Compaction(first_kept_index=4, head=(SUMMARY,)))
-    assert describe_compaction(built.projection(), built.projection().folds[0]) == "1 entry folded"
+    assert describe_compaction(built.projection(), built.projection().all_compactions[0]) == "1 entry folded"
 
 
 @needs_recorded
 def test_one_compaction_of_a_recorded_session_has_one_count_of_entries() -> None:
     found = read_source(str(SHARED / "pi" / "pimono-v1-2comp.jsonl"), None)
     projection = found.project()
-    fold = projection.folds[-1]
+    fold = projection.all_compactions[-1]
     [summary] = [item for item in projection.view if item.index == fold.index]
     assert describe_compaction(projection, fold) == "250 entries folded", (
         "the 7 of failed requests were never sent"

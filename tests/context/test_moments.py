@@ -104,7 +104,8 @@ def test_undoing_a_fold_counts_no_request_twice() -> None:
     story = retold()
     before = [asked.entry for asked in story.projection().requests]
     assert [
-        asked.entry for asked in story.undo(story.projection().folds[-1].index).projection().requests
+        asked.entry
+        for asked in story.undo(story.projection().all_compactions[-1].index).projection().requests
     ] == before
 
 
@@ -113,7 +114,7 @@ def test_the_first_entry_of_a_request_is_the_first_that_the_one_before_did_not_s
     assert first_entry(now, at_request(now, 1)) == 0
     # Request 2 sends what request 1 was answered, and the result of that call.
     assert first_entry(now, at_request(now, 2)) == 2
-    assert first_entry(now, at_compaction(now, now.folds[0].index)) == now.folds[0].index
+    assert first_entry(now, at_compaction(now, now.all_compactions[0].index)) == now.all_compactions[0].index
     assert first_entry(now, None) == now.last_index - 2, "the last answer, of which nobody has been asked yet"
 
 
@@ -126,5 +127,5 @@ def test_what_came_since_the_request_before_is_counted_and_what_changed_the_view
         return found.added, found.changed_by
 
     assert against(3) == (2, ())
-    assert against(12) == (2, (now.folds[0].index,))
+    assert against(12) == (2, (now.all_compactions[0].index,))
     assert against(14) == (0, ()), "the same request once more, after it failed"

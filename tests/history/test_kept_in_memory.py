@@ -67,8 +67,8 @@ def test_no_text_of_a_fold_is_kept_and_all_of_it_is_there(session: Session) -> N
     assert texts_in(projection) == 0
     [summary] = [item for item in projection.view if item.written]
     assert summary.message.text == TEXT * 40 + str(FOLDS - 1)
-    assert summary.message.key == summary.key == (projection.folds[-1].index, 0)
-    first = projection.entry(projection.folds[0].index)
+    assert summary.message.key == summary.key == (projection.all_compactions[-1].index, 0)
+    first = projection.entry(projection.all_compactions[0].index)
     assert isinstance(first, Compaction)
     assert first.summary == TEXT * 40 + "0"
     assert list(session.entries) == story().entries
@@ -98,7 +98,7 @@ def test_what_is_gone_back_to_is_the_view_it_was_and_items_that_stayed_are_the_s
     before = project_of(made.entries[:-2])
     projection = project_of(made.entries[:-1])
     kept = projection.view[-1]
-    projection.append(Undo(index=projection.last_index + 1, target=projection.folds[-1].index))
+    projection.append(Undo(index=projection.last_index + 1, target=projection.all_compactions[-1].index))
     assert projection.view == before.view
     assert [projection.fate(entry.index) for entry in made.entries[:-2]] == [
         before.fate(entry.index) for entry in made.entries[:-2]
@@ -134,7 +134,7 @@ def test_a_fold_that_can_no_longer_be_read_still_folds(tmp_path: Path) -> None:
     assert [(item.key, item.tokens) for item in projection.view] == view
     [summary] = [item for item in projection.view if item.written]
     assert "can no longer be read" in summary.message.text
-    outline, fold = projection.folds[-1], projection.entry(projection.folds[-1].index)
+    outline, fold = projection.all_compactions[-1], projection.entry(projection.all_compactions[-1].index)
     assert isinstance(outline, CompactionOutline) and isinstance(fold, Compaction)
     assert (fold.index, fold.first_kept_index) == (outline.index, outline.first_kept_index)
     assert broken(projection) == []

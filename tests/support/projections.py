@@ -32,4 +32,8 @@ class State:
 
 def folds_of(projection: Projection) -> list[Compaction]:
     """Every compaction, undone ones included, with all that its outline leaves out."""
-    return [fold for each in projection.folds if isinstance(fold := projection.entry(each.index), Compaction)]
+    return [
+        fold
+        for each in projection.all_compactions
+        if isinstance(fold := projection.entry(each.index), Compaction)
+    ]

@@ -79,7 +79,7 @@ class Playing:
 
     def _check(self, before: list[BaseMessage], previewed: list[str]) -> None:
         """It shrinks, holds every invariant, is what was previewed, loads as it lives, and can be undone."""
-        fold = self.live.folds[-1]
+        fold = self.live.all_compactions[-1]
         assert broken(self.live) == []
         assert [item.message.text for item in self.live.view] == previewed
         assert project(self.entries).view == self.live.view

@@ -253,7 +253,7 @@ class Worked:
             requests=len(requests),
             summaries=len(summaries),
             as_text=sum("tools" not in seen.body for seen in summaries),
-            folds=len(self.session.projection.folds),
+            folds=len(self.session.projection.all_compactions),
             input=sum(seen.prompt_tokens for seen in requests if not seen.rejected),
             uncached=sum(uncached(seen) for seen in requests if not seen.rejected),
             output=sum(seen.completion_tokens for seen in requests),

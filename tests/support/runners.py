@@ -90,5 +90,5 @@ async def fill(made: AgentState) -> None:
         count += 1
         await made.finished(count)
         await made.at_rest()
-    assert made.agent.session.projection.folds == []
+    assert made.agent.session.projection.all_compactions == []
     assert made.agent.must_make_room(made.agent.session.projection.view[-2].message.parts)

@@ -307,9 +307,9 @@ async def fold_with_a_queue(scene: Scene, pilot: Pilot[None]) -> None:
 
 async def fold_and_run(scene: Scene, pilot: Pilot[None]) -> None:
     """After the fold of picture (a) the held prompt is sent."""
-    count = len(scene.agent.session.projection.folds)
+    count = len(scene.agent.session.projection.all_compactions)
     await scene.enter(pilot, "Now the same for POST /orders/{id}/cancel, with a test of 20 requests at once.")
-    await scene.until(pilot, lambda: len(scene.agent.session.projection.folds) > count)
+    await scene.until(pilot, lambda: len(scene.agent.session.projection.all_compactions) > count)
 
 
 ANSWER = """\
@@ -421,7 +421,7 @@ async def inspect_beside_the_chat(scene: Scene, pilot: Pilot[None]) -> None:
     await scene.until(pilot, lambda: getattr(scene.app.focused, "id", "") == "history")
     panels = inspecting.panels
     assert panels is not None
-    fold = scene.agent.session.projection.folds[-1]
+    fold = scene.agent.session.projection.all_compactions[-1]
     panels.history.view.cursor_to((fold.first_kept_index - 2, 0))
     await scene.until(pilot, lambda: panels.priced)
 

@@ -230,7 +230,7 @@ async def test_escape_during_the_fold_gives_the_prompt_back(tmp_path: Path) -> N
         await running.at_rest()
         assert running.editor_text.startswith("And now.")
         assert "Not sent: you cancelled the compaction" in running.text
-        assert running.agent.session.projection.folds == [] and "1 held" not in running.text
+        assert running.agent.session.projection.all_compactions == [] and "1 held" not in running.text
 
 
 async def test_escape_during_the_fold_with_text_in_the_editor_keeps_the_prompt_first(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ async def test_escape_during_the_fold_with_text_in_the_editor_keeps_the_prompt_f
         await running.at_rest()
         assert prompts(running)[-3:][0].startswith("And now.")
         assert prompts(running)[-2:] == ["queued behind it", "a draft"]
-        folds = running.agent.session.projection.folds
+        folds = running.agent.session.projection.all_compactions
         held = next(
             entry.index for entry in running.entries if entry.type == "user" and "And now." in entry.text
         )
@@ -276,7 +276,7 @@ async def test_a_commit_turns_rails_adds_one_line_and_moves_no_row(tmp_path: Pat
         assert [row.replace("◆", " ") for row in before] == [row.replace("◆", " ") for row in after]
         assert running.app.chat.transcript.top == top
         assert "┊" in running.rails()
-        fold = running.agent.session.projection.folds[-1]
+        fold = running.agent.session.projection.all_compactions[-1]
         assert fold.first_kept_index == planned.key[0]
         assert [block.key for block in running.blocks][-1] == (fold.index, 0)
         await running.press("ctrl+end")
@@ -288,7 +288,7 @@ async def test_compact_with_a_focus_folds_at_once(tmp_path: Path) -> None:
         for _ in range(3):
             await running.ask(FULL)
         await running.enter("/compact the payments table")
-        await running.until(lambda: running.agent.session.projection.folds)
+        await running.until(lambda: running.agent.session.projection.all_compactions)
         await running.at_rest()
         (fold,) = folds_of(running.agent.session.projection)
         assert fold.focus == "the payments table" and fold.reason == "manual"
@@ -301,14 +301,14 @@ async def test_undo_brings_the_rails_back(tmp_path: Path) -> None:
         for _ in range(3):
             await running.ask(FULL)
         await running.enter("/compact")
-        await running.until(lambda: running.agent.session.projection.folds)
+        await running.until(lambda: running.agent.session.projection.all_compactions)
         await running.at_rest()
         assert "┊" in running.rails() + "".join(running.screen)
         await running.enter("/undo")
         await running.until(lambda: not running.agent.session.projection.compactions())
         await running.at_rest()
         assert "┊" not in running.rails() and "undone" in running.text
-        assert f"fold {running.agent.session.projection.folds[0].index} undone" in running.text
+        assert f"fold {running.agent.session.projection.all_compactions[0].index} undone" in running.text
 
 
 async def test_undo_after_a_clear_takes_the_clear_back(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ async def test_undo_after_a_clear_takes_the_clear_back(tmp_path: Path) -> None:
         for _ in range(3):
             await running.ask(FULL)
         await running.enter("/compact")
-        await running.until(lambda: running.agent.session.projection.folds)
+        await running.until(lambda: running.agent.session.projection.all_compactions)
         await running.at_rest()
         view = list(running.agent.session.projection.view)
         await running.enter("/clear")
@@ -623,7 +623,7 @@ async def test_a_session_that_is_opened_again_looks_as_it_did(tmp_path: Path) ->
         await running.ask(FULL)
         await running.ask(FULL)
         await running.enter("/compact")
-        await running.until(lambda: running.agent.session.projection.folds)
+        await running.until(lambda: running.agent.session.projection.all_compactions)
         await running.at_rest()
         await running.enter("/undo")
         await running.at_rest()

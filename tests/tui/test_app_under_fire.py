@@ -116,4 +116,4 @@ async def test_a_draft_that_waits_for_a_retry_is_given_up_with_escape(tmp_path: 
         await running.until(lambda: "Trying again in 3000 s · 2 of 3" in running.text)
         await running.press("escape")
         await running.at_rest()
-        assert running.agent.session.projection.folds == []
+        assert running.agent.session.projection.all_compactions == []

@@ -39,7 +39,7 @@ async def test_it_plays_every_prompt_and_folds_where_the_recording_did(tmp_path:
         # the end of the last turn, too.
         recorded = sum(entry.type == "compaction" for entry in read_log(RECORDING).entries)
         assert recorded >= 2
-        assert recorded <= len(projection.folds) <= recorded + 1
+        assert recorded <= len(projection.all_compactions) <= recorded + 1
         prompts = [entry for entry in projection.entries if entry.type == "user"]
         assert len(prompts) == len(recorded_prompts())
 

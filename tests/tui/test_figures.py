@@ -121,7 +121,9 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
     agent_state = Agent(session, llm=PlayedLLM()).state
     adds, size = Figures(agent_state).undo_adds(), agent_state.size()
     assert adds is not None and adds > 0
-    session.projection.append(Undo(index=session.next_index, target=session.projection.folds[-1].index))
+    session.projection.append(
+        Undo(index=session.next_index, target=session.projection.all_compactions[-1].index)
+    )
     assert agent_state.size() == size + adds  # what the meter shows then, and what a question names before
 
 

@@ -48,7 +48,7 @@ async def test_a_prompt_is_held_while_a_fold_makes_room_and_then_sent(tmp_path: 
         await made.at_rest()
         assert made.prompts[6:] == [FULL, "typed during the fold"]
         assert (made.queue.held, made.queue.queued) == (None, ())
-        assert len(made.agent.session.projection.folds) == 1
+        assert len(made.agent.session.projection.all_compactions) == 1
         assert broken(made.agent.session.projection) == []
 
 
@@ -65,7 +65,7 @@ async def test_a_prompt_waits_for_a_fold_asked_for_by_hand(tmp_path: Path) -> No
         assert made.queue.queued == ("meanwhile",)
         opened.set()
         await made.watch.until(lambda: "meanwhile" in made.prompts)
-        assert len(made.agent.session.projection.folds) == 1
+        assert len(made.agent.session.projection.all_compactions) == 1
         await made.at_rest()
 
 
@@ -94,7 +94,7 @@ async def test_esc_on_a_fold_gives_the_prompt_back_and_nothing_goes_on(tmp_path:
         made.runner.send(made.editor.take())
         await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "done"))
         assert made.prompts[6:] == [FULL]
-        assert made.agent.session.projection.folds == []
+        assert made.agent.session.projection.all_compactions == []
         assert made.agent.session.projection.view[: len(view_before)] == view_before
         assert len(made.llm.summary_requests) == 1
 
@@ -112,7 +112,7 @@ async def test_where_the_editor_holds_text_the_prompt_stays_first_in_the_queue(t
         assert made.editor.text == "being typed"
         assert made.queue.queued == ("held " + FULL, "queued")
         assert made.queue.paused
-        assert made.agent.session.projection.folds == []
+        assert made.agent.session.projection.all_compactions == []
         made.runner.set_paused(False)
         await made.watch.until(lambda: made.prompts[-1:] == ["queued"])
         assert made.prompts[6:] == ["held " + FULL, "queued"]
@@ -142,7 +142,7 @@ async def test_a_prompt_too_long_to_go_unfolded_is_folded_for_when_it_is_sent_ag
         assert not made.agent.fits(text_parts(FULL * 5))
         made.runner.send(made.editor.take())
         await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "done"))
-        assert len(made.agent.session.projection.folds) == 1
+        assert len(made.agent.session.projection.all_compactions) == 1
 
 
 async def test_where_only_the_last_answer_fills_the_window_the_prompt_goes_and_its_turn_folds(
@@ -159,7 +159,7 @@ async def test_where_only_the_last_answer_fills_the_window_the_prompt_goes_and_i
             lambda: made.watch.ends[-1:] == [("run_agent", "done")] and len(made.prompts) == 2
         )
         assert made.prompts == ["tell me all", "next"]
-        assert len(made.agent.session.projection.folds) == 1
+        assert len(made.agent.session.projection.all_compactions) == 1
         assert made.agent.state.fits()
         assert broken(made.agent.session.projection) == []
 

@@ -56,7 +56,7 @@ def holds(made: AgentState) -> None:
 
 
 def folds(made: AgentState) -> int:
-    return len(made.agent.session.projection.folds)
+    return len(made.agent.session.projection.all_compactions)
 
 
 async def test_twenty_prompts_typed_while_a_fold_makes_room_arrive_once_in_order(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ async def test_what_is_typed_during_a_fold_at_the_end_of_a_turn_waits_for_it(tmp
         opened.set()
         await sent(made, known + 20)
         assert made.prompts[known:] == TWENTY
-        assert [fold.reason for fold in made.agent.session.projection.folds] == ["phase"]
+        assert [fold.reason for fold in made.agent.session.projection.all_compactions] == ["phase"]
         holds(made)
 
 
@@ -250,7 +250,7 @@ async def test_what_is_typed_while_the_next_fold_is_drafted_goes_at_once_and_the
         assert folds(made) == 0
         opened.set()  # nothing runs: the fold is made as soon as the draft is there
         await made.watch.until(lambda: folds(made) == 1)
-        assert [fold.reason for fold in made.agent.session.projection.folds] == ["phase"]
+        assert [fold.reason for fold in made.agent.session.projection.all_compactions] == ["phase"]
         assert len(made.llm.summary_requests) == 1
         await quiet(made)
         holds(made)

@@ -75,7 +75,7 @@ async def compact(state: AgentState, wanted: CompactionRequest) -> bool:
     end = events.CompactionEnd(
         reason=wanted.reason, will_retry=wanted.will_retry, tokens_before=before, aborted=True
     )
-    known = len(state.projection.folds)
+    known = len(state.projection.all_compactions)
     proposal: Proposal | None = None
     try:
         proposal = await _decided(state, wanted)
@@ -215,11 +215,11 @@ async def commit(state: AgentState, proposal: Proposal) -> None:
     if not proposal.fits(state.projection):
         raise CompactionFailed("The view has changed since this fold was drafted: draft it again.")
     state.emit(events.CompactionProgress(stage="commit", rung=proposal.entry.rung))
-    known = len(state.projection.folds)
+    known = len(state.projection.all_compactions)
     try:
         await state.session.append(proposal.entry, durable=True)
     finally:
-        if len(state.projection.folds) > known:  # also where a cancel came while it was written
+        if len(state.projection.all_compactions) > known:  # also where a cancel came while it was written
             state.review.close(applied=state.review.proposal is proposal)
     if proposal.troubles:
         how = WORDS[proposal.entry.rung]
@@ -242,7 +242,7 @@ async def apply(state: AgentState, identity: str) -> None:
     )
     state.emit(start)
     end = events.CompactionEnd(reason=entry.reason, tokens_before=entry.tokens_before, aborted=True)
-    known = len(state.projection.folds)
+    known = len(state.projection.all_compactions)
     try:
         await commit(state, proposal)
     except FoldlineError as failure:
@@ -259,9 +259,9 @@ def _ended(
 
     A cancel that comes during the append is too late.
     """
-    if proposal is None or len(state.projection.folds) <= known:
+    if proposal is None or len(state.projection.all_compactions) <= known:
         return end
-    entry = state.projection.folds[-1]
+    entry = state.projection.all_compactions[-1]
     return end.model_copy(
         update={
             "aborted": False,

@@ -191,7 +191,7 @@ def _largest_to_drop(state: AgentState) -> ViewItem | None:
     old = [
         item
         for item in view
-        if item.foldable and not item.written and newest.isdisjoint(state.projection.group(item.index))
+        if item.compactable and not item.written and newest.isdisjoint(state.projection.group(item.index))
     ]
     return max(old, key=lambda item: item.tokens, default=None)
 

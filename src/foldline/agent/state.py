@@ -220,7 +220,7 @@ class AgentState:
         scale = self.projection.calibration.scale(self.projection.model)
         budget = self.budget
         free = budget.threshold - budget.max_summary_tokens - budget.keep_recent_tokens // 2
-        stays = self.projection.fixed + sum(item.tokens for item in self._newest() if item.foldable)
+        stays = self.projection.fixed + sum(item.tokens for item in self._newest() if item.compactable)
         return max(_LEAST_ROOM, int(free / scale) - stays - self.overhead)
 
     def _newest(self) -> Iterator[ViewItem]:

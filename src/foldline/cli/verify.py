@@ -55,7 +55,7 @@ def verify(source: Source) -> Verdict:
     damage = [str(source.damage)] if source.damage else []
     return Verdict(
         requests=len(recorded_requests(source.entries)),
-        folds=len(projection.folds),
+        folds=len(projection.all_compactions),
         entries=len(source.entries),
         unproved=unproved(source.entries),
         unsound=[

@@ -87,7 +87,7 @@ def plan(
         if cut is None and not large:
             return None
     before = view_size(projection, overhead=overhead).tokens
-    gone = cut.folded + cut.previous if cut else ()
+    gone = cut.compacted + cut.previous if cut else ()
     limit = giant_limit(keep, budget.window)
     stay = giant_results(view[cut.position :] if cut else view, limit, pins=pins)
     goes = {item.key for item in gone}
@@ -102,7 +102,7 @@ def plan(
         keep_recent_tokens=max(1, keep),
         tokens_before=before,
         tokens_expected=min(before, round(expected)),
-        folded=len(cut.folded) if cut else 0,
+        folded=len(cut.compacted) if cut else 0,
         kept=len(view) - len(gone),
         clipped=clipped,
     )
@@ -114,7 +114,7 @@ def _foldable(view: Sequence[ViewItem], enough: int) -> int:
     for item in reversed(view):
         if tokens >= enough:
             break
-        tokens += item.tokens if item.foldable and not item.written else 0
+        tokens += item.tokens if item.compactable and not item.written else 0
     return tokens
 
 
@@ -258,7 +258,7 @@ def _keeps_to(cut: Cut[ViewItem] | None, drafted: Sequence[BaseMessage]) -> bool
         return False
     stays = {message.key for message in drafted}
     kept = all(message.key in stays for message in cut.tail)
-    return kept and not any(message.key in stays for message in cut.folded)
+    return kept and not any(message.key in stays for message in cut.compacted)
 
 
 def _need(projection: Projection, budget: Budget, reason: Reason, pending: int, overhead: int) -> Need:

@@ -143,7 +143,7 @@ class Proposal:
     def _stays(self) -> set[tuple[int, int]]:
         """Keys of the items that stay in the view, as the cut is now."""
         if self.state == "stale" and self.cut is not None:
-            leaves = {message.key for message in (*self.cut.folded, *self.cut.previous)}
+            leaves = {message.key for message in (*self.cut.compacted, *self.cut.previous)}
             return {item.key for item in self.view} - leaves
         return {message.key for message in self.after if message.index != NEW}
 

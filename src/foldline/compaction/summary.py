@@ -132,7 +132,7 @@ def earlier_summary(cut: Cut[BaseMessage]) -> str:
 async def with_summary(ctx: CompactionContext, cut: Cut[BaseMessage], notes: str) -> list[BaseMessage]:
     """The new view with these notes as its summary, and behind them what is quoted from the history."""
     summary = await asyncio.to_thread(
-        with_appendix, notes, cut.folded, earlier_summary(cut), ctx.details, ctx.max_summary_tokens
+        with_appendix, notes, cut.compacted, earlier_summary(cut), ctx.details, ctx.max_summary_tokens
     )
     return assemble(ctx, cut, summary)
 

@@ -67,11 +67,11 @@ class Cut(Generic[Piece]):
         return tuple(piece for piece in kept if piece.index not in self.pins)
 
     @cached_property
-    def folded(self) -> tuple[Piece, ...]:
+    def compacted(self) -> tuple[Piece, ...]:
         return self.history + self.prefix
 
     @property
-    def folds_something(self) -> bool:
+    def compacts_something(self) -> bool:
         """Whether more goes than a request, which is kept."""
         return next(self._folded(), None) is not None
 
@@ -126,7 +126,7 @@ def can_pay(folded: Iterable[Piece]) -> bool:
 def cut_at(view: Sequence[Piece], position: int, *, pins: frozenset[int] = frozenset()) -> Cut[Piece] | None:
     """The division at a legal position; None where it would fold nothing but a request that is kept."""
     cut = Cut(view, position, _turn_start(view, position), pins)
-    return cut if cut.folds_something else None
+    return cut if cut.compacts_something else None
 
 
 def cut_before(

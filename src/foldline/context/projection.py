@@ -98,7 +98,7 @@ class Projection(ViewState):
         self._grows_from: Anchor | None = None
         """The first usage of another agent since the view changed: what it counted beside the text is not
         known, and the same in those that follow."""
-        self.folds: list[CompactionOutline] = []
+        self.all_compactions: list[CompactionOutline] = []
         """Every compaction ever made, undone ones included, in order."""
         self.newest_change: ViewMarker | Undo | None = None
         """The newest marker that changed the view, an undo included."""
@@ -234,7 +234,7 @@ class Projection(ViewState):
                 self._learn(entry, position)
             case CompactionOutline() | Clear() | Edit() | Revert():
                 if isinstance(entry, CompactionOutline):
-                    self.folds.append(entry)
+                    self.all_compactions.append(entry)
                 self._markers.append(entry)
                 self.newest_change = entry
                 if entry.index not in self._annulled:

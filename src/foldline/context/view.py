@@ -190,7 +190,7 @@ class ViewItem:
         return self.outline.is_preamble
 
     @property
-    def foldable(self) -> bool:
+    def compactable(self) -> bool:
         """Whether a fold may take it out of the view: all but the preamble and pins."""
         return not (self.pinned or self.is_preamble)
 

@@ -134,7 +134,7 @@ class Figures:
         projection = self._state.projection
         files = self._files.newest(projection, _LISTED)
         scale = projection.calibration.scale(projection.model)
-        marked = (projection.newest_change, len(projection.folds), len(projection.pins), scale)
+        marked = (projection.newest_change, len(projection.all_compactions), len(projection.pins), scale)
         if marked != self._marked_for:
             self._marked_for = marked
             self._side = replace(self._side, pinned=_pin_rows(projection), folds=_fold_rows(projection))
@@ -170,7 +170,7 @@ def _fold_rows(projection: Projection) -> tuple[FoldRow, ...]:
             undone=fold.index not in in_force,
             written=bool(fold.written),
         )
-        for fold in projection.folds
+        for fold in projection.all_compactions
     )
 
 

@@ -267,7 +267,7 @@ async def test_nothing_is_edited_in_the_past() -> None:
 
 async def test_folds_are_stops_of_their_own() -> None:
     async with seen(retold().projection()) as found:
-        first, second = (fold.index for fold in found.panels.now.folds)
+        first, second = (fold.index for fold in found.panels.now.all_compactions)
         await found.go("fold-before")
         assert found.panels.as_of == f"fold {second}" and found.panels.projection.last_index == second
         await found.go("fold-before", "fold-before")

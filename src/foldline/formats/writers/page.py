@@ -175,8 +175,8 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
     if times:
         yield _span(min(times), max(times))
     yield many(len(entries), "entry", "entries")
-    if projection.folds:
-        yield many(len(projection.folds), "fold", "folds")
+    if projection.all_compactions:
+        yield many(len(projection.all_compactions), "fold", "folds")
     size = view_size(projection)
     yield f"{tokens(size.tokens, estimated=size.estimated)} tokens in the next request"
 

@@ -131,7 +131,7 @@ def _plan(projection: Projection, budget: Budget, overhead: int) -> _Planned:
     if planned is None:
         return _Planned(Outcome(), None)
     cut = planned.cut
-    taken = frozenset(message.key for message in (*cut.folded, *cut.previous)) if cut else frozenset()
+    taken = frozenset(message.key for message in (*cut.compacted, *cut.previous)) if cut else frozenset()
     clipped = frozenset((index, 0) for index in planned.clipped)
     scale = projection.calibration.scale(projection.model)
     gone = sum(item.tokens for item in projection.view if item.key in taken and not item.written)

@@ -367,7 +367,7 @@ class TimeBoard(Board):
 
     def _step_fold(self, step: int) -> None:
         """To the fold before or after the moment; after the last one is now."""
-        folds = [fold.index for fold in self._now.folds]
+        folds = [fold.index for fold in self._now.all_compactions]
         moment = self._moment
         if moment is None:
             found = folds if step < 0 else []

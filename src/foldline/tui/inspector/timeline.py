@@ -85,7 +85,7 @@ def fold_slots(projection: Projection) -> tuple[tuple[int, int], ...]:
     requests = projection.requests
     return tuple(
         (fold.index, max(requests_before(requests, projection.count_up_to(fold.index)) - 1, 0))
-        for fold in projection.folds
+        for fold in projection.all_compactions
     )
 
 

@@ -118,7 +118,7 @@ class Outlook:
     def size_folded_at(self, position: int) -> int:
         """What a cut at this legal position would fold."""
         cut = cut_at([part.item for part in self.parts], position, pins=self.pins)
-        return 0 if cut is None else self.calibrated(total_tokens(cut.folded + cut.previous))
+        return 0 if cut is None else self.calibrated(total_tokens(cut.compacted + cut.previous))
 
     def weights_now(self) -> Weights:
         return Weights(
@@ -221,7 +221,7 @@ def _parts(
 
 def _moved(cut: Cut[ViewItem], pins: frozenset[int]) -> dict[Key, Would]:
     """What a cut takes away, whatever the draft says."""
-    return {item.key: "summarised" for item in cut.folded + cut.previous if item.index not in pins}
+    return {item.key: "summarised" for item in cut.compacted + cut.previous if item.index not in pins}
 
 
 def _drafted(proposal: Proposal) -> dict[Key, Would]:
