@@ -229,7 +229,7 @@ class Sessions(RuleBasedStateMachine):
 
     def pinned(self, proposal: Proposal, pins: list[int]) -> Proposal:
         """With the reader's pins, where the fold is then still one."""
-        foldable = [item.index for item in proposal.view if item.foldable and not item.written]
+        foldable = [item.index for item in proposal.view if item.compactable and not item.written]
         chosen = frozenset(foldable[pin % len(foldable)] for pin in pins if foldable)
         try:
             return proposal.revised(pins=chosen) if chosen else proposal
