@@ -50,7 +50,7 @@ def pairs(moment: Moment | None, marked: Moment | None = None, fold: int | None 
 
 
 NOW = retold().projection()
-FOLD = NOW.folds[0].index
+FOLD = NOW.all_compactions[0].index
 
 
 @pytest.mark.parametrize(
