@@ -2,7 +2,7 @@ import pytest
 
 from foldline.agent.approvals import Level, Mode, Policy, decide
 from foldline.agent.tools.bash import BashTool
-from foldline.agent.tools.edit import EditTool
+from foldline.agent.tools.files import EditTool
 from foldline.protocol import Approval, Rule
 
 EDIT, WRITE = Rule(tool="edit"), Rule(tool="write")

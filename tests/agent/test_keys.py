@@ -7,7 +7,7 @@ import pytest
 
 from foldline.agent.api_keys import key_of, keys_file, save_key, secret_variables
 from foldline.agent.settings import load_settings
-from foldline.agent.tools.environment import environment
+from foldline.agent.tools.process import environment
 from foldline.llm.providers import PROVIDERS
 from foldline.protocol import FoldlineError
 

@@ -12,7 +12,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.tools import ToolContext, ToolOutcome
-from foldline.agent.tools.recall import recall_tools
+from foldline.agent.tools.history import recall_tools
 from foldline.context.tokens import estimate_tokens
 from foldline.history import EntrySearch, Found, Session
 from foldline.protocol import Compaction, SessionHeader, ToolCallPart, ToolResultMessage, UserMessage

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from foldline.agent.tools.edit import nearest
+from foldline.agent.tools.files import nearest
 from foldline.compaction.note_writer import _told_apart
 from foldline.compaction.notes import parsed
 from foldline.compaction.summary_text import appendix_of, lists_of, notes_of, unframed, unwrapped

@@ -11,9 +11,7 @@ import pytest
 
 from foldline.agent.instructions import opening
 from foldline.agent.rewind import align_memory, place, restore
-from foldline.agent.tools.guarded import may_be_changed
-from foldline.agent.tools.paths import is_inside
-from foldline.agent.tools.reach import command_inside
+from foldline.agent.tools.paths import command_inside, is_inside, may_be_changed
 from foldline.data import real_path
 from foldline.history import Session
 from foldline.protocol import NEW, FileImage, ToolResultMessage, events, operations

@@ -13,7 +13,7 @@ from foldline.agent.api_keys import save_key
 from foldline.agent.approvals import KeptRule, ProjectRules
 from foldline.agent.mcp import ServerConfig, ToolServers
 from foldline.agent.model_choice import save_choice
-from foldline.agent.tools.clip import spilled
+from foldline.agent.tools.base import spilled
 from foldline.llm.providers import PROVIDERS
 from foldline.protocol import Rule
 from support.front_door import FrontDoor

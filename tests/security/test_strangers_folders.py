@@ -196,7 +196,7 @@ _ELSEWHERE = {
     "history/archive.py": "another name for a regular file",
     "cli/streams.py": "/dev/null",
     "cli/eval.py": "a picture that the user names",
-    "agent/tools/reaping.py": "/proc",
+    "agent/tools/process.py": "/proc",
     "termination.py": "/proc",
     "tui/terminal/clipboard.py": "a temporary folder",
     "tui/terminal/app.py": "the terminal, by its descriptor",

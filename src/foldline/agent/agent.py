@@ -36,8 +36,7 @@ from .proposals import BackgroundDraft
 from .room import auto_compact_blocker, end_of_task_is_due, must_choose
 from .state import AgentState, Mode
 from .tools import Tool, default_tools
-from .tools.dmail import Mailbox, SendDmail
-from .tools.recall import recall_tools
+from .tools.history import DmailTool, Mailbox, recall_tools
 
 if TYPE_CHECKING:
     from .settings import Settings
@@ -85,7 +84,7 @@ class Agent:
         self.state = AgentState(
             session=session,
             llm=llm,
-            tools=hands if mailbox is None else (*hands, SendDmail(session, mailbox)),
+            tools=hands if mailbox is None else (*hands, DmailTool(session, mailbox)),
             emit=lambda _: None,
             summary_llm=summariser,
             embedder=embedder,

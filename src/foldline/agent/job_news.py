@@ -1,6 +1,6 @@
 """What a reader and the model are told when a job in the background has ended."""
 
-from foldline.agent.tools.background import Job, Jobs
+from foldline.agent.tools.jobs import Job, Jobs
 from foldline.agent.tools.text import one_line
 from foldline.protocol import BaseMessage, DeveloperMessage, text_parts
 

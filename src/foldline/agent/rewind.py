@@ -30,8 +30,8 @@ from foldline.protocol import (
 
 from .state import AgentState
 from .tools import ToolFailure
-from .tools.dmail import Dmail
 from .tools.files import replace
+from .tools.history import Dmail
 from .tools.text import one_line
 
 T = TypeVar("T")

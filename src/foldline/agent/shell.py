@@ -10,10 +10,9 @@ from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
 from .api_keys import mask_of
 from .state import AgentState
 from .tools import ToolContext
+from .tools.base import fitted
 from .tools.bash import Output, ending_words
-from .tools.clip import fitted
-from .tools.environment import environment
-from .tools.process import spawn
+from .tools.process import environment, spawn
 from .tools.text import sendable
 from .turn import opening_of
 

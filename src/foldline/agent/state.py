@@ -25,7 +25,7 @@ from .approvals import Choices, Policy, ProjectRules
 from .mcp import ToolServers
 from .proposals import BackgroundDraft, Basis, PendingProposal
 from .tools import FileMemory, Jobs, Tool
-from .tools.dmail import Mailbox
+from .tools.history import Mailbox
 
 Mode = Literal["auto", "ask", "off"]
 

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from foldline.agent.tools.environment import environment
+from foldline.agent.tools.process import environment
 from foldline.compaction import CompactionContext, CompactionFailed
 from foldline.context.cut import seen_up_to
 from foldline.context.tokens import message_tokens

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from foldline.agent.mcp.log import ServerLog
+from foldline.agent.mcp.transport import ServerLog
 
 
 def written(log: ServerLog, text: str) -> str:

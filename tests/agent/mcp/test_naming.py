@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.agent.mcp.naming import prefixes, tool_names
+from foldline.agent.mcp.tools import prefixes, tool_names
 
 NAME = st.text() | st.text(alphabet="ab_.", max_size=6)
 

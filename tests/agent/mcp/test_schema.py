@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.agent.mcp.schema import BrokenSchema, plain_schema
+from foldline.agent.mcp.tools import BrokenSchema, plain_schema
 
 PAGE = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

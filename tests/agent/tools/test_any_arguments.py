@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.agent.tools import Tool, ToolContext, ToolFailure, ToolOutcome, default_tools
-from foldline.agent.tools.recall import recall_tools
+from foldline.agent.tools.history import recall_tools
 from foldline.history import Session
 from support.agents import PATIENCE
 

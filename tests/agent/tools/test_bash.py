@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.tools import ToolContext
-from foldline.agent.tools.process import spawn
-from foldline.agent.tools.reaping import MARK
+from foldline.agent.tools.process import MARK, spawn
 from foldline.context.tokens import estimate_tokens
 from foldline.llm.providers import PROVIDERS
 from support.agents import PATIENCE

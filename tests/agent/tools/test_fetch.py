@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools import ToolContext, ToolOutcome
-from foldline.agent.tools.web import addresses, markdown, transfer
+from foldline.agent.tools import ToolContext, ToolOutcome, html
+from foldline.agent.tools import web as fetch
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import Rule
 from support.tools import TOOLS, call
@@ -173,13 +173,13 @@ async def test_a_bomb_is_read_up_to_the_bound(context: ToolContext, web: Web) ->
     outcome = await fetched(context, web.url("/bomb"))
     assert "only the first 10.0 MB were fetched" in outcome.text
     assert outcome.full_output is not None
-    assert Path(outcome.full_output).stat().st_size <= transfer.MOST_BYTES
+    assert Path(outcome.full_output).stat().st_size <= fetch.MOST_BYTES
 
 
 async def test_a_silent_server_is_left_after_a_while(
     context: ToolContext, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(fetch, "_IDLE_SECONDS", 0.2)
     assert "no answer came in time" in (await fetched(context, web.url("/stall"))).text
 
 
@@ -247,7 +247,7 @@ def test_this_machine_counts_as_outside_however_it_is_written(context: ToolConte
     ],
 )
 def test_only_ordinary_addresses_of_the_internet_are_public(address: str, public: bool) -> None:
-    assert addresses.is_public(address) is public
+    assert fetch.is_public(address) is public
 
 
 def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
@@ -259,7 +259,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
         found = answers[min(len(asked), len(answers)) - 1]
         return [(2, 1, 6, "", (address, port)) for address in found]
 
-    monkeypatch.setattr(addresses.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(fetch.socket, "getaddrinfo", getaddrinfo)
     return asked
 
 
@@ -328,12 +328,12 @@ async def test_other_urls_are_refused(context: ToolContext, url: str) -> None:
 def test_a_proxy_is_used_for_public_hosts_only(
     monkeypatch: pytest.MonkeyPatch, found: tuple[str, ...], bypass: str, through_proxy: bool
 ) -> None:
-    from foldline.agent.tools.web.locations import location_of
+    from foldline.agent.tools.web import location_of
 
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     monkeypatch.delenv("https_proxy", raising=False)
     monkeypatch.setenv("no_proxy", bypass)
-    used = transfer._proxy(location_of("https://docs.example/"), found)
+    used = fetch._proxy(location_of("https://docs.example/"), found)
     assert used == ("http://proxy.example:3128" if through_proxy else None)
 
 
@@ -342,7 +342,7 @@ async def test_a_page_made_to_take_for_ever_is_given_up(
     context: ToolContext, web: Web, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Parsers and expressions that look at each blank, or comment, once for every other."""
-    monkeypatch.setattr(markdown, "_SECONDS", 1)
+    monkeypatch.setattr(html, "_SECONDS", 1)
     outcome = await fetched(context, web.url(path))
     assert outcome.is_error
     assert "it takes longer than 1 s" in outcome.text

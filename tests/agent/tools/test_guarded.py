@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools import ToolContext, guarded
-from foldline.agent.tools.guarded import may_be_changed
+from foldline.agent.tools import ToolContext, paths
+from foldline.agent.tools.paths import may_be_changed
 from support.tools import TOOLS, call
 
 
@@ -97,7 +97,7 @@ def test_what_the_settings_of_git_name_asks(repository: ToolContext, name: str, 
 def test_settings_of_git_that_cannot_be_told_ask(
     repository: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded, "_PATIENCE", 0.2)
+    monkeypatch.setattr(paths, "_PATIENCE", 0.2)
     (repository.cwd / ".git" / "more").unlink()
     os.mkfifo(repository.cwd / ".git" / "more")
     assert not may_be_changed(repository.cwd / "a.py", repository.cwd)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.api_keys import Mask
-from foldline.agent.tools import ToolContext, ToolOutcome, bash, keeping
-from foldline.agent.tools.background import Job
+from foldline.agent.tools import ToolContext, ToolOutcome, bash, jobs
+from foldline.agent.tools.jobs import Job
 from foldline.context.tokens import estimate_tokens
 from support.agents import PATIENCE
 from support.tools import TOOLS, call, tool_context
@@ -217,8 +217,8 @@ async def test_an_unfinished_line_is_shown(context: ToolContext) -> None:
 async def test_a_runaway_writer_does_not_fill_the_disk_and_its_end_is_kept(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "_START", 100_000)
-    monkeypatch.setattr(keeping, "_END", 50_000)
+    monkeypatch.setattr(jobs, "_START", 100_000)
+    monkeypatch.setattr(jobs, "_END", 50_000)
     await start(context, "echo the start; seq 1 1000000; touch done; sleep 1000")
     async with asyncio.timeout(PATIENCE):
         while not (context.cwd / "done").exists():
@@ -236,7 +236,7 @@ async def test_a_full_disk_is_told_and_does_not_end_the_job(context: ToolContext
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
     context.spill_dir.mkdir()
-    keeper = keeping.Keeper(1, Path("/dev/null"), open("/dev/full", "wb", buffering=0), Mask())  # noqa: PTH123, SIM115
+    keeper = jobs.JobOutput(1, Path("/dev/null"), open("/dev/full", "wb", buffering=0), Mask())  # noqa: PTH123, SIM115
     assert await keeper.take(b"text\n")
     assert "no space left" in keeper.trouble.lower()
     keeper.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools.reach import command_inside
+from foldline.agent.tools.paths import command_inside
 
 
 @pytest.fixture

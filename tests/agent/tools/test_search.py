@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools import ToolContext
-from foldline.agent.tools import grep as grep_module
+from foldline.agent.tools import ToolContext, search
 from support.tools import call
 
 
@@ -21,7 +20,7 @@ def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.param == "ripgrep" and found is None:
         pytest.skip("ripgrep is not installed")
     chosen = found if request.param == "ripgrep" else None
-    monkeypatch.setattr(grep_module.shutil, "which", lambda name: chosen)
+    monkeypatch.setattr(search.shutil, "which", lambda name: chosen)
     return str(request.param)
 
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.mcp.server import Server
-from foldline.agent.mcp.servers import ServerTool
+from foldline.agent.mcp.servers import Server, ServerTool
 from foldline.context.weight import item_weight
 from foldline.history import Session
 from foldline.llm import ToolSpec

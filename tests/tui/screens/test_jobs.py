@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from foldline.agent.tools.background import Job
+from foldline.agent.tools.jobs import Job
 from foldline.protocol import DeveloperMessage
 from foldline.tui.screens.job_output import OutputScreen, rows_of
 from foldline.tui.screens.jobs import JobsScreen

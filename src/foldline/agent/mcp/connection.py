@@ -17,8 +17,7 @@ from foldline.protocol import system_words
 from foldline.version import __version__
 
 from .config import Filled
-from .log import ServerLog
-from .transport import over_http, program, relayed
+from .transport import ServerLog, over_http, program, relayed
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -1,19 +1,12 @@
 """The agent's hands: tools that read, search, change files and run commands, each a `Tool`."""
 
-from .background import Jobs
-from .base import Arguments, BaseTool, Tool, ToolContext, ToolOutcome, failed
-from .bash import BashTool
-from .edit import EditTool
-from .failure import ToolFailure
-from .fetch import FetchTool
-from .glob import GlobTool
-from .grep import GrepTool
-from .jobs import JobsTool
-from .ls import LsTool
-from .memory import FileMemory
-from .read import ReadTool
+from .base import Arguments, BaseTool, FileMemory, Tool, ToolContext, ToolFailure, ToolOutcome, failed
+from .bash import BashTool, JobsTool
+from .files import EditTool, ReadTool, WriteTool
+from .jobs import Jobs
+from .search import GlobTool, GrepTool, LsTool
 from .todo import TodoTool
-from .write import WriteTool
+from .web import FetchTool
 
 __all__ = [
     "Arguments",

@@ -1,6 +1,11 @@
-"""What a tool is: a name and a schema for the model, a level for approvals, a run that does not raise."""
+"""What a tool raises that could not do what it was called for."""
 
+import asyncio
+import hashlib
 import json
+import os
+import secrets
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +14,61 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from foldline.context.tokens import estimate_tokens
+from foldline.data import real_path
+from foldline.files import make_private, write_new
 from foldline.llm.base import ToolSpec
-from foldline.protocol import FileTouch, ImagePart, Rule
+from foldline.protocol import FileTouch, FoldlineError, ImagePart, Rule
 
 from ..api_keys import Mask
 from ..approvals import Level
-from .background import Jobs
-from .failure import ToolFailure
-from .memory import FileMemory
-from .text import one_line, sendable
+from .jobs import Jobs
+from .text import FullText, clipped, fits, one_line, sendable, with_notes
+
+
+class ToolFailure(FoldlineError):
+    """A call that could not be done: one sentence for the model."""
+
+    def __init__(self, sentence: str, brief: str = "failed ✗") -> None:
+        super().__init__(sentence)
+        self.brief = brief
+
+
+class FileMemory:
+    """Digests of files as our tools last read or wrote them. By content: a touched file is not a changed one.
+
+    `lock` is held from reading a file to replacing it, so that two edits in one step do not lose one another.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[str, bytes] = {}
+        self.lock = threading.RLock()
+
+    async def settled(self) -> None:
+        """Wait for the tool that is writing a file, if one is: when it is cancelled, its thread goes on."""
+        await asyncio.to_thread(self._wait)
+
+    def _wait(self) -> None:
+        with self.lock:
+            pass
+
+    def remember(self, path: Path, content: bytes) -> None:
+        self._digests[real_path(path)] = _digest(content)
+
+    def knows(self, path: Path) -> bool:
+        return real_path(path) in self._digests
+
+    def forget(self, path: Path) -> None:
+        self._digests.pop(real_path(path), None)
+
+    def is_stale(self, path: Path, content: bytes) -> bool:
+        """Whether the file was seen before, and with other content."""
+        seen = self._digests.get(real_path(path))
+        return seen is not None and seen != _digest(content)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 @dataclass(frozen=True)
@@ -248,3 +299,63 @@ def _plain(prop: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
     if "items" in kept:
         kept["items"] = _plain(kept["items"], parts)
     return {key: value for key, value in kept.items() if (key, value) not in _USUAL}
+
+
+def located(given: str, context: ToolContext) -> Path:
+    """The absolute path the model means: relative to the working directory, `~` is the home folder.
+
+    Raises:
+        ToolFailure: no path at all.
+    """
+    if not given.strip() or "\x00" in given:
+        raise ToolFailure("The path is empty or holds a NUL character; give the path of a file or folder.")
+    try:
+        path = Path(given).expanduser()
+    except RuntimeError:
+        raise ToolFailure(f"{given}: there is no such home folder; give the whole path.") from None
+    return Path(os.path.normpath(context.cwd / path))
+
+
+def named(path: Path | str, context: ToolContext) -> str:
+    """A path as results name it: relative to the working directory where it is inside, on one line."""
+    absolute = Path(path)
+    if absolute.is_relative_to(context.cwd):
+        absolute = absolute.relative_to(context.cwd)
+    return one_line(os.fsencode(absolute).decode("utf-8", "replace")) or "."
+
+
+async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tuple[str, str | None]:
+    """The text if it fits; else clipped, with the path of a new file in the spill folder that has all of it.
+
+    The notes follow it, whole, within the same room.
+    """
+
+    def measure_and_spill() -> tuple[str, str | None]:
+        shown = context.mask(text)
+        room = context.max_tokens - sum(map(estimate_tokens, notes))
+        if fits(shown, room):
+            return with_notes(shown, *notes), None
+        path = spilled(shown, context.spill_dir, tool)
+        return with_notes(clipped(shown, room, FullText(named(path, context))), *notes), str(path)
+
+    return await asyncio.to_thread(measure_and_spill)
+
+
+def spilled(text: str, folder: Path, tool: str) -> Path:
+    """A new file, readable by its owner only, with this text."""
+    make_private(folder)
+    path = folder / f"{tool}-{secrets.token_hex(4)}.txt"
+    write_new(path, text.encode("utf-8", "replace"), durable=False)
+    return path
+
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
+    """`work(stop)` in a thread. `stop()` becomes true when the waiting task is cancelled."""
+    stopped = threading.Event()
+    try:
+        return await asyncio.to_thread(work, stopped.is_set)
+    finally:
+        stopped.set()

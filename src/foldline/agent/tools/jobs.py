@@ -1,123 +1,271 @@
-"""The tool `jobs`: what runs in the background. `bash` with `background` starts it."""
+"""The output of a job in a file: readable while it grows, clean text, and never larger than a bound."""
 
 import asyncio
-from typing import Literal
-
-from pydantic import Field
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
 
 from foldline.context.numbers import many
-from foldline.context.tokens import estimate_tokens
+from foldline.files import create_private, make_private, opened, read_regular
+from foldline.protocol import FoldlineError, system_words
 
-from .background import Job
-from .base import Arguments, BaseTool, ToolContext, ToolOutcome
-from .clip import Whole, clipped, fitted, with_notes
-from .failure import ToolFailure
-from .keeping import file_of
-from .paths import named
-from .text import line_count, lines_from, one_line
+from ..api_keys import Mask
+from .process import LeftBehind, ending, spawn
+from .text import printed, sized
 
-_LINES = 100
-"""Lines shown of the end of an output."""
-
-
-class JobsArguments(Arguments):
-    action: Literal["list", "output", "wait", "stop"] = Field(
-        "list",
-        description="output: its newest lines; wait: the same, once it has ended.",
-    )
-    job: int | None = Field(None, description="Its number.")
-    seconds: float = Field(60, gt=0, le=600, description="To wait at most.")
-    lines: int = Field(_LINES, ge=1, le=10_000, description="How many to show.")
+_START = 16 * 1024 * 1024
+"""Bytes kept from the start."""
+_END = 1024 * 1024
+"""Bytes kept, at least, from the end of an output longer than that."""
+_HELD_BACK = 64 * 1024
+"""Bytes of an unfinished line that are held back until it ends: a progress bar is one line."""
 
 
-class JobsTool(BaseTool[JobsArguments]):
-    name = "jobs"
-    description = "Commands that bash runs in the background, until Foldline ends."
-    level = "read"
+class JobOutput:
+    """Takes output as it comes. The file holds its start, what was left out, and its end, at any moment."""
 
-    def __init__(self) -> None:
-        super().__init__(JobsArguments)
+    def __init__(self, number: int, path: Path, file: BinaryIO, mask: Mask) -> None:
+        self.number = number
+        self.path = path
+        self.trouble = ""
+        """Why nothing more is kept: the disk is full."""
+        self._file = file
+        self._mask, self._masked = mask, mask.stream()
+        """Of whole texts, where a terminal sequence may have stood within a key; of what comes in pieces."""
+        self._held = b""
+        """The line that has not ended yet."""
+        self._written = 0
+        """Bytes of the start."""
+        self._end = bytearray()
+        self._left_out = 0
+        self._lock = threading.Lock()
+        """A job that is stopped is closed here while a thread may still be at its last piece."""
 
-    def headline(self, arguments: JobsArguments) -> str:
-        number = "" if arguments.job is None else f" {arguments.job}"
-        return f"{arguments.action}{number}"
+    @classmethod
+    def new(cls, folder: Path, mask: Mask) -> "JobOutput":
+        """A keeper with the next number and a file of its own, readable by its owner only.
 
-    async def act(self, arguments: JobsArguments, context: ToolContext) -> ToolOutcome:
-        if arguments.action == "list":
-            return await _listed(context)
-        job = _asked(arguments, context)
-        if arguments.action == "stop":
-            await context.jobs.stop(job)
-        elif arguments.action == "wait":
-            await job.wait(arguments.seconds)
-        job.told = not job.runs
-        text = await asyncio.to_thread(newest, job, context, arguments.lines)
-        return ToolOutcome(text, brief=f"job {job.number} {job.state}", full_output=str(job.kept.path))
+        Raises:
+            OSError: the file cannot be made.
+        """
+        make_private(folder)
+        number = max((_number(path) for path in folder.glob("job-*.txt")), default=0)
+        while True:
+            number += 1
+            path = file_of(number, folder)
+            try:
+                handle = create_private(path)
+            except FileExistsError:
+                continue
+            return cls(number, path, os.fdopen(handle, "wb", buffering=0), mask)
+
+    async def take(self, chunk: bytes) -> bool:
+        """Always wants more: a program that writes must not stop because nobody keeps it."""
+        await asyncio.to_thread(self._take, chunk)
+        return True
+
+    def text(self) -> str:
+        """What is kept so far, the unfinished line included. Reads the file: call it off the event loop."""
+        with self._lock:
+            kept, held = read_regular(self.path), self._held
+        trouble = f"\n[{self.trouble}]" if self.trouble else ""
+        return kept.decode("utf-8", "replace") + self._printed(held) + trouble
+
+    def tail(self, size: int) -> str:
+        """The end of what is kept so far, about so many bytes of it, from the start of a line. Reads the
+        file: call it off the event loop."""
+        with self._lock, opened(self.path) as file:
+            start = max(file.seek(0, os.SEEK_END) - size, 0)
+            file.seek(start)
+            kept, held = file.read(size), self._held
+        if start:
+            kept = kept.partition(b"\n")[2] or kept
+        trouble = f"\n[{self.trouble}]" if self.trouble else ""
+        return kept.decode("utf-8", "replace") + self._printed(held) + trouble
+
+    def close(self) -> None:
+        """Write what is held back."""
+        with self._lock:
+            held, self._held = self._held + self._masked.rest(), b""
+            self._keep(held)
+            self._file.close()
+
+    def _take(self, chunk: bytes) -> None:
+        with self._lock:
+            lines, line_end, rest = (self._held + self._masked.feed(chunk)).rpartition(b"\n")
+            self._held = rest if len(rest) <= _HELD_BACK else b""
+            self._keep(lines + line_end if self._held or not rest else lines + line_end + rest)
+
+    def _keep(self, output: bytes) -> None:
+        if not output or self.trouble or self._file.closed:
+            return
+        text = self._printed(output).encode()
+        try:
+            room = _START - self._written
+            self._written += self._file.write(text[:room]) if room else 0
+            self._keep_end(text[room:])
+        except OSError as error:
+            self.trouble = f"the output is not kept from here on: {error.strerror or error}"
+
+    def _printed(self, output: bytes) -> str:
+        return self._mask(printed(output))
+
+    def _keep_end(self, text: bytes) -> None:
+        self._end += text
+        if len(self._end) <= 2 * _END:
+            self._file.write(text)
+            return
+        self._left_out += len(self._end) - _END
+        del self._end[:-_END]
+        self._file.seek(_START)
+        self._file.write(f"\n[… {sized(self._left_out)} of output were not kept …]\n".encode() + self._end)
+        self._file.truncate()
 
 
-async def _listed(context: ToolContext) -> ToolOutcome:
-    jobs = context.jobs.all()
-    if not jobs:
-        return ToolOutcome("No job was started since Foldline was.", brief="no jobs")
-    lines = [f"{job.number}  {_state(job)}  {_in_short(job.command)}" for job in jobs]
-    for job in jobs:
-        job.told = not job.runs
-    running = sum(job.runs for job in jobs)
-    text, full = await fitted("\n".join(lines), context, JobsTool.name)
-    return ToolOutcome(text, brief=f"{running} of {many(len(jobs), 'job')} running", full_output=full)
+def file_of(number: int, folder: Path) -> Path:
+    """Where the output of a job is."""
+    return folder / f"job-{number}.txt"
 
 
-def _asked(arguments: JobsArguments, context: ToolContext) -> Job:
-    """The job the call is about.
-
-    Raises:
-        ToolFailure: there is none with this number.
-    """
-    if arguments.job is None:
-        raise ToolFailure(f"Which job is to be {_DONE[arguments.action]}? Give its number as `job`.")
-    found = context.jobs.numbered(arguments.job)
-    if found is not None:
-        return found
-    path = file_of(arguments.job, context.spill_dir)
-    if path.exists():
-        raise ToolFailure(
-            f"Job {arguments.job} ended when Foldline was closed. What it wrote until then is in "
-            f"{named(path, context)}.",
-            brief="ended",
-        )
-    numbers = ", ".join(str(job.number) for job in context.jobs.all())
-    there = f"There are: {numbers}." if numbers else "None was started since Foldline was."
-    raise ToolFailure(f"There is no job {arguments.job}. {there}", brief="no such job ✗")
+def _number(path: Path) -> int:
+    digits = path.stem.removeprefix("job-")
+    return int(digits) if digits.isdecimal() else 0
 
 
-_DONE = {"output": "shown", "wait": "waited for", "stop": "stopped"}
+_MOST_JOBS = 16
+"""Jobs that run at a time."""
 
 
-def newest(job: Job, context: ToolContext, lines: int = _LINES) -> str:
-    """How a job stands and the newest lines it has written. Reads its file: call it off the event loop."""
-    text = job.kept.text()
-    total = line_count(text)
-    first = max(1, total - lines + 1)
-    note = f"[job {job.number} {_state(job)}; its output: {named(job.kept.path, context)}]"
-    if total == 0:
-        note = f"[job {job.number} {_state(job)}; no output yet]" if job.runs else f"{note[:-1]}, empty]"
-    elif first > 1:
-        note = f"{note[:-1]}, lines {first}–{total} shown]"
-    room = context.max_tokens - estimate_tokens(note)
-    whole = Whole(named(job.kept.path, context), first)
-    return with_notes(clipped(lines_from(text, first, None), room, whole), note)
+@dataclass(eq=False)
+class Job:
+    """A command in the background."""
+
+    number: int
+    """Unique in the session: the file of its output is named after it."""
+    command: str
+    kept: JobOutput
+    began: float = field(default_factory=time.monotonic)
+    ended: float | None = None
+    status: int | None = None
+    """Its exit status; negative: the signal that ended it. None while it runs, and where it was stopped."""
+    why: str = ""
+    """Why it was ended, where it did not end by itself."""
+    told: bool = False
+    """Whether the model knows that it has ended."""
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.ended is None
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended or time.monotonic()) - self.began
+
+    @property
+    def age(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began
+
+    @property
+    def state(self) -> str:
+        """How it stands: `runs`, `ended: exit 0`, `ended: stopped`."""
+        if self.runs:
+            return "runs"
+        return f"ended: {self.why or ending(self.status)}"
+
+    async def wait(self, seconds: float) -> None:
+        """Until it ends, but no longer than that."""
+        if self.task is not None:
+            await asyncio.wait({self.task}, timeout=seconds)
 
 
-def _state(job: Job) -> str:
-    return f"{job.state} ({_duration(job.seconds)})"
+class Jobs:
+    """The jobs of one agent, those that have ended included."""
+
+    def __init__(self, on_end: Callable[[Job], None] = lambda job: None) -> None:
+        self.on_end = on_end
+        """Hears of each job that ends, but for those that end with the agent."""
+        self.left = LeftBehind()
+        """What commands that have ended left running."""
+        self._jobs: dict[int, Job] = {}
+        self._closing = False
+
+    def all(self) -> list[Job]:
+        return list(self._jobs.values())
+
+    def numbered(self, number: int) -> Job | None:
+        return self._jobs.get(number)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        command: str,
+        cwd: Path,
+        environment: Mapping[str, str],
+        folder: Path,
+        seconds: float | None,
+        mask: Mask,
+    ) -> Job:
+        """Start a command; its output goes to a new file in `folder`, without keys. It is ended after
+        `seconds`.
+
+        Raises:
+            FoldlineError: too many run already.
+            OSError: its file cannot be made.
+        """
+        running = sum(job.runs for job in self._jobs.values())
+        if running >= _MOST_JOBS:
+            raise FoldlineError(f"{many(running, 'job')} run already: stop one with `jobs` first.")
+        kept = JobOutput.new(folder, mask)
+        job = self._jobs[kept.number] = Job(kept.number, command, kept)
+        job.task = asyncio.create_task(_run(job, argv, cwd, environment, seconds, self.left))
+        job.task.add_done_callback(lambda _: self._ended(job))  # also where it was stopped before it began
+        return job
+
+    async def stop(self, job: Job, why: str = "stopped") -> None:
+        """End a job and all it started."""
+        if job.task is None or not job.runs:
+            return
+        job.why = job.why or why
+        job.task.cancel()
+        await asyncio.wait({job.task})
+
+    async def aclose(self) -> None:
+        """End all that run, and what commands left running."""
+        self._closing = True
+        stops = (self.stop(job, "Foldline was closed") for job in self._jobs.values())
+        await asyncio.gather(*stops, asyncio.to_thread(self.left.end))
+
+    def news(self) -> list[Job]:
+        """What has ended and the model does not know of."""
+        return [job for job in self._jobs.values() if not job.runs and not job.told]
+
+    def _ended(self, job: Job) -> None:
+        job.ended = time.monotonic()
+        job.kept.close()
+        if not self._closing:
+            self.on_end(job)
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _in_short(command: str) -> str:
-    line = one_line(command)
-    return line if len(line) <= 120 else line[:119] + "…"
+async def _run(
+    job: Job,
+    argv: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    seconds: float | None,
+    left: LeftBehind,
+) -> None:
+    try:
+        async with asyncio.timeout(seconds), spawn(argv, cwd, environment, left) as child:
+            # As long as anybody holds the output: a script that starts a server and ends is that server.
+            await child.follow(job.kept.take, drain=None)
+            job.status = child.status
+    except TimeoutError:
+        job.why = f"timed out after {seconds:g} s"
+    except OSError as error:
+        job.why = f"could not be started: {system_words(error)}"

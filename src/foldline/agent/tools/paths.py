@@ -2,42 +2,24 @@
 
 import difflib
 import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from foldline.data import config_dir, real_path
+from foldline.files import is_folder, is_there
 from foldline.history import data_home
 
-from .base import ToolContext
-from .failure import ToolFailure
-from .text import one_line
-from .walk import files_below
+from ..layers import up_to_top
+from .base import ToolContext, ToolFailure, named
+from .process import environment
+from .tree import files_below
 
 _LOOKED_AT = 20_000
 """How many files are looked through for one of the same name before the search for a suggestion ends."""
-
-
-def located(given: str, context: ToolContext) -> Path:
-    """The absolute path the model means: relative to the working directory, `~` is the home folder.
-
-    Raises:
-        ToolFailure: no path at all.
-    """
-    if not given.strip() or "\x00" in given:
-        raise ToolFailure("The path is empty or holds a NUL character; give the path of a file or folder.")
-    try:
-        path = Path(given).expanduser()
-    except RuntimeError:
-        raise ToolFailure(f"{given}: there is no such home folder; give the whole path.") from None
-    return Path(os.path.normpath(context.cwd / path))
-
-
-def named(path: Path | str, context: ToolContext) -> str:
-    """A path as results name it: relative to the working directory where it is inside, on one line."""
-    absolute = Path(path)
-    if absolute.is_relative_to(context.cwd):
-        absolute = absolute.relative_to(context.cwd)
-    return one_line(os.fsencode(absolute).decode("utf-8", "replace")) or "."
 
 
 def is_inside(path: Path, folder: Path) -> bool:
@@ -81,3 +63,190 @@ def near_names(path: Path, context: ToolContext) -> list[str]:
         return [named(path.parent / by_fold[name], context) for name in close]
     files = islice(files_below(context.cwd), _LOOKED_AT)
     return [named(found, context) for found in files if os.path.basename(found) == path.name][:3]  # noqa: PTH119
+
+
+_UNCLEAR = re.compile(r"[$`{}\x00]")
+"""What the shell makes something else of that we do not work out."""
+_PIECE = re.compile(r"[\w./+%~*?\[\]^-]+")
+"""What may be one of several paths in a word: of `--out=a`, `a:b`, `open('a')`."""
+_BETWEEN_PATHS = re.compile(r"[^\w./+%~*?\[\]^-]")
+_MOST_PLACES = 1_000
+"""In one word at which a path may begin; what has more is a text of its own, or a program."""
+_ABOVE = re.compile(r"\.[*?\[]")
+"""Begins a name that is expanded to others of which the folder above, `..`, is one."""
+_MOVES = ("cd", "pushd", "popd")
+_ENDS = frozenset(";&|()<>")
+_NOWHERE = "/dev/null"
+_LONGEST_COMMAND = 10_000
+"""Characters that are looked at; a longer command is a program of its own."""
+
+
+def command_inside(command: str, cwd: Path) -> bool:
+    """Whether no word of a command leads out of a folder; links are followed, `~` and variables are not."""
+    if len(command) > _LONGEST_COMMAND or _UNCLEAR.search(command):
+        return False
+    lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
+    lexer.commenters = ""
+    lexer.whitespace_split = True
+    try:
+        words = list(lexer)
+    except ValueError:
+        return False
+    return not _goes_home(words) and all(
+        _word_inside(word, cwd) for at, word in enumerate(words) if at or not word.startswith("/")
+    )
+
+
+def _goes_home(words: list[str]) -> bool:
+    """Whether the folder is changed to one that is not named: `cd`, `cd -`, `popd`."""
+    follows = [*words[1:], ";"]
+    return any(
+        word in _MOVES and (after == "-" or word == "popd" or after[:1] in _ENDS)
+        for word, after in zip(words, follows, strict=True)
+    )
+
+
+def _word_inside(word: str, cwd: Path) -> bool:
+    is_bounded = len(_BETWEEN_PATHS.findall(word)) < _MOST_PLACES
+    return is_bounded and all(_path_inside(path, cwd) for path in _paths_in(word))
+
+
+def _paths_in(word: str) -> Iterator[str]:
+    """Whatever in a word may be a path: each piece, and all there is from each place on where one may begin,
+    for the name of a link may itself hold what stands between two paths. An option may have its value right
+    behind its letter: `-I/usr`.
+    """
+    starts = (0, *(found.end() for found in _BETWEEN_PATHS.finditer(word)))
+    for path in (*(word[start:] for start in starts), *_PIECE.findall(word)):
+        if path and path != _NOWHERE:
+            yield path
+            if path.startswith("-"):
+                yield path[2:]
+
+
+def _path_inside(path: str, cwd: Path) -> bool:
+    if path.startswith("~") or any(_ABOVE.match(part) for part in path.split("/")):
+        return False
+    return is_open(cwd / path, cwd)
+
+
+_FOLDERS = frozenset(
+    (
+        ".git", ".githooks", ".husky", ".lefthook", ".ssh",
+        ".vscode", ".idea", ".zed", ".devcontainer",
+        ".claude", ".codex", ".cursor", ".gemini", ".kimi", ".klaude", ".opencode", ".pi", ".qwen",
+    )
+)  # fmt: skip
+_FILES = re.compile(
+    r"""head  # makes a folder a repository, whose settings name programs, without any `.git`
+    | \.pre-commit-config\.ya?ml | \.?lefthook(-local)?\.\w+  # hooks
+    | \.foldline\.toml | opencode\.jsonc? | \.mcp\.json  # of agents
+    | (agents|claude|gemini|qwen)(\.local|\.override)?\.md | copilot-instructions\.md | .+\.instructions\.md
+    | \.(cursor|windsurf|cline|roo)rules
+    | \.devcontainer\.json | \.exrc | \.nvimrc | \.nvim\.lua | \.dir-locals(-2)?\.el  # of editors
+    | \.envrc
+    """,
+    re.VERBOSE,
+)
+"""Names in small letters."""
+_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+"""What HFS+ does not see in names: `.g\u200cit` is `.git` there (git's own check, utf8.c)."""
+_BETWEEN_WORDS = re.compile(r"[\s;|&'\"()!=]+")
+_PATIENCE = 5.0
+"""Seconds git may take to tell its settings: a pipe may stand in place of one of their files."""
+_MOST_SETTINGS = 256 * 1024
+"""Bytes of settings that are looked through; what has more is nothing people wrote."""
+
+
+def may_be_changed(path: Path, cwd: Path) -> bool:
+    """Whether a change of this file is one inside the folder that is worked in, and nothing more. Reads the
+    disk, and asks git: call it off the event loop."""
+    try:
+        real, folder = Path(real_path(path)), Path(real_path(cwd))
+    except OSError:
+        return False  # where it leads cannot be told
+    return is_open(real, folder) and not (
+        _acts(real, folder) or _is_of_home(real, folder) or _is_named_by_git(real)
+    )
+
+
+def _acts(path: Path, folder: Path) -> bool:
+    above = [each for each in path.parents if each.is_relative_to(folder)]
+    return (
+        _is_guarded(path.relative_to(folder).parts)
+        # Of `.git`, also where the folder lies within one: a work tree never does.
+        or ".git" in map(_plain, folder.parts)
+        # A dangling link will do: git once wrote `HEAD` as one.
+        or any(os.path.lexists(each / "HEAD") for each in above)
+        or any(path.is_relative_to(target) for each in above for target in _led_to(each))
+    )
+
+
+def _is_guarded(parts: Sequence[str]) -> bool:
+    names = [_plain(name) for name in parts]
+    return not _FOLDERS.isdisjoint(names) or bool(names and _FILES.fullmatch(names[-1]))
+
+
+def _led_to(folder: Path) -> Iterator[str]:
+    """What guarded names in a folder are links to: `AGENTS.md -> docs/rules.md`."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink() and _is_guarded([entry.name])]
+        for link in links:
+            yield real_path(link)
+    except OSError:
+        return
+
+
+def _is_named_by_git(path: Path) -> bool:
+    """Whether git's settings name this file, or a folder above it as that of hooks. Git itself is asked: some
+    of its settings lie in files that others name."""
+    there = next(above for above in path.parents if is_folder(above))
+    top = up_to_top(there)[-1]
+    if not is_there(top / ".git"):
+        return False
+    command = ["git", "-C", str(top), "config", "--null", "--list"]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE,
+            env=environment(),
+            check=False,
+        )
+    except FileNotFoundError:
+        return False  # without git, nothing acts for it
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    if done.returncode or len(done.stdout) > _MOST_SETTINGS:
+        return True
+    return any(
+        _leads_to(path, top, *each.partition("\n")[::2]) for each in os.fsdecode(done.stdout).split("\0")
+    )
+
+
+def _leads_to(path: Path, top: Path, key: str, value: str) -> bool:
+    """Whether a setting of git does: `core.hooksPath = tools/hooks`, `core.fsmonitor = ./tools/watch`."""
+    of_hooks = key == "core.hookspath"
+    for word in [value] if of_hooks else _BETWEEN_WORDS.split(value):
+        if of_hooks or "/" in word:
+            named = top / os.path.expanduser(word)  # noqa: PTH111 - `Path.expanduser` raises for nobody
+            if is_inside(path, named) and (of_hooks or not is_folder(named)):
+                return True
+    return False
+
+
+def _is_of_home(path: Path, folder: Path) -> bool:
+    """Whether it is one of the hidden files of the home folder, seen from there or from above: of shells,
+    programs, desktops."""
+    home = Path(real_path(os.path.expanduser("~")))  # noqa: PTH111 - `Path.home` raises for nobody
+    if not home.is_relative_to(folder) or not is_inside(path, home):
+        return False
+    return path != home and path.relative_to(home).parts[0].startswith(".")
+
+
+def _plain(name: str) -> str:
+    """As file systems see it that do not tell capitals apart, pass over signs, or have short names."""
+    seen = _UNSEEN.sub("", name).casefold().rstrip(". ")
+    return ".git" if seen == "git~1" else seen

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from foldline.files import opened
 
-from .walk import files_below
+from .tree import files_below
 
 
 def main() -> int:

@@ -6,8 +6,7 @@ from pydantic import ConfigDict, Field
 
 from foldline.context.todos import Todo, current_todo
 
-from .base import Arguments, BaseTool, ToolContext, ToolOutcome
-from .clip import fitted
+from .base import Arguments, BaseTool, ToolContext, ToolOutcome, fitted
 from .text import one_line
 
 Status = Literal["pending", "in_progress", "completed"]

@@ -22,7 +22,7 @@ from aiohttp import WSMsgType, web
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
-from foldline.agent.tools.reaping import Kin, end_all, marked, new_mark
+from foldline.agent.tools.process import Family, end_all, marked, new_mark
 from foldline.cli.output import say
 from foldline.cli.streams import flush_out
 
@@ -57,7 +57,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Served(AppService):
     """One Foldline, behind pipes."""
 
-    _kin: Kin | None = None
+    _kin: Family | None = None
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         """Without a shell around it, and with a mark: whatever it started is found again at its end."""
@@ -70,7 +70,7 @@ class Served(AppService):
             env=marked(self._build_environment(width, height), mark),
             start_new_session=True,
         )
-        self._kin = Kin(process.pid, mark.encode(), output=0, leash=0)
+        self._kin = Family(process.pid, mark.encode(), output=0, leash=0)
         self._process, self._stdin = process, process.stdin
         return process
 

@@ -188,7 +188,7 @@ def read_picture(path: Path) -> "ImagePart":
     Raises:
         FoldlineError: it cannot be read, is none, or is too large.
     """
-    from foldline.agent.tools.pictures import LARGEST, picture, too_large
+    from foldline.agent.tools.images import LARGEST, image_part, too_large
     from foldline.protocol import FoldlineError
 
     try:
@@ -197,7 +197,7 @@ def read_picture(path: Path) -> "ImagePart":
             raise FoldlineError(f"{path.name} is no file.")
         if known.st_size >= LARGEST:
             raise too_large(path.name, known.st_size)
-        found = picture(read_regular(path), path.name)
+        found = image_part(read_regular(path), path.name)
     except OSError as error:
         raise FoldlineError(f"{path.name} cannot be read: {error.strerror or error}.") from None
     if found is None:

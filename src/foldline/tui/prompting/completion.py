@@ -312,7 +312,7 @@ def list_files(root: Path, most: int = MOST_FILES) -> tuple[str, ...]:
     A name that would do something to the terminal, or turns text around, is left out: it would be typed into
     the prompt as it is.
     """
-    from foldline.agent.tools.walk import files_below  # the tools are not needed before the first `@`
+    from foldline.agent.tools.tree import files_below  # the tools are not needed before the first `@`
 
     skip = len(str(root.absolute()).rstrip("/")) + 1
     paths = (path[skip:].replace("\\", "/") for path in islice(files_below(root), most))

@@ -25,7 +25,7 @@ from foldline.tui.runner import Runner
 from foldline.tui.screens.job_output import OutputScreen
 
 if TYPE_CHECKING:
-    from foldline.agent.tools.background import Job, Jobs
+    from foldline.agent.tools.jobs import Job, Jobs
     from foldline.tui.app import FoldlineApp
 
 

@@ -86,7 +86,7 @@ def clipboard_picture(environ: Mapping[str, str] = os.environ, platform: str = s
     Raises:
         FoldlineError: there is none, it is too large, or no program here can fetch it.
     """
-    from foldline.agent.tools.pictures import picture
+    from foldline.agent.tools.images import image_part
     from foldline.protocol import FoldlineError
 
     command = fetching_command(environ, platform)
@@ -94,7 +94,7 @@ def clipboard_picture(environ: Mapping[str, str] = os.environ, platform: str = s
         raise FoldlineError(
             f"Pictures cannot be fetched from the clipboard here: {_missing(environ, platform)}."
         )
-    found = picture(_fetched(command), "The picture in the clipboard")
+    found = image_part(_fetched(command), "The picture in the clipboard")
     if found is None:
         raise FoldlineError("There is no picture in the clipboard.")
     return found

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from ..environment import environment
-from ..failure import ToolFailure
-from ..text import one_line
+from .base import ToolFailure
+from .process import environment
+from .text import one_line
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag

@@ -1,6 +1,7 @@
 """`history_search` and `history_read`: the agent's own full history. What was folded can be fetched again."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pydantic import Field
 
@@ -8,20 +9,28 @@ from foldline.context.moments import entry_text
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import Fate
 from foldline.history import EntrySearch, Found, Hit, MessageKind, Session
-from foldline.protocol import BaseMessage, Entry, ImagePart, ToolResultMessage
+from foldline.protocol import NEW, BaseMessage, Entry, ImagePart, ToolResultMessage
 
-from .base import Arguments, BaseTool, Tool, ToolContext, ToolOutcome
-from .clip import Whole, clipped, fits, fitted, in_thread, spilled, with_notes
-from .failure import ToolFailure
-from .paths import named
-from .text import counted, line_count, lines_from
+from .base import (
+    Arguments,
+    BaseTool,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    ToolOutcome,
+    fitted,
+    in_thread,
+    named,
+    spilled,
+)
+from .text import FullText, clipped, counted, fits, line_count, lines_from, one_line, with_notes
 
 _NAMES = ("history_search", "history_read")
 _NOTE_TOKENS = 30
 """Room for the line that says how many entries are not shown."""
 
 
-class _Search(Arguments):
+class SearchArguments(Arguments):
     # The query comes first: the offline model fills in the first text it finds.
     query: str = Field(
         min_length=1, description='Words to find, or "several words in quotes" as they stand together.'
@@ -32,13 +41,13 @@ class _Search(Arguments):
     limit: int = Field(20, ge=1, le=100, description="The most entries to list.")
 
 
-class _Read(Arguments):
+class EntryArguments(Arguments):
     index: int = Field(description="Number of the entry, as history_search or a stub names it.")
     offset: int | None = Field(None, ge=1, description="First line, from 1.")
     limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
 
 
-class HistorySearch(BaseTool[_Search]):
+class HistorySearchTool(BaseTool[SearchArguments]):
     """Finds text in every message since the session began, folded or not."""
 
     name = _NAMES[0]
@@ -51,14 +60,14 @@ class HistorySearch(BaseTool[_Search]):
     level = "read"
 
     def __init__(self, session: Session) -> None:
-        super().__init__(_Search)
+        super().__init__(SearchArguments)
         self._session = session
         self._search = EntrySearch(session.entries, without_tools=_NAMES)
 
-    def headline(self, arguments: _Search) -> str:
+    def headline(self, arguments: SearchArguments) -> str:
         return f'"{arguments.query}"'
 
-    async def act(self, arguments: _Search, context: ToolContext) -> ToolOutcome:
+    async def act(self, arguments: SearchArguments, context: ToolContext) -> ToolOutcome:
         projection = self._session.projection
         seen = {item.index for item in projection.view if item.fate == "live" and not item.written}
         found = await in_thread(
@@ -66,13 +75,13 @@ class HistorySearch(BaseTool[_Search]):
                 arguments.query, limit=arguments.limit, kind=arguments.kind, seen=seen, stopped=stopped
             )
         )
-        lines = [_line(hit, projection.fate(hit.entry.index)) for hit in found.hits]
+        lines = [_hit_line(hit, projection.fate(hit.entry.index)) for hit in found.hits]
         text, whole = await fitted(_listed(found, lines, context.max_tokens), context, self.name)
         brief = counted(found.total, "match", "matches")
         return ToolOutcome(text, brief=brief, full_output=whole)
 
 
-def _line(hit: Hit, fate: Fate) -> str:
+def _hit_line(hit: Hit, fate: Fate) -> str:
     """One hit: `212 (tool_result of bash, line 40, summarised by 240): …`."""
     entry = hit.entry
     kind = f"{entry.type} of {entry.name}" if isinstance(entry, ToolResultMessage) else entry.type
@@ -111,7 +120,7 @@ def _listed(found: Found, lines: Sequence[str], room: int) -> str:
     return "\n".join(shown)
 
 
-class HistoryRead(BaseTool[_Read]):
+class HistoryReadTool(BaseTool[EntryArguments]):
     """Shows one entry of the history exactly as it was, or some of its lines."""
 
     name = _NAMES[1]
@@ -122,10 +131,10 @@ class HistoryRead(BaseTool[_Read]):
     level = "read"
 
     def __init__(self, session: Session) -> None:
-        super().__init__(_Read)
+        super().__init__(EntryArguments)
         self._session = session
 
-    def headline(self, arguments: _Read) -> str:
+    def headline(self, arguments: EntryArguments) -> str:
         first = arguments.offset or 1
         match arguments.offset, arguments.limit:
             case None, None:
@@ -135,7 +144,7 @@ class HistoryRead(BaseTool[_Read]):
             case _, limit:
                 return f"entry {arguments.index}:{first}-{first + (limit or 1) - 1}"
 
-    async def act(self, arguments: _Read, context: ToolContext) -> ToolOutcome:
+    async def act(self, arguments: EntryArguments, context: ToolContext) -> ToolOutcome:
         entry = self._session.projection.entry(arguments.index)
         text, whole = await in_thread(lambda _: _shown(entry, arguments, context))
         parts = entry.parts if isinstance(entry, BaseMessage) and arguments.offset is None else ()
@@ -147,7 +156,7 @@ class HistoryRead(BaseTool[_Read]):
         )
 
 
-def _shown(entry: Entry | None, arguments: _Read, context: ToolContext) -> tuple[str, str | None]:
+def _shown(entry: Entry | None, arguments: EntryArguments, context: ToolContext) -> tuple[str, str | None]:
     """The lines asked for, within the room; and a file with the whole entry, where they do not fit."""
     text = None if entry is None else entry_text(entry)
     if text is None:
@@ -164,10 +173,77 @@ def _shown(entry: Entry | None, arguments: _Read, context: ToolContext) -> tuple
     room = context.max_tokens - estimate_tokens(note)
     if fits(piece, room):
         return with_notes(piece, note), None
-    path = spilled(text, context.spill_dir, HistoryRead.name)
-    whole = Whole(named(path, context), first, by=f"`{HistoryRead.name}` {arguments.index}")
+    path = spilled(text, context.spill_dir, HistoryReadTool.name)
+    whole = FullText(named(path, context), first, by=f"`{HistoryReadTool.name}` {arguments.index}")
     return with_notes(clipped(piece, room, whole), note), str(path)
 
 
 def recall_tools(session: Session) -> tuple[Tool, ...]:
-    return (HistorySearch(session), HistoryRead(session))
+    return (HistorySearchTool(session), HistoryReadTool(session))
+
+
+@dataclass(frozen=True, slots=True)
+class Dmail:
+    message: str
+    checkpoint: int
+
+
+class Mailbox:
+    """Holds the D-Mail of a step until the turn delivers it."""
+
+    def __init__(self) -> None:
+        self.waiting: Dmail | None = None
+
+    def take(self) -> Dmail | None:
+        taken, self.waiting = self.waiting, None
+        return taken
+
+
+class DmailArguments(Arguments):
+    message: str = Field(
+        min_length=1,
+        description="All you need to know back there: what you found out and changed, what to do next.",
+    )
+    checkpoint_id: int = Field(description="The number of a CHECKPOINT you were told of.")
+
+
+class DmailTool(BaseTool[DmailArguments]):
+    name = "send_dmail"
+    description = (
+        "Send a message to yourself at an earlier CHECKPOINT: everything after it leaves your memory, and "
+        "you go on from there with the message, and with what the user asked for. Files stay as they are "
+        "now. Use it when the steps since then were long and only their outcome matters: a large file read "
+        "for one line, a search that found one place, an approach that failed. The person sees all of it."
+    )
+    level = "read"
+
+    def __init__(self, session: Session, mailbox: Mailbox) -> None:
+        super().__init__(DmailArguments)
+        self._session = session
+        self._mailbox = mailbox
+
+    def headline(self, arguments: DmailArguments) -> str:
+        return f"to checkpoint {arguments.checkpoint_id}: {one_line(arguments.message)}"
+
+    async def act(self, arguments: DmailArguments, context: ToolContext) -> ToolOutcome:
+        if not arguments.message.strip():
+            raise ToolFailure("The message is empty: back there it is all you will have.")
+        if self._mailbox.waiting is not None:
+            raise ToolFailure("Only one D-Mail a step: the first one goes out.", "not sent ✗")
+        known = reachable(self._session)
+        if arguments.checkpoint_id not in known:
+            there = ", ".join(map(str, known[-12:])) or "none yet"
+            raise ToolFailure(
+                f"Checkpoint {arguments.checkpoint_id} cannot be reached. There are: {there}.", "not sent ✗"
+            )
+        self._mailbox.waiting = Dmail(arguments.message, arguments.checkpoint_id)
+        return ToolOutcome("Sent: it is delivered when this step ends.", brief="sent")
+
+
+def reachable(session: Session) -> list[int]:
+    """The checkpoints the model was told of since the newest fold and that its view still leads to."""
+    told = {item.message.checkpoint for item in session.projection.view}
+    folds = session.projection.compactions()
+    newest_fold = folds[-1].index if folds else NEW
+    places = (place for place in session.projection.checkpoints if place.index > newest_fold)
+    return [place.id for place in places if place.id in told]

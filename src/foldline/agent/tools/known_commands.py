@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-_FAMILIAR = """
+_COMMANDS = """
 ls              -aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxX1 --all --almost-all --human-readable --recursive
                 --reverse --size --sort --time --color --classify --directory --full-time
 cat             -AbeEnstTuv --number --show-all --show-ends --squeeze-blank
@@ -143,7 +143,7 @@ _PLAIN = re.compile(r"[A-Za-z][\w.:-]*", re.ASCII)
 
 
 def _table() -> Iterator[tuple[tuple[str, ...], frozenset[str], str]]:
-    for row in re.split(r"\n(?! )", _FAMILIAR.strip()):
+    for row in re.split(r"\n(?! )", _COMMANDS.strip()):
         words = row.split()
         leading = tuple(takewhile(lambda word: not word.startswith("-"), words))
         options = words[len(leading) :]

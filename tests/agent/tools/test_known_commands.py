@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.agent.tools.familiar import _KNOWN, leading_words, literal_words
+from foldline.agent.tools.known_commands import _KNOWN, leading_words, literal_words
 
 LEADING = sorted(map(" ".join, _KNOWN))
 

@@ -9,7 +9,7 @@ import zlib
 
 from foldline.protocol import ImagePart
 
-from .failure import ToolFailure
+from .base import ToolFailure
 from .text import sized
 
 LARGEST = 5_000_000
@@ -37,7 +37,7 @@ def media_type(content: bytes) -> str | None:
     return None
 
 
-def picture(content: bytes, shown: str) -> ImagePart | None:
+def image_part(content: bytes, shown: str) -> ImagePart | None:
     """The picture a file holds; None where it is none. `shown` names the file in sentences.
 
     Raises:

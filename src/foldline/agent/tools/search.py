@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,23 @@ from pydantic import Field
 
 from foldline.files import is_there
 
-from .base import Arguments, BaseTool, ToolContext, ToolOutcome
-from .clip import fitted
-from .environment import environment
-from .failure import ToolFailure
-from .globs import matcher
-from .paths import is_inside, is_open, kept_in, located, missing, named
-from .process import spawn
-from .text import counted
+from .base import (
+    Arguments,
+    BaseTool,
+    ToolContext,
+    ToolFailure,
+    ToolOutcome,
+    fitted,
+    in_thread,
+    located,
+    named,
+)
+from .paths import is_inside, is_open, kept_in, missing
+from .process import environment, spawn
+from .text import counted, one_line, sized
+from .tree import files_below, matcher
 
-_MOST = 1_000
+_MOST_MATCHES = 1_000
 """Matching lines in one answer."""
 _LINE = 400
 """Characters shown of a line, those around the match."""
@@ -74,17 +82,19 @@ class GrepTool(BaseTool[GrepArguments]):
         if status not in (None, 0, 1) and not found.lines:
             raise ToolFailure(f"The search failed: {found.complaint() or f'exit {status}'}", brief="failed ✗")
         notes = []
-        if len(found.lines) > _MOST:
-            notes.append(f"[stopped after {_MOST} matches; narrow the pattern, path or glob to see others]\n")
+        if len(found.lines) > _MOST_MATCHES:
+            notes.append(
+                f"[stopped after {_MOST_MATCHES} matches; narrow the pattern, path or glob to see others]\n"
+            )
         if timed_out:
             notes.append(f"[stopped after {_SECONDS} s; narrow the path or glob]\n")
         if found.passed_over:
             notes.append(f"[{counted(found.passed_over, 'matching line')} too long to show]\n")
         if not found.lines and not notes:
             return ToolOutcome(f"No line matches {arguments.pattern}.", brief="no matches")
-        text, full = await fitted("".join([*found.lines[:_MOST], *notes]), context, self.name)
-        more = "+" if len(found.lines) > _MOST or timed_out else ""
-        count = min(len(found.lines), _MOST)
+        text, full = await fitted("".join([*found.lines[:_MOST_MATCHES], *notes]), context, self.name)
+        more = "+" if len(found.lines) > _MOST_MATCHES or timed_out else ""
+        count = min(len(found.lines), _MOST_MATCHES)
         brief = f"{count}{more} {'match' if count == 1 and not more else 'matches'}"
         return ToolOutcome(text, brief=brief, full_output=full)
 
@@ -169,7 +179,7 @@ class _Found:
                 self.passed_over += 1
             else:
                 self._record(record)
-        return len(self.lines) <= _MOST
+        return len(self.lines) <= _MOST_MATCHES
 
     def complaint(self) -> str:
         """What the searcher said that was no record: on one line, in short."""
@@ -208,3 +218,142 @@ def _window(content: bytes, start: int, mask: Callable[[str], str]) -> str:
     begin = max(0, min(len(before) - _LINE // 4, len(line) - _LINE))
     end = begin + _LINE
     return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
+
+
+_MOST_FILES = 500
+"""Files in one answer."""
+
+
+class GlobArguments(Arguments):
+    pattern: str = Field(
+        min_length=1, description="Such as `**/*.py`, `src/**/test_*.{ts,tsx}`, relative to path."
+    )
+    path: str | None = Field(None, description="Folder; the working directory if left out.")
+
+
+class GlobTool(BaseTool[GlobArguments]):
+    name = "glob"
+    description = "Find files by a pattern of their path, newest first. Leaves out what .gitignore does."
+    level = "read"
+
+    def __init__(self) -> None:
+        super().__init__(GlobArguments)
+
+    def headline(self, arguments: GlobArguments) -> str:
+        return f"{arguments.pattern} {arguments.path or ''}".rstrip()
+
+    def stays_inside(self, arguments: GlobArguments, context: ToolContext) -> bool:
+        return is_open(located(arguments.path or ".", context), context.cwd)
+
+    async def act(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
+        root = located(arguments.path or ".", context)
+        found, total = await in_thread(lambda stop: _newest_files(arguments.pattern, root, context, stop))
+        if not total:
+            hint = (
+                "" if "**" in arguments.pattern else f" `**/{arguments.pattern}` looks in all folders below."
+            )
+            where = named(root, context)
+            return ToolOutcome(f"No file fits {arguments.pattern} in {where}.{hint}", brief="no files")
+        text = "".join(f"{named(path, context)}\n" for path in found)
+        if total > len(found):
+            text += f"[the {len(found)} newest of {total} files; make the pattern narrower to see others]\n"
+        text, full = await fitted(text, context, self.name)
+        return ToolOutcome(text, brief=counted(total, "file"), full_output=full)
+
+
+def _newest_files(
+    pattern: str, root: Path, context: ToolContext, stop: Callable[[], bool]
+) -> tuple[list[str], int]:
+    """The newest files that fit, and how many fit in all."""
+    if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+        raise ToolFailure(
+            "The pattern must lie below the folder: give the folder as `path`, the rest as `pattern`."
+        )
+    if not root.exists():
+        raise missing(root, context)
+    if not root.is_dir():
+        raise ToolFailure(f"{named(root, context)} is a file: give a folder as `path`.")
+    try:
+        fits = matcher(pattern)
+    except ValueError as error:
+        raise ToolFailure(f"{pattern} is no pattern glob understands: {error}.") from None
+    start = len(str(root).rstrip(os.sep)) + 1
+    fitting = [path for path in files_below(root, stop) if fits(path[start:].replace(os.sep, "/"))]
+    return nlargest(_MOST_FILES, fitting, key=_changed), len(fitting)
+
+
+def _changed(path: str) -> int:
+    """When it was last changed, in nanoseconds; 0 for a file that has gone meanwhile."""
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+_MOST_NAMES = 500
+"""Names in one answer."""
+
+
+class LsArguments(Arguments):
+    path: str | None = Field(None, description="Folder; the working directory if left out.")
+
+
+class LsTool(BaseTool[LsArguments]):
+    name = "ls"
+    description = "List a folder: folders first (with /), then files with sizes. Hidden and ignored ones too."
+    level = "read"
+
+    def __init__(self) -> None:
+        super().__init__(LsArguments)
+
+    def headline(self, arguments: LsArguments) -> str:
+        return arguments.path or "."
+
+    def stays_inside(self, arguments: LsArguments, context: ToolContext) -> bool:
+        return is_open(located(arguments.path or ".", context), context.cwd)
+
+    async def act(self, arguments: LsArguments, context: ToolContext) -> ToolOutcome:
+        folder = located(arguments.path or ".", context)
+        lines = await asyncio.to_thread(_folder_lines, folder, context)
+        if not lines:
+            return ToolOutcome(f"[{named(folder, context)} is empty]", brief="empty")
+        text = "".join(f"{line}\n" for line in lines[:_MOST_NAMES])
+        if len(lines) > _MOST_NAMES:
+            text += f"[{len(lines) - _MOST_NAMES} more; use glob with a pattern to find them]\n"
+        text, full = await fitted(text, context, self.name)
+        return ToolOutcome(text, brief=counted(len(lines), "entry", "entries"), full_output=full)
+
+
+def _folder_lines(folder: Path, context: ToolContext) -> list[str]:
+    shown = named(folder, context)
+    try:
+        with os.scandir(folder) as entries:
+            ordered = sorted(entries, key=lambda entry: (not _is_folder(entry), entry.name))
+            return [_entry_line(entry) for entry in ordered]
+    except FileNotFoundError:
+        raise missing(folder, context) from None
+    except NotADirectoryError:
+        raise ToolFailure(f"{shown} is a file, not a folder: use `read` to see it.") from None
+    except OSError as error:
+        raise ToolFailure(f"{shown} could not be listed: {error.strerror or error}.") from None
+
+
+def _entry_line(entry: os.DirEntry[str]) -> str:
+    name = one_line(os.fsencode(entry.name).decode("utf-8", "replace"))
+    try:
+        if entry.is_symlink():
+            target = os.fsencode(Path(entry.path).readlink()).decode("utf-8", "replace")
+            return f"{name}{'/' if _is_folder(entry) else ''} -> {one_line(target)}"
+        if _is_folder(entry):
+            return f"{name}/"
+        return f"{name}  {sized(entry.stat(follow_symlinks=False).st_size)}"
+    except OSError:
+        return name
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """A link to a folder counts as one; a link in a loop does not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
