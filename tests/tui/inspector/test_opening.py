@@ -135,5 +135,5 @@ async def test_another_theme_while_it_opens_is_that_of_all_it_shows(tmp_path: Pa
         running.app.theme = "gruvbox"
         panels = await opened(running)
         await running.pilot.pause()
-        shown = [view._roles for view in panels.query(BlockView)]
-        assert all(roles == running.app.chat.transcript._roles for roles in shown)
+        shown = [view.roles for view in panels.query(BlockView)]
+        assert all(roles == running.app.chat.transcript.roles for roles in shown)

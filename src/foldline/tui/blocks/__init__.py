@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from foldline.context.harmless import clean, clean_line
 from foldline.tui.blocks.block import Block, Key
-from foldline.tui.blocks.canvas import Gutter
 from foldline.tui.blocks.cells import Span, Spans, cut_left, cut_right
 from foldline.tui.blocks.styles import ROLES, Styles, styles_from
-from foldline.tui.blocks.view import BlockView
+from foldline.tui.blocks.view import BlockView, Gutter
 
 if TYPE_CHECKING:
     from foldline.tui.blocks.code import DiffBlock, DiffLine, diff_lines, lines_of_diff

@@ -1,10 +1,4 @@
-"""Blocks: the immutable pieces a transcript or a panel is made of. Their plain kinds are in `plain`.
-
-Text given to a block must be clean (`clean()`); it is drawn as it is and never parsed as markup.
-
-ALSO: Heights of many blocks with their running sums: line to block, block to line, in O(log n).
-ALSO: Many blocks one below the other: order, keys and heights. Knows nothing of screens.
-"""
+"""Blocks, and many of them one below the other: order, keys and heights."""
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,15 +12,18 @@ from textual.strip import Strip
 from foldline.tui.blocks.styles import Styles
 
 Key = tuple[int, int]
-"""(entry index, piece number): the one way to name a place; a row number never is."""
+"""(entry index, piece number): names a place; a row number never does."""
 
 MIN_WIDTH: Final = 8
 """Narrower bodies are drawn at this width and cropped by the screen."""
+_LINES: Final = 600
+"""Lines that are kept: ten screens, and few enough that Python's garbage collector, which looks at all of
+their 20 parts each again and again while text streams, does not hold up a frame."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One immutable piece; a changed block is a new object with the same key.
+    """One immutable piece of clean text; a changed block is a new object with the same key.
 
     Equality is identity, so that drawn strips can be cached by the block itself.
     """
@@ -44,7 +41,7 @@ class Block:
         raise NotImplementedError
 
     def estimate(self, width: int) -> int:
-        """About how many lines `render` gives; cheap, corrected when the block is first drawn."""
+        """About how many lines `render` gives; corrected when the block is first drawn."""
         raise NotImplementedError
 
     def text(self) -> str:
@@ -53,7 +50,7 @@ class Block:
 
 
 class Heights:
-    """Non-negative heights under a Fenwick tree.
+    """Non-negative heights under a Fenwick tree: line to block and block to line.
 
     `offset`, `locate`, `set` and `append` are O(log n); `splice` is linear, 5 ms for 100,000.
     """
@@ -71,7 +68,6 @@ class Heights:
         return self._values[index]
 
     def set(self, index: int, height: int) -> None:
-        """Give block `index` another height."""
         change = height - self._values[index]
         if change:
             self._values[index] = height
@@ -83,7 +79,6 @@ class Heights:
                 node += node & -node
 
     def append(self, height: int) -> None:
-        """Add a block below the last one."""
         self._values.append(height)
         node = len(self._values)
         # A node holds the sum of its last `lowbit` values: this one and the nodes that end just before it.
@@ -131,7 +126,6 @@ class Heights:
         return index, line
 
     def _build(self) -> None:
-        """Make the tree agree with the values."""
         sums = array("q", accumulate(self._values, initial=0))
         tree = array("q", bytes(8 * len(sums)))
         step = 1
@@ -141,9 +135,32 @@ class Heights:
         self._tree, self.total = tree, sums[-1]
 
 
+class StripCache:
+    """Strips by block, the least used dropped first. Those of one width and theme: another clears it."""
+
+    def __init__(self) -> None:
+        self._strips: dict[Block, list[Strip]] = {}
+        self._lines = 0
+
+    def get(self, block: Block) -> list[Strip] | None:
+        strips = self._strips.pop(block, None)
+        if strips is not None:
+            self._strips[block] = strips
+        return strips
+
+    def put(self, block: Block, strips: list[Strip]) -> None:
+        self._strips[block] = strips
+        self._lines += len(strips)
+        while self._lines > _LINES and len(self._strips) > 1:
+            self._lines -= len(self._strips.pop(next(iter(self._strips))))
+
+    def clear(self) -> None:
+        self._strips.clear()
+        self._lines = 0
+
+
 class BlockBatch:
-    """Blocks with their index and estimated heights, made ready piece by piece: many are then shown at once
-    without a pause."""
+    """Blocks with their index and estimated heights, prepared piece by piece, to be shown at once."""
 
     def __init__(self, width: int) -> None:
         """`width` is what heights are estimated for, in cells."""
@@ -153,7 +170,6 @@ class BlockBatch:
         self.heights = Heights()
 
     def add(self, blocks: Iterable[Block]) -> None:
-        """Put blocks below those that are there."""
         for block in blocks:
             self.index[block.key] = len(self.blocks)
             self.blocks.append(block)
@@ -191,15 +207,15 @@ class BlockList:
         """Those that are here now; `replace_all` leaves this list as it is."""
         return self._blocks
 
-    def find(self, key: Key) -> int | None:
+    def find(self, key: Key | None) -> int | None:
         """The index of the block with this key."""
-        return self._known().get(key)
+        return None if key is None else self._all_indexed().get(key)
 
     def those_here(self, keys: Iterable[Key]) -> Iterator[Key]:
         """Of these keys those that have a block."""
-        return filter(self._known().__contains__, keys)
+        return filter(self._all_indexed().__contains__, keys)
 
-    def _known(self) -> dict[Key, int]:
+    def _all_indexed(self) -> dict[Key, int]:
         if self._indexed < len(self._blocks):
             fresh = enumerate(self._blocks[self._indexed :], self._indexed)
             self._index.update((block.key, index) for index, block in fresh)
@@ -208,9 +224,12 @@ class BlockList:
 
     def nearest(self, key: Key) -> int | None:
         """The block whose key is next to `key`, where that itself is gone. Looks at every block."""
-        if not self._blocks:
-            return None
-        return min(range(len(self._blocks)), key=lambda index: _distance(self._blocks[index].key, key))
+
+        def distance(index: int) -> tuple[int, int]:
+            entry, number = self._blocks[index].key
+            return abs(entry - key[0]), abs(number - key[1])
+
+        return min(range(len(self._blocks)), key=distance, default=None)
 
     def measure(self, index: int) -> int:
         """The height of a block at the present width, drawing it if that is not known."""
@@ -225,7 +244,7 @@ class BlockList:
         self._layout += 1
 
     def replace_all(self, blocks: Iterable[Block] | BlockBatch) -> Sequence[Block]:
-        """Other blocks altogether; those that were there are handed back."""
+        """Show other blocks altogether; those that were there are handed back."""
         before = self._blocks
         if isinstance(blocks, BlockBatch):
             self._blocks, self._index, self.heights = blocks.blocks, blocks.index, blocks.heights
@@ -245,20 +264,16 @@ class BlockList:
             for index, block in enumerate(blocks, start):
                 self.heights.set(index, self._estimate(block))
             return
-        if start < self._indexed:
-            self._unindex(old, start)
+        if start < self._indexed:  # numbers from `start` on are no longer right; keys that went are not found
+            for block in old:
+                self._index.pop(block.key, None)
+            self._indexed = start
         if stop == len(self._blocks) - len(blocks) + len(old):
             self.heights.truncate(start)
             for block in blocks:
                 self.heights.append(self._estimate(block))
             return
         self.heights.splice(start, stop, [self._estimate(block) for block in blocks])
-
-    def _unindex(self, old: Iterable[Block], start: int) -> None:
-        """Numbers from `start` on are no longer right; keys that went must not be found."""
-        for block in old:
-            self._index.pop(block.key, None)
-        self._indexed = start
 
     def _estimate(self, block: Block) -> int:
         return block.gap + block.estimate(self.width)
@@ -267,7 +282,3 @@ class BlockList:
 def keys_from(blocks: Sequence[Block], at: int) -> Iterator[Key]:
     """The keys from a place on, and then those before it, from the nearest. There may be 100,000."""
     return map(attrgetter("key"), chain(blocks[at:], reversed(blocks[:at])))
-
-
-def _distance(one: Key, other: Key) -> tuple[int, int]:
-    return abs(one[0] - other[0]), abs(one[1] - other[1])

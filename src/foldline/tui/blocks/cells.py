@@ -1,7 +1,4 @@
-"""Measuring, cutting and wrapping text by terminal cells, never inside a character.
-
-ALSO: One line of pieces at the left and right end, of which some go when there is no room. Pure.
-"""
+"""Measuring, shortening, wrapping and laying out styled text by terminal cells, never inside a character."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,23 +13,20 @@ from textual.strip import Strip
 from foldline.tui.blocks.styles import Styles
 
 Span = tuple[str, str]
-"""Text and the specification of its style; `Styles` says what that looks like."""
+"""Text and the specification of its style, as `Styles` reads it."""
 Spans = tuple[Span, ...]
+Side = Literal["left", "right"]
 
 _CJK: Final = "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
 _CLOSING: Final = "，。、！？：；）」』】》〉〕’”％…,.!?:;)"
 _MARKS: Final = 64
+"""Marks without a cell of their own that may stand on one character; more are cut from it."""
 
-
-@cache  # Made for the first line that wraps: that takes 2 ms.
-def _unit() -> re.Pattern[str]:
-    """What stays together on a line: a word with the spaces before it, or one ideograph and the closing
-    punctuation after it (which may not start a line)."""
-    return re.compile(rf" *(?:[^ {_CJK}]+|[{_CJK}][{re.escape(_CLOSING)}]*)| +")
+# --- Text ---------------------------------------------------------------------------------------------------
 
 
 def fit(text: str, width: int) -> int:
-    """How many characters of `text`, from its start, fit into `width` cells without tearing one apart."""
+    """How many characters of `text`, from its start, fit into `width` cells."""
     if width <= 0:
         return 0
     if text.isascii():
@@ -47,14 +41,14 @@ def fit(text: str, width: int) -> int:
 
 
 def cut_right(text: str, width: int) -> str:
-    """`text` in at most `width` cells; what is too long ends in `…`. For prose."""
+    """`text` in at most `width` cells, with `…` in the place of its end. For prose."""
     if cell_len(text) <= width:
         return text
     return text[: fit(text, width - 1)].rstrip() + "…" if width > 0 else ""
 
 
 def cut_left(text: str, width: int) -> str:
-    """`text` in at most `width` cells; what is too long loses its start: `…/name.py`. For paths."""
+    """`text` in at most `width` cells, with `…` in the place of its start: `…/name.py`. For paths."""
     if cell_len(text) <= width:
         return text
     if width <= 0:
@@ -78,14 +72,21 @@ def wrap(text: str, width: int) -> list[tuple[int, int]]:
     lines: list[tuple[int, int]] = []
     start = 0
     for line in text.split("\n"):
-        _wrap_line(line, start, width, lines)
+        lines += [(start + low, start + high) for low, high in _wrapped(line, width)]
         start += len(line) + 1
     return lines
 
 
-def _wrap_line(text: str, base: int, width: int, lines: list[tuple[int, int]]) -> None:
+@cache  # Made for the first line that wraps: that takes 2 ms.
+def _unit() -> re.Pattern[str]:
+    """What stays together on a line: a word with the spaces before it, or one ideograph and the closing
+    punctuation after it (which may not start a line)."""
+    return re.compile(rf" *(?:[^ {_CJK}]+|[{_CJK}][{re.escape(_CLOSING)}]*)| +")
+
+
+def _wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
     if cell_len(text) <= width:
-        lines.append((base, base + len(text)))
+        yield 0, len(text)
         return
     start = end = 0  # the open line, without spaces at its end
     used = 0
@@ -101,7 +102,7 @@ def _wrap_line(text: str, base: int, width: int, lines: list[tuple[int, int]]) -
         if word == stop:  # only spaces, too many
             continue
         if end > start:
-            lines.append((base + start, base + end))
+            yield start, end
             start, used = word, cell_len(text[word:stop])
         else:
             used += cells
@@ -109,24 +110,39 @@ def _wrap_line(text: str, base: int, width: int, lines: list[tuple[int, int]]) -
             for piece_start, piece_stop in _chopped(text, start, stop, width):
                 start, used = piece_start, cell_len(text[piece_start:piece_stop])
                 if piece_stop < stop:
-                    lines.append((base + piece_start, base + piece_stop))
+                    yield piece_start, piece_stop
         end = stop
     if end > start:
-        lines.append((base + start, base + end))
+        yield start, end
 
 
 def _chopped(text: str, start: int, stop: int, width: int) -> Iterator[tuple[int, int]]:
-    """The part of a text between two places in pieces of `width` cells. Linear, whatever it holds: each
-    piece looks at its own surroundings only."""
+    """Pieces of `width` cells between two places. Linear: each piece looks at its own surroundings only."""
     while start < stop:
-        # Marks that take no cell may stand on a character; beyond this many they are cut from it.
         near = text[start : min(stop, start + 4 * width + _MARKS)]
         end = start + max(1, fit(near, width))
         yield start, end
         start = end
 
 
-def slice_spans(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
+def estimated_lines(text: str, width: int) -> int:
+    """About how many lines `text` takes at `width` cells, from its length alone."""
+    return text.count("\n") + 1 + len(text) // max(width, 8)
+
+
+# --- Styled text --------------------------------------------------------------------------------------------
+
+
+def text_of(spans: Iterable[Span]) -> str:
+    return "".join(text for text, _ in spans)
+
+
+def width_of(spans: Iterable[Span]) -> int:
+    """Cells that styled text takes on one line."""
+    return sum(cell_len(text) for text, _ in spans)
+
+
+def slice_spans(spans: Iterable[Span], start: int, stop: int) -> list[Span]:
     """The part of `spans` between two character positions of their joined text."""
     part: list[Span] = []
     position = 0
@@ -142,24 +158,37 @@ def slice_spans(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
 
 def wrap_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
     """The lines of styled text at `width` cells."""
-    text = "".join(text for text, _ in spans)
     if len(spans) == 1:
-        style = spans[0][1]
+        text, style = spans[0]
         return [[(text[start:stop], style)] if stop > start else [] for start, stop in wrap(text, width)]
-    return [slice_spans(spans, start, stop) for start, stop in wrap(text, width)]
+    return [slice_spans(spans, start, stop) for start, stop in wrap(text_of(spans), width)]
 
 
 def chop_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
     """One line of styled text cut hard every `width` cells: code, where every space counts."""
-    text = "".join(text for text, _ in spans)
+    text = text_of(spans)
     if cell_len(text) <= width:
         return [list(spans)]
     return [slice_spans(spans, *piece) for piece in _chopped(text, 0, len(text), max(width, 2))]
 
 
-def width_of(spans: Iterable[Span]) -> int:
-    """Cells that styled text takes on one line."""
-    return sum(cell_len(text) for text, _ in spans)
+def shorten(spans: Sequence[Span], width: int, side: Side = "right") -> list[Span]:
+    """Styled text in at most `width` cells; what is too long loses its end (`right`) or its start."""
+    text = text_of(spans)
+    if cell_len(text) <= width:
+        return list(spans)
+    if width <= 0:
+        return []
+    if side == "left":
+        kept = len(cut_left(text, width)) - 1
+        return [("…", spans[0][1]), *slice_spans(spans, len(text) - kept, len(text))]
+    return [*slice_spans(spans, 0, len(cut_right(text, width)) - 1), ("…", spans[-1][1])]
+
+
+def crop(spans: Sequence[Span], width: int) -> list[Span]:
+    """Styled text in exactly `width` cells: shortened at the right, or filled up with blanks."""
+    shown = shorten(spans, width)
+    return [*shown, (" " * max(width - width_of(shown), 0), "")]
 
 
 def to_strip(spans: Iterable[Span], styles: Styles) -> Strip:
@@ -168,34 +197,25 @@ def to_strip(spans: Iterable[Span], styles: Styles) -> Strip:
     return Strip(segments, sum(segment.cell_length for segment in segments))
 
 
-def estimated_lines(text: str, width: int) -> int:
-    """About how many lines `text` takes at `width` cells, from its length alone."""
-    return text.count("\n") + 1 + len(text) // max(width, 8)
+# --- Rows ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Styled text with the blanks before it."""
+    """A part of a row."""
 
     spans: Spans
     rank: int = 0
-    """0 stays; of the others the highest goes first."""
+    """0 stays; where there is no room, of the others the highest goes first."""
     gap: int = 3
     """Blanks between it and the piece before it."""
-    cut: Literal["left", "right"] | None = None
+    cut: Side | None = None
     """Where it may be shortened, once everything with a rank has gone."""
     least: int | None = None
     """Cells to which it is shortened before anything with a rank goes; None: only after all of it."""
 
 
-def piece(
-    text: str,
-    style: str = "text",
-    *,
-    rank: int = 0,
-    gap: int = 3,
-    cut: Literal["left", "right"] | None = None,
-) -> Piece:
+def piece(text: str, style: str = "text", *, rank: int = 0, gap: int = 3, cut: Side | None = None) -> Piece:
     """A piece of one style."""
     return Piece(((text, style),), rank, gap, cut)
 
@@ -203,65 +223,38 @@ def piece(
 def row(left: Sequence[Piece], right: Sequence[Piece], width: int, margin: int = 1) -> list[Span]:
     """Exactly `width` cells: left pieces, blanks, right pieces; `margin` cells stay free on both sides."""
     left, right = list(left), list(right)
-    room = max(width - 2 * margin, 0)
-    while _needed(left, yielding=True) + _needed(right) + (2 if left and right else 0) > room:
-        expendable = [part for part in (*left, *right) if part.rank > 0]
-        if not expendable:
+    room = width - 2 * margin - (2 if left and right else 0)
+    while _needed(left, yielding=True) + _needed(right) > room:
+        goes = max(reversed([*left, *right]), key=lambda part: part.rank, default=None)
+        if goes is None or goes.rank <= 0:
             break
-        goes = max(reversed(expendable), key=lambda part: part.rank)
-        (right if any(part is goes for part in right) else left)[:] = [
-            part for part in (right if any(part is goes for part in right) else left) if part is not goes
-        ]
-    over = _needed(left) + _needed(right) + (2 if left and right else 0) - room
-    if over > 0:
-        shortened: list[Piece] = []
-        for part in left:
-            short = _shorter(part, over) if part.cut else part
-            over = max(over - width_of(part.spans) + width_of(short.spans), 0)
-            shortened.append(short)
-        left = shortened
-    spans = [(" " * margin, ""), *_joined(left)]
-    tail = _joined(right)
-    blanks = width - margin - width_of(spans) - width_of(tail)
-    spans += [(" " * max(blanks, 0), ""), *tail, (" " * margin, "")]
-    return crop(spans, width)
-
-
-def crop(spans: Sequence[Span], width: int) -> list[Span]:
-    """Exactly `width` cells: too long is cut at the right, too short filled up with blanks."""
-    over = width_of(spans) - width
-    if over > 0:
-        text = "".join(text for text, _ in spans)
-        kept = cut_right(text, width)
-        spans = [*slice_spans(spans, 0, len(kept) - 1), (kept[-1:], spans[-1][1])] if kept else []
-    return [*spans, (" " * max(width - width_of(spans), 0), "")]
+        left = [part for part in left if part is not goes]
+        right = [part for part in right if part is not goes]
+        room = width - 2 * margin - (2 if left and right else 0)
+    over = _needed(left) + _needed(right) - max(room, 0)
+    for at, part in enumerate(left):
+        if part.cut and over > 0:
+            cells = width_of(part.spans)
+            left[at] = replace(part, spans=tuple(shorten(part.spans, max(cells - over, 1), part.cut)))
+            over -= cells - width_of(left[at].spans)
+    start, end = [(" " * margin, ""), *_joined(left)], _joined(right)
+    blanks = width - margin - width_of(start) - width_of(end)
+    return crop([*start, (" " * max(blanks, 0), ""), *end, (" " * margin, "")], width)
 
 
 def _needed(parts: Sequence[Piece], *, yielding: bool = False) -> int:
-    return sum(_least(part, yielding) + (part.gap if at else 0) for at, part in enumerate(parts))
-
-
-def _least(part: Piece, yielding: bool) -> int:
-    width = width_of(part.spans)
-    return min(width, part.least) if yielding and part.cut and part.least is not None else width
+    """Cells these take; `yielding`: as short as they become before others go."""
+    cells = 0
+    for at, part in enumerate(parts):
+        own = width_of(part.spans)
+        if yielding and part.cut and part.least is not None:
+            own = min(own, part.least)
+        cells += own + (part.gap if at else 0)
+    return cells
 
 
 def _joined(parts: Sequence[Piece]) -> list[Span]:
     spans: list[Span] = []
     for at, part in enumerate(parts):
-        if at:
-            spans.append((" " * part.gap, ""))
-        spans += part.spans
+        spans += [(" " * part.gap, ""), *part.spans] if at else part.spans
     return spans
-
-
-def _shorter(part: Piece, over: int) -> Piece:
-    text = "".join(text for text, _ in part.spans)
-    room = max(width_of(part.spans) - over, 1)
-    if part.cut == "left":
-        kept = cut_left(text, room)
-        spans = [("…", part.spans[0][1]), *slice_spans(part.spans, len(text) - len(kept) + 1, len(text))]
-    else:
-        kept = cut_right(text, room)
-        spans = [*slice_spans(part.spans, 0, max(len(kept) - 1, 0)), ("…", part.spans[-1][1])]
-    return replace(part, spans=tuple(spans))

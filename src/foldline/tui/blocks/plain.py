@@ -1,4 +1,4 @@
-"""The plain kinds of blocks: text, rows of columns, rules and differences."""
+"""Plain kinds of blocks: wrapped text, rows of columns, rules, styled lines, stacks."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,12 +9,13 @@ from textual.strip import Strip
 
 from foldline.tui.blocks.block import MIN_WIDTH, Block
 from foldline.tui.blocks.cells import (
+    Side,
     Span,
     Spans,
-    cut_left,
     cut_right,
     estimated_lines,
-    slice_spans,
+    shorten,
+    text_of,
     to_strip,
     width_of,
     wrap_spans,
@@ -24,28 +25,24 @@ from foldline.tui.blocks.styles import Styles
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextBlock(Block):
-    """Plain wrapped text. `lead` stands before the first line and indents the others; `right` is a
-    right-aligned remark on the first line, such as a time."""
+    """Wrapped text of one style."""
 
     body: str
     style: str = "text"
     lead: Spans = ()
+    """Stands before the first line and indents the others."""
     right: Spans = ()
+    """A remark at the right end of the first line, such as a time."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        lead = width_of(self.lead)
-        remark = width_of(self.right)
+        lead, remark = width_of(self.lead), width_of(self.right)
         inner = max(width - lead - (remark + 2 if remark else 0), MIN_WIDTH)
-        strips: list[Strip] = []
-        for number, line in enumerate(wrap_spans([(self.body, self.style)], inner)):
-            if number == 0:
-                line = [*self.lead, *line]
-                if remark:
-                    line += [(" " * max(width - remark - width_of(line), 2), ""), *self.right]
-            elif lead:
-                line = [(" " * lead, "deco"), *line]
-            strips.append(to_strip(line, styles))
-        return strips
+        first, *others = wrap_spans([(self.body, self.style)], inner)
+        first = [*self.lead, *first]
+        if remark:
+            first += [(" " * max(width - remark - width_of(first), 2), ""), *self.right]
+        margin: list[Span] = [(" " * lead, "deco")] if lead else []
+        return [to_strip(line, styles) for line in (first, *([*margin, *line] for line in others))]
 
     def estimate(self, width: int) -> int:
         return estimated_lines(self.body, width - len(self.lead) - len(self.right))
@@ -62,7 +59,7 @@ class Column:
     width: int = 0
     """Least width, so that rows line up."""
     style: str = "text"
-    align: Literal["left", "right"] = "right"
+    align: Side = "right"
     drop: Literal["never", "first", "last"] = "never"
     """What a narrow row gives up: `first` before its main text is shortened much, `last` after it."""
     space: int = 2
@@ -72,7 +69,7 @@ class Column:
     def cells(self) -> int:
         return max(self.width, cell_len(self.content)) + self.space
 
-    def spans(self, narrow: bool = False) -> Iterator[Span]:
+    def spans(self, narrow: bool) -> Iterator[Span]:
         """The cell as styled text. In a `narrow` row nothing stands left: what is short leaves its room to
         the main text."""
         padding = max(self.width - cell_len(self.content), 0)
@@ -84,53 +81,75 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowBlock(Block):
-    """One line: a fixed `lead`, a `main` part that shrinks, columns at the right end; and, where it is
-    open, a `body` below it, indented by `indent`."""
+class _OpenableBlock(Block):
+    """One line, and below it, where it is open, a body."""
 
-    lead: Spans
-    main: Spans
-    columns: tuple[Column, ...] = ()
-    cut: Literal["left", "right"] = "right"
-    """Where `main` is shortened: paths on the left, prose on the right."""
-    body: Block | None = None
-    indent: int = 4
-    roomy: int = 36
-    least: int = 12
-    """Columns that drop `first` (`last`) go where they leave `main` less than `roomy` (`least`) cells: by
-    width alone, so that the columns of neighbouring rows stay below each other."""
+    body: Block | None = field(default=None, kw_only=True)
+    indent: int = field(default=4, kw_only=True)
+    """Cells by which the body is indented."""
+
+    def line(self, width: int) -> list[Span]:
+        raise NotImplementedError
+
+    def words(self) -> str:
+        """The text of the line."""
+        raise NotImplementedError
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        columns = list(self.columns)
-
-        def room() -> int:
-            return width - width_of(self.lead) - sum(column.cells for column in columns)
-
-        for when, enough in (("first", self.roomy), ("last", self.least)):
-            for column in [column for column in columns if column.drop == when]:
-                if room() < enough:
-                    columns.remove(column)
-        main = _shortened(self.main, room(), self.cut)
-        line: list[Span] = [*self.lead, *main]
-        if columns:
-            line.append((" " * max(room() - width_of(main), 0), ""))
-            for column in columns:
-                line += column.spans(narrow=len(columns) < len(self.columns))
-        return [_cropped(to_strip(line, styles), width), *_below(self.body, self.indent, width, styles)]
+        strip = to_strip(self.line(width), styles)
+        strips = [strip if strip.cell_length <= width else strip.crop(0, width)]
+        if self.body is not None:
+            margin = to_strip([(" " * self.indent, "deco")], styles)
+            strips += [Strip.blank(0)] * self.body.gap
+            inner = max(width - self.indent, MIN_WIDTH)
+            strips += [Strip.join([margin, below]) for below in self.body.render(inner, styles)]
+        return strips
 
     def estimate(self, width: int) -> int:
         return 1 if self.body is None else 1 + self.body.gap + self.body.estimate(width - self.indent)
 
     def text(self) -> str:
-        row = "".join(text for text, _ in (*self.lead, *self.main))
-        row = "  ".join((row, *(column.content for column in self.columns)))
-        return row if self.body is None else f"{row}\n{self.body.text()}"
+        return self.words() if self.body is None else f"{self.words()}\n{self.body.text()}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RuleBlock(Block):
-    """A rule across the width with a label: compactions, rewinds, section heads. Where it is open, `body`
-    stands below it. A rule is drawn across the gutter unless `wide=False`."""
+class RowBlock(_OpenableBlock):
+    """A fixed `lead`, a `main` part that shrinks, and columns at the right end."""
+
+    lead: Spans
+    main: Spans
+    columns: tuple[Column, ...] = ()
+    cut: Side = "right"
+    """Where `main` is shortened: paths on the left, prose on the right."""
+    roomy: int = 36
+    least: int = 12
+    """Columns that drop `first` (`last`) go where they leave `main` less than `roomy` (`least`) cells: by
+    width alone, so that the columns of neighbouring rows stay below each other."""
+
+    def line(self, width: int) -> list[Span]:
+        columns = list(self.columns)
+        room = width - width_of(self.lead) - sum(column.cells for column in columns)
+        for when, enough in (("first", self.roomy), ("last", self.least)):
+            for column in [column for column in columns if column.drop == when]:
+                if room < enough:
+                    columns.remove(column)
+                    room += column.cells
+        main = shorten(self.main, room, self.cut)
+        line: list[Span] = [*self.lead, *main]
+        if columns:
+            line.append((" " * max(room - width_of(main), 0), ""))
+            for column in columns:
+                line += column.spans(narrow=len(columns) < len(self.columns))
+        return line
+
+    def words(self) -> str:
+        row = text_of((*self.lead, *self.main))
+        return "  ".join((row, *(column.content for column in self.columns)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleBlock(_OpenableBlock):
+    """A rule across the width, and across the gutter unless `wide=False`, with a label."""
 
     label: str
     style: str = "folded"
@@ -138,13 +157,11 @@ class RuleBlock(Block):
     align: Literal["left", "centre"] = "left"
     lead: str = "─"
     """What stands left of a left-aligned label, such as `▸─` where the rule can be opened."""
-    body: Block | None = None
-    indent: int = 4
     brief: str = ""
     """A shorter label, for where the whole one has no room; empty: the whole one is cut."""
     wide: bool = field(default=True, kw_only=True)
 
-    def render(self, width: int, styles: Styles) -> list[Strip]:
+    def line(self, width: int) -> list[Span]:
         remark = width_of(self.right)
         inner = width - (remark + 3 if remark else 0)
         lead = f"{self.lead} " if self.align == "left" else "── "
@@ -159,21 +176,15 @@ class RuleBlock(Block):
         else:
             line = f"{lead}{label} "
             line += "─" * max(inner - cell_len(line), 0)
-        spans = [(line, self.style)]
-        if remark:
-            spans += [("   ", ""), *self.right]
-        return [_cropped(to_strip(spans, styles), width), *_below(self.body, self.indent, width, styles)]
+        return [(line, self.style), *((("   ", ""), *self.right) if remark else ())]
 
-    def estimate(self, width: int) -> int:
-        return 1 if self.body is None else 1 + self.body.gap + self.body.estimate(width - self.indent)
-
-    def text(self) -> str:
-        return self.label if self.body is None else f"{self.label}\n{self.body.text()}"
+    def words(self) -> str:
+        return self.label
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinesBlock(Block):
-    """Lines of styled text, one below the other; what is too long is wrapped. Their text must be clean."""
+    """Lines of clean styled text, each wrapped."""
 
     lines: tuple[Spans, ...]
 
@@ -182,15 +193,15 @@ class LinesBlock(Block):
         return [to_strip(part, styles) for line in self.lines for part in wrap_spans(line, inner)]
 
     def estimate(self, width: int) -> int:
-        return sum(1 + sum(len(text) for text, _ in line) // max(width, MIN_WIDTH) for line in self.lines)
+        return sum(1 + len(text_of(line)) // max(width, MIN_WIDTH) for line in self.lines)
 
     def text(self) -> str:
-        return "\n".join("".join(text for text, _ in line) for line in self.lines)
+        return "\n".join(map(text_of, self.lines))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaterBlock(Block):
-    """A block that holds nothing but the way to make another, and about how many lines that has."""
+    """A block made when it is drawn, and about how many lines it has."""
 
     make: Callable[[], Block]
     lines: int
@@ -207,7 +218,7 @@ class LaterBlock(Block):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackBlock(Block):
-    """Its parts in order, each with its gap above it; the gap of the first is the stack's own business."""
+    """Its parts in order, each but the first with its gap above it."""
 
     parts: tuple[Block, ...]
 
@@ -223,32 +234,3 @@ class StackBlock(Block):
 
     def text(self) -> str:
         return "\n".join(part.text() for part in self.parts)
-
-
-def _shortened(spans: Spans, width: int, cut: Literal["left", "right"]) -> list[Span]:
-    """Styled text on one line in at most `width` cells."""
-    text = "".join(text for text, _ in spans)
-    if cell_len(text) <= width:
-        return list(spans)
-    if not spans:
-        return []
-    if cut == "right":
-        kept = cut_right(text, width)
-        return [*slice_spans(spans, 0, len(kept) - 1), ("…", spans[-1][1])] if kept else []
-    kept = cut_left(text, width)
-    return [("…", spans[0][1]), *slice_spans(spans, len(text) - len(kept) + 1, len(text))] if kept else []
-
-
-def _cropped(strip: Strip, width: int) -> Strip:
-    return strip if strip.cell_length <= width else strip.crop(0, width)
-
-
-def _below(body: Block | None, indent: int, width: int, styles: Styles) -> Iterator[Strip]:
-    """The lines of an opened body, indented."""
-    if body is None:
-        return
-    margin = to_strip([(" " * indent, "deco")], styles)
-    for _ in range(body.gap):
-        yield Strip.blank(0)
-    for strip in body.render(max(width - indent, MIN_WIDTH), styles):
-        yield Strip.join([margin, strip])

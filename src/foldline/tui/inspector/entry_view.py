@@ -64,8 +64,8 @@ class EntryView(BlockView):
 
     def widen_gutter(self, width: int) -> None:
         """Room for longer numbers. Draws what is visible anew where that is news."""
-        if width != self._rail_width:
-            self._rail_width = width
+        if width != self._gutter_width:
+            self._gutter_width = width
             self._lay_out()
 
     def redraw(self) -> None:

@@ -310,7 +310,7 @@ class FilesPanel(Panel):
         """The history that is shown now: what was counted of another one comes too late."""
 
     def on_unmount(self) -> None:
-        """What was counted goes at once: see `BlockCanvas.on_unmount`."""
+        """What was counted goes at once: see `BlockView.on_unmount`."""
         self._list, self.table, self._projection = FileList(self._cwd), FileTable(), None
 
     def refresh_from(self, projection: Projection, *, folded: bool) -> None:
