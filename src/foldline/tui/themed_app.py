@@ -38,7 +38,7 @@ class ThemedApp(TerminalApp[Result]):
         if self.console.color_system is None and not self.no_color:
             # TERM=dumb and its like: Textual itself would paint in 16 million colours there.
             self.no_color = True
-            self._filters.append(NoColor())
+            self.add_line_filter(NoColor())
         self.themes_dir = themes_dir
         """The folder of the user's own themes; it need not exist."""
         self._dark = is_dark(os.environ)
@@ -76,7 +76,7 @@ class ThemedApp(TerminalApp[Result]):
         again = self.theme == name
         self.theme = name
         if again:
-            self._watch_theme(name)  # Another theme of the same name: Textual sees no change.
+            self.apply_theme_again(name)  # Another theme of the same name: Textual sees no change.
         if name == AUTO and sys.platform != "win32":
             ask_background(self)
 
@@ -90,7 +90,7 @@ class ThemedApp(TerminalApp[Result]):
             self._dark = told.dark
             self.load_themes()
             if self.theme == AUTO:
-                self._watch_theme(AUTO)
+                self.apply_theme_again(AUTO)
 
 
 def _is_ours(theme: object) -> bool:

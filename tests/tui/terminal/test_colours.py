@@ -8,7 +8,7 @@ import pytest
 from textual import events
 
 from foldline.tui.terminal.app import Control
-from foldline.tui.terminal.driver import BackgroundTold, _Parser
+from foldline.tui.terminal.driver import BackgroundTold, TerminalParser
 from foldline.tui.themed_app import ThemedApp
 from foldline.tui.themes import AUTO
 from support.terminal import terminal
@@ -18,7 +18,7 @@ WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:1e/1e/2e\x07"
 
 def heard(*reads: str) -> list[object]:
     """What comes of what the terminal sent: keys by name, and whether it is dark."""
-    parser = _Parser()
+    parser = TerminalParser()
     found: list[object] = []
     for read in reads:
         for message in parser.feed(read):

@@ -3,13 +3,13 @@
 import pytest
 from textual import events
 
-from foldline.tui.terminal.driver import GuardedParser
+from foldline.tui.terminal.driver import TerminalParser
 
 SENT = "a\x1b[200~one\x1b[31mtwo\r\n\x1b[20x\x1b\x1b[201~b\x1b[A\x1b[200~\x1b[201~\x1b[200~c\x1b[201~"
 
 
 def heard(pieces: list[str]) -> list[str]:
-    parser = GuardedParser()
+    parser = TerminalParser()
     return [
         event.text if isinstance(event, events.Paste) else f"key {getattr(event, 'key', event)}"
         for piece in pieces

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import var
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.theme import Theme
@@ -32,6 +31,7 @@ from foldline.tui.blocks.styles import (
     with_selection,
 )
 from foldline.tui.blocks.viewport import Place, Viewport
+from foldline.tui.textual_private import SizedScrollView
 
 _LINE_BITS: Final = 20
 """Selection offsets are (character, index << 20 | line): stable where heights are still estimates."""
@@ -64,7 +64,7 @@ class KeyMessage(ViewMessage):
         self.key = key
 
 
-class BlockView(ScrollView, can_focus=True, inherit_bindings=False):
+class BlockView(SizedScrollView, can_focus=True, inherit_bindings=False):
     """A list of blocks with a gutter, an optional cursor, search and mouse selection.
 
     Positions are keys. The top line stays on its row whatever happens above or below it; the view follows
@@ -140,7 +140,7 @@ class BlockView(ScrollView, can_focus=True, inherit_bindings=False):
         self.set_blocks(blocks)
 
     def on_mount(self) -> None:
-        self._refresh_scrollbars()
+        self.show_scrollbars()
         self.vertical_scrollbar.renderer = ThinBar  # type: ignore[misc]  # as Textual documents it
         self.app.theme_changed_signal.subscribe(self, self._on_theme)
         self._restyle()
@@ -315,18 +315,9 @@ class BlockView(ScrollView, can_focus=True, inherit_bindings=False):
             self._placing = False
         self.new_below = port.new_below
 
-    def _size_updated(
-        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
-    ) -> bool:
-        # Textual cuts scroll_y down to the new size here, which is not the reader's doing.
-        self._placing = True
-        try:
-            resized = super()._size_updated(size, virtual_size, container_size, layout)
-        finally:
-            self._placing = False
+    def sized(self) -> None:
         if self._laid_out != self._content_size():
             self._lay_out()
-        return resized
 
     def _content_size(self) -> tuple[int, int]:
         width, height = self.container_size
@@ -403,7 +394,7 @@ class BlockView(ScrollView, can_focus=True, inherit_bindings=False):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Wheel, scrollbar and Textual's own scrolling arrive here as a line number."""
         super().watch_scroll_y(old_value, new_value)
-        if not self._placing and round(new_value) != self._viewport.position:
+        if not (self._placing or self.sizing) and round(new_value) != self._viewport.position:
             self._viewport.scroll_to(round(new_value))
             self._place()
 

@@ -10,7 +10,7 @@ from foldline.tui.blocks import Block, Key, clean_line
 from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.keys.table import name_of
-from foldline.tui.widgets.fields import OrderedInput
+from foldline.tui.textual_private import OrderedInput
 
 _SLICE: Final = 1_000_000
 """Characters looked through between two breaths: a few milliseconds."""

@@ -15,7 +15,7 @@ from foldline.tui.inspector.panel import Panel
 from foldline.tui.keys.names import key_name
 from foldline.tui.sessions.rows import heading
 from foldline.tui.sessions.state import Scope
-from foldline.tui.widgets.fields import OrderedInput
+from foldline.tui.textual_private import OrderedInput
 from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
 GUTTER: Final = 2

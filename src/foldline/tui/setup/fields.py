@@ -3,10 +3,9 @@
 import re
 from typing import ClassVar, Final
 
-from textual import events
 from textual.message import Message
 
-from foldline.tui.widgets.fields import OrderedInput
+from foldline.tui.textual_private import PastingInput
 
 _SET: Final = re.compile(r"(?:export\s+|set\s+|\$env:)?[A-Za-z_][A-Za-z0-9_]*\s*=\s*(?=[^\s=])")
 """What stands before a key that was copied with its variable: `export OPENAI_API_KEY=`."""
@@ -55,7 +54,7 @@ def cleaned_key(pasted: str) -> str:
     return text.strip().strip(_QUOTES).strip()
 
 
-class Field(OrderedInput):
+class Field(PastingInput):
     """One line of text. Enter is the screen's."""
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -78,15 +77,6 @@ class Field(OrderedInput):
 
     async def action_submit(self) -> None:
         self.post_message(self.Done())
-
-    def _on_paste(self, event: events.Paste) -> None:
-        self.replace(self.pasted(event.text), *self.selection)
-        event.prevent_default()
-        event.stop()
-
-    def pasted(self, text: str) -> str:
-        """What is taken over of a paste."""
-        return " ".join(text.split())
 
 
 class KeyField(Field):

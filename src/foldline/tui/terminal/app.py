@@ -1,15 +1,4 @@
-"""Errors nobody foresaw, on a screen: the terminal is put back in order, and the error is the caller's.
-
-Textual would print a traceback with the values of local variables: keys, prompts, files. Ours goes to the
-front door, which says one sentence, or with `--debug` where it happened (docs/security.md).
-
-Most parts are imported when they are first asked for; by then another version may have been installed over
-the one that runs. What cannot be imported is said, and all else goes on.
-
-What the terminal is written to with: frames come whole, a terminal that vanished stops nobody, and what is
-written beside Textual's frames goes through one function.
-An app and its terminal: the signs it can show, the title of its window, and frames that come whole.
-"""
+"""An app and its terminal: unforeseen errors, signs it can show, the title, frames that come whole."""
 
 import io
 import os
@@ -33,57 +22,16 @@ from foldline.tui.blocks.cells import cut_right
 from foldline.tui.state import ChatState
 from foldline.tui.terminal.clipboard import to_tmux
 from foldline.tui.terminal.signs import AsciiFilter, Charset, charset_for
-
-Result = TypeVar("Result")
-
-
-class PlainApp(App[Result]):
-    """An app that prints nothing of its own when it fails."""
-
-    def say(self, words: str) -> None:
-        """Answer a key in words. Where a screen has no row for them, they are not said."""
-
-    async def run_action(
-        self,
-        action: "str | ActionParseResult",
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """What a key does, as Textual does it."""
-        try:
-            return await super().run_action(action, default_namespace, namespaces)
-        except ImportError as missing:
-            self.say(not_loaded(missing))
-            return True
-
-    def _handle_exception(self, error: Exception) -> None:
-        """Ends the app, as Textual's own handler does; `raise_fault` raises the first error."""
-        if isinstance(error, WorkerFailed) and isinstance(error.error, ImportError):
-            self.say(not_loaded(error.error))
-            return
-        self._return_code = 1
-        if self._exception is None:
-            self._exception = error
-            self._exception_event.set()
-        self._close_messages_no_wait()
-
-
-def not_loaded(missing: ImportError) -> str:
-    """What is said of a part that cannot be imported."""
-    return f"This part of Foldline cannot be loaded, {missing}: was it updated meanwhile? Start it again."
-
-
-def raise_fault(app: PlainApp[Result]) -> None:
-    """Raise what ended an app, where anything nobody had foreseen did."""
-    error = app._exception
-    if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
-        raise error.error
-    if error is not None:
-        raise error
-
+from foldline.tui.textual_private import HookedApp
 
 if sys.platform != "win32":
     import termios
+
+Result = TypeVar("Result")
+_LOOKS: Final = 1.0
+"""Seconds between two looks whether the terminal is still there."""
+_LONGEST: Final = 60
+"""Cells of a title's name, and of what is done: more than tabs and task bars show."""
 
 
 class Control(Enum):
@@ -161,11 +109,13 @@ def is_gone(stream: TextIO | None) -> bool:
     return False
 
 
-_LOOKS: Final = 1.0
-"""Seconds between two looks whether the terminal is still there."""
+def not_loaded(missing: ImportError) -> str:
+    """What is said of a part that cannot be imported: it is when it is first asked for, and by then another
+    version may have been installed over the one that runs."""
+    return f"This part of Foldline cannot be loaded, {missing}: was it updated meanwhile? Start it again."
 
 
-class TerminalApp(PlainApp[Result]):
+class TerminalApp(HookedApp[Result]):
     """An app that paints in the signs its terminal can show, and keeps its window as it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -177,6 +127,28 @@ class TerminalApp(PlainApp[Result]):
     rings = False
     """Whether a bell may call the reader back."""
 
+    def say(self, words: str) -> None:
+        """Answer a key in words. Where a screen has no row for them, they are not said."""
+
+    async def run_action(
+        self,
+        action: "str | ActionParseResult",
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """What a key does, as Textual does it."""
+        try:
+            return await super().run_action(action, default_namespace, namespaces)
+        except ImportError as missing:
+            self.say(not_loaded(missing))
+            return True
+
+    def takes_fault(self, error: Exception) -> bool:
+        if isinstance(error, WorkerFailed) and isinstance(error.error, ImportError):
+            self.say(not_loaded(error.error))
+            return True
+        return False
+
     def use_charset(self, charset: Charset) -> None:
         """Paint in these signs from now on."""
         self._signs = None if charset == "unicode" else AsciiFilter(strictly=charset == "ascii")
@@ -186,9 +158,11 @@ class TerminalApp(PlainApp[Result]):
         return filters if self._signs is None else [*filters, self._signs]
 
     @on(events.Mount)
-    def _keep_title(self) -> None:
+    def _watch_terminal(self) -> None:
         self.app_suspend_signal.subscribe(self, lambda _: self._write(Control.OLD_TITLE), immediate=True)
         self.app_resume_signal.subscribe(self, lambda _: self._take_back())
+        if self.terminal_driver is not None:
+            self.set_interval(_LOOKS, self._leave_if_gone)
 
     def _take_back(self) -> None:
         """Suspended, we have lost the title, and whatever was on the screen."""
@@ -196,11 +170,6 @@ class TerminalApp(PlainApp[Result]):
         if self._window_title:
             self.write_title(self._window_title)
         self.refresh()
-
-    @on(events.Mount)
-    def _watch_terminal(self) -> None:
-        if self._driver is not None and not (self._driver.is_headless or self._driver.is_web):
-            self.set_interval(_LOOKS, self._leave_if_gone)
 
     def _leave_if_gone(self) -> None:
         """Without a terminal there is nobody to ask, and reading from it would turn in circles for ever. The
@@ -224,8 +193,8 @@ class TerminalApp(PlainApp[Result]):
 
     def give_terminal_back(self) -> None:
         """Put the terminal in order from another thread, where the loop no longer turns."""
-        driver = self._driver
-        if driver is not None and not (driver.is_headless or driver.is_web):
+        driver = self.terminal_driver
+        if driver is not None:
             write_beside(driver, Control.NO_MOUSE)  # Textual's own way to it is for the main thread
             driver.stop_application_mode()
             self._write(Control.OLD_TITLE)
@@ -237,9 +206,8 @@ class TerminalApp(PlainApp[Result]):
         self._write(Control.TITLE, title)
 
     def _write(self, sequence: Control, text: str = "") -> None:
-        driver = self._driver
-        if driver is not None and not (driver.is_headless or driver.is_web) and _has_window(os.environ):
-            write_beside(driver, sequence, text)
+        if self.terminal_driver is not None and _has_window(os.environ):
+            write_beside(self.terminal_driver, sequence, text)
 
 
 def run_app(app: TerminalApp[Result]) -> None:
@@ -256,7 +224,11 @@ def run_app(app: TerminalApp[Result]) -> None:
     app.rings = chosen_by_user("bell", os.environ) == "on"
     with _own_title():
         app.run()
-    raise_fault(app)
+    error = app.fault
+    if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
+        raise error.error
+    if error is not None:
+        raise error
 
 
 def _has_window(environ: Mapping[str, str]) -> bool:
@@ -276,10 +248,6 @@ def _own_title() -> Iterator[None]:
     finally:
         write_beside(terminal, Control.OLD_TITLE)
         terminal.flush()
-
-
-_LONGEST: Final = 60
-"""Cells of a title's name, and of what is done: more than tabs and task bars show."""
 
 
 def title_words(state: ChatState) -> str:

@@ -1,8 +1,4 @@
-"""Text for the terminal's clipboard: only when the reader asks.
-
-ALSO: Writing a prompt in the reader's own editor.
-ALSO: The picture in the system's clipboard, by whichever program is there to fetch it. Blocks: for threads.
-"""
+"""Other programs at the reader's hand: the clipboard, for text and pictures, and the editor. All block."""
 
 import base64
 import os
@@ -34,8 +30,6 @@ def copy(app: App[Any], text: str) -> str:
 
 def to_tmux(text: str) -> None:
     """tmux as it is set up by default keeps OSC 52 of its programs to itself; this it hands on. Blocks."""
-    import subprocess
-
     given = text.encode("utf-8", "replace")
     command = ["tmux", "load-buffer", "-w", "-"]
     subprocess.run(command, input=given, capture_output=True, timeout=5, check=False)

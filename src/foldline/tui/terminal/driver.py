@@ -1,41 +1,45 @@
-"""What is pasted is text, whatever it holds.
+"""What the terminal sends besides keys: pastes, whatever they hold, and whether its background is dark.
 
-Textual 8.2.8 reads an escape sequence within a bracketed paste as the end of it, and what follows as keys: a
-pasted log with colours would type itself into the prompt, and press Enter. Most terminals take such
-characters out of a paste; tmux does not.
-
-ALSO: Whether the terminal is dark or light: asked while the screen is set up, and told again when it changes.
-
-The answers come between the keys. Textual 8.2.8 knows neither of them and would type them into the prompt, so
-its parser gets only what they leave. Who does not answer is not waited for.
-
+The background is asked for while the screen is set up, and told again when it changes. The answers come
+between the keys; Textual 8.2.8 would type them into the prompt, so its parser gets only what they leave.
 """
 
-import codecs
 import re
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from textual import events
-from textual._xterm_parser import XTermParser
 from textual.color import Color
-from textual.drivers import linux_driver
 from textual.message import Message
 
-from foldline.tui.terminal.app import Control, write_beside
+from foldline.tui.terminal.app import Control, TerminalApp, write_beside
+from foldline.tui.textual_private import KeyParser, ResumableDriver, app_of, read_keys_with
 
 if TYPE_CHECKING:
     from textual.app import App
-
 
 _START: Final = "\x1b[200~"
 _END: Final = "\x1b[201~"
 _SIGN: Final = "␛"
 
+_REPLY: Final = re.compile(
+    r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|\x1b\[\?997;([12])n"
+)
+_BEGUN: Final = re.compile(r"\x1b(?:\]1(?:1(?:;[^\x07\x1b]*\x1b?)?)?|\[\?9(?:97?(?:;[12]?)?)?)\Z")
+"""The start of one at the end of what was read."""
+_LONGEST: Final = 64
+"""Characters of a reply that has begun; more than that is none."""
+_LIGHT_FROM: Final = 0.5
+"""Brightness, of 1, from which a background counts as light."""
+
 
 class PasteGuard:
-    """Passes on what a terminal sends, in whatever pieces it comes; an escape within a paste as its sign."""
+    """Passes on what a terminal sends, in whatever pieces it comes; an escape within a paste as its sign.
+
+    Textual 8.2.8 takes an escape sequence within a bracketed paste for its end, and what follows for keys:
+    a pasted log with colours would type itself into the prompt, and press Enter. Most terminals take such
+    characters out of a paste; tmux does not.
+    """
 
     def __init__(self) -> None:
         self._pastes = False
@@ -73,37 +77,6 @@ class PasteGuard:
         return text.replace("\x1b", _SIGN) + end, rest
 
 
-class GuardedParser(XTermParser):
-    """Textual's parser behind a `PasteGuard`. It also knows Alt+Enter, which 8.2.8 takes for Enter where the
-    terminal sends it as terminals always have: an escape before the key."""
-
-    def __init__(self, debug: bool = False) -> None:
-        super().__init__(debug)
-        self._guard = PasteGuard()
-
-    def feed(self, data: str) -> Iterable[Message]:
-        passed = self._guard.passed(data)
-        if passed or not data:  # nothing at all means the end of the input
-            yield from super().feed(passed)
-
-    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
-        if sequence == "\x1b\r":
-            return (events.Key("alt+enter", None),)
-        return super()._sequence_to_key_events(sequence, alt)
-
-
-_REPLY: Final = re.compile(
-    r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
-    r"|\x1b\[\?997;([12])n"
-)
-_BEGUN: Final = re.compile(r"\x1b(?:\]1(?:1(?:;[^\x07\x1b]*\x1b?)?)?|\[\?9(?:97?(?:;[12]?)?)?)\Z")
-"""The start of one at the end of what was read."""
-_LONGEST: Final = 64
-"""Characters of a reply that has begun; more than that is none."""
-_LIGHT_FROM: Final = 0.5
-"""Brightness, of 1, from which a background counts as light."""
-
-
 class BackgroundTold(Message):
     """The terminal has said whether its background is dark."""
 
@@ -112,30 +85,36 @@ class BackgroundTold(Message):
         self.dark = dark
 
 
-class _Parser(GuardedParser):
-    """Takes the replies out of what the terminal sends."""
+class TerminalParser(KeyParser):
+    """Textual's parser behind a `PasteGuard`, without the replies about the background."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
+        self._guard = PasteGuard()
         self._held = ""
 
     def feed(self, data: str) -> Iterable[Message]:
         if not data:
-            yield from super().feed(data)
+            yield from super().feed(data)  # the end of the input
             return
         data, self._held = self._held + data, ""
         start = 0
         for reply in _REPLY.finditer(data):
-            if start < reply.start():
-                yield from super().feed(data[start : reply.start()])
+            yield from self._guarded(data[start : reply.start()])
             yield BackgroundTold(_is_dark(reply))
             start = reply.end()
         rest = data[start:]
         begun = _BEGUN.search(rest)
         if begun is not None and len(begun[0]) <= _LONGEST:
             rest, self._held = rest[: begun.start()], begun[0]
-        if rest:
-            yield from super().feed(rest)
+        yield from self._guarded(rest)
+
+    def _guarded(self, data: str) -> Iterable[Message]:
+        if passed := self._guard.passed(data):
+            yield from super().feed(passed)
+
+
+read_keys_with(TerminalParser)
 
 
 def _is_dark(reply: re.Match[str]) -> bool:
@@ -145,14 +124,14 @@ def _is_dark(reply: re.Match[str]) -> bool:
     return Color(red, green, blue).brightness < _LIGHT_FROM
 
 
-class AskingDriver(linux_driver.LinuxDriver):
+class AskingDriver(ResumableDriver):
     """Asks for the background where the app wants to know it."""
 
     _asked = False
 
     def start_application_mode(self) -> None:
         super().start_application_mode()  # type: ignore[no-untyped-call]
-        if getattr(self._app, "wants_background", False):
+        if getattr(app_of(self), "wants_background", False):
             self.ask()
 
     def ask(self) -> None:
@@ -168,27 +147,8 @@ class AskingDriver(linux_driver.LinuxDriver):
             self._asked = False
         super().stop_application_mode()
 
-    def _sigcont_application(self, *_: object) -> None:
-        """Set the screen up again only where it was given back. The system sends this signal along with the
-        one that says that the terminal is gone; Textual 8.2.8 then starts a second thread that reads keys.
-        Nobody ends that one, and it keeps the program alive on a terminal that is no more."""
-        if self._must_signal_resume:
-            super()._sigcont_application()
-        elif self._app.is_running:
-            self.send_message(self.SignalResume())  # stopped from outside: others may have written here
-
-
-def _decoder(encoding: str) -> "partial[codecs.IncrementalDecoder]":
-    """What is no text becomes the sign for that. An error in the thread that reads keys ends the program."""
-    return partial(codecs.getincrementaldecoder(encoding), errors="replace")
-
-
-# The driver makes its parser and its decoder by these names, and there is no other way in.
-linux_driver.XTermParser = _Parser  # type: ignore[attr-defined]
-linux_driver.getincrementaldecoder = _decoder  # type: ignore[attr-defined, assignment]
-
 
 def ask_background(app: "App[Any]") -> None:
     """Ask now, where this terminal can be asked."""
-    if isinstance(app._driver, AskingDriver):
-        app._driver.ask()
+    if isinstance(app, TerminalApp) and isinstance(app.terminal_driver, AskingDriver):
+        app.terminal_driver.ask()

@@ -6,6 +6,7 @@ from textual import messages
 from textual.drivers.web_driver import WebDriver
 
 from foldline.termination import end_soon
+from foldline.tui.textual_private import app_of
 
 
 class ServedDriver(WebDriver):
@@ -16,4 +17,4 @@ class ServedDriver(WebDriver):
         super().run_input_thread()
         if not self.exit_event.is_set():
             end_soon(signal.SIGTERM)
-        self._app.post_message(messages.ExitApp())
+        app_of(self).post_message(messages.ExitApp())

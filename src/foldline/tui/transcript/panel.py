@@ -26,7 +26,7 @@ from foldline.tui.blocks.cells import Span
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table, works
 from foldline.tui.messages import EntryWanted
 from foldline.tui.terminal import clipboard
-from foldline.tui.widgets.fields import OrderedInput
+from foldline.tui.textual_private import OrderedInput
 from foldline.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:

@@ -1,41 +1,18 @@
-"""Text fields whose keys keep their order.
-
-ALSO: A field in the place of a screen's status row: for a search, or a few words of guidance.
-ALSO: The text field of the prompt: Textual's `TextArea` with our keys first and foreign text made harmless.
-"""
+"""Text fields: the prompt's editor, a framed field, and one in the place of a status row."""
 
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widget import Widget
-from textual.widgets import Input, TextArea
 
 from foldline.context.harmless import clean
 from foldline.tui.blocks.cells import Span
+from foldline.tui.textual_private import OrderedInput, OrderedTextArea
 from foldline.tui.widgets.lines import HEAVY, Lines, edge, sides
 
-
-async def act_now(field: Widget, key: str) -> bool:
-    """Do what the field's own binding of this key does; False where it has none."""
-    node, own = field.screen._modal_binding_chain[0]
-    if node is not field:
-        return False  # it has lost the focus meanwhile
-    for binding in own.key_to_bindings.get(key, ()):
-        if not binding.priority and await field.app.run_action(binding.action, field):
-            return True
-    return False
-
-
-class OrderedInput(Input):
-    """An `Input` whose keys keep their order."""
-
-    async def _on_key(self, event: events.Key) -> None:
-        if await act_now(self, event.key):
-            event.stop()
-            event.prevent_default()
+PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
+"""What an empty prompt says before anything was asked."""
 
 
 class OneLine(OrderedInput):
@@ -70,13 +47,8 @@ class OneLine(OrderedInput):
             done(text)
 
 
-PLACEHOLDER = "Ask for something: read a file, find a word, run a command, change a line"
-"""What an empty prompt says before anything was asked."""
-
-
-class Editor(TextArea):
-    """Grows with its text up to 8 lines. `take_key` sees every key first and says whether it took it;
-    `take_paste` says what goes in for a paste. Keys pressed meanwhile wait their turn."""
+class Editor(OrderedTextArea):
+    """Grows with its text up to 8 lines. Foreign text is made harmless."""
 
     DEFAULT_CSS: ClassVar[str] = """
     Editor, Editor:focus {
@@ -104,6 +76,8 @@ class Editor(TextArea):
     def __init__(
         self, take_key: Callable[[str], Awaitable[bool]], take_paste: Callable[[str], Awaitable[str]]
     ) -> None:
+        """`take_key` sees every key first and says whether it took it; `take_paste` says what goes in for a
+        paste."""
         super().__init__(
             id="editor",
             soft_wrap=True,
@@ -119,20 +93,11 @@ class Editor(TextArea):
         self.delete_whole: Callable[[bool], bool] = lambda _: False
         """Deletes what is one sign for the reader, before the cursor (True) or behind it; whether it did."""
 
-    async def _on_key(self, event: events.Key) -> None:
-        if await self._take_key(event.key) or await act_now(self, event.key):
-            event.stop()
-            event.prevent_default()
+    async def take_key(self, key: str) -> bool:
+        return await self._take_key(key)
 
-    async def _on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
-        self.insert_here(await self._take_paste(event.text))
-
-    def insert_here(self, text: str) -> None:
-        """Put clean text in place of the selection, the cursor behind it; can be undone like typing."""
-        if text and (edit := self._replace_via_keyboard(text, *self.selection)):
-            self.move_cursor(edit.end_location)
+    async def take_paste(self, text: str) -> str:
+        return await self._take_paste(text)
 
     def action_delete_left(self) -> None:
         if not self.delete_whole(True):
@@ -141,11 +106,6 @@ class Editor(TextArea):
     def action_delete_right(self) -> None:
         if not self.delete_whole(False):
             super().action_delete_right()
-
-    @property
-    def _draw_cursor(self) -> bool:
-        """Also where one can write: under another screen, the cursor is that screen's (SCREENS, rule 5)."""
-        return self.show_cursor and super()._draw_cursor
 
     @property
     def on_first_line(self) -> bool:

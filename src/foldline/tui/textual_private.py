@@ -1,0 +1,201 @@
+"""All that Foldline uses of Textual beyond its public interface, as read in Textual 8.2.8.
+
+`tests/tui/test_textual_private.py` has a test for each hook, which fails when Textual's code of it changes.
+"""
+
+import codecs
+import sys
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, TypeVar
+
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.driver import Driver
+from textual.filter import LineFilter
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+if sys.platform != "win32":
+    from textual.drivers import linux_driver
+
+Result = TypeVar("Result")
+
+
+class HookedApp(App[Result]):
+    """An app that keeps an unforeseen error for its caller, and prints nothing of its own.
+
+    Textual prints a traceback with the values of local variables: keys, prompts, files (docs/security.md).
+    """
+
+    def takes_fault(self, error: Exception) -> bool:
+        """Whether the app goes on after this error."""
+        return False
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Ends the app, as Textual's own handler does."""
+        if self.takes_fault(error):
+            return
+        self._return_code = 1
+        if self._exception is None:
+            self._exception = error
+            self._exception_event.set()
+        self._close_messages_no_wait()
+
+    @property
+    def fault(self) -> Exception | None:
+        """The first error that ended the app."""
+        return self._exception
+
+    @property
+    def terminal_driver(self) -> Driver | None:
+        """What speaks with the terminal; None where nothing does, as in tests and in a browser."""
+        driver = self._driver
+        return None if driver is None or driver.is_headless or driver.is_web else driver
+
+    def add_line_filter(self, line_filter: LineFilter) -> None:
+        """Filter all lines that are painted. `App.get_line_filters` gives these."""
+        self._filters.append(line_filter)
+
+    def apply_theme_again(self, name: str) -> None:
+        """Paint with another theme of the same name: Textual sees no change of it."""
+        self._watch_theme(name)
+
+
+class SizedScrollView(ScrollView):
+    """A scroll view that learns of its size before it is painted."""
+
+    sizing = False
+    """While Textual cuts `scroll_y` down to a new size, which is not the reader's doing."""
+
+    def sized(self) -> None:
+        """Called when the size was set."""
+
+    def _size_updated(
+        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
+    ) -> bool:
+        self.sizing = True
+        try:
+            resized = super()._size_updated(size, virtual_size, container_size, layout)
+        finally:
+            self.sizing = False
+        self.sized()
+        return resized
+
+    def show_scrollbars(self) -> None:
+        """Make the scrollbars before the first layout."""
+        self._refresh_scrollbars()
+
+
+async def act_now(field: Widget, key: str) -> bool:
+    """Do what the field's own binding of this key does, before a key behind it; False where it has none.
+
+    Textual carries out a field's bindings after the key has bubbled to the app: text typed meanwhile comes
+    first.
+    """
+    node, own = field.screen._modal_binding_chain[0]
+    if node is not field:
+        return False  # it has lost the focus meanwhile
+    for binding in own.key_to_bindings.get(key, ()):
+        if not binding.priority and await field.app.run_action(binding.action, field):
+            return True
+    return False
+
+
+class OrderedInput(Input):
+    """An `Input` whose keys keep their order."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if await act_now(self, event.key):
+            event.stop()
+            event.prevent_default()
+
+
+class PastingInput(OrderedInput):
+    """An `OrderedInput` that says what it takes of a paste."""
+
+    def pasted(self, text: str) -> str:
+        """What goes in for a paste."""
+        return " ".join(text.split())
+
+    def _on_paste(self, event: events.Paste) -> None:
+        self.replace(self.pasted(event.text), *self.selection)
+        event.prevent_default()
+        event.stop()
+
+
+class OrderedTextArea(TextArea):
+    """A `TextArea` whose keys keep their order, and whose owner sees keys and pastes first."""
+
+    async def take_key(self, key: str) -> bool:
+        """Whether the key is carried out already."""
+        return False
+
+    async def take_paste(self, text: str) -> str:
+        """What goes in for a paste."""
+        return text
+
+    async def _on_key(self, event: events.Key) -> None:
+        if await self.take_key(event.key) or await act_now(self, event.key):
+            event.stop()
+            event.prevent_default()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.insert_here(await self.take_paste(event.text))
+
+    def insert_here(self, text: str) -> None:
+        """Put clean text in place of the selection, the cursor behind it; can be undone like typing."""
+        if text and (edit := self._replace_via_keyboard(text, *self.selection)):
+            self.move_cursor(edit.end_location)
+
+    @property
+    def _draw_cursor(self) -> bool:
+        """Not under another screen, which has the one cursor, although the text has the focus of its own."""
+        return self.show_cursor and super()._draw_cursor
+
+
+def app_of(driver: Driver) -> App[Any]:
+    """The app that a driver serves."""
+    return driver._app
+
+
+class KeyParser(XTermParser):
+    """Textual's parser, and Alt+Enter, which it takes for Enter where the terminal sends it as terminals
+    always have: an escape before the key."""
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+        if sequence == "\x1b\r":
+            return (events.Key("alt+enter", None),)
+        return super()._sequence_to_key_events(sequence, alt)
+
+
+if sys.platform != "win32":
+
+    class ResumableDriver(linux_driver.LinuxDriver):
+        """A driver that sets the screen up again only where it was given back.
+
+        SIGCONT comes along with the signal that says that the terminal is gone; Textual then starts
+        a second thread that reads keys. Nobody ends that one, and it keeps the program alive without a
+        terminal.
+        """
+
+        def _sigcont_application(self, *_: object) -> None:
+            if self._must_signal_resume:
+                super()._sigcont_application()
+            elif self._app.is_running:
+                self.send_message(self.SignalResume())  # stopped from outside: others may have written here
+
+    def read_keys_with(parser: type[XTermParser]) -> None:
+        """Have the driver read with this parser; what is no text becomes the sign for that: an error in the
+        thread that reads keys would end the program. The driver makes both by these names."""
+
+        def decoder(encoding: str) -> "partial[codecs.IncrementalDecoder]":
+            return partial(codecs.getincrementaldecoder(encoding), errors="replace")
+
+        linux_driver.XTermParser = parser  # type: ignore[attr-defined]
+        linux_driver.getincrementaldecoder = decoder  # type: ignore[attr-defined, assignment]
