@@ -13,7 +13,7 @@ from textual.screen import ModalScreen, Screen
 from foldline.tui.keys.table import KeyTable, ScreenKey, hint_words, key_of, works
 from foldline.tui.lists.box import Line
 from foldline.tui.prompting.completion import window_start
-from foldline.tui.widgets.fields import OrderedInput
+from foldline.tui.textual_private import OrderedInput
 from foldline.tui.widgets.status import StatusLine
 
 Result = TypeVar("Result")
