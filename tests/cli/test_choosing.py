@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from foldline.cli.agents import chosen_session
-from foldline.cli.choosing import choose
-from foldline.cli.resuming import at_a_glance, folder_of
+from foldline.cli.resume import choose
+from foldline.cli.resume_folder import at_a_glance, folder_of
 from foldline.history import Session, utc_now
 from foldline.history.log import dump_header
 from foldline.protocol import FoldlineError, SessionHeader, dump_entry

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foldline.cli import export
-from foldline.cli.options import EXPORTS
+from foldline.cli.transfer import EXPORTS
 from foldline.formats import read_foreign
 from foldline.formats.writing import WRITTEN
 from foldline.protocol import Compaction, FoldlineError, SystemMessage, Written, text_parts

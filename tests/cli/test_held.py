@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.cli.held import Refused, claimed, instead
+from foldline.cli.agents import Refused, claimed
+from foldline.cli.resume import instead
 from foldline.history import Session, list_sessions, short_id
 from foldline.protocol import NoticeRecord, UserMessage, text_parts
 from support.front_door import FrontDoor

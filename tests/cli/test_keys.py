@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from foldline.cli.chat import _load
-from foldline.cli.keys import use_chosen_keys
+from foldline.cli.screens import use_chosen_keys
 from foldline.protocol import FoldlineError
 from foldline.tui.keys.table import in_force, use
 from support.front_door import FrontDoor

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from foldline.cli import _one_sentence
 from foldline.cli import run as run_module
-from foldline.cli.door import _one_sentence
 from support.front_door import FrontDoor
 from support.mcp_server import is_alive
 

@@ -8,10 +8,9 @@ import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
 from foldline.agent import Agent
-from foldline.cli.plain.paper import Paper
-from foldline.cli.plain.questions import Asked
-from foldline.cli.plain.telling import Teller
-from foldline.cli.reporting import JsonLines, Sentences
+from foldline.cli.plain.narrator import Asked, Narrator
+from foldline.cli.plain.terminal import Paper
+from foldline.cli.run import JsonLines, Sentences
 from foldline.compaction.summary_text import framed
 from foldline.protocol import Compaction, RequestRecord, Title, Written, events
 from support.agents import PlayedLLM
@@ -104,7 +103,7 @@ async def test_no_field_of_any_event_acts_on_the_terminal_of_a_plain_chat(
 ) -> None:
     asked: list[Asked] = []
     agent = Agent(session_in(tmp_path), llm=PlayedLLM())
-    teller = Teller(agent, paper := Paper(), asked.append)
+    teller = Narrator(agent, paper := Paper(), asked.append)
     for event in (*hostile_events(), *(events.EntryAppended(entry=each) for each in hostile_entries())):
         teller.hear(event)  # type: ignore[arg-type]
     for question in asked:

@@ -1,10 +1,12 @@
-"""From the settings and a choice of session to an agent that can work."""
+"""From settings, options and a choice of session to an agent that can work."""
 
 import os
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from foldline.agent import Agent
 from foldline.agent.approvals import mode_of
+from foldline.agent.mcp import ServerConfig, ToolServers
 from foldline.agent.settings import (
     Settings,
     connect_embedder,
@@ -12,21 +14,108 @@ from foldline.agent.settings import (
     connect_summariser,
     load_settings,
 )
+from foldline.context.budget import SMALLEST_WINDOW
+from foldline.context.numbers import short_tokens
+from foldline.context.projection import Projection
 from foldline.files import is_folder
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
-from foldline.history.archive import is_foreign
+from foldline.history.catalog.deleting import is_foreign
+from foldline.history.lock import SessionHeld
+from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.llm import LLM, EmbedderWhile
+from foldline.llm.models import model_info
 from foldline.protocol import FoldlineError
 
-from .held import claimed
-from .tool_servers import tool_servers
+SERVER_LOGS: Final = "mcp"
+"""The folder of what tool servers write to their error output, below our data."""
+
+
+def settings_here(cwd: str | Path | None = None, **options: object) -> Settings:
+    """The settings in force in a folder; options that were not given count as absent.
+
+    Options are named with `__` for the dot: `context__window`.
+    """
+    given = {key.replace("__", "."): value for key, value in options.items() if value is not None}
+    folder = Path(cwd) if cwd else Path.cwd()
+    return load_settings(folder if is_folder(folder) else Path.cwd(), os.environ, given)
+
+
+# --- windows ------------------------------------------------------------------------------------------
+
+
+class Window(NamedTuple):
+    """The context window that a session is measured against."""
+
+    tokens: int
+    assumed: bool = False
+    """Whether nobody has said it: at least what the history proves, at least a default."""
+
+    def __str__(self) -> str:
+        """`200k`; `32.8k (assumed)`."""
+        return short_tokens(self.tokens) + (" (assumed)" if self.assumed else "")
+
+
+def session_window(projection: Projection, settings: Settings) -> Window:
+    """The window of the model the session was held with: set, told by the history, or publicly known."""
+    from foldline.llm.offline import OFFLINE  # of no use to a chat with another model
+
+    model = projection.model or ""
+    proof = projection.window_proof(model)
+    window = settings.window_of(model)
+    if window is not None:
+        return Window(window)
+    if model == OFFLINE:
+        return Window(settings.offline.window)
+    known = model_info(model)
+    believed = proof.window(known.window)
+    if SMALLEST_WINDOW <= proof.refused < believed:
+        return Window(proof.refused)
+    return Window(believed, assumed=known.guessed and not proof.stated)
+
+
+def window_of(projection: Projection, cwd: str) -> Window:
+    """The window to show a session against that was held in this folder."""
+    return session_window(projection, settings_here(cwd))
+
+
+# --- sessions -----------------------------------------------------------------------------------------
+
+
+class Refused(FoldlineError):
+    """A session that another process writes, or that lies where nothing can be written."""
+
+    def __init__(self, path: Path, folder: Path, refusal: FoldlineError) -> None:
+        super().__init__(str(refusal))
+        self.path = path
+        """Its event file."""
+        self.folder = folder
+        """Where it works, and a fork of it will."""
+        self.held = isinstance(refusal, SessionHeld)
+
+
+def claimed(path: Path, folder: Path) -> Session:
+    """The session in this event file, to be written by nobody else; it works in `folder`.
+
+    Raises:
+        Refused: another process writes to it, or it cannot be written.
+        FoldlineError: it cannot be read.
+    """
+    while True:
+        session = Session.open(path, cwd=folder)
+        try:
+            session.claim()
+        except ChangedOnDisk:  # somebody wrote between our reading and our claim, and is done
+            continue
+        except (SessionHeld, WriteFailed) as refusal:
+            raise Refused(path, folder, refusal) from None
+        return session
 
 
 def chosen_session(continues: bool, resume: str | None, folder: Path | None = None) -> Session:
     """The session that `-c` or `-r` names, claimed for writing, or a new one for this folder.
 
-    What is resumed works in `folder`; without that, in its own, or in this one, where that was moved here, is
-    gone, or is only what somebody else wrote there.
+    A resumed session works in `folder`; without that, in its own, or in this one, where that was moved here,
+    is gone, or is only what somebody else wrote there.
 
     Raises:
         FoldlineError: there is no such session, or it cannot be read.
@@ -43,6 +132,9 @@ def chosen_session(continues: bool, resume: str | None, folder: Path | None = No
     if last is None:
         raise FoldlineError("There is no session in this folder to continue: start one without -c.")
     return claimed(last.path, Path.cwd())
+
+
+# --- agents -------------------------------------------------------------------------------------------
 
 
 def agent_for(
@@ -89,3 +181,24 @@ def agent_for(
     )
     agent.settings = settings
     return agent
+
+
+def tool_servers(settings: Settings, folder: Path) -> ToolServers | None:
+    """The servers that are set up and enabled, none of them started; None where there is none."""
+    configs = [
+        ServerConfig(
+            name,
+            command=table.command,
+            args=tuple(table.args),
+            env=table.env,
+            cwd=table.cwd,
+            url=table.url,
+            headers=table.headers,
+            timeout=table.timeout,
+        )
+        for name, table in settings.mcp.items()
+        if table.enabled
+    ]
+    if not configs:
+        return None
+    return ToolServers(configs, folder=folder, logs=data_home() / SERVER_LOGS, environ=os.environ)

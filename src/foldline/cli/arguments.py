@@ -1,46 +1,31 @@
-"""What can be typed behind `foldline`: the commands, their options, and what each of them runs."""
+"""Command lines: which commands there are, how one is parsed, and the arguments that several of them take.
+
+Each command is declared beside its handler, by a function `NAME_command(parser)` of its module.
+"""
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, TypeVar
 
-from . import options as takes
+STRATEGIES: Final = (
+    "adaptive, summary, simple, hide, hide-then-summary, ladder, importance, semantic, hierarchical, digest"
+)
+"""The names of `compaction.BUILT_IN`, which would take too long to import for a help text."""
+
+T = TypeVar("T")
+Handler = Callable[..., int]
+"""Takes a command's arguments by name; returns the exit code."""
 
 
 class UsageError(Exception):
-    """A command line that says nothing we understand: exit code 2."""
+    """A command line that cannot be understood: exit code 2."""
 
 
-class Command(NamedTuple):
-    """One subcommand. Its module has a function `run` that takes the options by name."""
+class Parser(argparse.ArgumentParser):
+    """Raises `UsageError` where `argparse` would print its usage and exit."""
 
-    name: str
-    arguments: str
-    summary: str
-    module: str
-    options: "Callable[[argparse.ArgumentParser], None]"
-
-
-class Invocation(NamedTuple):
-    """A parsed command line."""
-
-    module: str
-    options: dict[str, object]
-    debug: bool
-
-    def run(self) -> int:
-        code: int = import_module(f".{self.module}", __package__).run(**self.options)
-        return code
-
-    def failures(self) -> tuple[type[Exception], ...]:
-        """The errors that are for people. A method, because the import costs time."""
-        from foldline.protocol import FoldlineError
-
-        return (FoldlineError, UsageError)
-
-
-class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message.removeprefix('argument ')}; `{self.prog} --help` shows what is possible.")
 
@@ -48,42 +33,62 @@ class _Parser(argparse.ArgumentParser):
         return list(self._option_string_actions)
 
 
-COMMANDS = (
-    Command("run", "PROMPT", "one prompt without a screen, its answer on stdout", "run", takes.run),
-    Command("open", "FILE|ID", "look at any session in the inspector, read-only", "open", takes.open_),
-    Command("view", "FILE|ID", "what the model sees: the messages of a request", "view", takes.view),
-    Command("history", "FILE|ID", "every entry of a session, and its fate", "history", takes.history),
-    Command("verify", "FILE|ID", "prove every request from the history", "verify", takes.verify),
-    Command("compact", "FILE|ID", "fold a session into a summary", "compact", takes.compact),
-    Command("audit", "FILE|ID", "the facts each fold took out of the view", "audit", takes.audit),
-    Command("stats", "FILE|ID", "requests, tokens, tools and folds of a session", "stats", takes.stats),
-    Command("eval", "FILE…", "compare strategies on recorded sessions", "eval", takes.eval),
-    Command("import", "FILE", "copy another agent's session, to go on with it", "importing", takes.import_),
-    Command("export", "FILE|ID", "write a session for others to read", "export", takes.export),
-    Command("sessions", "", "the sessions of this folder", "sessions", takes.sessions),
-    Command("search", "QUERY", "in which session something was said", "search", takes.search),
-    Command("rename", "ID TITLE", "give a session another title", "rename", takes.rename),
-    Command("fork", "ID", "go on from any entry in a new session", "fork", takes.fork),
-    Command("archive", "ID…", "leave sessions out of the lists, or back", "archive", takes.archive),
-    Command("delete", "ID…", "delete sessions for good, after a question", "delete", takes.delete),
-    Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor", takes.doctor),
-    Command("demo", "", "look around in a recorded session with two folds", "demo", takes.demo),
-    Command("serve", "", "the same screens in a browser on this machine", "serve", takes.serve),
-    Command("config", "", "the settings in force, and where each was set", "config", takes.config),
+class Command(NamedTuple):
+    """A subcommand as `foldline --help` lists it, and the module that declares it."""
+
+    name: str
+    arguments: str
+    summary: str
+    module: str
+
+
+COMMANDS: Final = (
+    Command("run", "PROMPT", "one prompt without a screen, its answer on stdout", "run"),
+    Command("open", "FILE|ID", "look at any session in the inspector, read-only", "screens"),
+    Command("view", "FILE|ID", "what the model sees: the messages of a request", "view"),
+    Command("history", "FILE|ID", "every entry of a session, and its state", "view"),
+    Command("verify", "FILE|ID", "prove every request from the history", "checks"),
+    Command("compact", "FILE|ID", "compact a session into a summary", "compact"),
+    Command("audit", "FILE|ID", "the facts each compaction took out of the view", "checks"),
+    Command("stats", "FILE|ID", "requests, tokens, tools and compactions of a session", "checks"),
+    Command("eval", "FILE…", "compare strategies on recorded sessions", "eval"),
+    Command("import", "FILE", "copy another agent's session, to go on with it", "transfer"),
+    Command("export", "FILE|ID", "write a session for others to read", "transfer"),
+    Command("sessions", "", "the sessions of this folder", "sessions"),
+    Command("search", "QUERY", "in which session something was said", "search"),
+    Command("rename", "ID TITLE", "give a session another title", "sessions"),
+    Command("fork", "ID", "go on from any entry in a new session", "sessions"),
+    Command("archive", "ID…", "leave sessions out of the lists, or back", "sessions"),
+    Command("delete", "ID…", "delete sessions for good, after a question", "sessions"),
+    Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor"),
+    Command("demo", "", "look around in a recorded session with two compactions", "screens"),
+    Command("serve", "", "the same screens in a browser on this machine", "serve"),
+    Command("config", "", "the settings in force, and where each was set", "doctor"),
 )
 
 
+class Invocation(NamedTuple):
+    """A parsed command line."""
+
+    handler: Handler
+    options: dict[str, object]
+    debug: bool
+
+    def run(self) -> int:
+        return self.handler(**self.options)
+
+
 def parse(arguments: Sequence[str]) -> Invocation:
-    """What a command line asks for. The first word is a command, or the prompt of a chat.
+    """Parse a command line. Its first word is a command, or the prompt of a chat.
 
     Raises:
         UsageError: it cannot be understood.
     """
-    debug = "--debug" in arguments[:1]
+    debug = arguments[:1] == ["--debug"]
     words = list(arguments[1:] if debug else arguments)
     command = next((command for command in COMMANDS if words and command.name == words[0]), None)
     if command is None:
-        parser = _Parser(
+        parser = Parser(
             prog="foldline",
             usage="foldline [PROMPT] [options]\n       foldline COMMAND [options]",
             description="A terminal coding agent for long sessions: see, steer and undo "
@@ -92,22 +97,18 @@ def parse(arguments: Sequence[str]) -> Invocation:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        takes.chat(parser)
-        module = "chat"
     else:
-        parser = _Parser(
-            prog=f"foldline {command.name}",
-            description=f"{command.summary[0].upper()}{command.summary[1:]}.",
-            allow_abbrev=False,
-        )
-        command.options(parser)
-        module, words = command.module, words[1:]
+        words = words[1:]
+        summary = f"{command.summary[0].upper()}{command.summary[1:]}."
+        parser = Parser(prog=f"foldline {command.name}", description=summary, allow_abbrev=False)
+    name, module = ("chat", "chat") if command is None else (command.name, command.module)
+    handler: Handler = getattr(import_module(f".{module}", __package__), f"{name}_command")(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     known, unknown = parser.parse_known_args(words)
     if unknown:
         raise UsageError(_not_understood(parser, words, unknown))
     options = vars(known)
-    return Invocation(module, options, bool(options.pop("debug")) or debug)
+    return Invocation(handler, options, bool(options.pop("debug")) or debug)
 
 
 def _overview() -> str:
@@ -123,8 +124,8 @@ def _overview() -> str:
     )
 
 
-def _not_understood(parser: _Parser, words: Sequence[str], unknown: Sequence[str]) -> str:
-    """A misspelt command looks like a prompt of several words: say both."""
+def _not_understood(parser: Parser, words: Sequence[str], unknown: Sequence[str]) -> str:
+    """Names the stray word. A misspelt command looks like a prompt of several words: both are said."""
     from difflib import get_close_matches
 
     prog = parser.prog
@@ -138,3 +139,106 @@ def _not_understood(parser: _Parser, words: Sequence[str], unknown: Sequence[str
     close = get_close_matches(words[0], [command.name for command in COMMANDS], n=1)
     hint = f" Did you mean `foldline {close[0]}`?" if close else ""
     return f"There is no command {words[0]!r}; a prompt of several words goes in quotes.{hint}"
+
+
+# --- types of arguments ------------------------------------------------------------------------------
+
+
+def converted(convert: Callable[[str], T]) -> Callable[[str], T]:
+    """The converter for `argparse`. It may raise a `ValueError` that says what is allowed."""
+
+    def argument(text: str) -> T:
+        try:
+            return convert(text)
+        except ValueError as allowed:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}") from None
+
+    return argument
+
+
+def tokens_of(text: str) -> int:
+    from foldline.agent.room import parse_tokens  # for whoever names a window
+
+    return converted(parse_tokens)(text)
+
+
+def window_of(text: str) -> int:
+    from foldline.context.budget import SMALLEST_WINDOW
+
+    window = tokens_of(text)
+    if window < SMALLEST_WINDOW:
+        raise argparse.ArgumentTypeError(f"{text} is too small: {SMALLEST_WINDOW:,} tokens at least")
+    return window
+
+
+def number_of(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def count_of(text: str) -> int:
+    number = number_of(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
+
+
+def text_of(text: str) -> str:
+    """The words as UTF-8, whatever the locale takes them for; other bytes are replaced."""
+    return os.fsencode(text).decode("utf-8", "replace")
+
+
+# --- arguments that several commands take -------------------------------------------------------------
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="FILE|ID",
+        help="a session file or folder, the id of one of Foldline's sessions, or AGENT:ID of one that "
+        "`foldline sessions --from AGENT` lists",
+    )
+    add_format(parser)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format",
+        dest="format_name",
+        metavar="NAME",
+        help="read FILE as this format: foldline, qwen-code, claude-code, codex, pi, kimi-cli, klaude-code, "
+        "gemini-cli, opencode, anthropic, openai",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "the result as JSON") -> None:
+    parser.add_argument("--json", dest="as_json", action="store_true", help=what)
+
+
+def add_yes(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help=what)
+
+
+def add_continue(parser: "argparse.ArgumentParser | argparse._MutuallyExclusiveGroup") -> None:
+    what = "continue the last session here"
+    parser.add_argument("-c", "--continue", dest="continues", action="store_true", help=what)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    what = "MODEL, MODEL@PROVIDER, @PROVIDER or `offline`"
+    parser.add_argument("-m", "--model", metavar="MODEL", help=what)
+
+
+def add_window(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--window", type=window_of, metavar="N", help="context window in tokens: 32k, 1M")
+
+
+def add_strategy(parser: argparse.ArgumentParser) -> None:
+    what = f"how to compact: {STRATEGIES}, or module:ClassName"
+    parser.add_argument("--strategy", metavar="NAME", help=what)
+
+
+def add_theme(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--theme", metavar="NAME", help="the colour theme")

@@ -2,24 +2,54 @@
 
 import gc
 import os
-import sys
+from argparse import ArgumentParser
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .arguments import UsageError
-from .keys import check_chosen_keys, use_chosen_keys
-from .themes import chosen_theme, own_themes
+from foldline.version import __version__
+
+from .arguments import (
+    Handler,
+    UsageError,
+    add_continue,
+    add_model,
+    add_strategy,
+    add_theme,
+    add_window,
+    text_of,
+)
+from .screens import check_chosen_keys, chosen_theme, has_terminal, own_themes, use_chosen_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from foldline.agent import Agent
 
-    from .held import Refused
+    from .agents import Refused
 
 
-def run(
+def chat_command(parser: ArgumentParser) -> Handler:
+    parser.add_argument(
+        "prompt", type=text_of, nargs="?", metavar="PROMPT", help="the first prompt, in quotes"
+    )
+    which = parser.add_mutually_exclusive_group()
+    add_continue(which)
+    which.add_argument(
+        "-r", "--resume", nargs="?", const="", metavar="ID", help="resume a session; without ID, choose one"
+    )
+    add_model(parser)
+    add_window(parser)
+    add_strategy(parser)
+    add_theme(parser)
+    parser.add_argument(
+        "--plain", action="store_true", help="linear text without a screen, for screen readers and pipes"
+    )
+    parser.add_argument("--version", action="version", version=f"foldline {__version__}")
+    return chat
+
+
+def chat(
     prompt: str | None,
     continues: bool,
     resume: str | None,
@@ -33,7 +63,7 @@ def run(
         from .plain import talk
 
         return talk(prompt, continues, resume, model, window, strategy)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) and "TEXTUAL_DRIVER" not in os.environ:
+    if not has_terminal() and "TEXTUAL_DRIVER" not in os.environ:
         raise UsageError(
             "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
             "reads prompts line by line."
@@ -43,7 +73,7 @@ def run(
         from foldline.tui.terminal.app import run_app
 
         if resume == "":
-            from .choosing import choose
+            from .resume import choose
 
             resume = str(choose())
         root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
@@ -69,7 +99,7 @@ def run(
             )
             run_app(app)
             if attempt.refused is not None:
-                from .held import instead
+                from .resume import instead
 
                 end = instead(attempt.refused, theme=theme, back=before is not None)
                 if isinstance(end, int) and before is None:
@@ -101,11 +131,11 @@ def _without_collector() -> "Iterator[None]":
 
 def _is_dumb() -> bool:
     """Whether there is a terminal, and it can only print lines, as in an editor's shell window."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") == "dumb"
+    return has_terminal() and os.environ.get("TERM") == "dumb"
 
 
 def _folder_of(resume: str, here: Path) -> Path:
-    from .resuming import folder_of  # of no use to any other start
+    from .resume_folder import folder_of  # of no use to any other start
 
     return folder_of(resume, here)
 
@@ -147,7 +177,7 @@ class _Attempt:
             note(f"session {ref}; `foldline -r {ref}` goes on with it.")
 
     def __call__(self) -> "Agent":
-        from .held import Refused
+        from .agents import Refused
 
         try:
             self._opened = self._load()
@@ -170,8 +200,7 @@ def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> 
     from foldline.agent.settings import connect_llm
     from foldline.history import data_home
 
-    from .agents import agent_for, chosen_session
-    from .windows import settings_here
+    from .agents import agent_for, chosen_session, settings_here
 
     session = chosen_session(continues, resume, root)
     check_chosen_keys()

@@ -1,9 +1,12 @@
-"""`foldline compact`: fold a session from the command line, or only say what a fold would do."""
+"""`foldline compact`: compacts a session from the command line, or only says what that would do."""
 
 import os
+from argparse import ArgumentParser
+from contextlib import AsyncExitStack, aclosing, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from foldline.agent.room import Amount, parse_amount
 from foldline.agent.settings import (
     Settings,
     connect_embedder,
@@ -11,20 +14,10 @@ from foldline.agent.settings import (
     connect_summariser,
     known_window,
 )
-from foldline.agent.settings_schema import Amount
-from foldline.compaction import (
-    Dependencies,
-    Plan,
-    Proposal,
-    dependencies,
-    plan,
-    plans_by_cut,
-    propose,
-    strategy_for,
-)
+from foldline.compaction import Plan, Proposal, dependencies, for_fold, plan, plans_by_cut, propose
 from foldline.context.budget import Budget, budget_for
-from foldline.context.files import describe_compaction, file_lists
-from foldline.context.numbers import about_tokens, tokens
+from foldline.context.files import file_lists, fold_words
+from foldline.context.numbers import about_tokens, many, tokens
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
 from foldline.context.weight import view_size
@@ -32,11 +25,31 @@ from foldline.history import EVENTS, Session, typed_path
 from foldline.llm import LLM
 from foldline.protocol import Compaction, FoldlineError, Reason, events
 
-from .copying import check_new, write_copy
+from .agents import session_window, settings_here
+from .arguments import Handler, add_json, add_model, add_source, add_strategy, add_window, converted, text_of
 from .loop import run_async
-from .output import note, say, say_heading, say_json
-from .sources import Source, read_source
-from .windows import session_window, settings_here
+from .output import entries_of, note, say, say_heading, say_json
+from .sources import Source, check_new, read_source, write_copy
+
+
+def compact_command(parser: ArgumentParser) -> Handler:
+    add_source(parser)
+    add_strategy(parser)
+    parser.add_argument(
+        "--focus", type=text_of, metavar="TEXT", help="what the summary should keep above all"
+    )
+    add_window(parser)
+    parser.add_argument(
+        "--keep",
+        type=converted(parse_amount),
+        metavar="N",
+        help="newest work to keep verbatim: 8000, 8k, 20%% of the window",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only the plan; nothing is written")
+    parser.add_argument("--out", metavar="FILE", help="write the compacted session to this new file")
+    add_model(parser)
+    add_json(parser)
+    return compact
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,7 @@ class Outcome:
     dry_run: bool = False
 
 
-def run(
+def compact(
     source: str,
     strategy: str | None,
     focus: str | None,
@@ -77,7 +90,9 @@ def run(
     target = typed_path(out) if out else None
     if target is not None:
         check_new(target)
-    outcome = run_async(_compact(found, settings, focus, by_hand=keep is None, dry_run=dry_run, out=target))
+    # An amount to keep that was asked for is kept; without one, compacting by hand keeps less.
+    reason: Reason = "manual" if keep is None else "threshold"
+    outcome = run_async(_compact(found, settings, focus, reason=reason, dry_run=dry_run, out=target))
     if as_json:
         say_json(outcome_json(outcome))
     else:
@@ -86,75 +101,57 @@ def run(
 
 
 async def _compact(
-    source: Source, settings: Settings, focus: str | None, *, by_hand: bool, dry_run: bool, out: Path | None
+    source: Source, settings: Settings, focus: str | None, *, reason: Reason, dry_run: bool, out: Path | None
 ) -> Outcome:
-    llm = connect_llm(settings, os.environ)
-    writer = llm
-    try:
-        session = _session(source, writing=not dry_run and out is None)
+    async with AsyncExitStack() as opened:
+        llm = await opened.enter_async_context(aclosing(connect_llm(settings, os.environ)))
+        writes = source.ours and out is None and not dry_run
+        session = Session.open(source.path) if writes else source.session()
+        opened.enter_context(closing(session))
         projection = session.projection
         budget = await _budget(projection, settings, llm, dry_run)
         _check_room(projection, budget)
-        # An amount to keep that was asked for is kept; without one, a fold by hand keeps less than others.
-        reason: Reason = "manual" if by_hand else "threshold"
-        writer = connect_summariser(settings, os.environ) or llm
-        strategy = strategy_for(settings.strategy(_dependencies(settings, writer, session)), "manual")
-        outcome = Outcome(type(strategy).__name__, budget, projection, dry_run=dry_run)
-        outcome = replace(
-            outcome, planned=plan(projection, budget, reason), plans_by_cut=plans_by_cut(strategy)
+        own = connect_summariser(settings, os.environ)
+        writer = await opened.enter_async_context(aclosing(own)) if own else llm
+        embedder = connect_embedder(settings, os.environ)
+        given = dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
+        strategy = for_fold(settings.strategy(given), "manual")
+        outcome = Outcome(
+            strategy=type(strategy).__name__,
+            budget=budget,
+            projection=projection,
+            planned=plan(projection, budget, reason),
+            plans_by_cut=plans_by_cut(strategy),
+            dry_run=dry_run,
         )
         if dry_run or (outcome.planned is None and outcome.plans_by_cut):
             return outcome
-        writes = session if source.ours and out is None else None
-        if writes is not None:
-            writes.claim()  # before the model is asked: whoever may not write should not pay
-        try:
-            await writer.prepare()
-            proposal = await propose(
-                projection,
-                strategy=strategy,
-                llm=writer,
-                budget=budget,
-                reason=reason,
-                focus=focus,
-                progress=_tell,
-            )
-            if proposal is None:
-                return replace(outcome, planned=None)
-            entry = proposal.entry.model_copy(update={"reason": "manual"})
-            outcome = replace(outcome, proposal=proposal, entry=entry)
-            return await _commit(source, outcome, entry, writes, out)
-        finally:
-            session.close()
-    finally:
-        await llm.aclose()
-        if writer is not llm:
-            await writer.aclose()
-
-
-def _dependencies(settings: Settings, writer: LLM, session: Session) -> Dependencies:
-    embedder = connect_embedder(settings, os.environ)
-    return dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
-
-
-def _session(source: Source, *, writing: bool) -> Session:
-    """Ours is opened to be written to, everything else to be looked at."""
-    return Session.open(source.path) if source.ours and writing else source.session()
-
-
-async def _commit(
-    source: Source, outcome: Outcome, entry: Compaction, writes: Session | None, out: Path | None
-) -> Outcome:
-    if out is not None:
-        entry = write_copy(out, source.header, source.entries, entry)
-        return replace(outcome, entry=entry, written_to=out)
-    if writes is None:
-        return outcome
-    [committed] = await writes.append(entry, durable=True)
-    assert isinstance(committed, Compaction)
-    if source.path.name == EVENTS:
-        writes.save_meta()
-    return replace(outcome, entry=committed, written_to=source.path)
+        if writes:
+            session.claim()  # before the model is asked: whoever may not write should not pay
+        await writer.prepare()
+        proposal = await propose(
+            projection,
+            strategy=strategy,
+            llm=writer,
+            budget=budget,
+            reason=reason,
+            focus=focus,
+            progress=_report,
+        )
+        if proposal is None:
+            return replace(outcome, planned=None)
+        entry = proposal.entry.model_copy(update={"reason": "manual"})
+        outcome = replace(outcome, proposal=proposal, entry=entry)
+        if out is not None:
+            entry = write_copy(out, source.header, source.entries, entry)
+            return replace(outcome, entry=entry, written_to=out)
+        if not writes:
+            return outcome
+        [committed] = await session.append(entry, durable=True)
+        assert isinstance(committed, Compaction)
+        if source.path.name == EVENTS:
+            session.save_meta()
+        return replace(outcome, entry=committed, written_to=source.path)
 
 
 async def _budget(projection: Projection, settings: Settings, llm: LLM, dry_run: bool) -> Budget:
@@ -169,17 +166,17 @@ async def _budget(projection: Projection, settings: Settings, llm: LLM, dry_run:
 
 
 def _check_room(projection: Projection, budget: Budget) -> None:
-    """Raises FoldlineError where what is never folded fills the window by itself."""
+    """Raises FoldlineError where what is never compacted fills the window by itself."""
     scale = projection.calibration.scale(projection.model)
     fixed = round(scale * sum(item.tokens for item in projection.view if is_preamble(item.message)))
     if fixed + budget.max_summary_tokens >= budget.threshold:
         raise FoldlineError(
             f"The window of {budget.window:,} tokens is too small: the system prompt and instructions, which "
-            f"are never folded, take about {fixed:,}; set a larger one with --window."
+            f"are never compacted, take about {fixed:,}; set a larger one with --window."
         )
 
 
-def _tell(progress: events.CompactionProgress | events.Retrying) -> None:
+def _report(progress: events.CompactionProgress | events.Retrying) -> None:
     if isinstance(progress, events.Retrying):
         note(str(progress))
     elif progress.detail:
@@ -194,18 +191,17 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
     strategy would know."""
     planned, proposal, entry = outcome.planned, outcome.proposal, outcome.entry
     size = view_size(outcome.projection).tokens
-    first_kept = planned.cut.first_kept_index if planned and planned.cut else None
+    counts = proposal or planned
     details = entry.details if entry else file_lists(outcome.projection)
-    unknown = {"tokens_after": None, "first_kept_index": None, "kept": None, "folded": None}
-    return {
+    result: dict[str, object] = {
         "strategy": entry.strategy if entry else outcome.strategy,
         "reason": "manual",
         "rung": entry.rung if entry else None,
         "tokens_before": entry.tokens_before if entry else size,
         "tokens_after": entry.tokens_after if entry else planned.tokens_expected if planned else size,
-        "first_kept_index": entry.first_kept_index if entry else first_kept,
-        "kept": proposal.kept if proposal else planned.kept if planned else len(outcome.projection.view),
-        "folded": proposal.folded if proposal else planned.folded if planned else 0,
+        "first_kept_index": entry.first_kept_index if entry else _first_kept(planned),
+        "kept": counts.kept if counts else len(outcome.projection.view),
+        "folded": counts.folded if counts else 0,
         "summary": entry.summary if entry else "",
         "facts": entry.facts if entry else 0,
         "lost": entry.lost if entry else 0,
@@ -217,62 +213,63 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "path": str(outcome.written_to) if outcome.written_to else None,
         "dry_run": outcome.dry_run,
         "window": outcome.budget.window,
-        **(unknown if outcome.dry_run and not outcome.plans_by_cut else {}),
     }
+    if outcome.dry_run and not outcome.plans_by_cut:
+        result |= dict.fromkeys(("tokens_after", "first_kept_index", "kept", "folded"))
+    return result
+
+
+def _first_kept(planned: Plan | None) -> int | None:
+    return planned.cut.first_kept_index if planned and planned.cut else None
 
 
 def _say(source: Source, outcome: Outcome) -> None:
-    size = view_size(outcome.projection)
-    before = tokens(size.tokens, estimated=size.estimated)
     if outcome.entry is None or outcome.proposal is None:
-        if outcome.dry_run and not outcome.plans_by_cut:
-            _say_without_plan(source, outcome, before)
-        elif outcome.planned is None:
-            say(
-                f"Nothing to fold: the view of {before} tokens holds nothing old enough. Nothing was changed."
-            )
-        else:
-            _say_plan(source, outcome, outcome.planned, before)
+        _say_plan(source, outcome)
         return
     entry = outcome.entry
-    sizes = f"{tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens"
-    say_heading(f"{source.name} · {sizes} · {_done(outcome.projection, entry, outcome.proposal)}")
+    done = f"{entries_of(outcome.proposal.folded)} compacted · kept from entry {entry.first_kept_index} on"
+    if not entry.summary:
+        done = f"{fold_words(outcome.projection, entry)}, no summary written"
+    say_heading(
+        f"{source.name} · {tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens · {done}"
+    )
     if entry.summary:
         say(f"\n{entry.summary}\n")
-    match outcome.written_to:
-        case None:
-            note(
-                f"not committed: {source.path} is only read and stays as it is; "
-                "--out FILE writes a folded copy."
-            )
-        case path if path == source.path:
-            note(f"committed as entry {entry.index} of {source.name}.")
-        case path:
-            note(f"written to {path}, the fold as entry {entry.index}; {source.path} stays as it is.")
+    if outcome.written_to is None:
+        stays = f"{source.path} is only read and stays as it is"
+        note(f"not committed: {stays}; --out FILE writes a compacted copy.")
+    elif outcome.written_to == source.path:
+        note(f"committed as entry {entry.index} of {source.name}.")
+    else:
+        where = f"the compaction as entry {entry.index}"
+        note(f"written to {outcome.written_to}, {where}; {source.path} stays as it is.")
 
 
-def _say_without_plan(source: Source, outcome: Outcome, before: str) -> None:
-    say_heading(f"{source.name} · the view has {before} tokens; only {outcome.strategy} knows what would go")
-    say(f"  {'window':<9} {_window(outcome.budget)}")
-    note("a dry run: it shows the plan of strategies that cut, and this one does not. Nothing was changed.")
-
-
-def _window(budget: Budget) -> str:
-    return f"{budget.window:,} tokens, full at {budget.threshold:,}"
-
-
-def _say_plan(source: Source, outcome: Outcome, planned: Plan, before: str) -> None:
-    say_heading(
-        f"{source.name} · a fold would take {before} to {about_tokens(planned.tokens_expected)} tokens"
-    )
+def _say_plan(source: Source, outcome: Outcome) -> None:
+    size = view_size(outcome.projection)
+    before, planned = tokens(size.tokens, estimated=size.estimated), outcome.planned
+    window = f"{outcome.budget.window:,} tokens, full at {outcome.budget.threshold:,}"
+    if outcome.dry_run and not outcome.plans_by_cut:
+        say_heading(
+            f"{source.name} · the view has {before} tokens; only {outcome.strategy} knows what would go"
+        )
+        say(f"  {'window':<9} {window}")
+        note(
+            "a dry run: it shows the plan of strategies that cut, and this one does not. Nothing was changed."
+        )
+        return
+    if planned is None:
+        say(f"Nothing to compact: the view of {before} tokens holds nothing old enough. Nothing was changed.")
+        return
+    after = about_tokens(planned.tokens_expected)
+    say_heading(f"{source.name} · compacting would take {before} to {after} tokens")
+    summarised = f"{entries_of(planned.folded)} into 1 summary"
     rows = [
         ("strategy", outcome.strategy),
-        ("window", _window(outcome.budget)),
-        (
-            "folded",
-            f"{_entries(planned.folded)} into 1 summary" if planned.cut else "only what is large clipped",
-        ),
-        ("kept", f"{planned.kept} item{'' if planned.kept == 1 else 's'}"),
+        ("window", window),
+        ("compacted", summarised if planned.cut else "only what is large clipped"),
+        ("kept", many(planned.kept, "item")),
     ]
     if planned.cut:
         rows.append(("cut", f"◆ entry {planned.cut.first_kept_index}, the first one kept verbatim"))
@@ -281,13 +278,3 @@ def _say_plan(source: Source, outcome: Outcome, planned: Plan, before: str) -> N
     for name, value in rows:
         say(f"  {name:<9} {value}")
     note("a dry run: no model was asked, and nothing was changed.")
-
-
-def _done(projection: Projection, entry: Compaction, proposal: Proposal) -> str:
-    if not entry.summary:
-        return f"{describe_compaction(projection, entry)}, no summary written"
-    return f"{_entries(proposal.folded)} folded · kept from entry {entry.first_kept_index} on"
-
-
-def _entries(count: int) -> str:
-    return f"{count} entr{'y' if count == 1 else 'ies'}"

@@ -1,6 +1,8 @@
 """`foldline eval`: recorded sessions replayed under each strategy; what it costs, and what survives."""
 
+import asyncio
 import os
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -11,32 +13,71 @@ from foldline.agent.settings import Settings, connect_embedder, connect_llm, con
 from foldline.evaluation.arms import RAW, default_arms
 from foldline.evaluation.comparison import Cell, NotCompared, Setup, Subject, compare, messages_to_play
 from foldline.evaluation.figures import Figures, meter_named
-from foldline.evaluation.judge import Judgement
+from foldline.evaluation.judge import (
+    ENOUGH,
+    Judgement,
+    Progress,
+    Sitting,
+    estimate,
+    exam_of,
+    judgement,
+    points_of,
+    self_test,
+)
 from foldline.evaluation.plot import plotted
-from foldline.evaluation.record import Run
+from foldline.evaluation.record import Meter, Run
 from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
-from foldline.evaluation.selftest import self_test
+from foldline.evaluation.selftest import self_test as instrument_faults
 from foldline.llm import LLM
 from foldline.llm.models import Price, PriceTable, price_of
 from foldline.llm.models import price_table as prices_in
 from foldline.llm.offline import OFFLINE
 from foldline.protocol import AssistantMessage, FoldlineError, UserMessage, system_words
 
-from .arguments import UsageError
-from .asking import confirmed
-from .copying import check_new
-from .eval_judge import judged, say_judgement
+from .agents import settings_here
+from .arguments import Handler, UsageError, add_format, add_json, add_model, add_yes, tokens_of
 from .eval_report import Report, report_json, say_report
 from .loop import run_async
-from .output import Bar, note, say_json
-from .sources import read_source
-from .windows import settings_here
+from .output import Bar, Column, confirmed, note, say, say_heading, say_json, say_table
+from .sources import check_new, read_source
 
 USUAL_WINDOW = 32_768
 """Tokens, where nobody says: small enough that most sessions fill it several times."""
 
 
-def run(
+def eval_command(parser: ArgumentParser) -> Handler:
+    parser.add_argument("sources", nargs="+", metavar="FILE|ID", help="recorded sessions of any format")
+    add_format(parser)
+    parser.add_argument(
+        "--strategies", type=_names, metavar="A,B", help="what is compared; all that comes along by default"
+    )
+    parser.add_argument(
+        "--window", dest="windows", type=_windows, metavar="N,M", help="context windows in tokens: 32k,128k"
+    )
+    add_model(parser)
+    parser.add_argument(
+        "--tokenizer", choices=("weights", "o200k"), default="weights", help="how tokens are counted"
+    )
+    parser.add_argument("--prices", metavar="MODEL", help="also in dollars, at this model's prices")
+    parser.add_argument("--price-table", metavar="FILE.toml", help="another table of prices than ours")
+    parser.add_argument("--plot", metavar="FILE.svg", help="draw it to this new file")
+    parser.add_argument(
+        "--judge", action="store_true", help="ask the model questions about what was compacted"
+    )
+    add_yes(parser, "send what costs money without asking")
+    add_json(parser)
+    return evaluate
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _windows(text: str) -> list[int]:
+    return [tokens_of(name) for name in _names(text)]
+
+
+def evaluate(
     sources: Sequence[str],
     strategies: Sequence[str] | None,
     windows: Sequence[int] | None,
@@ -65,7 +106,7 @@ def run(
         if target.suffix.lower() != ".svg":
             raise UsageError(f"--plot draws SVG: call it {target.with_suffix('.svg').name}.")
         check_new(target)
-    if faults := self_test():
+    if faults := instrument_faults():
         raise FoldlineError(f"The instrument failed its own test, so nothing was measured: {faults[0]}")
     subjects = _subjects(sources, format_name)
     found = run_async(_measure(subjects, setup, settings, judge=judge, yes=yes))
@@ -202,3 +243,82 @@ def _draw(target: Path, runs: Sequence[Run], rows: Sequence[Figures]) -> None:
     except OSError as error:
         raise FoldlineError(f"{target} cannot be written: {system_words(error)}.") from None
     note(f"drawn to {target}.")
+
+
+# --- foldline eval --judge ----------------------------------------------------------------------------
+
+
+async def judged(
+    runs: Sequence[Run], meter: Meter, answerer: LLM, judge: LLM | None, *, yes: bool
+) -> Judgement | None:
+    """What the model knew from each view; None where nothing was folded, or the price was declined.
+
+    Raises:
+        FoldlineError: the instrument is wrong, or nobody is there to agree to the price.
+    """
+    if faults := self_test():
+        raise FoldlineError(f"The probes failed their own test, so nothing was asked: {faults[0]}")
+    points = points_of(runs)
+    if not points:
+        return None
+    paper = await asyncio.to_thread(exam_of, points, window=answerer.info.window, meter=meter)
+    bill = estimate(paper)
+    price = price_of(answerer.info.id)
+    cost = ""
+    if price:
+        own = price_of(judge.info.id) if judge else price
+        least, most = bill.dollars(price, own), bill.dollars(price, own, cache=False)
+        cost = f", about ${least:.2f} with a prompt cache and ${most:.2f} without"
+    question = (
+        f"{len(points)} points, {bill.requests + bill.judge_requests:,} requests to {answerer.info.id}, "
+        f"{bill.tokens:,} tokens{cost}. Ask?"
+    )
+    if not confirmed(question, yes=yes, how="--yes"):
+        return None
+    with Bar(bill.requests + bill.judge_requests) as bar:
+        done = {"asking": 0, "judging": 0}
+
+        def tell(progress: Progress) -> None:
+            bar.step(progress.phase, progress.done - done[progress.phase])
+            done[progress.phase] = progress.done
+
+        sitting = Sitting(paper, answerer=answerer, judge=judge, progress=tell)
+        await sitting.run()
+    return judgement(sitting.record)
+
+
+def say_judgement(found: Judgement) -> None:
+    say()
+    say_heading(f"asked {found.answerer} from each view · {found.points} points of {found.sessions} sessions")
+    if found.insufficient:
+        say(f"insufficient: fewer than {ENOUGH} points tell no strategies apart.")
+    if found.judges_itself:
+        say("its own answers were judged by itself: set compaction.model for another judge.")
+    say_table(
+        [Column("arm"), Column("dimension"), *(Column(name, right=True) for name in _COLUMNS), Column("")],
+        (
+            [
+                row.arm, row.dimension, str(row.n), _figure(row.score), _figure(row.half_width),
+                _figure(row.norm), row.remark,
+            ]
+            for row in found.rows
+        ),
+    )  # fmt: skip
+    noise = found.noise.agreement
+    if noise is not None:
+        say(f"next action, asked twice from the whole history: {noise:.0%} the same.")
+    for check in found.hand_check:
+        say()
+        say(f"to grade by hand · {check.question}")
+        say(f"  answer: {check.answer}")
+        say(f"  record: {check.record}")
+    for sentence in (*found.notes, found.stopped):
+        if sentence:
+            say(sentence)
+
+
+_COLUMNS = ("points", "score", "±", "norm")
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from foldline.context.harmless import json_with_escapes, with_signs
 from foldline.context.numbers import many
 from foldline.history.meta import clip_cells
+from foldline.protocol import FoldlineError
 
 from .streams import flush_out, write_beside, write_out
 
@@ -171,3 +172,18 @@ class Bar:
         self._done += count
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done, description=description)
+
+
+def confirmed(question: str, *, yes: bool, how: str) -> bool:
+    """Whether to go on: a key pressed, or said beforehand by an option. `how` names the option.
+
+    Raises:
+        FoldlineError: nobody is there to be asked, and nothing was said beforehand.
+    """
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise FoldlineError(f"{question} Nobody is there to be asked: {how} says yes beforehand.")
+    sys.stderr.write(f"{with_signs(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,10 +1,13 @@
 """`foldline search`: in which session something was said, called or returned."""
 
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from foldline.context.harmless import with_signs
+from foldline.context.numbers import many
 from foldline.history import MessageKind, age, data_home, short_id, utc_now
 from foldline.history.meta import clip_cells
 from foldline.history.session_search import (
@@ -15,17 +18,61 @@ from foldline.history.session_search import (
     SessionsFound,
 )
 
-from .arguments import UsageError
-from .folders import shown_folder
+from .arguments import Handler, UsageError, add_json, count_of, text_of
 from .output import Bar, Style, cells, note, paint, say, say_json, width
+from .sessions import shown_folder
 from .streams import write_out
 
 _LONG = 16 * 2**20
 """Bytes of event files from which a bar is worth its while: a second's work."""
+_LIMIT: Final = 10
+_HITS: Final = 3
+"""Shown of each session."""
+_INDENT: Final = 4
 
 
-def refreshed(search: SessionSearch) -> bool:
-    """Whether everything is in the index now."""
+def search_command(parser: ArgumentParser) -> Handler:
+    parser.add_argument(
+        "words",
+        type=text_of,
+        nargs="+",
+        metavar="QUERY",
+        help="words that stand in one entry, in any script; '\"several words\"' as they stand together",
+    )
+    parser.add_argument("--here", action="store_true", help="only in the sessions of this folder")
+    parser.add_argument(
+        "--kind",
+        choices=("user", "assistant", "tool_result"),
+        help="only what you said, what the model said and called, or what tools returned",
+    )
+    parser.add_argument(
+        "--limit", type=count_of, metavar="N", help="the most sessions to list; 10 by default"
+    )
+    add_json(parser)
+    return search
+
+
+def search(
+    words: Sequence[str], here: bool, kind: MessageKind | None, limit: int | None, as_json: bool
+) -> int:
+    query = " ".join(words)
+    if not query.strip():
+        raise UsageError("Say what to look for: `foldline search WORD…`.")
+    index = SessionSearch(data_home())
+    if not refreshed(index):
+        note("Another process is at the search index: what it has not taken in yet was not searched.")
+    found = index.find(query, limit=limit or _LIMIT, cwd=Path.cwd() if here else None, kind=kind)
+    if index.trouble:
+        note(index.trouble)
+    if as_json:
+        say_json({"sessions": [_json(session) for session in found.sessions], "complete": found.complete})
+    else:
+        _say_found(found, query, here, kind)
+    return 0
+
+
+def refreshed(index: SessionSearch) -> bool:
+    """Takes what is new into the index, with a bar where that takes long; whether it holds everything now."""
     with ExitStack() as until_done:
         bar: Bar | None = None
         shown = 0
@@ -38,30 +85,7 @@ def refreshed(search: SessionSearch) -> bool:
                 bar.step(f"taking in {clip_cells(progress.name, 40)}", progress.done - shown)
                 shown = progress.done
 
-        return search.refresh(show)
-
-
-_LIMIT = 10
-_HITS = 3
-"""Shown of each session."""
-_INDENT = 4
-
-
-def run(words: Sequence[str], here: bool, kind: MessageKind | None, limit: int | None, as_json: bool) -> int:
-    query = " ".join(words)
-    if not query.strip():
-        raise UsageError("Say what to look for: `foldline search WORD…`.")
-    search = SessionSearch(data_home())
-    if not refreshed(search):
-        note("Another process is at the search index: what it has not taken in yet was not searched.")
-    found = search.find(query, limit=limit or _LIMIT, cwd=Path.cwd() if here else None, kind=kind)
-    if search.trouble:
-        note(search.trouble)
-    if as_json:
-        say_json({"sessions": [_json(session) for session in found.sessions], "complete": found.complete})
-        return 0
-    _say_found(found, query, here, kind)
-    return 0
+        return index.refresh(show)
 
 
 def _json(session: SessionHits) -> dict[str, object]:
@@ -103,8 +127,9 @@ def _say_found(found: SessionsFound, query: str, here: bool, kind: MessageKind |
     if not found.complete:
         note("There may be more: another word narrows it down, --limit shows more sessions.")
     if found.clipped:
-        entries = "1 very long entry was" if found.clipped == 1 else f"{found.clipped} very long entries were"
-        note(f"{entries} searched only at beginning and end.")
+        was = "was" if found.clipped == 1 else "were"
+        long = many(found.clipped, "very long entry", "very long entries")
+        note(f"{long} {was} searched only at beginning and end.")
 
 
 def _nothing(query: str, here: bool, kind: MessageKind | None) -> str:
@@ -129,9 +154,8 @@ def _say_session(session: SessionHits) -> None:
         write_out(left + _marked(hit, room - len(left)) + "\n")
     more = session.total - len(shown)
     if more > 0:
-        _say_painted(
-            f"{'':{_INDENT + numbers + 2}}and {more} more{', at least' if session.more else ''}", "muted"
-        )
+        at_least = ", at least" if session.more else ""
+        _say_painted(f"{'':{_INDENT + numbers + 2}}and {more} more{at_least}", "muted")
 
 
 def _say_painted(text: str, style: Style) -> None:

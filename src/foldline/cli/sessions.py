@@ -1,19 +1,66 @@
-"""`foldline sessions`: the sessions of this folder, or all of them."""
+"""`foldline sessions`, `rename`, `fork`, `archive` and `delete`: the sessions that are kept."""
 
-from collections.abc import Sequence
+import os
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from foldline.history import SessionInfo, data_home, list_sessions, utc_now
+from foldline.context.numbers import many, tokens
+from foldline.formats.detection import FOREIGN
+from foldline.formats.homes import AGENTS, PLACES, FoundSession, Place, found_sessions
+from foldline.history import (
+    Folder,
+    Session,
+    SessionInfo,
+    age,
+    archive,
+    bring_back,
+    data_home,
+    delete,
+    find_session,
+    info_of,
+    list_sessions,
+    short_id,
+    title_entry,
+    utc_now,
+)
+from foldline.history.meta import clip_cells
+from foldline.history.paths import home_apart
 
-from .output import note, say_json, say_table, width
-from .session_rows import session_table
+from .arguments import Handler, UsageError, add_json, add_yes, count_of, number_of, text_of
+from .loop import run_async
+from .output import Cell, Column, confirmed, entries_of, note, say, say_json, say_table, width
+
+_WIDE, _VERY_WIDE = 100, 140
+"""Columns of the terminal from which a table shows longer names, and from which it shows more of them."""
+_DAMAGED_TITLE: Final = 24
+"""Cells of the title of a damaged session, so that what is wrong with it has room."""
+
+# --- foldline sessions --------------------------------------------------------------------------------
 
 
-def run(everywhere: bool, archived: bool, limit: int | None, agent: str | None, as_json: bool) -> int:
+def sessions_command(parser: ArgumentParser) -> Handler:
+    parser.add_argument(
+        "-a", "--all", dest="everywhere", action="store_true", help="of all folders, not only this one"
+    )
+    parser.add_argument("--archived", action="store_true", help="those that were archived instead")
+    parser.add_argument("--limit", type=count_of, metavar="N", help="only the N last written ones")
+    parser.add_argument(
+        "--from",
+        dest="agent",
+        metavar="AGENT",
+        help="those of another agent, in its own folders: claude-code, codex, pi, kimi-cli, klaude-code, "
+        "qwen-code, gemini-cli, opencode, or all",
+    )
+    add_json(parser)
+    return sessions
+
+
+def sessions(everywhere: bool, archived: bool, limit: int | None, agent: str | None, as_json: bool) -> int:
     if agent is not None:
-        from . import foreign_sessions
-
-        return foreign_sessions.run(agent, everywhere, archived, limit, as_json)
+        return _foreign_sessions(agent, everywhere, archived, limit, as_json)
     infos = list_sessions(data_home(), None if everywhere else Path.cwd(), archived=archived)
     shown = infos[:limit]
     if as_json:
@@ -26,22 +73,16 @@ def run(everywhere: bool, archived: bool, limit: int | None, agent: str | None, 
         note(f"There are no {what}{'' if everywhere else there}.")
         return 0
     say_table(*session_table(shown, width(), utc_now().astimezone(), folders=everywhere))
-    for sentence in _about_moved(shown):
-        note(sentence)
+    # Why sessions are listed that were not held at this path, folder by folder.
+    for place, tie in dict.fromkeys((info.moved_from, info.tie) for info in shown if info.moved_from):
+        if tie == "identity":
+            note(f"This folder was {place} before: its sessions are listed, too.")
+        else:
+            gone = f"{place} is gone, and this folder has its name"
+            note(f"{gone}: its sessions are listed, but it may be another.")
     if older := len(infos) - len(shown):
         note(f"{older} older {'one was' if older == 1 else 'ones were'} left out (--limit).")
     return 0
-
-
-def _about_moved(infos: Sequence[SessionInfo]) -> list[str]:
-    """Why sessions are listed that were not held at this path, folder by folder."""
-    places = dict.fromkeys((info.moved_from, info.tie) for info in infos if info.moved_from)
-    return [
-        f"This folder was {place} before: its sessions are listed, too."
-        if tie == "identity"
-        else f"{place} is gone, and this folder has its name: its sessions are listed, but it may be another."
-        for place, tie in places
-    ]
 
 
 def _json(info: SessionInfo) -> dict[str, object]:
@@ -64,3 +105,326 @@ def _json(info: SessionInfo) -> dict[str, object]:
         "tie": info.tie,
         "moved_from": info.moved_from,
     }
+
+
+class _Field(NamedTuple):
+    column: Column
+    cell: Callable[[SessionInfo], Cell | str]
+
+
+def session_table(
+    infos: Sequence[SessionInfo], width: int, now: datetime, *, folders: bool
+) -> tuple[list[Column], list[list[Cell | str]]]:
+    """Columns and rows of a list in so many terminal cells: what matters first, more where there is room.
+
+    `folders`: whether it is of several folders.
+    """
+    moved = any(info.moved_from for info in infos)
+    fields = _fields(width, now, folders=folders, moved=moved)
+    rows = [[field.cell(info) for field in fields] for info in infos]
+    return [field.column for field in fields], rows
+
+
+def _fields(width: int, now: datetime, *, folders: bool, moved: bool) -> list[_Field]:
+    wide, very_wide = width >= _WIDE, width >= _VERY_WIDE
+    path_cells = 36 if wide else 20
+    fields = [
+        _Field(Column("id"), lambda info: short_id(info.id)),
+        _Field(Column("written"), lambda info: Cell(age(info.meta.updated_at, now), "muted")),
+        _Field(Column("entries", right=True), lambda info: str(info.meta.entries)),
+        _Field(
+            Column("tokens", right=True), lambda info: tokens(info.meta.tokens) if info.meta.tokens else ""
+        ),
+    ]
+    if very_wide:
+        fields.append(_Field(Column("size", right=True), lambda info: Cell(_sized(info.meta.size), "muted")))
+    if wide:
+        fields.append(_Field(Column("model", most=24), lambda info: info.meta.model))
+    elif not (folders or moved):
+        fields.append(_Field(Column("model", most=16), lambda info: info.meta.model.rsplit("/", 1)[-1]))
+    if folders:
+        fields.append(
+            _Field(Column("folder", most=path_cells), lambda info: shown_folder(info.meta.cwd, path_cells))
+        )
+    elif moved:
+        place = Column("moved from", most=path_cells)
+        fields.append(_Field(place, lambda info: Cell(shown_folder(info.moved_from, path_cells), "altered")))
+    fields.append(_Field(Column("title", grows=True), _title_cell))
+    if very_wide:
+        fields.append(_Field(Column("last prompt", most=min(60, width - 110)), _last_prompt))
+    return fields
+
+
+def _sized(size: int) -> str:
+    from foldline.agent.tools.text import sized  # the tools come along: only where a size is shown
+
+    return sized(size) if size else ""
+
+
+def _last_prompt(info: SessionInfo) -> Cell:
+    meta = info.meta
+    return Cell("" if meta.last_prompt in (meta.title, meta.first_prompt) else meta.last_prompt, "muted")
+
+
+def _title_cell(info: SessionInfo) -> Cell:
+    """The title of a session; of a damaged one, what is wrong with it, too."""
+    damage = info.meta.note.replace(str(info.path), "its file").replace(str(info.path.parent), "its folder")
+    if not damage:
+        return Cell(info.meta.title or "(nothing said yet)")
+    title = clip_cells(info.meta.title, _DAMAGED_TITLE)
+    return Cell(f"{title}: {damage}" if title else damage, "alert")
+
+
+def shown_folder(path: str, cells: int) -> str:
+    """A folder in about so many cells, cut on its left at a folder's name: its end says most."""
+    shown = home_apart(path)
+    while len(shown) > cells and os.sep in shown.removeprefix("…" + os.sep):
+        shown = "…" + os.sep + shown.removeprefix("…" + os.sep).split(os.sep, 1)[1]
+    return shown
+
+
+# --- foldline sessions --from -------------------------------------------------------------------------
+
+_EVERY_AGENT: Final = "all"
+_SHORTEST_ID: Final = 8
+"""Characters of an id that are shown, where they tell the sessions of the list apart. What ids begin with
+up to a `_` does not count."""
+
+
+def _foreign_sessions(agent: str, everywhere: bool, archived: bool, limit: int | None, as_json: bool) -> int:
+    """Lists what lies in the usual folders of another agent."""
+    if archived:
+        raise UsageError("--archived is about Foldline's own sessions: it does not go with --from.")
+    if agent not in (*AGENTS, _EVERY_AGENT):
+        raise UsageError(
+            f"There is no agent {agent!r} to list sessions of: {', '.join(AGENTS)}, or {_EVERY_AGENT}."
+        )
+    places = [place for place in PLACES if agent in (place.agent, _EVERY_AGENT)]
+    found = found_sessions([place.agent for place in places], None if everywhere else Path.cwd(), limit)
+    if as_json:
+        say_json([_found_json(session) for session in found])
+    elif found:
+        _say_found(found, agents=agent == _EVERY_AGENT, folders=everywhere)
+    _say_what_is_not_listed(places, bool(found), everywhere)
+    if found and not as_json:
+        ref = "AGENT:ID" if agent == _EVERY_AGENT else f"{agent}:ID"
+        note(f"`foldline open {ref}` looks at one; `foldline import {ref}` copies it, to go on with it.")
+    return 0
+
+
+def _found_json(session: FoundSession) -> dict[str, object]:
+    return {
+        "id": session.id,
+        "agent": session.agent,
+        "title": session.title,
+        "cwd": session.cwd,
+        "path": str(session.path),
+        "size": session.size,
+        "updated_at": session.updated_at.isoformat(),
+        "first_prompt": session.first_prompt,
+        "model": session.model,
+        "note": session.note,
+    }
+
+
+def _say_found(found: Sequence[FoundSession], *, agents: bool, folders: bool) -> None:
+    """The table; `agents` and `folders`: whether it is of several."""
+    wide = width() >= _WIDE
+    now = utc_now().astimezone()
+    ids = [session.id for session in found]
+    columns: list[tuple[Column, Sequence[Cell | str]]] = [
+        (Column("agent"), [session.agent for session in found]) if agents else _NONE,
+        (Column("id"), _shortened(ids)),
+        (Column("written"), [Cell(age(session.updated_at, now), "muted") for session in found]),
+        (Column("size", right=True), [_sized(each.size) for each in found]) if wide or not folders else _NONE,
+        (Column("model", most=24), [session.model for session in found]) if wide else _NONE,
+        (Column("folder"), [shown_folder(each.cwd, 36 if wide else 20) for each in found])
+        if folders
+        else _NONE,
+        (Column("title", grows=True), [_found_title(session) for session in found]),
+    ]
+    shown = [column for column in columns if column is not _NONE]
+    rows = zip(*(cells for _, cells in shown), strict=True)
+    say_table([column for column, _ in shown], [list(row) for row in rows])
+
+
+_NONE: Final[tuple[Column, Sequence[Cell | str]]] = (Column(""), ())
+"""A column that is not shown."""
+
+
+def _found_title(session: FoundSession) -> Cell:
+    wrong = session.note.replace(str(session.path), "its file")
+    if session.title:
+        return Cell(f"{session.title} · {wrong}" if wrong else session.title)
+    return Cell(wrong, "alert") if wrong else Cell("(nothing typed near its beginning)", "muted")
+
+
+def _shortened(ids: Sequence[str]) -> list[str]:
+    """Beginnings of ids, as long as it takes to tell them apart."""
+    for size in range(_SHORTEST_ID, max(map(len, ids))):
+        shown = [one[: one.rfind("_") + 1 + size] for one in ids]
+        if len(set(shown)) == len(set(ids)):
+            return shown
+    return list(ids)
+
+
+def _say_what_is_not_listed(places: Sequence[Place], found: bool, everywhere: bool) -> None:
+    for place in places:
+        if packed := place.packed_files():
+            where = home_apart(os.fspath(packed[-1]))
+            note(
+                f"Compressed sessions of {_title_of(place)}, not listed: {len(packed)}, such as {where}. "
+                "`zstd -d FILE` makes one that Foldline reads."
+            )
+    if found:
+        return
+    names = _words([_title_of(place) for place in places], "or")
+    if not everywhere and any(place.ids() for place in places):
+        note(f"No sessions of {names} in this folder; with --all, those of all folders are listed.")
+        return
+    looked = [home_apart(os.fspath(folder)) for place in places for folder in place.folders()]
+    note(f"No sessions of {names}: looked in {_words(looked, 'and')}.")
+
+
+def _title_of(place: Place) -> str:
+    return next(known.title for known in FOREIGN if known.name == place.agent)
+
+
+def _words(items: Sequence[str], between: str) -> str:
+    *others, last = items
+    return f"{', '.join(others)} {between} {last}" if others else last
+
+
+# --- foldline rename, fork ----------------------------------------------------------------------------
+
+
+def rename_command(parser: ArgumentParser) -> Handler:
+    parser.add_argument("source", metavar="ID", help="the session: its id, or an end of it")
+    parser.add_argument(
+        "title", type=text_of, nargs="+", metavar="TITLE", help="what it is called from now on"
+    )
+    add_json(parser)
+    return rename
+
+
+def rename(source: str, title: list[str], as_json: bool) -> int:
+    """Gives a session another title, as one more entry of its history."""
+    entry = title_entry(" ".join(title))
+    if entry is None:
+        raise UsageError("The title is empty: nothing was renamed.")
+    session = Session.open(find_session(data_home(), source))
+    before = session.meta().title
+    try:
+        run_async(session.append(entry, durable=True))
+        session.save_meta()
+    finally:
+        session.close()
+    if as_json:
+        say_json({"id": session.id, "title": entry.title, "before": before, "path": str(session.path)})
+        return 0
+    was = f" (before: {before})" if before and before != entry.title else ""
+    say(f"{short_id(session.id)} is called “{entry.title}” now{was}.")
+    return 0
+
+
+def fork_command(parser: ArgumentParser) -> Handler:
+    parser.add_argument("source", metavar="ID", help="the session: its id, or an end of it")
+    what = "the last entry that comes along; all by default"
+    parser.add_argument("--at", type=number_of, metavar="INDEX", help=what)
+    add_json(parser)
+    return fork
+
+
+def fork(source: str, at: int | None, as_json: bool) -> int:
+    """Makes a new session that begins with the entries of another one, up to any of them."""
+    session = Session.open(find_session(data_home(), source))
+    place = Folder(Path.cwd()).place(session.header)
+    folder = place.folder if place.tie is not None else session.cwd
+    copy = run_async(session.copy(cwd=folder, until=at))
+    try:
+        copy.save_meta()
+    finally:
+        copy.close()
+    index = copy.entries[-1].index if copy.entries else None
+    if as_json:
+        say_json(
+            {"id": copy.id, "parent": session.id, "index": index, "entries": len(copy.entries),
+             "cwd": copy.cwd, "path": str(copy.path)}
+        )  # fmt: skip
+        return 0
+    if session.damage:
+        note(f"{session.damage} of the session {session.id}.")
+    upto = f"up to entry {index}" if index is not None else "which is empty"
+    say(f"{copy.id}: {entries_of(len(copy.entries))} of {session.id}, {upto}.")
+    note(f"`foldline -r {short_id(copy.id)}` goes on with it in {copy.cwd}. The other one stays as it is.")
+    return 0
+
+
+# --- foldline archive, delete -------------------------------------------------------------------------
+
+
+def _add_ids(parser: ArgumentParser) -> None:
+    parser.add_argument("sources", nargs="+", metavar="ID", help="the sessions: their ids, or ends of them")
+
+
+def archive_command(parser: ArgumentParser) -> Handler:
+    _add_ids(parser)
+    parser.add_argument("--back", action="store_true", help="list them again")
+    add_json(parser)
+    return archive_sessions
+
+
+def archive_sessions(sources: list[str], back: bool, as_json: bool) -> int:
+    """Leaves sessions out of the lists from now on, or lists them again."""
+    home = data_home()
+    paths = dict.fromkeys(find_session(home, source) for source in sources)
+    moved: list[Path] = []
+    try:  # one that cannot be moved does not keep back what was done before it
+        for path in paths:
+            moved.append(bring_back(home, path) if back else archive(home, path))
+            ref = short_id(path.parent.name)
+            if back and not as_json:
+                say(f"{ref} is among the sessions again.")
+            elif not as_json:
+                say(f"{ref} is archived: `foldline archive --back {ref}` lists it again.")
+    finally:
+        if as_json:
+            say_json([{"id": path.parent.name, "archived": not back, "path": str(path)} for path in moved])
+    return 0
+
+
+def delete_command(parser: ArgumentParser) -> Handler:
+    _add_ids(parser)
+    add_yes(parser, "delete them without asking")
+    add_json(parser)
+    return delete_sessions
+
+
+def delete_sessions(sources: list[str], yes: bool, as_json: bool) -> int:
+    """Deletes sessions for good, after a question."""
+    home = data_home()
+    paths = dict.fromkeys(find_session(home, source) for source in sources)
+    gone: list[dict[str, object]] = []
+    try:  # one that cannot be deleted does not keep back what was done before it
+        for info in [info_of(home, path) for path in paths]:
+            if not confirmed(_question(info), yes=yes, how="--yes"):
+                note(f"{short_id(info.id)} stays.")
+                continue
+            done = delete(home, info.path)
+            gone.append({"id": info.id, "folder": str(done.folder), "files": done.files, "size": done.size})
+            if not as_json:
+                say(f"Deleted {info.id}: {done.folder}, {many(done.files, 'file')}.")
+    finally:
+        if as_json:
+            say_json(gone)
+    return 0
+
+
+def _question(info: SessionInfo) -> str:
+    meta = info.meta
+    known = [
+        entries_of(meta.entries) if info.readable else "unreadable",
+        f"last written {age(meta.updated_at, utc_now().astimezone())}",
+        *([f"“{meta.title}”"] if meta.title else []),
+    ]
+    return f"Delete {short_id(info.id)} ({', '.join(known)}) for good?"

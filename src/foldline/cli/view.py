@@ -1,36 +1,92 @@
-"""`foldline view`: what the model sees, now or at any earlier moment."""
+"""`foldline view` and `foldline history`: what the model sees, and every entry with its state now."""
 
-from collections.abc import Sequence
-from typing import TypeVar
+from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from foldline.context.calls import paired
-from foldline.context.numbers import percent, tokens
+from foldline.compaction.summary_text import unframed
+from foldline.context.calls import paired, subject_of
+from foldline.context.numbers import many, percent, sizes, tokens
+from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection, project
-from foldline.context.proof import Proof, RecordedRequest, proof_of, recorded_requests
+from foldline.context.proof import Sent, proof_of, requests
+from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
-from foldline.context.weight import item_weight, view_size
+from foldline.context.weight import Weight, entry_weight, item_weight, view_size
+from foldline.history import clip_cells
 from foldline.llm.offline import OFFLINE
 from foldline.llm.responses import Rendering, as_openai, rendering_named
-from foldline.protocol import AssistantMessage, Entry, FoldlineError
+from foldline.protocol import (
+    Approval,
+    AssistantMessage,
+    BaseMessage,
+    Checkpoint,
+    Clear,
+    Compaction,
+    Edit,
+    Entry,
+    FoldlineError,
+    ImagePart,
+    ModelChange,
+    NoticeRecord,
+    RequestRecord,
+    Revert,
+    SystemMessage,
+    Title,
+    ToolCallPart,
+    ToolResultMessage,
+    Undo,
+    UserMessage,
+)
 
-from .output import Cell, Column, note, say_heading, say_json, say_legend, say_table
-from .rows import LEGEND, Naming, is_failure, is_last_of_group, kind_label, outcome, rail, summary_label
+from .agents import Window, window_of
+from .arguments import Handler, add_json, add_source, number_of
+from .output import Cell, Column, Style, note, say_heading, say_json, say_legend, say_table
 from .sources import Source, read_source
-from .windows import Window, window_of, window_words
 
-T = TypeVar("T")
+# --- foldline view ------------------------------------------------------------------------------------
 
 
-def run(source: str, at: int | None, request: int | None, as_json: bool, format_name: str | None) -> int:
+def view_command(parser: ArgumentParser) -> Handler:
+    add_source(parser)
+    moment = parser.add_mutually_exclusive_group()
+    moment.add_argument("--at", type=number_of, metavar="INDEX", help="as of this entry")
+    moment.add_argument("--request", type=number_of, metavar="N", help="as the N-th request sent it")
+    add_json(parser, "OpenAI messages and their provenance as JSON")
+    return view
+
+
+def view(source: str, at: int | None, request: int | None, as_json: bool, format_name: str | None) -> int:
     found = read_source(source, format_name)
-    if request is not None and (recorded := recorded_requests(found.entries)):
-        return _show_sent(found, _numbered(found, recorded, request), as_json)
-    entries = _until(found, at, request)
-    moment = f"request {request}" if request is not None else f"entry {at}" if at is not None else "now"
-    if request is not None:
-        note(f"{found.name} has no record of its requests: this is what the history gives for one.")
-    _show(found, project(entries), moment, as_json)
+    if request is None:
+        moment = "now" if at is None else f"entry {at}"
+        _show(found, project(_until(found, at)), moment, as_json)
+        return 0
+    if recorded := requests(found.entries):
+        _check_number(found, len(recorded), request)
+        return _show_sent(found, recorded[request - 1], as_json)
+    # Other agents record answers only: the view of each ended before it.
+    answers = [entry.index for entry in found.entries if isinstance(entry, AssistantMessage)]
+    _check_number(found, len(answers), request)
+    note(f"{found.name} has no record of its requests: this is what the history gives for one.")
+    before = [entry for entry in found.entries if entry.index < answers[request - 1]]
+    _show(found, project(before), f"request {request}", as_json)
     return 0
+
+
+def _until(source: Source, at: int | None) -> list[Entry]:
+    if at is None:
+        return source.entries
+    last = source.entries[-1].index if source.entries else -1
+    if not 0 <= at <= last:
+        raise FoldlineError(f"{source.name} has no entry {at}: its entries are 0 to {last}.")
+    return [entry for entry in source.entries if entry.index <= at]
+
+
+def _check_number(source: Source, count: int, number: int) -> None:
+    if not 1 <= number <= count:
+        known = f"its requests are 1 to {count}" if count else "no request was ever sent from it"
+        raise FoldlineError(f"{source.name} has no request {number}: {known}.")
 
 
 def _show(found: Source, projection: Projection, moment: str, as_json: bool) -> None:
@@ -41,60 +97,41 @@ def _show(found: Source, projection: Projection, moment: str, as_json: bool) -> 
         _say_view(found, projection, window, moment)
 
 
-def _show_sent(found: Source, sent: RecordedRequest, as_json: bool) -> int:
-    """What request N sent, as its record says it was rendered; 1 where the history does not prove it."""
+def _show_sent(found: Source, sent: Sent, as_json: bool) -> int:
+    """Shows a request as its record says it was rendered; 1 where the history does not prove it."""
     proof, projection = proof_of(sent, found.entries)
     record = sent.record
     if as_json:
         rendering = rendering_named(record.dialect, record.model)
         if rendering is None and record.dialect not in ("", OFFLINE):
             note(f"The dialect {record.dialect!r} is not known here: these are OpenAI messages.")
-        view = view_json(projection, window_of(projection, found.header.cwd), rendering or as_openai)
-        say_json({**view, "request": _request_json(proof)})
+        about = {
+            "number": sent.number,
+            "entry": record.index,
+            "model": record.model,
+            "dialect": record.dialect,
+            "digest": record.digest,
+            "proved": proof.holds,
+        }
+        window = window_of(projection, found.header.cwd)
+        say_json({**view_json(projection, window, rendering or as_openai), "request": about})
     else:
-        moment = f"request {sent.number} to {record.model}, {'proved' if proof.holds else 'not proved'}"
-        _show(found, projection, moment, as_json=False)
+        proved = "proved" if proof.holds else "not proved"
+        _show(found, projection, f"request {sent.number} to {record.model}, {proved}", as_json=False)
     if not proof.holds:
         note(f"Request {sent.number} (entry {record.index}) is not proved: {proof}.")
-        return 1
-    return 0
-
-
-def _request_json(proof: Proof) -> dict[str, object]:
-    record = proof.sent.record
-    return {
-        "number": proof.sent.number,
-        "entry": record.index,
-        "model": record.model,
-        "dialect": record.dialect,
-        "digest": record.digest,
-        "proved": proof.holds,
-    }
+    return 0 if proof.holds else 1
 
 
 def view_json(projection: Projection, window: Window, rendering: Rendering = as_openai) -> dict[str, object]:
-    """The view as programs get it: OpenAI messages, and where each item of the view comes from.
+    """The view for programs: OpenAI messages, and where each item of the view comes from.
 
     A request over the Responses API sent input items: `messages` then holds these.
     """
-    messages = paired(item.message for item in projection.view)
-    items = []
-    for item in projection.view:
-        weight = item_weight(projection, item)
-        items.append(
-            {
-                "index": item.index,
-                "kind": item.kind,
-                "fate": item.fate,
-                "tokens": weight.tokens,
-                "estimated": weight.estimated,
-                "pinned": item.pinned,
-            }
-        )
     size = view_size(projection)
     return {
-        "messages": rendering(messages),
-        "items": items,
+        "messages": rendering(paired(item.message for item in projection.view)),
+        "items": [_item_json(item, item_weight(projection, item)) for item in projection.view],
         "tokens": size.tokens,
         "estimated": size.estimated,
         "window": window.tokens,
@@ -102,27 +139,15 @@ def view_json(projection: Projection, window: Window, rendering: Rendering = as_
     }
 
 
-def _numbered(source: Source, found: Sequence[T], number: int) -> T:
-    """The request of this number, the first being 1."""
-    if not 1 <= number <= len(found):
-        many = f"its requests are 1 to {len(found)}" if found else "no request was ever sent from it"
-        raise FoldlineError(f"{source.name} has no request {number}: {many}.")
-    return found[number - 1]
-
-
-def _until(source: Source, at: int | None, request: int | None) -> list[Entry]:
-    """The entries of the shorter history that was asked for."""
-    if at is not None:
-        last = source.entries[-1].index if source.entries else -1
-        if not 0 <= at <= last:
-            raise FoldlineError(f"{source.name} has no entry {at}: its entries are 0 to {last}.")
-        return [entry for entry in source.entries if entry.index <= at]
-    if request is not None:
-        # Other agents record answers only: the view of each ended before it.
-        answers = [entry.index for entry in source.entries if isinstance(entry, AssistantMessage)]
-        end = _numbered(source, answers, request)
-        return [entry for entry in source.entries if entry.index < end]
-    return source.entries
+def _item_json(item: ViewItem, weight: Weight) -> dict[str, object]:
+    return {
+        "index": item.index,
+        "kind": item.kind,
+        "fate": item.fate,
+        "tokens": weight.tokens,
+        "estimated": weight.estimated,
+        "pinned": item.pinned,
+    }
 
 
 def _say_view(source: Source, projection: Projection, window: Window, moment: str) -> None:
@@ -131,38 +156,261 @@ def _say_view(source: Source, projection: Projection, window: Window, moment: st
         note(f"{source.name}: nothing is in the view, {moment}.")
         return
     size = view_size(projection)
-    fill = f"{tokens(size.tokens, estimated=size.estimated)} of {window_words(window)}"
+    fill = f"{tokens(size.tokens, estimated=size.estimated)} of {window}"
     share = percent(size.tokens, window.tokens)
     say_heading(f"{source.name} · LLM view, {moment} · {len(items)} items · {fill} {share}")
-    columns = (
-        Column("fate"),
-        Column("no.", right=True),
-        Column("kind", most=16),
-        Column("item", grows=True),
-        Column("outcome"),
-        Column("tokens", right=True),
-    )
-    say_table(columns, _rows(projection, items, source.header.cwd))
-    say_legend(LEGEND)
-
-
-def _rows(projection: Projection, items: Sequence[ViewItem], cwd: str) -> list[list[Cell | str]]:
-    naming = Naming(cwd)
+    naming = Naming(source.header.cwd)
     messages = [item.message for item in items]
     rows: list[list[Cell | str]] = []
     for place, item in enumerate(items):
         naming.note(item.message)
-        weight = item_weight(projection, item)
-        mark = rail("summarised" if item.written else item.fate, pinned=item.pinned)
-        label = kind_label(item.message, last_of_group=is_last_of_group(messages, place))
-        rows.append(
-            [
-                mark._replace(text=mark.text.replace("S", " ")) if item.written else mark,
-                str(item.index),
-                Cell(label, "bold" if item.message.type == "user" else None),
-                summary_label(item) + naming.about(item.message),
-                Cell(outcome(item.message), "alert" if is_failure(item.message) else "muted"),
-                Cell(tokens(weight.tokens, estimated=weight.estimated), "muted"),
-            ]
-        )
-    return rows
+        mark = _mark("summarised" if item.written else item.fate, pinned=item.pinned)
+        mark = mark._replace(text=mark.text.replace("S", " ")) if item.written else mark
+        label = Cell(_kind_label(messages, place), "bold" if item.message.type == "user" else None)
+        about: list[Cell | str] = [mark, str(item.index), label, _covered(item) + naming.about(item.message)]
+        rows.append([*about, *_ending(item.message, item_weight(projection, item))])
+    columns = (
+        Column("state"),
+        Column("no.", right=True),
+        Column("kind", most=16),
+        Column("item", grows=True),
+    )
+    say_table((*columns, *_END_COLUMNS), rows)
+    say_legend(LEGEND)
+
+
+def _covered(item: ViewItem) -> str:
+    """What a summary stands for: `of 118, 119–351`."""
+    spans = [str(first) if first == last else f"{first}–{last}" for first, last in item.covers]
+    shown = spans if len(spans) <= 4 else [*spans[:3], f"… {spans[-1]}"]
+    return f"of {', '.join(shown)}: " if spans else ""
+
+
+# --- foldline history ---------------------------------------------------------------------------------
+
+
+def history_command(parser: ArgumentParser) -> Handler:
+    add_source(parser)
+    add_json(parser, "one JSON object a line, one line an entry")
+    return history
+
+
+def history(source: str, as_json: bool, format_name: str | None) -> int:
+    found = read_source(source, format_name)
+    projection = found.project()
+    if not as_json:
+        _say_history(found, projection)
+        return 0
+    naming = Naming(found.header.cwd)
+    for entry in found.entries:
+        naming.note(entry)
+        fate, weight = projection.fate(entry.index), _weight(projection, entry)
+        line = {
+            "index": entry.index,
+            "type": entry.type,
+            "fate": fate.kind,
+            "by": fate.by,
+            "tokens": weight.tokens,
+            "estimated": weight.estimated,
+            "at": entry.at.isoformat() if entry.at else None,
+            "preview": naming.preview(entry),
+        }
+        say_json(line, pretty=False)
+    return 0
+
+
+def _weight(projection: Projection, entry: Entry) -> Weight:
+    """The weight of a message as it was said, of a compaction's new text; other markers weigh nothing."""
+    match entry:
+        case BaseMessage():
+            return entry_weight(projection, entry)
+        case Compaction():
+            scale = projection.calibration.scale(projection.model)
+            new = sum(message_tokens(piece.message) for piece in entry.written)
+            return Weight(round(new * scale), estimated=True)
+        case _:
+            return Weight(0, estimated=False)
+
+
+def _say_history(source: Source, projection: Projection) -> None:
+    entries = source.entries
+    if not entries:
+        note(f"{source.name} has no entries.")
+        return
+    size = view_size(projection)
+    count = len(projection.compactions())
+    parts = (
+        source.name,
+        f"{len(entries)} entries",
+        many(count, "compaction") if count else "never compacted",
+        f"{len(projection.view)} items in the view, {tokens(size.tokens, estimated=size.estimated)} tokens",
+    )
+    say_heading(" · ".join(parts))
+    naming = Naming(source.header.cwd)
+    rows: list[list[Cell | str]] = []
+    for place, entry in enumerate(entries):
+        naming.note(entry)
+        fate = projection.fate(entry.index)
+        by = Cell("" if fate.by is None else str(fate.by), "muted")
+        label = Cell(_kind_label(entries, place), _label_style(entry))
+        about: list[Cell | str] = [_mark(fate.kind), by, str(entry.index), label, naming.about(entry)]
+        rows.append([*about, *_ending(entry, _weight(projection, entry))])
+    columns = (
+        Column("state"),
+        Column("by", right=True),
+        Column("no.", right=True),
+        Column("type", most=16),
+        Column("entry", grows=True),
+    )
+    say_table((*columns, *_END_COLUMNS), rows)
+    say_legend(LEGEND)
+
+
+def _label_style(entry: Entry) -> Style | None:
+    if isinstance(entry, BaseMessage):
+        return "bold" if entry.type == "user" else None
+    return "folded" if isinstance(entry, Compaction) else "muted"
+
+
+# --- rows of both -------------------------------------------------------------------------------------
+
+PREVIEW_CELLS: Final = 160
+"""Of one entry's text: more than any terminal is wide, less than a page."""
+OUTCOME_CELLS: Final = 24
+_END_COLUMNS: Final = (Column("outcome"), Column("tokens", right=True))
+_MARKS: Final[Mapping[str, tuple[str, str, Style | None]]] = {
+    "live": ("L", "┃", None),
+    "clipped": ("C", "╏", "altered"),
+    "hidden": ("H", "╏", "altered"),
+    "summarised": ("S", "┊", "folded"),
+    "truncated": ("T", " ", "muted"),
+    "reverted": ("R", " ", "muted"),
+    "cleared": ("X", " ", "muted"),
+    "dropped": ("D", " ", "muted"),
+    "aside": (" ", " ", "muted"),
+}
+LEGEND: Final = (
+    "┃ verbatim  ╏ changed  ┊ in a summary  * pinned  ~ estimated\n"
+    "L live  C clipped  H hidden  S summarised  T truncated  R reverted  X cleared  D dropped"
+)
+
+
+def _mark(kind: str, *, pinned: bool = False) -> Cell:
+    """State and gutter: `L┃`."""
+    letter, line, style = _MARKS[kind]
+    return Cell(f" {letter}{line}{'*' if pinned else ''}", style)
+
+
+def _ending(entry: Entry, weight: Weight) -> list[Cell]:
+    """The last two cells of a row: how a call ended, and what the entry weighs."""
+    failed = isinstance(entry, ToolResultMessage) and entry.is_error
+    is_marker = not isinstance(entry, BaseMessage)
+    size = tokens(weight.tokens, estimated=weight.estimated) if weight.tokens or not is_marker else ""
+    return [Cell(_outcome(entry), "alert" if failed else "muted"), Cell(size, "muted")]
+
+
+def _kind_label(entries: Sequence[Entry], place: int) -> str:
+    """The kind of an entry; of a tool result its tool's name, hung under its call."""
+    match entries[place]:
+        case ToolResultMessage() as result:
+            is_last = place + 1 >= len(entries) or not isinstance(entries[place + 1], ToolResultMessage)
+            return f"{'└' if is_last else '├'} {clip_cells(result.name or 'tool', 14)}"
+        case SystemMessage(origin="summary"):
+            return "summary"
+        case UserMessage(origin="machine"):
+            return "machine"
+        case entry:
+            return clip_cells(entry.type, 16)
+
+
+class Naming:
+    """Names entries in order: a result is named after the call it answers. Paths below `cwd` are relative."""
+
+    def __init__(self, cwd: str) -> None:
+        self._below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
+        self._calls: dict[str, ToolCallPart] = {}
+
+    def note(self, entry: Entry) -> None:
+        if isinstance(entry, AssistantMessage):
+            self._calls |= {call.call_id: call for call in entry.calls}
+
+    def preview(self, entry: Entry) -> str:
+        """What an entry says, outcome included, on one line. Foreign text, made harmless."""
+        return _joined(self.about(entry), _outcome(entry))
+
+    def about(self, entry: Entry) -> str:
+        """The first line of an entry's text, or of the call that a result answers."""
+        return clip_cells(self._about(entry), PREVIEW_CELLS)
+
+    def _about(self, entry: Entry) -> str:
+        match entry:
+            case ToolResultMessage():
+                call = self._calls.get(entry.call_id)
+                return self._title(call) if call else _first_line(entry.text)
+            case AssistantMessage() if not entry.text.strip():
+                calls = ", ".join(f"{call.name} {self._title(call)}".strip() for call in entry.calls)
+                thought = _first_line(entry.thinking)
+                return calls or entry.error or (f"({thought})" if thought else "")
+            case SystemMessage(origin="summary"):
+                return _first_note(unframed(entry))
+            case BaseMessage():
+                images = sum(isinstance(part, ImagePart) for part in entry.parts)
+                shown = f"[{many(images, 'image')}] " if images else ""
+                return shown + _first_line(entry.text)
+            case _:
+                return _marker(entry)
+
+    def _title(self, call: ToolCallPart) -> str:
+        return _first_line(subject_of(call).text).removeprefix(self._below)
+
+
+def _outcome(entry: Entry) -> str:
+    """How a tool call ended, in a few words."""
+    if not isinstance(entry, ToolResultMessage):
+        return ""
+    brief = entry.details.brief or _first_line(entry.text)
+    failed = entry.is_error and "✗" not in brief
+    return clip_cells(f"{brief} ✗" if failed else brief, OUTCOME_CELLS)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _first_note(summary: str) -> str:
+    """The first line of a summary that is no heading."""
+    return _first_line("\n".join(line for line in summary.splitlines() if not line.startswith("#")))
+
+
+def _marker(entry: Entry) -> str:
+    match entry:
+        case Compaction():
+            size = sizes(entry.tokens_before, entry.tokens_after, "tokens")
+            return _joined(size, entry.reason, _first_note(entry.summary))
+        case Undo():
+            return f"entry {entry.target} undone"
+        case Checkpoint():
+            return f"checkpoint {entry.id}"
+        case Revert():
+            return f"back to checkpoint {entry.checkpoint}"
+        case Clear():
+            return "view cleared"
+        case Edit():
+            return f"{entry.action} {entry.target}"
+        case RequestRecord():
+            size = tokens(entry.usage.input) if entry.usage else tokens(entry.estimated, estimated=True)
+            return _joined(entry.model, f"{size} tokens", entry.error or entry.stop_reason)
+        case Title():
+            return entry.title
+        case ModelChange():
+            return entry.model
+        case NoticeRecord():
+            return entry.text
+        case Approval():
+            return approval_words(entry)
+        case _:
+            return ""
+
+
+def _joined(*parts: str | None) -> str:
+    return " · ".join(part for part in parts if part)

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from foldline.cli.plain.questions import asked_about, asked_about_fold
-from foldline.cli.plain.words import SentenceBuffer
+from foldline.cli.plain.narrator import SentenceBuffer, asked_about, asked_about_fold
 from foldline.protocol import operations
 from foldline.protocol.events import ProposalReady
 from foldline.tui.state import ONCE, Answerable, Question

@@ -21,18 +21,16 @@ def talk(
     """
     from foldline.agent.model_choice import is_first_start
     from foldline.agent.settings import connect_llm
-    from foldline.cli.agents import agent_for, chosen_session
+    from foldline.cli.agents import agent_for, chosen_session, settings_here
     from foldline.cli.output import note
-    from foldline.cli.resuming import folder_of
-    from foldline.cli.windows import settings_here
+    from foldline.cli.resume_folder import folder_of
     from foldline.history import data_home, short_id
 
     from .chat import PlainChat
-    from .paper import Paper
-    from .reading import LineReader
+    from .terminal import LineReader, Paper
 
     if resume == "":
-        from foldline.cli.choosing import choose
+        from foldline.cli.resume import choose
 
         resume = str(choose())
     root = folder_of(resume, Path.cwd()) if resume else Path.cwd()

@@ -29,12 +29,9 @@ from foldline.tui.prompting.inputs import (
 )
 from foldline.tui.runner import Runner
 
-from .commands import help_lines, plain_commands
-from .here import session_commands
-from .paper import Paper
-from .questions import Asked
-from .reading import PROMPT, LineReader
-from .telling import Teller
+from .commands import help_lines, plain_commands, session_commands
+from .narrator import Asked, Narrator
+from .terminal import PROMPT, LineReader, Paper
 
 HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NUDGE: Final = signal.SIGURG
@@ -108,8 +105,8 @@ class PlainChat:
         self._inbox: SimpleQueue[Asked | Future[None] | signal.Signals] = SimpleQueue()
         """What the person's thread waits for while the agent works; a signal may come at any moment, which
         only this kind of queue stands."""
-        self._teller = Teller(agent, paper, self._inbox.put)
-        self._runner = Runner(agent, self._teller.hear, self._give_back)
+        self._narrator = Narrator(agent, paper, self._inbox.put)
+        self._runner = Runner(agent, self._narrator.on_event, self._give_back)
         self._commands = plain_commands(self._runner, paper.line)
         self._here = session_commands(agent, paper.line, self._do)
         self._works = 0
@@ -126,7 +123,7 @@ class PlainChat:
         Returns the exit code: 1 where what was piped in failed last, 130 after Ctrl+C twice, 141 where nobody
         reads stdout any more.
         """
-        self._agent.executor.subscribe(self._teller.hear)
+        self._agent.executor.subscribe(self._narrator.on_event)
         thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
         thread.start()
         try:
@@ -141,7 +138,7 @@ class PlainChat:
             self._loop.close()
         if self._paper.lost is not None:
             return UNREAD if isinstance(self._paper.lost, BrokenPipeError) else 1
-        return 1 if self._teller.failed and not self._reader.is_terminal else 0
+        return 1 if self._narrator.failed and not self._reader.is_terminal else 0
 
     # --- the person's thread ----------------------------------------------------------------------------
 
@@ -191,7 +188,7 @@ class PlainChat:
         if command.id == "help":
             for line in help_lines({**self._commands, **self._here}):
                 self._paper.line(line)
-        elif not command.works(replace(self._teller.state, unanswered=unanswered)):
+        elif not command.works(replace(self._narrator.state, unanswered=unanswered)):
             self._paper.line(f"{command.title}: not now.")
         elif command.id in self._here:
             self._here[command.id](argument)
@@ -218,7 +215,7 @@ class PlainChat:
 
     def _interrupted(self) -> None:
         """Ctrl+C cancels what runs; else the second one quits."""
-        state, now = self._teller.state, time.monotonic()
+        state, now = self._narrator.state, time.monotonic()
         facts = InterruptFacts(
             running=state.busy,
             cancelling=state.cancelling,
@@ -228,7 +225,7 @@ class PlainChat:
         if step == "quit":
             raise Ended(128 + signal.SIGINT)
         if step == "cancel":
-            self._teller.state = replace(state, cancelling=True)
+            self._narrator.state = replace(state, cancelling=True)
             self._call(self._runner.cancel)
         else:
             self._warned = now

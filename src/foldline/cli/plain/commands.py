@@ -1,21 +1,22 @@
-"""The slash commands of a plain chat: from the same registry as the screen's, as far as they need none."""
+"""The slash commands of a plain chat: those of the screen's registry that need no screen."""
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
 
+from foldline.agent import Agent
+from foldline.cli.search import search as search_sessions
+from foldline.cli.sessions import sessions as list_sessions
 from foldline.compaction import BUILT_IN, largest_items
 from foldline.context.permissions import mode_words, rule_words
-from foldline.context.rewind_points import rewind_points
-from foldline.protocol import ApprovalMode, operations
+from foldline.context.places import places
+from foldline.history import title_entry
+from foldline.protocol import ApprovalMode, FoldlineError, operations
 from foldline.protocol.operations import Operation
 from foldline.tui.figures import Figures
 from foldline.tui.keys.commands import COMMANDS
 from foldline.tui.runner import Runner
 
-from .words import room_words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from .narrator import room_words
 
 Say = Callable[[str], None]
 Handler = Callable[[str], None]
@@ -25,7 +26,7 @@ _SHOWN_PLACES = 12
 _MODES: tuple[ApprovalMode, ...] = ("ask", "edits", "all")
 
 
-def help_lines(handlers: "Mapping[str, Handler]") -> Iterator[str]:
+def help_lines(handlers: Mapping[str, Handler]) -> Iterator[str]:
     """What can be typed here."""
     yield "A line is a prompt. A backslash at its end continues it; <<END takes all lines up to END."
     yield "Ctrl+C cancels what runs, twice it quits. Ctrl+D ends. Commands:"
@@ -90,11 +91,10 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
             changed = f", {place.changes} files changed since" if place.changes else ""
             where = "before the prompt" if place.kind == "turn" else "after"
             say(f"{place.id}  {where} {place.label}{changed}")
-        say(
-            "/rewind NUMBER goes back there; `files` behind it puts the files back, too."
-            if found
-            else _NOWHERE
-        )
+        if found:
+            say("/rewind NUMBER goes back there; `files` behind it puts the files back, too.")
+        else:
+            say("There is nothing to go back to yet.")
 
     def mcp(name: str) -> None:
         if agent_state.servers is None:
@@ -117,5 +117,40 @@ def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
     }
 
 
-_HOW = "/rewind NUMBER goes back there; `files` behind it puts the files back, too."
-_NOWHERE = "There is nothing to go back to yet."
+def session_commands(
+    agent: Agent, say: Callable[[str], None], do: Callable[[Coroutine[Any, Any, Any]], Any]
+) -> dict[str, Handler]:
+    """A handler for each, by its id. `do` runs a coroutine beside the agent, and waits for it."""
+
+    def sessions(_: str) -> None:
+        list_sessions(everywhere=False, archived=False, limit=20, agent=None, as_json=False)
+        say("`foldline --plain -r ID` goes on with one of them.")
+
+    def search(query: str) -> None:
+        if query:
+            search_sessions(words=query.split(), here=False, kind=None, limit=None, as_json=False)
+        else:
+            say("/search takes the words that are to be found.")
+
+    def rename(title: str) -> None:
+        entry = title_entry(title)
+        if entry is None:
+            say(f"It is called “{agent.session.meta().title}”. /rename TITLE gives it another title.")
+        else:
+            do(agent.session.append(entry, durable=True))
+            agent.session.save_meta()
+
+    def safely(handler: Handler) -> Handler:
+        def handle(argument: str) -> None:
+            try:
+                handler(argument)
+            except FoldlineError as failure:
+                say(str(failure))
+
+        return handle
+
+    return {
+        "sessions": safely(sessions),
+        "search": safely(search),
+        "rename": safely(rename),
+    }

@@ -79,8 +79,7 @@ def _looked_into(ref: str, here: Path) -> Path:
     from foldline.history.archive import is_foreign
     from foldline.protocol import FoldlineError
 
-    from .asking import confirmed
-    from .output import note
+    from .output import confirmed, note
 
     path = find_session(data_home(), ref)
     header = read_header(path)

@@ -1,17 +1,57 @@
-"""A session that is there to be read and not ours to write: what to do instead, asked on a plain terminal."""
+"""What is asked on a plain terminal before a session goes on: which one, and what to do where it is held."""
 
 import sys
 from pathlib import Path
 from typing import Final, Literal
 
 from foldline.context.harmless import with_signs
-from foldline.history import Session, short_id
-from foldline.history.lock import SessionHeld, holder_of
-from foldline.history.log import ChangedOnDisk, WriteFailed
+from foldline.history import Session, data_home, list_sessions, short_id, utc_now
+from foldline.history.holder import holder_of
 from foldline.protocol import FoldlineError
 
+from .agents import Refused
 from .loop import run_async
-from .output import entries_of, note
+from .output import Column, entries_of, note, say, say_table, width
+from .screens import read_along
+from .sessions import session_table
+
+_CHOICES: Final = 20
+"""Sessions that are offered."""
+_NUMBER_CELLS: Final = 4
+"""What their numbers take of a line."""
+
+
+def choose() -> Path:
+    """The event file of the session that is chosen, by its number or its id; the newest one by default.
+
+    Raises:
+        FoldlineError: there is none, or none was chosen.
+    """
+    infos = [info for info in list_sessions(data_home(), Path.cwd()) if info.readable]
+    if not infos:
+        raise FoldlineError("There is no session in this folder to resume: start one without -r.")
+    offered = infos[:_CHOICES]
+    columns, rows = session_table(offered, width() - _NUMBER_CELLS, utc_now().astimezone(), folders=False)
+    numbered = [[str(number), *row] for number, row in enumerate(rows, start=1)]
+    say_table([Column("", right=True), *columns], numbered)
+    if len(infos) > len(offered):
+        note(f"{len(infos) - len(offered)} older ones are listed by `foldline sessions`.")
+    while True:
+        try:
+            answer = input("Resume which one? [1] ").strip() or "1"
+        except EOFError:
+            raise FoldlineError("No session was chosen.") from None
+        if answer.isdecimal() and 1 <= int(answer) <= len(offered):
+            return offered[int(answer) - 1].path
+        if answer.lower() in ("q", "quit"):
+            raise FoldlineError("No session was chosen.")
+        named = [info.path for info in infos if len(answer) > 2 and info.id.endswith(answer)]
+        if len(named) == 1:
+            return named[0]
+        say(f"Type a number from 1 to {len(offered)}, an id, or q to leave.")
+
+
+# --- a session that cannot be written -----------------------------------------------------------------
 
 Choice = Literal["read", "fork", "quit"]
 _WORDS: Final[dict[str, Choice]] = {
@@ -25,39 +65,9 @@ _WORDS: Final[dict[str, Choice]] = {
 }
 
 
-class Refused(FoldlineError):
-    """A session that another process writes, or that lies where nothing can be written."""
-
-    def __init__(self, path: Path, folder: Path, refusal: FoldlineError) -> None:
-        super().__init__(str(refusal))
-        self.path = path
-        """Its event file."""
-        self.folder = folder
-        """Where it works, and a fork of it will."""
-        self.held = isinstance(refusal, SessionHeld)
-
-
-def claimed(path: Path, folder: Path) -> Session:
-    """The session in this event file, to be written by nobody else; it works in `folder`.
-
-    Raises:
-        Refused: another process writes to it, or it cannot be written.
-        FoldlineError: it cannot be read.
-    """
-    while True:
-        session = Session.open(path, cwd=folder)
-        try:
-            session.claim()
-        except ChangedOnDisk:  # somebody wrote between our reading and our claim, and is done
-            continue
-        except (SessionHeld, WriteFailed) as refusal:
-            raise Refused(path, folder, refusal) from None
-        return session
-
-
 def instead(refused: Refused, *, theme: str | None = None, back: bool = False) -> Path | int:
-    """What the user wants instead: the event file of a fork to go on with, or how the program ends, having
-    read along or not. `back` leads to another chat, and the question says so.
+    """Asks what to do instead. The event file of a fork to go on with, or the exit code of the program, after
+    reading along or not. `back` leads to another chat, and the question says so.
 
     Raises:
         Refused: nobody is there to be asked.
@@ -70,8 +80,6 @@ def instead(refused: Refused, *, theme: str | None = None, back: bool = False) -
             case "quit":
                 return 1
             case "read":
-                from .open import read_along
-
                 return read_along(refused.path, theme)
             case "fork":
                 try:

@@ -1,0 +1,414 @@
+"""What `foldline doctor` checks where no session is named: program, terminal, settings, model, data."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import aclosing, closing, suppress
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from foldline.agent.choosing_model import asked_now
+from foldline.agent.keys import secret_variables
+from foldline.agent.layers import config_file, keys_given, project_file
+from foldline.agent.mcp import ToolServers
+from foldline.agent.mcp.servers import MISSING
+from foldline.agent.settings import Settings, connect_llm, load_settings
+from foldline.context.numbers import many
+from foldline.data import archive_dir
+from foldline.files import is_file, is_there
+from foldline.history import SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
+from foldline.history.care.doctor import Finding
+from foldline.history.care.patient import drafts_in
+from foldline.history.care.repair import tidy_up
+from foldline.history.holder import holder_of
+from foldline.history.library.session_search import SEARCH
+from foldline.history.library.store import BESIDE
+from foldline.history.paths import HOLDER
+from foldline.llm import LLM, Request, RetryChunk
+from foldline.llm.offline import OFFLINE
+from foldline.protocol import FoldlineError, UserMessage, system_words, text_parts
+from foldline.version import __version__
+
+from .agents import tool_servers
+from .screens import check_chosen_keys
+
+_OLDEST = (3, 11)
+_LIBRARIES = ("textual", "openai", "pydantic", "aiofiles", "filelock")
+_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_MODEL", "FOLDLINE_MODEL", "FOLDLINE_PROVIDER")
+_OURS = frozenset(
+    f"FOLDLINE_{name}" for name in ("HOME", "MODEL", "PROVIDER", "THEME", "CONTEXT_WINDOW", "CALL")
+)
+"""All that begin like this and have no `__`: those with one are settings, and held against their table."""
+_VERSION_PATIENCE = 5.0
+"""Seconds another program has to tell its version."""
+
+
+def examine_here(network: bool) -> list[Finding]:
+    """Every check of the installation. Only with `network` a short request goes to the model."""
+    settings, problems = _settings()
+    return [
+        *_program(),
+        *_terminal(),
+        *_tools(),
+        *problems,
+        *(_keys() if settings is not None else ()),
+        *_model(settings, network),
+        *(_servers(settings, network) if settings is not None else ()),
+        *_data(data_home()),
+    ]
+
+
+# --- the program and what it needs ---------------------------------------------------------------------
+
+
+def _program() -> Iterator[Finding]:
+    python = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info >= _OLDEST:
+        yield Finding("ok", "foldline", f"{__version__} on Python {python}, {sys.platform}")
+    else:
+        needed = ".".join(map(str, _OLDEST))
+        yield Finding("bad", "foldline", f"{__version__} on Python {python}", f"use Python {needed} or newer")
+    found, missing = [], []
+    for name in _LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        yield Finding("bad", "libraries", f"not installed: {', '.join(missing)}", "install foldline again")
+    else:
+        yield Finding("ok", "libraries", ", ".join(found))
+    yield _sqlite()
+
+
+def _sqlite() -> Finding:
+    name = f"sqlite {sqlite3.sqlite_version}"
+    if _tokenizes_by("trigram"):
+        return Finding("ok", "search", f"{name} with FTS5 and trigrams")
+    lacks = "trigrams" if _tokenizes_by("unicode61") else "FTS5"
+    return Finding("warn", "search", f"{name} without {lacks}", "searching works, but slower")
+
+
+def _tokenizes_by(tokenizer: str) -> bool:
+    with closing(sqlite3.connect(":memory:")) as database, suppress(sqlite3.OperationalError):
+        database.execute(f"CREATE VIRTUAL TABLE said USING fts5(text, tokenize = '{tokenizer}')")
+        return True
+    return False
+
+
+def _terminal() -> Iterator[Finding]:
+    term = os.environ.get("TERM", "")
+    encoding = sys.stdout.encoding or "unknown"
+    locale = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")
+    if not sys.stdout.isatty():
+        yield Finding("ok", "terminal", "none: the chat needs one, all other commands do not")
+        return
+    size = shutil.get_terminal_size()
+    found = f"{size.columns} × {size.lines}, TERM={term or '(empty)'}, {_colours(term)}, {encoding}"
+    if term in ("", "dumb"):
+        yield Finding("bad", "terminal", found, "the chat needs a terminal that moves the cursor: set TERM")
+    elif (locale and "utf" not in locale.lower()) or not locale:
+        advice = "signs may come out wrong: set LANG to a UTF-8 locale, such as C.UTF-8"
+        yield Finding("warn", "terminal", f"{found}, locale {locale or 'not set'}", advice)
+    elif size.columns < 60 or size.lines < 16:
+        yield Finding("warn", "terminal", found, "small: panels need about 60 × 16")
+    else:
+        yield Finding("ok", "terminal", f"{found}, {locale}")
+
+
+def _colours(term: str) -> str:
+    if os.environ.get("NO_COLOR"):
+        return "no colours (NO_COLOR)"
+    if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
+        return "16 million colours"
+    return "256 colours" if "256" in term else "16 colours"
+
+
+def _tools() -> Iterator[Finding]:
+    for name, program, without in (
+        ("ripgrep", "rg", "searching files works without it, but slower"),
+        ("git", "git", "the chat shows no branch, and respects no .gitignore"),
+    ):
+        where = shutil.which(program)
+        if where is None:
+            yield Finding("warn", name, "not found", without)
+        else:
+            yield Finding("ok", name, f"{_version_of(where) or 'does not tell its version'} ({where})")
+
+
+def _version_of(program: str) -> str:
+    with suppress(OSError, subprocess.SubprocessError, IndexError):
+        asked = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=_VERSION_PATIENCE, check=False
+        )
+        return asked.stdout.splitlines()[0].strip()
+    return ""
+
+
+def _keys() -> Iterator[Finding]:
+    """The user's own keys: what cannot be, and what may not arrive in every terminal."""
+    from foldline.tui.keys.configured import unsure_keys
+    from foldline.tui.keys.table import keymap_of
+
+    try:
+        check_chosen_keys()
+        unsure = list(unsure_keys(keymap_of(keys_given(os.environ))))
+    except FoldlineError as error:
+        yield Finding("bad", "keys", str(error).removesuffix("."), "docs/commands.md lists all of them")
+        return
+    for sentence in unsure:
+        yield Finding("warn", "keys", sentence, "give it a second key, or find it in the palette")
+
+
+# --- settings and model ---------------------------------------------------------------------------------
+
+
+def _settings() -> tuple[Settings | None, list[Finding]]:
+    files = [config_file(os.environ), project_file(Path.cwd())]
+    there = ", ".join(str(file) for file in files if file is not None and file.is_file())
+    try:
+        settings = load_settings(Path.cwd(), os.environ)
+        settings.check_strategy()
+    except FoldlineError as error:
+        return None, [
+            Finding("bad", "settings", str(error).removesuffix("."), "`foldline config` lists them")
+        ]
+    return settings, [Finding("ok", "settings", there or f"all by default: there is no {files[0]}")]
+
+
+def _model(settings: Settings | None, network: bool) -> Iterator[Finding]:
+    known = [*sorted(secret_variables()), *_VARIABLES]
+    given = [name for name in known if os.environ.get(name, "").strip()]
+    yield Finding(
+        "ok", "variables", f"set in the environment: {', '.join(given)}" if given else "none is set"
+    )
+    for name in sorted(os.environ):
+        if name.startswith("FOLDLINE_") and "__" not in name and name not in {*known, *_OURS}:
+            close = get_close_matches(name, _OURS, n=1)
+            advice = f"did you mean {close[0]}?" if close else "FOLDLINE_SECTION__KEY sets any setting"
+            yield Finding("warn", "variables", f"{name} means nothing to Foldline", advice)
+    if settings is None:
+        return
+    try:
+        asked = asked_now(settings, os.environ)
+        if asked is not None:
+            yield Finding("ok", "provider", asked.sentence)
+        llm = connect_llm(settings, os.environ)
+    except FoldlineError as error:
+        yield Finding("bad", "model", str(error).removesuffix("."))
+        return
+    if llm.info.id == OFFLINE:
+        yield Finding(
+            "ok", "model", "offline, built in: for another, name a provider, as in -m MODEL@PROVIDER"
+        )
+    elif network:
+        yield _asked(llm)
+    else:
+        named = " at ".join(filter(None, (llm.info.id or "the first of its server", llm.info.provider)))
+        yield Finding("ok", "model", f"{named}; `--network` tries whether it answers")
+
+
+def _asked(llm: LLM) -> Finding:
+    """Whether one short request gets an answer: nothing less shows that server, key and model are right."""
+
+    async def ask() -> Finding:
+        request = Request(messages=[UserMessage(parts=text_parts("Answer with the word: yes"))], tools=[])
+        try:
+            async with aclosing(llm.stream(request)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, RetryChunk):
+                        return Finding("bad", "model", chunk.sentence.removesuffix("."))
+                    break
+            return Finding("ok", "model", f"{llm.info.id} answers, window of {llm.info.window:,} tokens")
+        finally:
+            await llm.aclose()
+
+    try:
+        return asyncio.run(ask())
+    except FoldlineError as error:
+        return Finding("bad", "model", str(error).removesuffix("."))
+
+
+_SERVER_PATIENCE = 60.0
+"""Seconds all servers together have to start."""
+
+
+def _servers(settings: Settings, network: bool) -> Iterator[Finding]:
+    servers = tool_servers(settings, Path.cwd())
+    if servers is None:
+        return
+    if find_spec("mcp") is None:
+        found, _, advice = MISSING.removesuffix(".").partition(": ")
+        yield Finding("bad", "MCP", found, advice)
+    elif not network:
+        names = ", ".join(state.name for state in servers.states)
+        count = many(len(servers.states), "server")
+        yield Finding("ok", "MCP", f"{count} set up: {names}; `--network` tries whether they answer")
+    else:
+        yield from asyncio.run(_tried(servers))
+
+
+async def _tried(servers: ToolServers) -> list[Finding]:
+    servers.start()
+    await servers.settled(_SERVER_PATIENCE)
+    states = servers.states
+    await servers.aclose()
+    return [
+        Finding("ok", f"MCP {state.name}", str(state))
+        if state.state == "connected"
+        else Finding("bad", f"MCP {state.name}", str(state), f"its log is {state.log}")
+        for state in states
+    ]
+
+
+_LITTLE, _TOO_LITTLE = 500_000_000, 20_000_000
+"""Bytes of free space: to be told of, and no place to work."""
+_SHOWN = 4
+_INDEX_PATIENCE = 5.0
+"""Seconds another process may keep the search index to itself."""
+LEAVING = ".deleted"
+"""Ends the name of a folder that `foldline delete` is taking away."""
+_IN_USE = ("SQLITE_BUSY", "SQLITE_LOCKED")
+
+
+def _data(home: Path) -> Iterator[Finding]:
+    """Every check of the folder that everything is kept in."""
+    yield _place(home)
+    try:
+        infos = list(_all_sessions(home))
+    except FoldlineError as error:
+        yield Finding("bad", "sessions", str(error).removesuffix("."))
+        return
+    yield from _sessions(infos)
+    yield from _left_over(infos, _half_deleted(home))
+    yield from _search_index(home)
+
+
+def tidy(home: Path) -> tuple[str, ...]:
+    """Take away what processes that died left behind, and a search index of no use; what was done."""
+    done = []
+    for info in _all_sessions(home):
+        with suppress(FoldlineError):
+            done += [f"{short_id(info.id)}: {step}" for step in tidy_up(info.path, utc_now())]
+    for left in _half_deleted(home):
+        shutil.rmtree(left)
+        done.append(f"{left.name}: the rest of a deleted session is gone, too")
+    if any(finding.mark != "ok" for finding in _search_index(home)):
+        for left in (home.joinpath(SEARCH + ending) for ending in ("", *BESIDE)):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left)
+            left.unlink(missing_ok=True)
+        done.append(f"{SEARCH} thrown away: it is made again by the next search")
+    return tuple(done)
+
+
+def _place(home: Path) -> Finding:
+    nearest = next(folder for folder in (home, *home.parents) if is_there(folder))
+    try:
+        free = shutil.disk_usage(nearest).free
+        _try_to_write(nearest)
+    except OSError as error:
+        why = system_words(error)
+        advice = "nothing can be kept there: FOLDLINE_HOME names another folder"
+        return Finding("bad", "data", f"{nearest} cannot be written to ({why})", advice)
+    found = f"{home}, {free / 1e9:,.1f} GB free" + ("" if is_there(home) else ", not made yet")
+    if free < _TOO_LITTLE:
+        return Finding("bad", "data", found, "make room: sessions cannot be kept")
+    if free < _LITTLE:
+        return Finding("warn", "data", found, "make room soon")
+    return Finding("ok", "data", found)
+
+
+def _try_to_write(folder: Path) -> None:
+    """Only trying tells: a medium may be read-only, or full, whatever the modes say."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"foldline doctor")
+        file.flush()
+
+
+def _all_sessions(home: Path) -> list[SessionInfo]:
+    return [*list_sessions(home), *list_sessions(home, archived=True)]
+
+
+def _sessions(infos: list[SessionInfo]) -> Iterator[Finding]:
+    lost = [info for info in infos if not info.readable]
+    hurt = [info for info in infos if info.readable and info.meta.note]
+    counted = f"{len(infos):,} session{'' if len(infos) == 1 else 's'}"
+    if not (lost or hurt):
+        yield Finding("ok", "sessions", f"{counted}, all can be opened")
+    if lost:
+        names = tuple(short_id(info.id) for info in lost)
+        advice = f"`foldline doctor {names[0]}` says more"
+        yield Finding("bad", "sessions", f"of {counted}, not to be opened: {_some(names)}", advice, names)
+    if hurt:
+        names = tuple(short_id(info.id) for info in hurt)
+        advice = f"`foldline doctor {names[0]} --repair` leaves it out"
+        yield Finding("warn", "sessions", f"of {counted}, with damage: {_some(names)}", advice, names)
+
+
+def _half_deleted(home: Path) -> list[Path]:
+    """What is left of sessions whose deletion was cut short."""
+    roots = (sessions_dir(home), archive_dir(home))
+    return [left for root in roots for left in sorted(root.glob(f"*/.*{LEAVING}"))]
+
+
+def _left_over(infos: list[SessionInfo], deleted: list[Path]) -> Iterator[Finding]:
+    held, notes, drafts, open_ones = [], [], [], []
+    for info in infos:
+        folder, name = info.path.parent, short_id(info.id)
+        holder = holder_of(folder)
+        if holder is not None:
+            held.append(f"{name} by {holder}")
+            continue
+        notes += [name] if is_there(folder / HOLDER) else []
+        drafts += [name] if any(drafts_in(folder)) else []
+        open_ones += [name] if os.name == "posix" and folder.stat().st_mode & 0o077 else []
+    if held:
+        yield Finding("ok", "writers", _some(held), "", tuple(held))
+    for name, what, of in (
+        ("writers", "a note of a writer that is gone", notes),
+        ("left over", "files that were never finished", drafts),
+        ("left over", "deleted in part", [path.name.strip(".").removesuffix(LEAVING) for path in deleted]),
+        ("modes", "others may look into the folder", open_ones),
+    ):
+        if of:
+            advice = "`foldline doctor --repair` sets it right"
+            yield Finding("warn", name, f"{what}: {_some(of)}", advice, tuple(of))
+    if not (notes or drafts or open_ones or deleted):
+        yield Finding("ok", "left over", "nothing")
+
+
+def _search_index(home: Path) -> Iterator[Finding]:
+    file = home / SEARCH
+    there = [file for ending in ("", *BESIDE) if os.path.lexists(file := home / f"{SEARCH}{ending}")]
+    if not there:
+        return
+    advice = "`foldline doctor --repair` throws it away: it is made again by the next search"
+    if odd := [each.name for each in there if each.is_symlink() or not is_file(each)]:
+        yield Finding("warn", SEARCH, f"{odd[0]} is no file", advice)
+        return
+    try:
+        with closing(
+            sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_INDEX_PATIENCE)
+        ) as database:
+            [said] = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") in _IN_USE:
+            yield Finding("ok", SEARCH, "in use")
+            return
+        yield Finding("warn", SEARCH, f"cannot be read ({error})", advice)
+        return
+    size = f"{file.stat().st_size / 1e6:,.1f} MB"
+    yield Finding("ok", SEARCH, f"{size}, sound") if said == "ok" else Finding("warn", SEARCH, said, advice)
+
+
+def _some(names: list[str] | tuple[str, ...]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

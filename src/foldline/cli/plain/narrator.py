@@ -1,0 +1,358 @@
+"""What happens in a plain chat, as lines that come one after the other, and the questions among them."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, Literal
+
+from foldline.agent import Agent
+from foldline.agent.shell import SHELL_CALL
+from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
+from foldline.context.permissions import approval_words
+from foldline.context.places import rewind_words
+from foldline.context.projection import Projection
+from foldline.context.weight import entry_weight
+from foldline.protocol import (
+    Approval,
+    AssistantMessage,
+    Clear,
+    Entry,
+    ModelChange,
+    Revert,
+    Title,
+    ToolResultMessage,
+    Undo,
+    events,
+    operations,
+)
+from foldline.protocol.events import CompactionEnd, CompactionStart, Event, ProposalReady
+from foldline.protocol.operations import Operation
+from foldline.tui import numbers
+from foldline.tui.machine import EDITS, reduce
+from foldline.tui.rungs import rung_words
+from foldline.tui.state import ChatState, Question, Room
+
+from .terminal import Paper
+
+_FOLD = "fold"
+
+
+class Narrator:
+    """Follows one agent's events, keeps the state they make, and writes what a reader should know.
+
+    `ask` gets each question that waits for the reader's word.
+    """
+
+    def __init__(self, agent: Agent, paper: Paper, ask: "Callable[[Asked], None]") -> None:
+        self._agent = agent
+        self._paper = paper
+        self._ask = ask
+        self._prose = SentenceBuffer()
+        self._said_prose = False
+        self._calls: dict[str, str] = {}
+        self._news = ""
+        """What was said last of what went wrong: an operation and its task may say the same."""
+        self.state = ChatState(model=agent.desk.llm.info.id, edits=EDITS[agent.desk.policy.mode])
+        self.failed = False
+        """Whether the last thing that was asked for failed."""
+
+    def on_event(self, event: Event) -> None:
+        before = self.state
+        self.state = reduce(before, event, time.monotonic())
+        if not isinstance(event, events.ProposalReady):
+            self._narrate(event)
+        elif before.proposal is None or before.proposal.id != event.proposal:  # not again, as the view grows
+            self._ask(asked_about_fold(event))
+        if self.state.waiting.unsent and self.state.waiting.unsent != before.waiting.unsent:
+            self._paper.line(self.state.waiting.unsent)
+        for question in self.state.questions:
+            if question not in before.questions:
+                self._ask(asked_about(question))
+        news = self.state.news
+        if news is None:
+            self._news = ""
+        elif news is not before.news and news.text != self._news:
+            self._news = news.text
+            self._paper.line(news.text)
+
+    def _narrate(self, event: Event) -> None:
+        match event:
+            case events.TextDelta():
+                self._say(self._prose.add(event.text))
+            case events.StepStarted():
+                self._end_prose()
+            case events.Retrying():
+                void = " What was said of this answer does not count." if self._end_prose() else ""
+                self._paper.line(f"{event}{void}")
+            case events.ServersAwaited():
+                self._paper.line(f"Waiting for tool servers: {', '.join(event.servers)}.")
+            case events.ToolStarted():
+                self._end_prose()
+                self._calls[event.call_id] = words = call_words(event.name, event.title)
+                self._paper.begin(event.call_id, words)
+            case events.ToolOutput(call_id=call) if call == SHELL_CALL:
+                self._paper.prose(event.text)
+            case events.ToolFinished(call_id=call) if call == SHELL_CALL:
+                end = event.brief or "done"
+                self._paper.finish(call, f" {end}", f"[!] {end}")
+            case events.EntryAppended():
+                self._narrate_entry(event.entry)
+            case events.CompactionStart():
+                self._end_prose()
+                self._paper.begin(_FOLD, fold_words(event))
+            case events.CompactionEnd():
+                end = folded_words(event)
+                self._paper.finish(_FOLD, f" {end}", f"[fold] {end}")
+            case events.TaskFinished():
+                self._end_prose()
+                self._calls.clear()
+                self.failed = event.outcome == "failed"
+            case _:
+                pass
+
+    def _narrate_entry(self, entry: Entry) -> None:
+        match entry:
+            case AssistantMessage():
+                self._end_prose()
+            case ToolResultMessage():
+                weight = entry_weight(self._agent.session.projection, entry).tokens
+                end = result_words(entry, weight)
+                whole = f"{self._calls.pop(entry.call_id, f'[{entry.name}] …')} {end}"
+                self._paper.finish(entry.call_id, f" {end}", whole)
+            case Undo() | Clear() | Revert() | ModelChange() | Approval() | Title():
+                self._paper.line(entry_words(entry, self._agent.session.projection))
+            case _:
+                pass  # what failed comes as news
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._said_prose = True
+            self._paper.prose(text)
+
+    def _end_prose(self) -> bool:
+        """The answer, or this part of it, is over; whether anything of it was said."""
+        self._say(self._prose.rest())
+        said, self._said_prose = self._said_prose, False
+        return said
+
+
+_LONGEST_TITLE = 200
+"""Characters of a call's title: a listener can stop a line, but not skip within it."""
+
+
+def call_words(name: str, title: str) -> str:
+    """`[bash] pytest -q …`: a call that runs."""
+    title = clean_line(title)
+    if len(title) > _LONGEST_TITLE:
+        title = f"{title[:_LONGEST_TITLE]}…"
+    return f"[{clean_line(name)}] {title} …".replace("  ", " ")
+
+
+def result_words(result: ToolResultMessage, tokens: int) -> str:
+    """`exit 1, 2.2k tokens`: what came of a call."""
+    said = clean_line(result.details.brief).removesuffix("✗").strip() or "done"
+    failed = "failed: " if result.is_error and not said.startswith("exit") else ""
+    return f"{failed}{said}, {numbers.tokens(tokens)} tokens"
+
+
+def fold_words(start: CompactionStart) -> str:
+    """`[fold] threshold, 116.2k tokens …`: a fold that is being made."""
+    after = f", about {numbers.tokens(start.expected_after)} expected" if start.expected_after else ""
+    return f"[fold] {start.reason}, {numbers.tokens(start.tokens_before)} tokens{after}, Ctrl+C cancels …"
+
+
+def folded_words(end: CompactionEnd) -> str:
+    """`27.4k tokens, 123 entries folded`: what came of a fold."""
+    if end.error is not None:
+        return "failed, nothing has changed"
+    if end.aborted:
+        return "cancelled, nothing has changed"
+    if end.nothing:
+        return "nothing to fold"
+    if end.proposed:
+        return "drafted"
+    how = rung_words(end.rung)
+    sizes = f"{numbers.tokens(end.tokens_before)} → {numbers.tokens(end.tokens_after)} tokens"
+    return f"{sizes}, {end.folded} entries folded{f', {how}' if how else ''}; /undo takes it back"
+
+
+def entry_words(entry: Undo | Clear | Revert | ModelChange | Approval | Title, projection: Projection) -> str:
+    """What a marker says, as a sentence of its own."""
+    match entry:
+        case Undo():
+            target = projection.entry(entry.target)
+            named = {"compaction": "fold", "revert": "rewind"}
+            kind = named.get(target.type, target.type) if target is not None else "change"
+            return f"The {kind} {entry.target} is undone: the model has again what it had before."
+        case Clear():
+            return "The context is cleared; the history keeps everything."
+        case Revert():
+            return f"Rewound: {clean_line(rewind_words(projection, entry))}."
+        case ModelChange():
+            return f"The model is {clean_line(entry.model)} from here on."
+        case Approval():
+            return f"Approvals: {clean_line(approval_words(entry))}."
+        case Title():
+            return f"The session is called “{clean_line(entry.title)}”."
+
+
+def room_words(room: Room) -> list[str]:
+    """The window and what fills it, a line for each share."""
+    whole = (
+        f"{numbers.tokens(room.size)} of {numbers.short_tokens(room.window, estimated=room.assumed)} tokens"
+    )
+    lines = [f"The next request takes {whole}, {numbers.percent(room.size, room.window)}."]
+    shares = (
+        ("System prompt, tools, instructions", room.weights.system),
+        ("Summaries and pins", room.weights.summaries),
+        ("Verbatim", room.weights.folding + room.weights.verbatim),
+    )
+    lines += [
+        f"{name}: {numbers.tokens(tokens)}, {numbers.percent(tokens, room.size)}." for name, tokens in shares
+    ]
+    if room.threshold is not None:
+        lines.append(f"It is folded from {numbers.tokens(room.threshold)} on.")
+    return lines
+
+
+_END: Final = re.compile(r"\n|[.!?:;][\"'”’)\]]*[ \t]+|[。！？；：]")
+"""Where a piece may end: a line, a sentence, a clause that is long enough to be spoken alone."""
+_LONG: Final = 400
+"""Characters after which a piece ends between two words, for text that has no sentences."""
+
+
+class SentenceBuffer:
+    """Holds what is streamed until it can be said."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def add(self, text: str) -> str:
+        """What can be said now that this has come; often nothing."""
+        searched = max(len(self._held) - 8, 0)  # an end may begin in what is held
+        self._held += text
+        ends = [found.end() for found in _END.finditer(self._held, searched)]
+        if ends:
+            return self._take(ends[-1])
+        if len(self._held) > _LONG:
+            return self._take(self._held.rfind(" ") + 1 or len(self._held))
+        return ""
+
+    def rest(self) -> str:
+        """What is left when nothing more comes."""
+        return self._take(len(self._held))
+
+    def _take(self, end: int) -> str:
+        said, self._held = self._held[:end], self._held[end:]
+        return said
+
+
+_ANSWERS: Final[dict[str, tuple[Literal["once", "always", "project", "deny"], str]]] = {
+    "y": ("once", "yes, this once"),
+    "a": ("always", "yes, and in this session always: {promise}"),
+    "p": ("project", "yes, and in this project always: {promise}"),
+    "n": ("deny", "no"),
+}
+"""What the letters of a call's question mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: the letter that gives it, its words, and what it asks of the agent."""
+
+    key: str
+    words: str
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its answers, the last of which is the one given where nobody is there."""
+
+    id: str
+    lines: tuple[str, ...]
+    answers: tuple[Answer, ...]
+
+    def all_lines(self) -> Iterator[str]:
+        """The question, and `1  y  yes, this once` for each answer."""
+        yield from self.lines
+        for number, answer in enumerate(self.answers, start=1):
+            yield f"{number}  {answer.key}  {answer.words}"
+
+    def taken(self, typed: str) -> Answer | None:
+        """The answer that was typed, as a letter or as its number; None where it is none."""
+        word = typed.strip().lower()
+        for number, answer in enumerate(self.answers, start=1):
+            if word in (answer.key, str(number)):
+                return answer
+        return None
+
+
+def asked_about(question: Question) -> Asked:
+    """What a tool call, or a choice, asks."""
+    return _choice(question) if question.kind == "choice" else _call(question)
+
+
+def _call(question: Question) -> Asked:
+    beyond = ", and reaches beyond what this folder holds" if question.outside else ""
+    diff = _diff_lines(question.diff) if question.diff else ()
+    promise = nothing_hidden(question.promises[0]) if question.promises else ""
+    return Asked(
+        question.id,
+        (
+            f"{clean_line(question.name)} asks before it runs{beyond}:",
+            nothing_hidden(question.title),
+            *diff,
+        ),
+        tuple(
+            Answer(
+                option.key,
+                _ANSWERS[option.key][1].format(promise=promise),
+                operations.Approve(call_id=question.id, answer=_ANSWERS[option.key][0]),
+            )
+            for option in question.options
+        ),
+    )
+
+
+def _diff_lines(diff: str) -> Iterator[str]:
+    """A diff with nothing hidden in it; floods of blank lines are counted."""
+    lines = map(nothing_hidden, diff.rstrip("\n").split("\n"))
+    for sign, found in groupby(lines, lambda line: "" if line[1:].strip(BLANKS) else line[:1]):
+        run = list(found)
+        yield from [f"{sign}{len(run):,} blank lines"] if sign and len(run) >= FLOOD else run
+
+
+def _choice(question: Question) -> Asked:
+    leaves = Answer("l", "leave it undecided", operations.Choose(choice=question.id, key=""))
+    return Asked(
+        question.id,
+        tuple(line for line in (clean(question.name), *clean(question.title).split("\n")) if line),
+        (
+            *(
+                Answer(o.key, clean_line(o.label), operations.Choose(choice=question.id, key=o.key))
+                for o in question.options
+            ),
+            leaves,
+        ),
+    )
+
+
+def asked_about_fold(ready: ProposalReady) -> Asked:
+    """What is asked where a drafted fold waits for its reader."""
+    sizes = f"{numbers.tokens(ready.tokens_before)} → {numbers.tokens(ready.tokens_after)} tokens"
+    lost = f"{ready.lost} of {ready.facts} facts lost"
+    change = f"{sizes}, {ready.folded} entries folded, {lost}"
+    return Asked(
+        ready.proposal,
+        (
+            f"A fold is drafted, and nothing has changed yet: {change}.",
+            *clean(ready.summary).rstrip("\n").split("\n"),
+        ),
+        (
+            Answer("y", "apply it", operations.ApplyProposal(proposal=ready.proposal)),
+            Answer("n", "throw it away", operations.DiscardProposal(proposal=ready.proposal)),
+        ),
+    )

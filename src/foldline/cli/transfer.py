@@ -1,0 +1,195 @@
+"""`foldline import` and `foldline export`: sessions of other agents brought in, ours written for others."""
+
+import os
+import re
+import shutil
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Final
+
+from foldline.agent.secrecy import mask_of
+from foldline.context.harmless import with_signs
+from foldline.data import real_path
+from foldline.files import is_folder
+from foldline.formats.bundle import BUNDLED, unpack
+from foldline.formats.writing import Exported, ExportFormat, Original, export_format, only_view, unfolded
+from foldline.history import EVENTS, Session, short_id, typed_path
+from foldline.history.catalog.deleting import share_files
+from foldline.history.paths import holds_home
+from foldline.protocol import FoldlineError, system_words
+
+from .arguments import Handler, UsageError, add_json, add_source
+from .loop import run_async
+from .output import entries_of, note, say, say_json
+from .sources import Source, check_new, read_source, write_new
+from .streams import write_data, write_out
+
+# --- foldline import ----------------------------------------------------------------------------------
+
+
+def import_command(parser: ArgumentParser) -> Handler:
+    add_source(parser)
+    add_json(parser)
+    return import_session
+
+
+def import_session(source: str, as_json: bool, format_name: str | None) -> int:
+    """Copies another agent's session, or ours as one file, into one that can be continued."""
+    found = read_source(source, format_name)
+    recorded = found.header.cwd
+    folder = _folder(recorded)
+    session = found.session()
+    session.mask = mask_of(os.environ)
+    copy = run_async(session.copy(cwd=folder, named=real_path(folder) != real_path(Path.cwd())))
+    try:
+        _bring_along(found, copy)
+        copy.save_meta()
+    finally:
+        copy.close()
+    if as_json:
+        say_json(
+            {"id": copy.id, "format": found.format, "entries": len(copy.entries), "cwd": str(folder),
+             "path": str(copy.path)}
+        )  # fmt: skip
+        return 0
+    say(f"{copy.id}: {entries_of(len(copy.entries))} of {found.name} ({found.format}).")
+    if str(folder) != recorded:
+        was = f"{recorded} is not here" if recorded else "It names no folder"
+        if recorded and holds_home(Path(recorded)):
+            was = f"It names {recorded}, in which nobody should work unasked"
+        note(f"{was}: the session belongs to {folder} now.")
+    note(f"`foldline -r {short_id(copy.id)}` in {folder} goes on with it. {source} stays as it is.")
+    return 0
+
+
+def _bring_along(found: Source, copy: Session) -> None:
+    """Copies the whole outputs and kept contents that lie beside the session, or are packed with it."""
+    assert copy.path is not None
+    folder = copy.path.parent
+    if found.ours and found.path.name == EVENTS:
+        share_files(found.path.parent, folder)
+    elif found.format == BUNDLED:
+        damaged = unpack(found.path, folder)
+        if damaged:
+            note(f"{found.name}: damaged, and left out: {', '.join(damaged)}.")
+
+
+def _folder(recorded: str) -> Path:
+    """Where the session was held, if that is a folder here that is worked in; else the current one."""
+    held = Path(recorded)
+    is_here = bool(recorded) and held.is_absolute() and is_folder(held)
+    return held if is_here and not holds_home(held) else Path.cwd()
+
+
+# --- foldline export ----------------------------------------------------------------------------------
+
+EXPORTS: Final = ("openai", "kimi-cli", "pi", "markdown", "html", "foldline")
+"""The names of `formats.writing.WRITTEN`, in the order of the help."""
+
+
+def export_command(parser: ArgumentParser) -> Handler:
+    parser.description = (
+        "Write a session for another agent or for people. What is written shows the next model what this "
+        "session's model sees now, and as much of the history before it as the format can hold."
+    )
+    add_source(parser)
+    parser.add_argument("--to", required=True, choices=EXPORTS, metavar="FORMAT", help=", ".join(EXPORTS))
+    parser.add_argument(
+        "--out",
+        metavar="PATH",
+        help="the new file, or the new folder for kimi-cli; without it, a single file goes to stdout",
+    )
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--view", action="store_true", help="only what the model sees now, and no history")
+    extent.add_argument(
+        "--whole", action="store_true", help="every message as it was said, as if nothing was ever compacted"
+    )
+    parser.add_argument("--redact", action="store_true", help="replace what looks like a credential")
+    add_json(parser, "write to a file, and say what was written as JSON")
+    return export
+
+
+def export(
+    source: str,
+    to: str,
+    out: str | None,
+    view: bool,
+    whole: bool,
+    redact: bool,
+    as_json: bool,
+    format_name: str | None,
+) -> int:
+    form = export_format(to)
+    out = None if out == "-" else out
+    to_stdout = out is None and form.kind != "folder" and not as_json
+    if to_stdout and form.kind == "binary" and sys.stdout.isatty():
+        raise UsageError(f"{form.title}, is no text for a terminal: name a new file with --out.")
+    found = read_source(source, format_name)
+    path = None if to_stdout else _destination(out, form, found)
+    original = _original(found)
+    if redact:
+        from foldline.formats.redaction import redacted  # its detectors cost time
+
+        original = redacted(original)
+    original = only_view(original) if view else unfolded(original) if whole else original
+    exported = form.write(original)
+    notes = [*([str(original.redactor)] if original.redactor else []), *exported.notes]
+    for sentence in notes:
+        note(sentence)
+    if path is None:
+        _say_data(exported.data)
+        return 0
+    _write(exported, form, path)
+    is_folder_form = form.kind == "folder"
+    if as_json:
+        files = [str(path / name) for name in exported.files] if is_folder_form else [str(path)]
+        say_json(
+            {"format": form.name, "path": str(path), "files": files, "entries": len(original.entries),
+             "notes": notes}
+        )  # fmt: skip
+    else:
+        main = path / exported.main if is_folder_form else path
+        say(f"{main}: {entries_of(len(original.entries))} of {found.name}, as {form.title}.")
+    return 0
+
+
+def _destination(out: str | None, form: ExportFormat, found: Source) -> Path:
+    """A path that is free: the one asked for, or one named after the session."""
+    if out is not None:
+        path = typed_path(out)
+    else:
+        name = re.sub(r"[^\w.-]+", "-", found.header.id).strip("-.")[:100] or "session"
+        path = Path(f"{name}-{form.name}" if form.kind == "folder" else f"{name}{form.suffix}")
+    check_new(path)
+    return path
+
+
+def _original(found: Source) -> Original:
+    folder = found.path.parent if found.ours and found.path.name == EVENTS else None
+    return Original(found.header, found.entries, found.project(), folder)
+
+
+def _say_data(data: bytes) -> None:
+    """The export itself, byte for byte; to a terminal without what would act on it."""
+    if sys.stdout.isatty():
+        write_out(with_signs(data.decode("utf-8", "replace")))
+    else:
+        write_data(data)
+
+
+def _write(exported: Exported, form: ExportFormat, path: Path) -> None:
+    """Writes the file, or the folder with all of its files, or nothing."""
+    if form.kind != "folder":
+        write_new(path, exported.data)
+        return
+    try:
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise FoldlineError(f"{path} cannot be made: {system_words(error)}.") from None
+    try:
+        for name, data in exported.files.items():
+            write_new(path / name, data)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
