@@ -83,14 +83,14 @@ def test_a_fold_that_was_undone_is_left_out(door: FrontDoor) -> None:
     folder = door.keep(folded().undo().entries)
     said = door("audit", folder)
     assert said.code == 0
-    assert "has no fold in force" in said.out
+    assert "has no compaction in force" in said.out
     assert door("audit", folder, "--json").json == {"folds": []}
 
 
 def test_a_session_that_was_never_folded_is_said_to_have_lost_nothing(door: FrontDoor) -> None:
     said = door("audit", door.keep(history().turn("hello", "hi").entries))
     assert (said.code, said.err) == (0, "")
-    assert said.out.endswith("has no fold in force: nothing was folded away.\n")
+    assert said.out.endswith("has no compaction in force: nothing was taken out of the view.\n")
 
 
 def test_sizes_that_were_not_recorded_are_estimated(door: FrontDoor) -> None:

@@ -105,7 +105,7 @@ def test_nothing_to_fold_is_said_and_commits_nothing(door: FrontDoor) -> None:
     before = (folder / "events.jsonl").read_bytes()
     said = door("compact", folder)
     assert said.code == 0
-    assert "Nothing to fold" in said.out
+    assert "Nothing to compact" in said.out
     as_json = door("compact", folder, "--json").json
     assert (as_json["committed"], as_json["first_kept_index"], as_json["summary"]) == (False, None, "")
     assert as_json["tokens_before"] == as_json["tokens_after"]

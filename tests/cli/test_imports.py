@@ -115,14 +115,14 @@ def test_resuming_a_session_imports_nothing_more(at_first_paint: set[str], tmp_p
 def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_that_is_not_asked() -> None:
     script = """
 import sys
-import foldline.cli.agents, foldline.cli.windows, foldline.tui.app, foldline.tui.figures
+import foldline.cli.agents, foldline.tui.app, foldline.tui.figures
 import foldline.tui.previewing, foldline.tui.runner, foldline.tui.setup.opening, foldline.tui.transcript.feed
 print(*sys.modules)
 """
     assert of(sorted(python(script).split()), *NOT_FOR_A_PROMPT) == []
 
 
-def test_the_version_is_said_by_five_modules_of_ours_and_none_of_others() -> None:
+def test_the_version_is_said_by_four_modules_of_ours_and_none_of_others() -> None:
     script = """
 import sys
 bare = {*sys.modules}
@@ -133,7 +133,7 @@ print(*sorted({*sys.modules} - bare))
     said, imported = python(script).splitlines()
     assert said == f"foldline {__version__}"
     assert imported.split() == [
-        "foldline", "foldline.cli", "foldline.cli.door", "foldline.cli.streams", "foldline.version"
+        "foldline", "foldline.cli", "foldline.cli.streams", "foldline.version"
     ]  # fmt: skip
 
 

@@ -90,7 +90,7 @@ async def test_verify_proves_every_request_of_that_session(door: FrontDoor, tmp_
     entries = len(path.read_text(encoding="utf-8").splitlines()) - 1
     said = door("verify", path)
     assert (said.code, said.err) == (0, "")
-    assert said.out == f"{len(received)} requests proved, 2 folds, {entries} entries: all as recorded\n"
+    assert said.out == f"{len(received)} requests proved, 2 compactions, {entries} entries: all as recorded\n"
     # One character of one prompt, as an editor would change it.
     text = path.read_text(encoding="utf-8")
     assert text.count("Read no-such-file.txt") >= 1
@@ -111,7 +111,7 @@ async def test_verify_proves_every_request_of_that_session(door: FrontDoor, tmp_
 
 def test_a_session_that_is_as_recorded_is_one_line(door: FrontDoor) -> None:
     said = door("verify", door.keep(recorded().entries))
-    assert (said.code, said.out) == (0, "2 requests proved, 0 folds, 8 entries: all as recorded\n")
+    assert (said.code, said.out) == (0, "2 requests proved, 0 compactions, 8 entries: all as recorded\n")
     assert door("verify", door.keep(recorded().entries), "--json").json == {
         "ok": True, "requests": 2, "proved": 2, "folds": 0, "entries": 8, "failures": [],
     }  # fmt: skip
@@ -124,7 +124,7 @@ def test_one_changed_character_is_found_and_named(door: FrontDoor) -> None:
     said = door("verify", folder)
     assert said.code == 1
     assert said.out.splitlines() == [
-        "1 of 2 requests proved, 0 folds, 8 entries: 1 fault",
+        "1 of 2 requests proved, 0 compactions, 8 entries: 1 fault",
         "request 2 (entry 6): one of the entries 2 and 4 is not as it was sent",
     ]
     found = door("verify", folder, "--json")
@@ -148,7 +148,10 @@ def test_the_view_of_an_unproved_request_is_shown_and_said_to_be_unproved(door: 
 def test_a_session_without_records_says_that_there_is_nothing_to_prove(door: FrontDoor) -> None:
     said = door("verify", door.keep(history().turn("hello", "hi").entries))
     assert said.code == 0
-    assert said.out == "no request is recorded, so there is none to prove, 0 folds, 2 entries: all is sound\n"
+    assert (
+        said.out
+        == "no request is recorded, so there is none to prove, 0 compactions, 2 entries: all is sound\n"
+    )
 
 
 def test_damage_is_a_fault_though_the_rest_is_proved(door: FrontDoor) -> None:
@@ -158,7 +161,7 @@ def test_damage_is_a_fault_though_the_rest_is_proved(door: FrontDoor) -> None:
     said = door("verify", folder)
     assert said.code == 1
     assert said.out.splitlines() == [
-        "2 of 2 requests proved, 0 folds, 8 entries: 1 fault",
+        "2 of 2 requests proved, 0 compactions, 8 entries: 1 fault",
         "1 damaged record (line 10) was left out",
     ]
 

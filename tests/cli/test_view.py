@@ -179,7 +179,7 @@ def test_the_text_view_shows_marks_numbers_and_words(door: FrontDoor) -> None:
     said = door("view", door.keep(folded().entries))
     lines = said.out.splitlines()
     assert "LLM view, now · 4 items" in lines[0]
-    assert lines[1].split() == ["fate", "no.", "kind", "item", "outcome", "tokens"]
+    assert lines[1].split() == ["state", "no.", "kind", "item", "outcome", "tokens"]
     assert lines[3].startswith("  ┊")
     assert "summary" in lines[3]
     assert "of 1–4" in lines[3]
@@ -205,7 +205,7 @@ def test_the_text_history_shows_every_entry_once(door: FrontDoor) -> None:
     said = door("history", door.keep(folded().entries))
     lines = said.out.splitlines()
     assert len(lines) == 2 + 8
-    assert "8 entries · 1 fold" in lines[0]
+    assert "8 entries · 1 compaction" in lines[0]
     assert lines[3].split()[:4] == ["S┊", "7", "1", "user"]
     assert "900 → 90 tokens" in lines[-1] or "0.9k → 90 tokens" in lines[-1]
 

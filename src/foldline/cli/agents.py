@@ -19,7 +19,7 @@ from foldline.context.numbers import short_tokens
 from foldline.context.projection import Projection
 from foldline.files import is_folder
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
-from foldline.history.catalog.deleting import is_foreign
+from foldline.history.archive import is_foreign
 from foldline.history.lock import SessionHeld
 from foldline.history.log import ChangedOnDisk, WriteFailed
 from foldline.llm import LLM, EmbedderWhile

@@ -157,7 +157,7 @@ def converted(convert: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def tokens_of(text: str) -> int:
-    from foldline.agent.room import parse_tokens  # for whoever names a window
+    from foldline.agent.settings_schema import parse_tokens  # for whoever names a window
 
     return converted(parse_tokens)(text)
 

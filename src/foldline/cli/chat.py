@@ -1,4 +1,4 @@
-"""`foldline`: the chat. What is slow is imported after the first paint, in `_load`."""
+"""`foldline`: the chat. What is slow is imported after the first paint, in `_load`; a help text needs nothing."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ from .arguments import (
     add_window,
     text_of,
 )
-from .screens import check_chosen_keys, chosen_theme, has_terminal, own_themes, use_chosen_keys
+from .streams import has_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,6 +68,8 @@ def chat(
             "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
             "reads prompts line by line."
         )
+    from .screens import chosen_theme, own_themes, use_chosen_keys
+
     with _without_collector():
         from foldline.tui.app import FoldlineApp
         from foldline.tui.terminal.app import run_app
@@ -201,6 +203,7 @@ def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> 
     from foldline.history import data_home
 
     from .agents import agent_for, chosen_session, settings_here
+    from .screens import check_chosen_keys
 
     session = chosen_session(continues, resume, root)
     check_chosen_keys()

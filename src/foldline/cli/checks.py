@@ -8,13 +8,13 @@ from typing import Final
 
 from foldline.context.audit import Audit, FactKind, Lost, audit, taken
 from foldline.context.budget import Size
-from foldline.context.calls import silent_changes
-from foldline.context.files import file_lists, fold_words, folded_count
+from foldline.context.calls import unannounced_tool_changes
+from foldline.context.files import compacted_count, describe_compaction, file_lists
 from foldline.context.invariants import broken, dangling
 from foldline.context.numbers import many, percent, tokens
 from foldline.context.numbers import seconds as duration
 from foldline.context.projection import Projection
-from foldline.context.proof import Unproved, requests, unproved
+from foldline.context.proof import Unproved, recorded_requests, unproved
 from foldline.context.stats import Stats, stats_of
 from foldline.context.weight import view_size
 from foldline.protocol import Compaction
@@ -102,11 +102,16 @@ def verdict_on(source: Source) -> Verdict:
     projection = source.project()
     damage = [str(source.damage)] if source.damage else []
     return Verdict(
-        requests=len(requests(source.entries)),
-        folds=len(projection.folds),
+        requests=len(recorded_requests(source.entries)),
+        folds=len(projection.all_compactions),
         entries=len(source.entries),
         unproved=unproved(source.entries),
-        unsound=[*damage, *dangling(projection), *broken(projection), *silent_changes(source.entries)],
+        unsound=[
+            *damage,
+            *dangling(projection),
+            *broken(projection),
+            *unannounced_tool_changes(source.entries),
+        ],
     )
 
 
@@ -177,8 +182,8 @@ def audited(source: Source) -> Iterator[AuditedCompaction]:
             entry=entry,
             before=_recorded(entry.tokens_before, size),
             after=_recorded(entry.tokens_after, view_size(projection)),
-            entries=folded_count(projection, entry),
-            did=fold_words(projection, entry),
+            entries=compacted_count(projection, entry),
+            did=describe_compaction(projection, entry),
             audit=audit(taken(before, after), after),
         )
 

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, aclosing, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foldline.agent.room import Amount, parse_amount
 from foldline.agent.settings import (
     Settings,
     connect_embedder,
@@ -14,9 +13,10 @@ from foldline.agent.settings import (
     connect_summariser,
     known_window,
 )
-from foldline.compaction import Plan, Proposal, dependencies, for_fold, plan, plans_by_cut, propose
+from foldline.agent.settings_schema import Amount, parse_amount
+from foldline.compaction import Plan, Proposal, dependencies, plan, plans_by_cut, propose, strategy_for
 from foldline.context.budget import Budget, budget_for
-from foldline.context.files import file_lists, fold_words
+from foldline.context.files import describe_compaction, file_lists
 from foldline.context.numbers import about_tokens, many, tokens
 from foldline.context.projection import Projection
 from foldline.context.view import is_preamble
@@ -115,7 +115,7 @@ async def _compact(
         writer = await opened.enter_async_context(aclosing(own)) if own else llm
         embedder = connect_embedder(settings, os.environ)
         given = dependencies(writer, Path(session.cwd), session=session, embedder=embedder)
-        strategy = for_fold(settings.strategy(given), "manual")
+        strategy = strategy_for(settings.strategy(given), "manual")
         outcome = Outcome(
             strategy=type(strategy).__name__,
             budget=budget,
@@ -230,7 +230,7 @@ def _say(source: Source, outcome: Outcome) -> None:
     entry = outcome.entry
     done = f"{entries_of(outcome.proposal.folded)} compacted · kept from entry {entry.first_kept_index} on"
     if not entry.summary:
-        done = f"{fold_words(outcome.projection, entry)}, no summary written"
+        done = f"{describe_compaction(outcome.projection, entry)}, no summary written"
     say_heading(
         f"{source.name} · {tokens(entry.tokens_before)} → {tokens(entry.tokens_after)} tokens · {done}"
     )

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from foldline.agent.changing import shown, unset_words
-from foldline.agent.choosing_model import Asked, asked_now
 from foldline.agent.layers import config_file, project_file
+from foldline.agent.model_choice import Asked, asked_now
 from foldline.agent.settings import DEFAULT
+from foldline.agent.settings_edit import shown, unset_words
 from foldline.context.harmless import with_signs
 from foldline.data import real_path
 from foldline.files import is_file, is_folder, read_regular

@@ -14,23 +14,22 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from foldline.agent.choosing_model import asked_now
-from foldline.agent.keys import secret_variables
+from foldline.agent.api_keys import secret_variables
 from foldline.agent.layers import config_file, keys_given, project_file
 from foldline.agent.mcp import ToolServers
 from foldline.agent.mcp.servers import MISSING
+from foldline.agent.model_choice import asked_now
 from foldline.agent.settings import Settings, connect_llm, load_settings
 from foldline.context.numbers import many
 from foldline.data import archive_dir
 from foldline.files import is_file, is_there
 from foldline.history import SessionInfo, data_home, list_sessions, sessions_dir, short_id, utc_now
-from foldline.history.care.doctor import Finding
-from foldline.history.care.patient import drafts_in
-from foldline.history.care.repair import tidy_up
-from foldline.history.holder import holder_of
-from foldline.history.library.session_search import SEARCH
-from foldline.history.library.store import BESIDE
+from foldline.history.doctor import Finding, drafts_in
+from foldline.history.lock import holder_of
 from foldline.history.paths import HOLDER
+from foldline.history.repair import tidy_up
+from foldline.history.search_index import BESIDE
+from foldline.history.session_search import SEARCH
 from foldline.llm import LLM, Request, RetryChunk
 from foldline.llm.offline import OFFLINE
 from foldline.protocol import FoldlineError, UserMessage, system_words, text_parts

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from foldline.context.harmless import with_signs
 from foldline.history import Session, data_home, list_sessions, short_id, utc_now
-from foldline.history.holder import holder_of
+from foldline.history.lock import holder_of
 from foldline.protocol import FoldlineError
 
 from .agents import Refused

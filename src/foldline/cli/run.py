@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from foldline.agent import Agent
 from foldline.agent.settings import Settings, connect_llm, known_window
-from foldline.context.delimiters import with_piped
+from foldline.context.conversation import with_piped
 from foldline.context.numbers import tokens
 from foldline.history import Session, short_id
 from foldline.protocol import AssistantMessage, events, operations
@@ -220,14 +220,14 @@ class JsonLines:
         self._counts: Counter[str] = Counter()
 
     def begin(self, agent: Agent) -> None:
-        session, info = agent.session, agent.desk.llm.info
+        session, info = agent.session, agent.state.llm.info
         self._write(
             {
                 "type": "run_started",
                 "session": session.id,
                 "cwd": session.cwd,
                 "model": info.id,
-                "window": agent.desk.window,
+                "window": agent.state.window,
             }
         )
 

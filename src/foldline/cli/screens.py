@@ -4,7 +4,6 @@ The chat imports this before its first paint: whatever is slow is imported in th
 """
 
 import os
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from foldline.agent.layers import keys_given, theme_name
 from foldline.data import config_dir
 
 from .arguments import Handler, UsageError, add_source, add_theme
+from .streams import has_terminal
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 _FIRST_LINE: Final = 1_000_000
 """Bytes of a first line that may still be a header."""
-
-
-def has_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 # --- themes and keys ----------------------------------------------------------------------------------
@@ -104,7 +100,7 @@ def open_session(source: str, format_name: str | None, theme: str | None) -> int
 
 def read_along(path: Path, theme: str | None) -> int:
     """The inspector on the session of ours in this event file, following what others write; its exit code."""
-    from foldline.history.follow import Follower
+    from foldline.history.follower import Follower
 
     return _inspect(Follower(path), path.parent.name, theme)
 
@@ -127,7 +123,7 @@ def _inspect(followed: "Followed[Any]", name: str, theme: str | None) -> int:
 
 def _followed(source: str, format_name: str | None) -> "tuple[Followed[Any], str]":
     from foldline.formats.reader import Rereader
-    from foldline.history.follow import Follower
+    from foldline.history.follower import Follower
 
     from .output import note
     from .sources import path_of, read_source

@@ -16,7 +16,6 @@ from foldline.history import (
     SessionInfo,
     age,
     archive,
-    bring_back,
     data_home,
     delete,
     find_session,
@@ -24,10 +23,11 @@ from foldline.history import (
     list_sessions,
     short_id,
     title_entry,
+    unarchive,
     utc_now,
 )
 from foldline.history.meta import clip_cells
-from foldline.history.paths import home_apart
+from foldline.history.paths import with_tilde
 
 from .arguments import Handler, UsageError, add_json, add_yes, count_of, number_of, text_of
 from .loop import run_async
@@ -177,7 +177,7 @@ def _title_cell(info: SessionInfo) -> Cell:
 
 def shown_folder(path: str, cells: int) -> str:
     """A folder in about so many cells, cut on its left at a folder's name: its end says most."""
-    shown = home_apart(path)
+    shown = with_tilde(path)
     while len(shown) > cells and os.sep in shown.removeprefix("…" + os.sep):
         shown = "…" + os.sep + shown.removeprefix("…" + os.sep).split(os.sep, 1)[1]
     return shown
@@ -271,7 +271,7 @@ def _shortened(ids: Sequence[str]) -> list[str]:
 def _say_what_is_not_listed(places: Sequence[Place], found: bool, everywhere: bool) -> None:
     for place in places:
         if packed := place.packed_files():
-            where = home_apart(os.fspath(packed[-1]))
+            where = with_tilde(os.fspath(packed[-1]))
             note(
                 f"Compressed sessions of {_title_of(place)}, not listed: {len(packed)}, such as {where}. "
                 "`zstd -d FILE` makes one that Foldline reads."
@@ -282,7 +282,7 @@ def _say_what_is_not_listed(places: Sequence[Place], found: bool, everywhere: bo
     if not everywhere and any(place.ids() for place in places):
         note(f"No sessions of {names} in this folder; with --all, those of all folders are listed.")
         return
-    looked = [home_apart(os.fspath(folder)) for place in places for folder in place.folders()]
+    looked = [with_tilde(os.fspath(folder)) for place in places for folder in place.folders()]
     note(f"No sessions of {names}: looked in {_words(looked, 'and')}.")
 
 
@@ -381,7 +381,7 @@ def archive_sessions(sources: list[str], back: bool, as_json: bool) -> int:
     moved: list[Path] = []
     try:  # one that cannot be moved does not keep back what was done before it
         for path in paths:
-            moved.append(bring_back(home, path) if back else archive(home, path))
+            moved.append(unarchive(home, path) if back else archive(home, path))
             ref = short_id(path.parent.name)
             if back and not as_json:
                 say(f"{ref} is among the sessions again.")

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
+def has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def open_closed_streams() -> None:
     """A stream that was closed before we came (`>&-`) leads nowhere, and no file of ours takes its place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):

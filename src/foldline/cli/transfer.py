@@ -8,14 +8,14 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from foldline.agent.secrecy import mask_of
+from foldline.agent.api_keys import mask_of
 from foldline.context.harmless import with_signs
 from foldline.data import real_path
 from foldline.files import is_folder
 from foldline.formats.bundle import BUNDLED, unpack
 from foldline.formats.writing import Exported, ExportFormat, Original, export_format, only_view, unfolded
 from foldline.history import EVENTS, Session, short_id, typed_path
-from foldline.history.catalog.deleting import share_files
+from foldline.history.archive import share_files
 from foldline.history.paths import holds_home
 from foldline.protocol import FoldlineError, system_words
 

@@ -9,7 +9,7 @@ from foldline.context.calls import paired, subject_of
 from foldline.context.numbers import many, percent, sizes, tokens
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection, project
-from foldline.context.proof import Sent, proof_of, requests
+from foldline.context.proof import RecordedRequest, proof_of, recorded_requests
 from foldline.context.tokens import message_tokens
 from foldline.context.view import ViewItem
 from foldline.context.weight import Weight, entry_weight, item_weight, view_size
@@ -62,7 +62,7 @@ def view(source: str, at: int | None, request: int | None, as_json: bool, format
         moment = "now" if at is None else f"entry {at}"
         _show(found, project(_until(found, at)), moment, as_json)
         return 0
-    if recorded := requests(found.entries):
+    if recorded := recorded_requests(found.entries):
         _check_number(found, len(recorded), request)
         return _show_sent(found, recorded[request - 1], as_json)
     # Other agents record answers only: the view of each ended before it.
@@ -97,7 +97,7 @@ def _show(found: Source, projection: Projection, moment: str, as_json: bool) -> 
         _say_view(found, projection, window, moment)
 
 
-def _show_sent(found: Source, sent: Sent, as_json: bool) -> int:
+def _show_sent(found: Source, sent: RecordedRequest, as_json: bool) -> int:
     """Shows a request as its record says it was rendered; 1 where the history does not prove it."""
     proof, projection = proof_of(sent, found.entries)
     record = sent.record

@@ -8,7 +8,7 @@ from foldline.cli.search import search as search_sessions
 from foldline.cli.sessions import sessions as list_sessions
 from foldline.compaction import BUILT_IN, largest_items
 from foldline.context.permissions import mode_words, rule_words
-from foldline.context.places import places
+from foldline.context.rewind_points import rewind_points
 from foldline.history import title_entry
 from foldline.protocol import ApprovalMode, FoldlineError, operations
 from foldline.protocol.operations import Operation

@@ -9,10 +9,11 @@ from typing import Final, Literal
 
 from foldline.agent import Agent
 from foldline.agent.shell import SHELL_CALL
+from foldline.context import numbers
 from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
 from foldline.context.permissions import approval_words
-from foldline.context.places import rewind_words
 from foldline.context.projection import Projection
+from foldline.context.rewind_points import rewind_words
 from foldline.context.weight import entry_weight
 from foldline.protocol import (
     Approval,
@@ -29,10 +30,8 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import CompactionEnd, CompactionStart, Event, ProposalReady
 from foldline.protocol.operations import Operation
-from foldline.tui import numbers
 from foldline.tui.machine import EDITS, reduce
-from foldline.tui.rungs import rung_words
-from foldline.tui.state import ChatState, Question, Room
+from foldline.tui.state import ChatState, Question, Room, rung_words
 
 from .terminal import Paper
 
@@ -54,7 +53,7 @@ class Narrator:
         self._calls: dict[str, str] = {}
         self._news = ""
         """What was said last of what went wrong: an operation and its task may say the same."""
-        self.state = ChatState(model=agent.desk.llm.info.id, edits=EDITS[agent.desk.policy.mode])
+        self.state = ChatState(model=agent.state.llm.info.id, edits=EDITS[agent.state.policy.mode])
         self.failed = False
         """Whether the last thing that was asked for failed."""
 
