@@ -1,4 +1,4 @@
-"""`foldline`: the chat. What is slow is imported after the first paint, in `_load`; a help text needs nothing."""
+"""`foldline`: the chat. What is slow is imported after the first paint, in `_load`."""
 
 import gc
 import os

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
-from foldline.cli.view import view_json
 from foldline.cli.agents import Window
-from foldline.context.moments import as_of_request
+from foldline.cli.view import view_json
+from foldline.context.moments import at_request
 from foldline.context.projection import Projection, project
 from foldline.context.proof import proof_of, recorded_requests
 from foldline.protocol import Entry, RequestRecord, UserMessage, text_parts
