@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from foldline.context.matching import fold, parse_query
-from foldline.history.library import finding, session_search, shelves
-from foldline.history.library.intake import entry_at, searched
-from foldline.history.library.session_search import Progress, SessionSearch, SessionsFound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.cli.doctor_checks import _search_index, tidy
-from foldline.history import session_dir
+from foldline.context.text_search import casefolded, parse_query
+from foldline.history import search_index, session_dir, session_search
 from foldline.history.log import dump_header
 from foldline.history.search_index import entry_at, searchable_text
 from foldline.history.session_search import IndexProgress, SessionSearch, SessionsFound
