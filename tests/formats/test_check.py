@@ -6,8 +6,9 @@ import pytest
 
 from foldline.formats import ForeignSession, read_foreign
 from foldline.formats.base import Counted
-from foldline.formats.detection import by_kind, unknown_records_note
+from foldline.formats.parts import by_kind
 from foldline.formats.reader import checked
+from foldline.formats.transcript import Transcript
 from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
@@ -109,8 +110,8 @@ def test_what_is_left_out_is_named_most_frequent_first_and_not_without_end() -> 
 
 
 def test_records_that_are_known_to_say_nothing_are_not_named() -> None:
-    entries = [unknown("llm.request"), unknown("spine.fold"), said("hi")]
-    assert unknown_records_note(entries, ("llm.",)) == (
-        "Not in the view, records of kinds unknown here: spine.fold (1).",
-    )
-    assert unknown_records_note(entries, ("llm.", "spine.")) == ()
+    log = Transcript("kimi")
+    for entry in (unknown("llm.request"), unknown("spine.fold"), said("hi")):
+        log.add(entry)
+    assert log.notes(("llm.",)) == ("Not in the view, records of kinds unknown here: spine.fold (1).",)
+    assert log.notes(("llm.", "spine.")) == ()

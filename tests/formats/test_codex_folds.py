@@ -4,8 +4,8 @@ import pytest
 
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
-from foldline.formats.codex_folds import ABSENT
-from foldline.formats.codex_folds import SEALED as SEALED_LINE
+from foldline.formats.codex_items import ABSENT
+from foldline.formats.codex_items import SEALED as SEALED_LINE
 from foldline.protocol import Compaction, DeveloperMessage, Kept, UserMessage, Written
 from support.codex_rows import (
     SEALED,

@@ -12,7 +12,7 @@ from foldline.context.files import file_lists
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.formats.codex import is_codex, read_codex
-from foldline.formats.codex_folds import ABSENT, SEALED
+from foldline.formats.codex_items import ABSENT, SEALED
 from foldline.protocol import (
     AssistantMessage,
     Compaction,

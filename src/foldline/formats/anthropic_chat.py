@@ -7,10 +7,8 @@ Amp and Goose spell some blocks in their own way: here they become Anthropic's f
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from itertools import groupby
+from datetime import datetime
 from pathlib import Path
-from typing import Literal
 from urllib.parse import unquote, urlparse
 
 from foldline.files import read_regular
@@ -21,14 +19,9 @@ from foldline.protocol import (
     Entry,
     FoldlineError,
     Part,
-    SessionHeader,
     SystemMessage,
-    TextPart,
     Title,
-    ToolCallPart,
     ToolResultMessage,
-    Unknown,
-    Usage,
     UserMessage,
     text_parts,
 )
@@ -40,42 +33,56 @@ from .base import (
     as_count,
     as_list,
     as_object,
+    as_objects,
     as_text,
     as_time,
+    count_at,
+    first_text,
+    header,
     json_lines,
-    parse_object,
+    object_at,
+    objects_at,
+    parse_document,
+    text_at,
+    value_at,
 )
-from .changes import Changes
-from .chat_parts import arguments_text, usage_count
-from .claude_code_messages import parts_of
-from .detection import kind_of, left_out_note, unknown_records_note
-from .tool_runs import changes_of, first_text, tool_result
+from .parts import UsageFields, anthropic_part, arguments_text, user_messages
+from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
 
 _BLOCKS = ("tool_use", "tool_result", "toolRequest", "toolResponse", "thinking", "redacted_thinking")
 """Kinds of blocks that OpenAI's chats do not have."""
 _LISTS = ("messages", "conversation")
+_CLINE = "api_conversation_history"
 _PROGRAM = re.compile(
     r"\s*(?:<(?:environment_details|system-reminder|info-msg|turn-context|explicit_instructions|file_content"
     r"|folder_content|attachedFiles|user_state)\b"
     r"|\[[\w ]+(?: for [^\n]*)?\] Result:|\[TASK RESUMPTION\]|\[ERROR\])"
 )
 """How texts begin that these programs write in the user's name."""
+_WRITTEN, _CACHED = (
+    "cache_creation_input_tokens|cacheCreationInputTokens",
+    "cache_read_input_tokens|cacheReadInputTokens|cached",
+)
+_USAGE = UsageFields(
+    input=("input_tokens|inputTokens|prompt", _CACHED, _WRITTEN),
+    output=("output_tokens|outputTokens|completion",),
+    cached=_CACHED,
+)
 
 
 def is_anthropic_chat(records: Sequence[JsonObject]) -> bool:
     """Whether these are chat messages with blocks of Anthropic's, or objects that hold some."""
     first = records[0] if records else {}
     of_goose = {"working_dir", "message_count"} <= first.keys()
-    of_amp = as_text(first.get("id")).startswith("T-") and isinstance(first.get("messages"), list)
-    inside = (as_object(one) for record in records for name in _LISTS for one in as_list(record.get(name)))
+    of_amp = text_at(first, "id").startswith("T-") and isinstance(first.get("messages"), list)
+    inside = (one for record in records for name in _LISTS for one in objects_at(record, name))
     return of_goose or of_amp or any(map(_has_blocks, (*records, *inside)))
 
 
 def _has_blocks(message: JsonObject) -> bool:
-    blocks = map(as_object, as_list(message.get("content")))
     return message.get("role") in ("user", "assistant") and any(
-        block.get("type") in _BLOCKS for block in blocks
+        block.get("type") in _BLOCKS for block in objects_at(message, "content")
     )
 
 
@@ -95,49 +102,34 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
     if not any(map(_is_message, records)):
         raise FoldlineError(f"{path} holds no chat messages: nothing in it has a role and content.")
     reader = _Reader()
+    log = reader.log
     if title := first_text(about, ("title", "description")).strip():
-        reader.transcript.add(Title(title=title))
+        log.add(Title(title=title))
     if system := _text(about.get("system")):
-        reader.transcript.add(SystemMessage(parts=text_parts(system)))
+        log.add(SystemMessage(parts=text_parts(system)))
     spans = [reader.read(record) for record in records]
     reader.hide(spans, _truncated(path))
-    entries = reader.transcript.entries
-    times = (_time(about.get("created")), *(entry.at for entry in entries))
-    header = SessionHeader(
-        id=as_text(about.get("id")) or (path.parent.name if path.stem == _CLINE else path.stem),
-        created_at=next(filter(None, times), datetime.fromtimestamp(0, UTC)),
-        cwd=as_text(about.get("working_dir")) or _tree(about),
+    head = header(
+        text_at(about, "id") or (path.parent.name if path.stem == _CLINE else path.stem),
+        (_time(about.get("created")), *(entry.at for entry in log.in_order())),
+        text_at(about, "working_dir") or _tree(about),
     )
-    notes = [
-        *([f"{damage}."] if damage else []),
-        *_missing_note(about, len(records)),
-        *left_out_note(reader.left_out),
-        *unknown_records_note(entries, ()),
-    ]
-    return ForeignSession("anthropic", header, entries, damage, tuple(notes))
+    told = count_at(about, "message_count")
+    differs = f"The file says that it has {told:,} messages, and holds {len(records):,}."
+    missing = [differs] if told and told != len(records) else []
+    return log.session("anthropic", head, damage, (*missing, *log.notes()))
 
 
 def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
     """What the file says about the chat, and its messages."""
-    # A list is read as an object around it: the same mending of half characters then serves both.
-    document = parse_object(data) or parse_object(b'{"messages":' + data + b"}")
+    document = parse_document(data, "messages")
     if document is not None and not _is_message(document):
-        listed = next((as_list(document.get(name)) for name in _LISTS if document.get(name)), [])
-        return document, [as_object(message) for message in listed], Damage()
+        listed: Json = next((document[name] for name in _LISTS if document.get(name)), [])
+        return document, as_objects(listed), Damage()
     lines, damage = json_lines(data)
     records = [line.record for line in lines]
     about = records.pop(0) if records and not _is_message(records[0]) else {}
     return about, records, damage
-
-
-def _missing_note(about: JsonObject, messages: int) -> tuple[str, ...]:
-    """What a session of Goose says of its length, where that is not what it holds."""
-    told = as_count(about.get("message_count"))
-    differs = f"The file says that it has {told:,} messages, and holds {messages:,}."
-    return (differs,) if told and told != messages else ()
-
-
-_CLINE = "api_conversation_history"
 
 
 def _truncated(path: Path) -> tuple[int, int] | None:
@@ -145,10 +137,10 @@ def _truncated(path: Path) -> tuple[int, int] | None:
     if path.stem != _CLINE:
         return None
     try:
-        beside = parse_object(b'{"messages":' + read_regular(path.with_name("ui_messages.json")) + b"}") or {}
+        beside = parse_document(read_regular(path.with_name("ui_messages.json")), "messages")
     except OSError:
         return None
-    shown = [as_object(message) for message in as_list(beside.get("messages"))]
+    shown = objects_at(beside, "messages")
     spans = [as_list(message.get("conversationHistoryDeletedRange")) for message in shown]
     newest = next((span for span in reversed(spans) if len(span) == 2), None)
     return (as_count(newest[0]), as_count(newest[1])) if newest else None
@@ -156,8 +148,8 @@ def _truncated(path: Path) -> tuple[int, int] | None:
 
 def _tree(about: JsonObject) -> str:
     """The folder an Amp thread was held in."""
-    trees = as_list(as_object(as_object(about.get("env")).get("initial")).get("trees"))
-    uri = urlparse(as_text(as_object(next(iter(trees), None)).get("uri")))
+    trees = as_list(value_at(about, "env", "initial", "trees"))
+    uri = urlparse(text_at(next(iter(trees), None), "uri"))
     return unquote(uri.path) if uri.scheme == "file" else ""
 
 
@@ -171,7 +163,7 @@ def _text(value: Json) -> str:
     """A text, or the texts of a list of blocks."""
     if isinstance(value, str):
         return value
-    return "\n".join(filter(None, (as_text(as_object(block).get("text")) for block in as_list(value))))
+    return "\n".join(filter(None, (text_at(block, "text") for block in as_list(value))))
 
 
 # --- blocks -----------------------------------------------------------------------------------------
@@ -182,21 +174,20 @@ def _blocks(message: JsonObject) -> list[JsonObject]:
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    return [_block(as_object(piece)) for piece in as_list(content)]
+    return list(map(_block, as_objects(content)))
 
 
 def _block(block: JsonObject) -> JsonObject:
     match block.get("type"):
         case "toolRequest":
-            asked = as_object(block.get("toolCall"))
-            call = as_object(asked.get("value")) or asked
+            call = object_at(block, "toolCall", "value") or object_at(block, "toolCall")
             return {"type": "tool_use", "id": block.get("id"), "name": call.get("name"),
                     "input": call.get("arguments")}  # fmt: skip
         case "toolResponse":
             return {"type": "tool_result", "tool_use_id": block.get("id"), **_goose(block.get("toolResult"))}
         case "tool_result" if "run" in block:
             return {"type": "tool_result", "tool_use_id": block.get("toolUseID"),
-                    **_amp(as_object(block.get("run")))}  # fmt: skip
+                    **_amp(object_at(block, "run"))}  # fmt: skip
         case "tool_result" if "toolUseID" in block:
             failed = block.get("status") == "error"
             return {"type": "tool_result", "tool_use_id": block.get("toolUseID"), "is_error": failed,
@@ -219,11 +210,11 @@ def _goose(result: Json) -> JsonObject:
 
 
 def _amp(run: JsonObject) -> JsonObject:
-    status, error = run.get("status"), as_object(run.get("error"))
+    status, error = run.get("status"), object_at(run, "error")
     if status in ("done", None) and not error:
         return {"content": _written(run.get("result"))}
     if status == "done" or error:
-        return {"content": as_text(error.get("message")) or _written(run.get("error")), "is_error": True}
+        return {"content": text_at(error, "message") or _written(run.get("error")), "is_error": True}
     return {"content": first_text(run, ("reason", "status")), "is_error": True, "is_cancelled": True}
 
 
@@ -233,8 +224,7 @@ def _written(value: Json) -> Json:
         isinstance(value, list) and value and all("type" in as_object(block) for block in value)
     ):
         return value
-    fields = as_object(value)
-    said = first_text(fields, ("output", "content")) or fields.get("content")
+    said = first_text(value, ("output", "content")) or value_at(value, "content")
     if isinstance(said, str) or (isinstance(said, list) and said):
         return said
     return "" if value is None else arguments_text(value)
@@ -245,24 +235,22 @@ def _written(value: Json) -> Json:
 
 @dataclass
 class _Reader:
-    transcript: Transcript = field(default_factory=Transcript)
-    left_out: list[str] = field(default_factory=list)
-    """The kinds of the blocks that cannot be shown here."""
-    _calls: dict[str, ToolCallPart] = field(default_factory=dict)
+    log: Transcript = field(default_factory=lambda: Transcript("anthropic"))
     _hidden: set[int] = field(default_factory=set)
     """The entries that are not sent to the model any more."""
 
     def read(self, message: JsonObject) -> tuple[int, int]:
         """Add the entries of a message; where they begin and end."""
-        start = len(self.transcript.entries)
-        at = next(
-            filter(None, map(_time, (message.get(key) for key in ("timestamp", "ts", "created")))), None
+        start = len(self.log.entries)
+        told = (
+            *(message.get(key) for key in ("timestamp", "ts", "created")),
+            value_at(message, "meta", "sentAt"),
         )
-        at = at or _time(as_object(message.get("meta")).get("sentAt"))
+        at = next(filter(None, map(_time, told)), None)
         for entry in self._entries(message):
-            self.transcript.add(entry, at)
-        end = len(self.transcript.entries)
-        seen = as_object(message.get("metadata")).get("agentVisible", True) is not False
+            self.log.add(entry, at)
+        end = len(self.log.entries)
+        seen = object_at(message, "metadata").get("agentVisible", True) is not False
         if not seen or message.get("condenseParent") or message.get("truncationParent"):
             self._hidden.update(range(start, end))
         return start, end
@@ -272,87 +260,54 @@ class _Reader:
         what says so itself. The summary of Goose or Roo Code is a message like others."""
         if gone is not None and gone[0] <= gone[1] < len(spans):
             self._hidden.update(range(spans[gone[0]][0], spans[gone[1]][1]))
-        stays = [index for index in self.transcript.view.messages if index not in self._hidden]
-        self.transcript.relist(stays, None, strategy="anthropic")
+        stays = [index for index in self.log.view.messages if index not in self._hidden]
+        self.log.relist(stays, None, strategy="anthropic")
 
     def _entries(self, message: JsonObject) -> Sequence[Entry]:
         blocks = _blocks(message)
+        unknown = self.log.unknown(message, text_at(message, "role"))
         match message.get("role"):
             case "assistant":
                 return [self._answer(message, blocks)]
             case "user":
                 results = [self._result(block) for block in blocks if block.get("type") == "tool_result"]
-                others = [block for block in blocks if block.get("type") != "tool_result"]
-                return [*results, *self._said(others)] or [_unknown(message)]
+                others = self._parts([block for block in blocks if block.get("type") != "tool_result"])
+                said = user_messages(others, lambda text: _PROGRAM.match(text) is not None)
+                return [*results, *said] or [unknown]
             case "system":
                 parts = self._parts(blocks)
-                first = not any(
-                    isinstance(one, UserMessage | AssistantMessage) for one in self.transcript.entries
-                )
+                spoken = (UserMessage, AssistantMessage)
+                first = not any(isinstance(one, spoken) for one in self.log.entries.values())
                 return [SystemMessage(parts=parts) if first else DeveloperMessage(parts=parts)]
             case _:
-                return [_unknown(message)]
+                return [unknown]
 
     def _parts(self, blocks: Sequence[JsonObject]) -> tuple[Part, ...]:
-        parts: list[Part] = []
-        for block in blocks:
-            found, left_out = parts_of([block])
-            parts += found
-            if left_out:
-                self.left_out.append(kind_of(block))
-        return tuple(parts)
+        shown = [block for block in blocks if block.get("type") != "text" or block.get("text")]
+        return self.log.parts(shown, anthropic_part)
 
     def _answer(self, message: JsonObject, blocks: Sequence[JsonObject]) -> AssistantMessage:
-        parts = self._parts(blocks)
-        self._calls |= {part.call_id: part for part in parts if isinstance(part, ToolCallPart)}
-        state, chosen = as_object(message.get("state")), as_object(message.get("modelInfo"))
-        usage = as_object(message.get("usage")) or as_object(as_object(message.get("metrics")).get("tokens"))
-        models = (usage.get("model"), message.get("model"), chosen.get("modelId"))
+        usage = object_at(message, "usage") or object_at(message, "metrics", "tokens")
+        models = (usage.get("model"), message.get("model"), value_at(message, "modelInfo", "modelId"))
         return AssistantMessage(
-            parts=parts,
+            parts=self._parts(blocks),
             model=next(filter(None, map(as_text, models)), None),
-            usage=_usage(usage),
-            stop_reason="cancelled" if state.get("type") == "cancelled" else None,
+            usage=_USAGE.read(usage),
+            stop_reason="cancelled" if value_at(message, "state", "type") == "cancelled" else None,
         )
 
     def _result(self, block: JsonObject) -> ToolResultMessage:
-        call_id, content = as_text(block.get("tool_use_id")), block.get("content")
-        listed = (
-            as_list(content) if isinstance(content, list) else [{"type": "text", "text": as_text(content)}]
+        call_id, content = text_at(block, "tool_use_id"), block.get("content")
+        pieces = (
+            as_objects(content) if isinstance(content, list) else [{"type": "text", "text": as_text(content)}]
         )
-        parts = self._parts([_block(as_object(piece)) for piece in listed])
-        call = self._calls.get(call_id)
-        failed = "failed" if block.get("is_error") is True else ""
+        call = self.log.calls.get(call_id)
+        cancelled, failed = bool(block.get("is_cancelled")), block.get("is_error") is True
         return tool_result(
             call_id,
             call.name if call else "",
-            parts,
-            failed="cancelled" if block.get("is_cancelled") else failed,
-            done=Changes() if failed or call is None else changes_of(call),
+            self._parts(list(map(_block, pieces))),
+            failed=cancelled or failed,
+            brief="cancelled" if cancelled else "",
+            changes=Changes() if failed or call is None else changes_of(call),
         )
-
-    def _said(self, blocks: Sequence[JsonObject]) -> Sequence[UserMessage]:
-        """What these blocks say, the user's own words apart from the program's."""
-        voices: list[tuple[Literal["typed", "machine"], Part]] = []
-        for part in self._parts(blocks):
-            text = part.text if isinstance(part, TextPart) else ""
-            voices.append(("machine" if _PROGRAM.match(text) else "typed", part))
-        return [
-            UserMessage(origin=voice, parts=tuple(part for _, part in group))
-            for voice, group in groupby(voices, key=lambda pair: pair[0])
-        ]
-
-
-def _usage(usage: JsonObject) -> Usage | None:
-    cached = as_count(usage_count(usage, "cache_read_input_tokens", "cacheReadInputTokens", "cached"))
-    written = as_count(usage_count(usage, "cache_creation_input_tokens", "cacheCreationInputTokens"))
-    reported = Usage(
-        input=as_count(usage_count(usage, "input_tokens", "inputTokens", "prompt")) + cached + written,
-        cached=cached,
-        output=as_count(usage_count(usage, "output_tokens", "outputTokens", "completion")),
-    )
-    return reported if reported.total else None
-
-
-def _unknown(message: JsonObject) -> Unknown:
-    return Unknown(type=f"anthropic.{as_text(message.get('role')) or 'record'}", record=message)

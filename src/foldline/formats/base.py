@@ -1,7 +1,8 @@
-"""What every reader shares: the result, and careful ways into JSON that somebody else wrote."""
+"""What every reader shares: its result, JSON lines, and careful ways into JSON that somebody else wrote."""
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -16,6 +17,11 @@ JsonObject = dict[str, Json]
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _GLUED = re.compile(rb'(?<=\})(?=\{"\w+":)')
 """Where one object ends and the next begins. Inside a text, no word follows its closing quote."""
+_DEEPEST = 200
+"""Levels of nesting; pydantic writes 255 at most, our own record around a foreign one included."""
+_MOST = 2**53
+"""The numbers below it are whole in JSON of any program."""
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,15 @@ class ForeignSession:
     notes: tuple[str, ...] = ()
     """What a reader should know: what was left out, and why. Sentences."""
     counted: tuple[Counted, ...] = ()
-    """What the file says of its requests, oldest first: held against the view by `check.checked`."""
+    """What the file says of its requests, oldest first: held against the view by `reader.checked`."""
+
+
+def header(session_id: str, times: Iterable[datetime | None], cwd: str) -> SessionHeader:
+    """`times`: the first that is known is when the session began."""
+    return SessionHeader(id=session_id, created_at=next(filter(None, times), EPOCH), cwd=cwd)
+
+
+# --- JSON lines -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +74,7 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
         content = line.strip(b"\0 \t\r")
         if not content and b"\0" not in line:
             continue
-        records = [parse_object(piece) for piece in objects_in(content)]
+        records = [parse_object(piece) for piece in unglued(content)]
         if None in records:
             damaged.append(number)
         for record in records:
@@ -70,7 +84,7 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
     return lines, Damage(tuple(damaged))
 
 
-def objects_in(line: bytes) -> list[bytes]:
+def unglued(line: bytes) -> list[bytes]:
     """The objects of a line, of which it has several where a writer was torn away before a line's end."""
     return [line] if b"}{" not in line else _GLUED.split(line)
 
@@ -87,15 +101,19 @@ def parse_object(text: bytes) -> JsonObject | None:
     return as_object(_mended(value)) if _LONE_SURROGATE.search(text) else value
 
 
-DEEPEST = 200
-"""Levels of nesting; pydantic writes 255 at most, our own record around a foreign one included."""
+def parse_document(data: bytes, name: str) -> JsonObject | None:
+    """A document that is an object or a list; a list comes back as an object that has it by this name.
+
+    A list is parsed as an object around it: the same mending of half characters then serves both.
+    """
+    return parse_object(data) or parse_object(f'{{"{name}":'.encode() + data + b"}")
 
 
 def _is_too_deep(text: bytes, value: Json) -> bool:
-    if text.count(b"[") + text.count(b"{") <= DEEPEST:
+    if text.count(b"[") + text.count(b"{") <= _DEEPEST:
         return False
     level: list[Json] = [value]
-    for _ in range(DEEPEST):
+    for _ in range(_DEEPEST):
         level = [
             item
             for outer in level
@@ -120,6 +138,9 @@ def _mended(value: Json) -> Json:
             return value
 
 
+# --- values of any shape ----------------------------------------------------------------------------
+
+
 def as_text(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
@@ -132,15 +153,15 @@ def as_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
+def as_objects(value: Json) -> list[JsonObject]:
+    return [as_object(item) for item in as_list(value)]
+
+
 def as_count(value: Json) -> int:
     """A number of things: a whole number from 0 up; 0 for anything else, and for what no count can be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
         return 0
     return int(value)
-
-
-_MOST = 2**53
-"""The numbers below it are whole in JSON of any program."""
 
 
 def as_time(value: Json) -> datetime | None:
@@ -156,3 +177,43 @@ def as_time(value: Json) -> datetime | None:
                 return None
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def as_time_in_seconds(value: Json) -> datetime | None:
+    """The same, where numbers are seconds."""
+    return as_time(value * 1000 if isinstance(value, int | float) else value)
+
+
+# --- fields, by their path --------------------------------------------------------------------------
+
+
+def value_at(record: Json, *path: str) -> Json:
+    """The field of a field … of an object; None where there is no such way."""
+    for key in path:
+        record = as_object(record).get(key)
+    return record
+
+
+def text_at(record: Json, *path: str) -> str:
+    return as_text(value_at(record, *path))
+
+
+def object_at(record: Json, *path: str) -> JsonObject:
+    return as_object(value_at(record, *path))
+
+
+def objects_at(record: Json, *path: str) -> list[JsonObject]:
+    return as_objects(value_at(record, *path))
+
+
+def count_at(record: Json, *path: str) -> int:
+    return as_count(value_at(record, *path))
+
+
+def time_at(record: Json, *path: str) -> datetime | None:
+    return as_time(value_at(record, *path))
+
+
+def first_text(record: Json, keys: Sequence[str]) -> str:
+    """The first of these fields that holds a text."""
+    return next(filter(None, (text_at(record, key) for key in keys)), "")

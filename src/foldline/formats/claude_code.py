@@ -1,27 +1,38 @@
 """Reader for the sessions of Claude Code: JSON lines that make a tree by their `uuid` and `parentUuid`."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from foldline.protocol import (
-    BaseMessage,
-    Entry,
-    FoldlineError,
-    NoticeRecord,
-    SessionHeader,
-    Title,
-    Unknown,
-    text_parts,
-)
+from foldline.context.numbers import many
+from foldline.protocol import BaseMessage, Entry, FoldlineError, NoticeRecord, Title, text_parts
 
-from .base import ForeignSession, Json, JsonLine, JsonObject, as_object, as_text, as_time, json_lines
-from .claude_code_branch import active_branch, answer_id, blocks_of, is_boundary, is_summary
-from .claude_code_folds import Folds
-from .claude_code_messages import Calls, answer, tool_result
-from .claude_code_voices import attached, is_for_model, notice, said_by_user
-from .detection import left_out_note, unknown_records_note
+from .base import (
+    ForeignSession,
+    JsonLine,
+    JsonObject,
+    as_object,
+    header,
+    json_lines,
+    object_at,
+    text_at,
+    time_at,
+    value_at,
+)
+from .claude_code_messages import (
+    Compactions,
+    answer,
+    attached,
+    blocks_of,
+    is_boundary,
+    is_for_model,
+    is_summary,
+    notice,
+    said_by_user,
+    text_of,
+    tool_result,
+)
+from .transcript import Transcript
 
 _KINDS_BESIDE = {
     "file-history-snapshot": "messageId",
@@ -49,11 +60,21 @@ _SILENT = (
     "worktree",
 )
 """How the types of records begin that may say nothing to the model."""
+_SPOKEN = ("user", "assistant", "attachment")
+_NAMED_BRANCHES = 5
+"""How many left-out branches a note names one by one."""
 
 
 def is_claude_code(records: list[JsonObject]) -> bool:
     """Whether the first records of a file are those of a Claude Code session."""
-    return any(_is_record(record) for record in records)
+    return any(map(_is_record, records))
+
+
+def _is_record(record: JsonObject) -> bool:
+    kind = text_at(record, "type")
+    if kind in ("system", "progress", *_SPOKEN):
+        return isinstance(record.get("uuid"), str) and "parentUuid" in record
+    return kind in _KINDS_BESIDE and isinstance(record.get(_KINDS_BESIDE[kind]), str)
 
 
 def read_claude_code(data: bytes, path: Path) -> ForeignSession:
@@ -67,81 +88,227 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
         raise FoldlineError(
             f"{path} has no record of Claude Code: no line has a known type, a `uuid` and a `parentUuid`."
         )
-    branch = active_branch(lines)
-    reader = _Reader(branch.lines)
-    reader.read_all()
-    notes = [f"{damage}."] if damage else []
-    notes += [*_fork_note(branch.lines), *branch.notes, *reader.notes()]
-    return ForeignSession("claude-code", _header(branch.lines, path), reader.entries, damage, tuple(notes))
-
-
-def _is_record(record: JsonObject) -> bool:
-    kind = as_text(record.get("type"))
-    if kind in ("user", "assistant", "system", "attachment", "progress"):
-        return isinstance(record.get("uuid"), str) and "parentUuid" in record
-    return kind in _KINDS_BESIDE and isinstance(record.get(_KINDS_BESIDE[kind]), str)
-
-
-def _header(lines: Sequence[JsonLine], path: Path) -> SessionHeader:
-    """The oldest folder and time, but the newest id: a fork opens with records of the session before it."""
+    lines, notes = _active_branch(lines)
+    reader = _Reader(lines)
     records = [line.record for line in lines]
-    ids = (as_text(record.get("sessionId")) for record in reversed(records))
-    folders = (as_text(record.get("cwd")) for record in records)
-    times = (as_time(record.get("timestamp")) for record in records)
-    return SessionHeader(
-        id=next(filter(None, ids), path.stem),
-        created_at=next(filter(None, times), datetime.fromtimestamp(0, UTC)),
-        cwd=next(filter(None, folders), ""),
+    # The oldest folder and time, but the newest id: a fork opens with records of the session before it.
+    head = header(
+        next(filter(None, (text_at(record, "sessionId") for record in reversed(records))), path.stem),
+        (time_at(record, "timestamp") for record in records),
+        next(filter(None, (text_at(record, "cwd") for record in records)), ""),
+    )
+    origin = next(filter(None, (text_at(record, "forkedFrom", "sessionId") for record in records)), "")
+    forked = [f"The session was forked from session {origin}."] if origin else []
+    return reader.log.session("claude-code", head, damage, (*forked, *notes, *reader.notes()))
+
+
+# --- the branch in use --------------------------------------------------------------------------------
+#
+# Records point to their parent, from the newest one to the first. The pointers make a tree even where nothing
+# ever branched: answers are written in pieces, and the results of parallel calls hang on different pieces.
+# Such side shoots belong to the branch; one that holds a request or an answer of its own is another branch.
+
+
+def _active_branch(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[str]]:
+    """The records of the branch of the newest message, in file order, and those that are outside the tree.
+    Sub-agents and other branches are left out, with a note."""
+    main, notes = _without_sub_agents(lines)
+    main, copies = _without_copies(main)
+    if copies:
+        notes.append(f"Left out: {many(copies, 'record')} that the file holds a second time.")
+    tree = _Tree(main)
+    on_branch, gaps = tree.walk()
+    on_branch |= tree.answers_of(on_branch)
+    others = [shoot for shoot in tree.shoots(on_branch) if tree.is_branch(shoot)]
+    left_out = {place for shoot in others for place in shoot}
+    if others:
+        notes.append(_branch_note([tree.messages(shoot) for shoot in others]))
+    if gaps:
+        notes.append(f"The chain of records is broken {many(gaps, 'time')}; the record before was taken.")
+    return [line for place, line in enumerate(main) if place not in left_out], notes
+
+
+def _answer_id(record: JsonObject) -> str:
+    """What the pieces of one answer share; empty where a record is no answer, or stands for itself."""
+    return text_at(record, "message", "id") if record.get("type") == "assistant" else ""
+
+
+def _without_sub_agents(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], list[str]]:
+    """The records of the main agent; all of them where the file is the session of a sub-agent."""
+    main = [
+        line
+        for line in lines
+        if line.record.get("isSidechain") is not True
+        and value_at(line.record, "data", "type") != "agent_progress"
+    ]
+    left_out = len(lines) - len(main)
+    if not any(line.record.get("type") in ("user", "assistant") for line in main):
+        return list(lines), ["This is the session of a sub-agent."] if left_out else []
+    return main, [f"Left out: {many(left_out, 'record')} of sub-agents."] if left_out else []
+
+
+def _without_copies(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], int]:
+    """Each record once: some versions append the history again, uuids included, when they compact it."""
+    seen: set[str] = set()
+    once = []
+    for line in lines:
+        uuid = _uuid(line)
+        if not uuid or uuid not in seen:
+            once.append(line)
+        seen.add(uuid)
+    return once, len(lines) - len(once)
+
+
+class _Tree:
+    """The records with an id, by their place among the lines."""
+
+    def __init__(self, lines: Sequence[JsonLine]) -> None:
+        self._records = [line.record for line in lines]
+        self._positions = [line.position for line in lines]
+        self._places = {
+            record["uuid"]: place
+            for place, record in enumerate(self._records)
+            if isinstance(record.get("uuid"), str)
+        }
+        self._messages = [place for place in self._places.values() if self._is_message(place)]
+
+    def walk(self) -> tuple[set[int], int]:
+        """The way from the newest message to the first, and how often it was broken."""
+        walked: set[int] = set()
+        gaps = 0
+        place = self._messages[-1] if self._messages else None
+        while place is not None:
+            walked.add(place)
+            place, is_gap = self._step(place, walked)
+            gaps += is_gap
+        return walked, gaps
+
+    def _step(self, place: int, walked: set[int]) -> tuple[int | None, bool]:
+        """The record before this one, and whether it had to be guessed.
+
+        A compaction starts a new chain: it names the record before it, or in older versions does not. What it
+        names may be a record of a hook, with a parent that is wrong.
+        """
+        record = self._records[place]
+        parent = record.get("parentUuid")
+        new_chain = is_boundary(record) or (is_summary(record) and parent is None)
+        if new_chain:
+            parent = record.get("logicalParentUuid")
+        elif parent is None:
+            return None, False
+        step = self._places.get(parent) if isinstance(parent, str) else None
+        if step is not None and step not in walked and not (new_chain and not self._is_message(step)):
+            return step, False
+        before = bisect_left(self._messages, place) - 1
+        while before >= 0 and self._messages[before] in walked:
+            before -= 1
+        return (self._messages[before], not new_chain) if before >= 0 else (None, False)
+
+    def _is_message(self, place: int) -> bool:
+        return self._records[place].get("type") in _SPOKEN
+
+    def answers_of(self, on_branch: set[int]) -> set[int]:
+        """All pieces of the answers on the branch, and the results of their calls."""
+        answers = {_answer_id(self._records[place]) for place in on_branch} - {""}
+        pieces = {place for place, record in enumerate(self._records) if _answer_id(record) in answers}
+        calls = {
+            text_at(block, "id")
+            for place in pieces | on_branch
+            for block in blocks_of(self._records[place])
+            if block.get("type") == "tool_use"
+        }
+        return pieces | {
+            place
+            for place, record in enumerate(self._records)
+            if record.get("type") == "user"
+            and any(text_at(block, "tool_use_id") in calls for block in blocks_of(record))
+        }
+
+    def shoots(self, on_branch: set[int]) -> Iterator[list[int]]:
+        """The parts of the tree that are not on the branch, each from where it leaves the branch."""
+        children: dict[int, list[int]] = {}
+        roots = []
+        for place in self._places.values():
+            if place in on_branch:
+                continue
+            parent = self._places.get(text_at(self._records[place], "parentUuid"))
+            if parent is None or parent in on_branch:
+                roots.append(place)
+            else:
+                children.setdefault(parent, []).append(place)
+        for root in roots:
+            shoot, waiting = [], [root]
+            while waiting:
+                place = waiting.pop()
+                shoot.append(place)
+                waiting += children.pop(place, [])
+            yield sorted(shoot)
+        if children:  # records that point in a circle
+            yield sorted(place for shoot in children.values() for place in shoot)
+
+    def is_branch(self, shoot: Iterable[int]) -> bool:
+        """Whether a shoot says something of its own; else it holds what was noted beside the branch."""
+        return any(
+            record.get("type") == "assistant" or (record.get("type") == "user" and not record.get("isMeta"))
+            for record in map(self._records.__getitem__, shoot)
+        )
+
+    def messages(self, shoot: Sequence[int]) -> tuple[int, int]:
+        """Where in the file a shoot begins, and how many messages it holds. Pieces of an answer are one."""
+        keys = {
+            _answer_id(self._records[place]) or place
+            for place in shoot
+            if self._records[place].get("type") in ("user", "assistant")
+        }
+        return self._positions[shoot[0]], len(keys)
+
+
+def _branch_note(branches: Sequence[tuple[int, int]]) -> str:
+    total = sum(messages for _, messages in branches)
+    named = [f"{many(messages, 'message')} from record {start} on" for start, messages in branches]
+    if len(named) > _NAMED_BRANCHES:
+        named[_NAMED_BRANCHES:] = [f"{len(named) - _NAMED_BRANCHES} more"]
+    return (
+        f"Left out: {many(total, 'message')} on other branches ({', '.join(named)}); "
+        "only the branch last used is read."
     )
 
 
-def _fork_note(lines: Iterable[JsonLine]) -> list[str]:
-    origins = (as_text(as_object(line.record.get("forkedFrom")).get("sessionId")) for line in lines)
-    origin = next(filter(None, origins), "")
-    return [f"The session was forked from session {origin}."] if origin else []
+# --- records ----------------------------------------------------------------------------------------
 
 
-@dataclass
 class _Reader:
-    """Turns the records of a branch into entries, in file order."""
+    """Turns the records of a branch into entries, in file order. An index is the place of a record; where one
+    holds several messages, those after it are later than the places."""
 
-    lines: Sequence[JsonLine]
-    entries: list[Entry] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        records = [line.record for line in self.lines]
-        self._folds = Folds({_uuid(record): as_text(record.get("parentUuid")) for record in records})
+    def __init__(self, lines: Sequence[JsonLine]) -> None:
+        self.log = Transcript("claude-code")
+        parents = {_uuid(line): text_at(line.record, "parentUuid") for line in lines}
+        self._compactions = Compactions(self.log, parents)
         self._boundary: JsonLine | None = None
         """A boundary whose summary has not come yet."""
         self._held: list[JsonLine] = []
         """Records since that boundary, which are none of the conversation."""
         self._newest_summary = ""
-        self._pieces = _pieces_of_answers(self.lines)
-        self._calls: Calls = {}
-        self._titles = _titles(self.lines)
-        self._shift = 0
-        """How many entries more than records there are so far: where a record holds several messages, the
-        indices after it are later than the positions."""
-        self._left_out: list[str] = []
+        self._pieces = _pieces_of_answers(lines)
+        self._titles = _titles(lines)
         self._without_text = 0
-
-    def read_all(self) -> None:
-        for line in self.lines:
+        for line in lines:
             self._read(line)
-        if self._boundary is not None:  # the file ends before the summary: nothing is folded yet
-            self._add(self._boundary, [_unknown(self._boundary)])
+        if self._boundary is not None:  # the file ends before the summary: nothing is compacted yet
+            boundary = self._boundary
+            self._add(boundary, self.log.next_index(boundary.position), [], [])
         self._release()
 
     def notes(self) -> Iterable[str]:
-        yield from left_out_note(self._left_out)
-        yield from unknown_records_note(self.entries, _SILENT)
+        yield from self.log.notes(_SILENT)
         if self._without_text:
             yield f"Left out: {self._without_text} notes to the model whose text is not in the file."
-        if self._folds.without_summary:
-            yield f"{self._folds.without_summary} compactions have no summary in the file."
-        if self._folds.lost_kept:
+        if self._compactions.without_summary:
+            yield f"{self._compactions.without_summary} compactions have no summary in the file."
+        if self._compactions.lost_kept:
             yield (
-                f"{self._folds.lost_kept} compactions name kept records that are not in the file: "
+                f"{self._compactions.lost_kept} compactions name kept records that are not in the file: "
                 "nothing before them is kept."
             )
 
@@ -150,51 +317,32 @@ class _Reader:
         if is_boundary(record):
             self._close_boundary()
             self._boundary = line
-        elif is_summary(record) and self._opens_a_fold(record):
-            self._fold(line)
-        elif self._boundary is not None and _kind(line) not in ("user", "assistant", "attachment"):
+        elif is_summary(record) and self._begins_a_compaction(record):
+            boundary = self._boundary.record if self._boundary else {}
+            self._boundary, self._newest_summary = None, _uuid(line)
+            self._release()
+            self._compact(line, boundary, text_of(record))
+        elif self._boundary is not None and record.get("type") not in _SPOKEN:
             self._held.append(line)
         else:
             self._close_boundary()
             self._read_plain(line)
 
-    def _read_plain(self, line: JsonLine) -> None:
-        if _kind(line) == "assistant":
-            self._answer(line)
-        else:
-            self._add(line, self._entries(line))
-
-    def _add(self, line: JsonLine, entries: Iterable[Entry], pieces: Sequence[JsonLine] = ()) -> None:
-        """These entries, at the place of their record."""
-        record_ids = [_uuid(piece.record) for piece in pieces or [line]]
-        at = as_time(line.record.get("timestamp"))
-        for nth, entry in enumerate(entries):
-            self._shift += nth > 0
-            placed = entry.model_copy(update={"index": line.position + self._shift, "at": at})
-            self.entries.append(placed)
-            if isinstance(placed, BaseMessage):
-                self._folds.add(placed, record_ids)
-
-    # --- folds -----------------------------------------------------------------------------------
-
-    def _opens_a_fold(self, record: JsonObject) -> bool:
+    def _begins_a_compaction(self, record: JsonObject) -> bool:
         """Whether a summary record is the first of its compaction."""
-        parent = as_text(record.get("parentUuid"))
+        parent = text_at(record, "parentUuid")
         return self._boundary is not None or not parent or parent != self._newest_summary
 
-    def _fold(self, line: JsonLine) -> None:
-        boundary = self._boundary.record if self._boundary else {}
-        summary = "\n".join(as_text(block.get("text")) for block in blocks_of(line.record))
-        self._boundary, self._newest_summary = None, _uuid(line.record)
-        self._release()
-        index = line.position + self._shift
-        self._add(line, [self._folds.fold(index, boundary, text_parts(summary))])
+    def _compact(self, line: JsonLine, boundary: JsonObject, summary: str) -> None:
+        index = self.log.next_index(line.position)
+        compaction = self._compactions.compaction(index, boundary, text_parts(summary))
+        self.log.put(index, compaction, time_at(line.record, "timestamp"))
 
     def _close_boundary(self) -> None:
         """A boundary after which the conversation goes on without a summary."""
         if self._boundary is not None:
             line, self._boundary = self._boundary, None
-            self._add(line, [self._folds.fold(line.position + self._shift, line.record, ())])
+            self._compact(line, line.record, "")
             self._release()
 
     def _release(self) -> None:
@@ -202,81 +350,79 @@ class _Reader:
         for line in held:
             self._read_plain(line)
 
-    # --- records ---------------------------------------------------------------------------------
+    def _read_plain(self, line: JsonLine) -> None:
+        """The entries of a record. An answer is whole at its first piece; there is nothing at the others."""
+        record = line.record
+        if record.get("type") != "assistant":
+            index = self.log.next_index(line.position)
+            self._add(line, index, self._entries(line, index), [line])
+        elif (pieces := self._pieces.get(line.position)) is not None:
+            index = self.log.next_index(line.position)
+            self._add(line, index, [answer(self.log, [piece.record for piece in pieces])], pieces)
 
-    def _answer(self, line: JsonLine) -> None:
-        """The whole answer at its first piece, nothing at the others."""
-        pieces = self._pieces.get(line.position)
-        if pieces is None:
-            return
-        message, left_out = answer([piece.record for piece in pieces])
-        self._left_out += left_out
-        self._calls.update({call.call_id: call for call in message.calls})
-        self._add(line, [message], pieces)
+    def _add(
+        self, line: JsonLine, index: int, entries: Iterable[Entry | None], pieces: Sequence[JsonLine]
+    ) -> None:
+        """These entries, from this index on. What says nothing to us is kept as it is."""
+        unknown = self.log.unknown(line.record, text_at(line.record, "type"))
+        records = list(map(_uuid, pieces))
+        view = self.log.view
+        for nth, entry in enumerate(list(filter(None, entries)) or [unknown]):
+            before = len(view.messages)
+            index = self.log.next_index(line.position) if nth else index
+            self.log.put(index, entry, time_at(line.record, "timestamp"))
+            if isinstance(message := self.log.entries[index], BaseMessage):
+                self._compactions.add(message, records, in_view=len(view.messages) > before)
 
-    def _entries(self, line: JsonLine) -> Sequence[Entry]:
-        """The entries of a record. What says nothing to us is kept as it is."""
-        record, index = line.record, line.position + self._shift
-        entries: Sequence[Entry | None]
-        match _kind(line):
+    def _entries(self, line: JsonLine, index: int) -> Sequence[Entry | None]:
+        record = line.record
+        match record.get("type"):
             case "user":
-                entries = self._user(record)
+                return self._user(record)
             case "attachment":
-                entries = [self._attachment(as_object(record.get("attachment")))]
+                attachment = object_at(record, "attachment")
+                message = attached(attachment)
+                self._without_text += message is None and is_for_model(attachment)
+                return [message]
             case "system" if record.get("subtype") == "microcompact_boundary":
-                entries = [self._folds.cleared(index, record) or notice(record)]
+                return [self._compactions.cleared(index, record) or notice(record)]
             case "system" if record.get("subtype") == "local_command":
-                entries = said_by_user(record, [{"type": "text", "text": as_text(record.get("content"))}])[0]
+                block = {"type": "text", "text": text_at(record, "content")}
+                return said_by_user(self.log, record, [block])
             case "system":
-                entries = [notice(record)]
+                return [notice(record)]
             case "content-replacement":
-                entries = [self._folds.shortened(index, record)]
+                return [self._compactions.shortened(index, record)]
             case _ if line.position in self._titles:
-                entries = [Title(title=self._titles[line.position])]
+                return [Title(title=self._titles[line.position])]
             case _:
-                entries = ()
-        found = [entry for entry in entries if entry is not None]
-        return found or [_unknown(line)]
+                return ()
 
     def _user(self, record: JsonObject) -> Sequence[Entry]:
         """Results come first, as the API asks. What the program noted about a run is about the only one."""
         if record.get("isVisibleInTranscriptOnly") is True and not is_summary(record):
-            texts = (as_text(block.get("text")) for block in blocks_of(record))
-            return [NoticeRecord(text="\n".join(texts))]
+            return [NoticeRecord(text=text_of(record))]
         blocks = blocks_of(record)
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        messages: list[Entry] = []
-        for block in results:
-            outcome: Json = record.get("toolUseResult") if len(results) == 1 else None
-            message, left_out = tool_result(block, outcome, self._calls)
-            self._left_out += left_out
-            messages.append(message)
-        said, left_out = said_by_user(record, [block for block in blocks if block not in results])
-        self._left_out += left_out
-        return [*messages, *said]
-
-    def _attachment(self, attachment: JsonObject) -> Entry | None:
-        message = attached(attachment)
-        self._without_text += message is None and is_for_model(attachment)
-        return message
+        noted = as_object(record.get("toolUseResult")) if len(results) == 1 else {}
+        messages: list[Entry] = [tool_result(self.log, block, noted) for block in results]
+        others = [block for block in blocks if block not in results]
+        return [*messages, *said_by_user(self.log, record, others)]
 
 
-def _unknown(line: JsonLine) -> Unknown:
-    return Unknown(type=f"claude-code.{_kind(line) or 'record'}", record=line.record)
-
-
-def _uuid(record: JsonObject) -> str:
-    return as_text(record.get("uuid"))
+def _uuid(line: JsonLine) -> str:
+    return text_at(line.record, "uuid")
 
 
 def _pieces_of_answers(lines: Iterable[JsonLine]) -> dict[int, list[JsonLine]]:
-    """The records that each answer was written to, by the position of the first. No answer spans a fold."""
+    """The records that each answer was written to, by the position of the first. None spans a compaction."""
     answers: dict[tuple[int, str | int], list[JsonLine]] = {}
-    folds = 0
+    compactions = 0
     for line in lines:
-        folds += is_boundary(line.record) or is_summary(line.record)
+        compactions += is_boundary(line.record) or is_summary(line.record)
         if line.record.get("type") == "assistant":
-            answers.setdefault((folds, answer_id(line.record) or line.position), []).append(line)
+            key = (compactions, _answer_id(line.record) or line.position)
+            answers.setdefault(key, []).append(line)
     return {pieces[0].position: pieces for pieces in answers.values()}
 
 
@@ -285,20 +431,17 @@ def _titles(lines: Sequence[JsonLine]) -> dict[int, str]:
 
     A `summary` may be the title of another session, whose records are not here.
     """
-    here = {_uuid(line.record) for line in lines} - {""}
-    given = {
-        line.position: as_text(line.record.get("customTitle"))
-        for line in lines
-        if _kind(line) == "custom-title"
-    }
-    made = {
-        line.position: as_text(line.record.get("aiTitle")) or as_text(line.record.get("summary"))
-        for line in lines
-        if _kind(line) == "ai-title"
-        or (_kind(line) == "summary" and as_text(line.record.get("leafUuid")) in here)
-    }
+    here = set(map(_uuid, lines)) - {""}
+    given: dict[int, str] = {}
+    made: dict[int, str] = {}
+    for line in lines:
+        match line.record.get("type"):
+            case "custom-title":
+                given[line.position] = text_at(line.record, "customTitle")
+            case "ai-title":
+                made[line.position] = text_at(line.record, "aiTitle")
+            case "summary" if text_at(line.record, "leafUuid") in here:
+                made[line.position] = text_at(line.record, "summary")
+            case _:
+                pass
     return {position: title for position, title in (given or made).items() if title.strip()}
-
-
-def _kind(line: JsonLine) -> str:
-    return as_text(line.record.get("type"))

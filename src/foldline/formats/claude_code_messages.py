@@ -1,29 +1,48 @@
-"""The messages inside Claude Code's records: parts, answers put together from their pieces, tool results."""
+"""What Claude Code's records say: answers from their pieces, tool results, who speaks, and compactions."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Literal
 
 from foldline.protocol import (
     AssistantMessage,
+    BaseMessage,
+    Compaction,
+    CompactionDetails,
+    DeveloperMessage,
     FileTouch,
     ImagePart,
+    Kept,
+    NoticeRecord,
     Part,
     TextPart,
-    ThinkingPart,
     ToolCallPart,
-    ToolDetails,
     ToolResultMessage,
     Usage,
+    UserMessage,
     text_parts,
 )
 from foldline.protocol.messages import StopReason
 
-from .base import Json, JsonObject, as_count, as_list, as_object, as_text
-from .chat_parts import arguments_text, line_count, shown
-from .claude_code_branch import blocks_of
-
-Calls = dict[str, ToolCallPart]
-"""The tool calls made so far, by id."""
+from .base import (
+    Json,
+    JsonObject,
+    as_list,
+    as_objects,
+    as_text,
+    count_at,
+    first_text,
+    object_at,
+    objects_at,
+    text_at,
+    value_at,
+)
+from .parts import ANTHROPIC_USAGE, anthropic_part, image, text_in
+from .tool_results import Changes, edit_of, line_count
+from .tool_results import tool_result as result_of
+from .transcript import Transcript, file_lists
 
 _STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -39,179 +58,407 @@ _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d+)")
 _NOT_RUN = re.compile(r"The user doesn't want to (?:proceed|take)|<tool_use_error>Sibling tool call errored")
 
 
-def parts_of(blocks: Sequence[JsonObject]) -> tuple[tuple[Part, ...], list[str]]:
-    """The parts of these blocks, and the kinds of those left out."""
-    return shown([block for block in blocks if block.get("type") != "text" or block.get("text")], _part)
+def is_boundary(record: JsonObject) -> bool:
+    return record.get("type") == "system" and record.get("subtype") == "compact_boundary"
 
 
-def _part(block: JsonObject) -> Part | None:
-    match block.get("type"):
-        case "text":
-            return TextPart(text=as_text(block.get("text")))
-        case "thinking":
-            signature = as_text(block.get("signature")) or None
-            return ThinkingPart(text=as_text(block.get("thinking")), signature=signature)
-        case "tool_use":
-            return ToolCallPart(
-                call_id=as_text(block.get("id")),
-                name=as_text(block.get("name")),
-                arguments=arguments_text(block.get("input")),
-            )
-        case "image":
-            source = as_object(block.get("source"))
-            return image(source.get("data"), source.get("media_type"))
-        case "tool_reference" if as_text(block.get("tool_name")):
-            return TextPart(text=f"(loaded the tool {as_text(block.get('tool_name'))})")
-        case _:
-            return None
+def is_summary(record: JsonObject) -> bool:
+    return record.get("type") == "user" and record.get("isCompactSummary") is True
 
 
-def image(data: Json, media_type: Json) -> ImagePart | None:
-    if not as_text(data):
-        return None
-    return ImagePart(media_type=as_text(media_type) or "image/png", data=as_text(data))
+def blocks_of(record: JsonObject) -> list[JsonObject]:
+    """The content of a message record, in blocks."""
+    content = value_at(record, "message", "content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in as_list(content) if isinstance(block, dict)]
 
 
-def answer(pieces: Sequence[JsonObject]) -> tuple[AssistantMessage, list[str]]:
-    """One answer, from the records that its pieces were written to as they came; and the blocks left out.
+def text_of(record: JsonObject) -> str:
+    return "\n".join(text_at(block, "text") for block in blocks_of(record))
+
+
+def parts_of(log: Transcript, blocks: Sequence[JsonObject]) -> tuple[Part, ...]:
+    shown = [block for block in blocks if block.get("type") != "text" or block.get("text")]
+    return log.parts(shown, anthropic_part)
+
+
+# --- answers and results ----------------------------------------------------------------------------
+
+
+def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
+    """One answer, from the records that its pieces were written to as they came.
 
     The first pieces carry the usage as it stood when the answer began: the one with most output is the last.
     """
-    messages = [as_object(piece.get("message")) for piece in pieces]
     if any(piece.get("isApiErrorMessage") is True for piece in pieces):
-        text = "\n".join(as_text(block.get("text")) for piece in pieces for block in blocks_of(piece))
-        return AssistantMessage(stop_reason="error", error=text or "the request failed"), []
-    parts, left_out = parts_of([block for piece in pieces for block in blocks_of(piece)])
-    usages = [usage for message in messages if (usage := _usage(as_object(message.get("usage"))))]
-    models = [model for message in messages if (model := as_text(message.get("model")))]
-    reasons = [
-        reason
-        for message in messages
-        if (reason := _STOP_REASONS.get(as_text(message.get("stop_reason")))) is not None
-    ]
-    whole = AssistantMessage(
+        text = "\n".join(map(text_of, pieces))
+        return AssistantMessage(stop_reason="error", error=text or "the request failed")
+    usages = filter(None, (_usage(object_at(piece, "message", "usage")) for piece in pieces))
+    models = filter(None, (text_at(piece, "message", "model") for piece in pieces))
+    reasons = (_STOP_REASONS.get(text_at(piece, "message", "stop_reason")) for piece in reversed(pieces))
+    parts = parts_of(log, [block for piece in pieces for block in blocks_of(piece)])
+    return AssistantMessage(
         parts=_each_call_once(parts),
         model=next((model for model in models if model != "<synthetic>"), None),
         usage=max(usages, key=lambda usage: usage.output, default=None),
-        stop_reason=reasons[-1] if reasons else None,
+        stop_reason=next(filter(None, reasons), None),
     )
-    return whole, left_out
 
 
 def _each_call_once(parts: Sequence[Part]) -> tuple[Part, ...]:
     calls: set[str] = set()
     kept: list[Part] = []
     for part in parts:
-        if isinstance(part, ToolCallPart):
-            if part.call_id in calls:
-                continue
+        if not isinstance(part, ToolCallPart):
+            kept.append(part)
+        elif part.call_id not in calls:
             calls.add(part.call_id)
-        kept.append(part)
+            kept.append(part)
     return tuple(kept)
 
 
 def _usage(usage: JsonObject) -> Usage | None:
     """The size of the last request. Where tools ran at the provider's, an answer took several requests, and
     the totals add up what each sent anew; a request to an advisor is none of this conversation's."""
-    requests = [
-        each for each in map(as_object, as_list(usage.get("iterations"))) if each.get("type") == "message"
-    ]
-    return (_reported(requests[-1]) if requests else None) or _reported(usage)
+    requests = [each for each in objects_at(usage, "iterations") if each.get("type") == "message"]
+    return (ANTHROPIC_USAGE.read(requests[-1]) if requests else None) or ANTHROPIC_USAGE.read(usage)
 
 
-def _reported(usage: JsonObject) -> Usage | None:
-    cached = as_count(usage.get("cache_read_input_tokens"))
-    reported = Usage(
-        input=as_count(usage.get("input_tokens"))
-        + cached
-        + as_count(usage.get("cache_creation_input_tokens")),
-        cached=cached,
-        output=as_count(usage.get("output_tokens")),
+def tool_result(log: Transcript, block: JsonObject, noted: JsonObject) -> ToolResultMessage:
+    """The result in a block. `noted` is what the program wrote down about the run."""
+    call_id, is_error = text_at(block, "tool_use_id"), block.get("is_error") is True
+    call, content = log.calls.get(call_id), block.get("content")
+    parts = text_parts(content) if isinstance(content, str) else parts_of(log, as_objects(content))
+    changes = _changes(call, noted, is_error)
+    milliseconds = count_at(noted, "durationMs") or count_at(noted, "totalDurationMs")
+    return result_of(
+        call_id,
+        call.name if call else "",
+        parts,
+        failed=is_error,
+        brief=_failure(text_in(parts)) if is_error else _brief(changes, parts),
+        changes=changes,
+        seconds=milliseconds / 1000 if milliseconds else None,
+        full_output=text_at(noted, "persistedOutputPath"),
     )
-    return reported if reported.total else None
 
 
-def tool_result(block: JsonObject, outcome: Json, calls: Calls) -> tuple[ToolResultMessage, list[str]]:
-    """The result in a block, and the pieces left out. `outcome` is what the program noted about the run."""
-    call_id, is_error = as_text(block.get("tool_use_id")), block.get("is_error") is True
-    call = calls.get(call_id)
-    name = call.name if call else ""
-    content = block.get("content")
-    parts, left_out = (
-        (text_parts(content), [])
-        if isinstance(content, str)
-        else parts_of([as_object(piece) for piece in as_list(content)])
-    )
-    noted = as_object(outcome)
-    diff = _diff(noted)
-    touch = None if is_error else _touch(name, noted, call.parsed() if call else {}, diff)
-    text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-    milliseconds = as_count(noted.get("durationMs")) or as_count(noted.get("totalDurationMs"))
-    result = ToolResultMessage(
-        call_id=call_id,
-        name=name,
-        is_error=is_error,
-        parts=parts,
-        details=ToolDetails(
-            brief=_brief(text, is_error, touch, diff),
-            seconds=milliseconds / 1000 if milliseconds else None,
-            files=(touch,) if touch else (),
-            diff=diff,
-            full_output=as_text(noted.get("persistedOutputPath")) or None,
-        ),
-    )
-    return result, left_out
-
-
-def _touch(name: str, noted: JsonObject, arguments: JsonObject, diff: str | None) -> FileTouch | None:
-    """The file a successful call read or changed; None for other tools."""
+def _changes(call: ToolCallPart | None, noted: JsonObject, is_error: bool) -> Changes:
+    """The file a successful call read or changed, and the diff, which is noted of a failed one, too."""
+    diff, name = _diff(noted), call.name if call else ""
+    arguments = call.parsed() if call else {}
     path = (
-        as_text(noted.get("filePath"))
-        or as_text(as_object(noted.get("file")).get("filePath"))
-        or as_text(arguments.get("file_path"))
-        or as_text(arguments.get("notebook_path"))
+        text_at(noted, "filePath")
+        or text_at(noted, "file", "filePath")
+        or first_text(arguments, ("file_path", "notebook_path"))
     )
-    if not path:
-        return None
+    if not path or is_error or name not in _READING | _WRITING:
+        return Changes(diff=diff or None)
     if name in _READING:
-        return FileTouch(path=path, action="read")
-    if name not in _WRITING:
-        return None
-    added, removed = _changed_lines(diff or "")
+        return Changes((FileTouch(path=path, action="read"),), diff or None)
     if name == "Write" and not diff:
-        added = len((as_text(noted.get("content")) or as_text(arguments.get("content"))).splitlines())
-    return FileTouch(path=path, action="modified", added=added, removed=removed)
+        written = (text_at(noted, "content") or text_at(arguments, "content")).splitlines()
+        return Changes((FileTouch(path=path, action="modified", added=len(written)),))
+    return edit_of(path, diff)
 
 
-def _diff(noted: JsonObject) -> str | None:
+def _diff(noted: JsonObject) -> str:
     """A unified diff of the noted hunks."""
     lines: list[str] = []
-    for hunk in map(as_object, as_list(noted.get("structuredPatch"))):
+    for hunk in objects_at(noted, "structuredPatch"):
         old, new = (
-            f"{as_count(hunk.get(side + 'Start'))},{as_count(hunk.get(side + 'Lines'))}"
-            for side in ("old", "new")
+            f"{count_at(hunk, side + 'Start')},{count_at(hunk, side + 'Lines')}" for side in ("old", "new")
         )
         lines += [f"@@ -{old} +{new} @@", *map(as_text, as_list(hunk.get("lines")))]
-    if not lines:
-        return None
-    path = as_text(noted.get("filePath"))
-    return "\n".join([f"--- {path}", f"+++ {path}", *lines, ""])
+    path = text_at(noted, "filePath")
+    return "\n".join([f"--- {path}", f"+++ {path}", *lines, ""]) if lines else ""
 
 
-def _changed_lines(diff: str) -> tuple[int, int]:
-    body = diff.split("\n")[2:]
-    return sum(line.startswith("+") for line in body), sum(line.startswith("-") for line in body)
+def _failure(text: str) -> str:
+    if exit_code := _EXIT_CODE.match(text):
+        return f"exit {exit_code[1]}"
+    return "not run" if _NOT_RUN.match(text) else "failed"
 
 
-def _brief(text: str, is_error: bool, touch: FileTouch | None, diff: str | None) -> str:
+def _brief(changes: Changes, parts: Sequence[Part]) -> str:
     """The outcome in a few words."""
-    if is_error:
-        exit_code = _EXIT_CODE.match(text)
-        if exit_code:
-            return f"exit {exit_code[1]}"
-        return "not run" if _NOT_RUN.match(text) else "failed"
-    if touch is not None and diff:
+    [touch, *_] = changes.files or (None,)
+    if touch is not None and changes.diff:
         return f"+{touch.added} −{touch.removed}"
     if touch is not None and touch.action == "modified" and touch.added:
         return f"{touch.added} line" if touch.added == 1 else f"{touch.added} lines"
-    return line_count(text)
+    return line_count(text_in(parts))
+
+
+# --- who speaks -------------------------------------------------------------------------------------
+
+Voice = Literal["typed", "shell", "command", "program"]
+
+_SHELL = re.compile(r"\s*<bash-(?:input|stdout|stderr)>")
+_COMMAND = re.compile(r"\s*<command-(?:name|message)>")
+_PROGRAM = re.compile(
+    r"\s*(?:<(?:local-command-\w+|system-reminder|task-notification|bash-notification|teammate-message"
+    r"|ide_\w+|user-prompt-submit-hook|channel|tick)\b[^>]*>"
+    r"|\[Request interrupted by user|Operation stopped by hook:|Stop hook feedback:)"
+)
+"""How texts begin that the program writes in the user's name."""
+_NEVER_SENT = frozenset(
+    {
+        "already_read_file",
+        "command_permissions",
+        "hook_cancelled",
+        "hook_error_during_execution",
+        "hook_non_blocking_error",
+        "hook_permission_decision",
+        "hook_system_message",
+        "max_turns_reached",
+        "structured_output",
+    }
+)
+"""Kinds of attachments that are meant for people or for the program's own use."""
+_HOOKS_THAT_SPEAK = frozenset({"SessionStart", "UserPromptSubmit"})
+"""The model is shown what hooks print at these moments only."""
+_TEXT_KEYS = (
+    "content",
+    "text",
+    "prompt",
+    "file",
+    "snippet",
+    "message",
+    "subject",
+    "planContent",
+    "addedBlocks",
+    "addedLines",
+    "blockingError",
+    "memories",
+    "skills",
+)
+_DEPTH = 6
+"""How deep in an attachment text is looked for; the deepest known lies at 4."""
+
+
+def said_by_user(log: Transcript, record: JsonObject, blocks: Sequence[JsonObject]) -> list[BaseMessage]:
+    """The messages of a user row apart from its results, one for each voice."""
+    voices = groupby(blocks, key=lambda block: _voice(record, text_at(block, "text")))
+    spoken = ((voice, parts_of(log, list(group))) for voice, group in voices)
+    return [_message(voice, parts) for voice, parts in spoken if parts]
+
+
+def _voice(record: JsonObject, text: str) -> Voice:
+    """Who says this text of a row. What nobody else is known to have written, the user has typed."""
+    if _SHELL.match(text):
+        return "shell"
+    if _COMMAND.match(text) or "planContent" in record:
+        return "command"
+    by_program = record.get("isMeta") is True or record.get("isCompactSummary") is True
+    if by_program or text_at(record, "origin", "kind") not in ("", "human") or _PROGRAM.match(text):
+        return "program"
+    return "typed"
+
+
+def _message(voice: Voice, parts: tuple[Part, ...]) -> BaseMessage:
+    """A message in this voice. A command, or an accepted plan, asks for an answer as a request does."""
+    if voice in ("typed", "shell"):
+        return UserMessage(parts=parts, origin="shell" if voice == "shell" else "typed")
+    if voice == "command" or any(isinstance(part, ImagePart) for part in parts):
+        return UserMessage(parts=parts, origin="machine")
+    return DeveloperMessage(parts=parts, origin="notice")
+
+
+def attached(attachment: JsonObject) -> BaseMessage | None:
+    """What an attachment tells the model; None where it tells nothing, or the file does not hold the text."""
+    if not is_for_model(attachment):
+        return None
+    if attachment.get("type") == "queued_command":
+        return _queued(attachment)
+    content = object_at(attachment, "content")
+    if content.get("type") == "image":
+        picture = image(value_at(content, "file", "base64"), value_at(content, "file", "type"))
+        if picture is not None:
+            return UserMessage(parts=(picture,), origin="machine")
+    text = "\n".join(text for text in _texts(attachment, _DEPTH) if text.strip())
+    path = first_text(attachment, ("path", "filename"))
+    return DeveloperMessage(parts=(TextPart(text=text),), source=path or None) if text else None
+
+
+def is_for_model(attachment: JsonObject) -> bool:
+    if attachment.get("type") == "hook_success":
+        return text_at(attachment, "hookEvent") in _HOOKS_THAT_SPEAK and bool(text_at(attachment, "content"))
+    return text_at(attachment, "type") not in _NEVER_SENT
+
+
+def _queued(attachment: JsonObject) -> BaseMessage | None:
+    """A message that came while the model worked: the user's, or a report of something in the background."""
+    prompt = attachment.get("prompt")
+    blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else as_objects(prompt)
+    parts = parts_of(Transcript(""), blocks)
+    typed = attachment.get("commandMode", "prompt") == "prompt"
+    return _message(_voice(attachment, text_in(parts)) if typed else "program", parts) if parts else None
+
+
+def _texts(value: Json, depth: int) -> Iterator[str]:
+    """The texts in an attachment, in the order of the keys known to hold text."""
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, list):
+        for item in value:
+            yield from _texts(item, depth - 1)
+    elif depth and isinstance(value, dict):
+        for key in _TEXT_KEYS:
+            if key in value:
+                yield from _texts(value[key], depth - 1)
+
+
+def notice(record: JsonObject) -> NoticeRecord | None:
+    """What a system row tells people: never meant for the model."""
+    text = text_at(record, "content") or first_text(record.get("error"), ("formatted", "message"))
+    level = record.get("level")
+    level = level if level in ("info", "warning", "error") else "info"
+    return NoticeRecord(text=text, level=level) if text else None
+
+
+# --- compactions ------------------------------------------------------------------------------------
+
+CLEARED = "[Old tool result content cleared]"
+"""What the model sees in the place of a result that Claude Code took out of its context."""
+
+
+class Compactions:
+    """Makes the compactions: of a boundary record, a summary record, and what both say about what was kept.
+
+    Versions before 2 write the summary without a boundary. Newer ones also take single tool results out of
+    the context, or shorten them: compactions without a summary. `chain` is the parent of each record, by id.
+    """
+
+    def __init__(self, log: Transcript, chain: Mapping[str, str]) -> None:
+        self.without_summary = 0
+        self.lost_kept = 0
+        self._log = log
+        self._chain = chain
+        self._ahead: tuple[int, ...] = ()
+        """What the newest compaction put before its summary."""
+        self._details = CompactionDetails()
+        self._of_record: dict[str, list[int]] = defaultdict(list)
+        """The messages each record went into, by the record's id."""
+        self._groups: dict[str, list[int]] = {}
+        """An answer and the results of its call, by the id of the call."""
+        self._seen: set[int] = set()
+        """The messages that were in the view at some time."""
+
+    def add(self, message: BaseMessage, records: Sequence[str], *, in_view: bool) -> None:
+        """One more message, which was added to the transcript, and the ids of the records it comes from."""
+        if in_view:
+            self._seen.add(message.index)
+        for uuid in records:
+            self._of_record[uuid].append(message.index)
+        if isinstance(message, AssistantMessage):
+            self._groups.update({call.call_id: [message.index] for call in message.calls})
+        elif isinstance(message, ToolResultMessage):
+            self._groups.setdefault(message.call_id, []).append(message.index)
+
+    def compaction(self, index: int, boundary: JsonObject, summary: Sequence[Part]) -> Compaction:
+        """The one at this index. A boundary without fields is one that the file does not have."""
+        self.without_summary += not summary
+        kept = self._kept(boundary)
+        told = object_at(boundary, "compactMetadata")
+        preserved = object_at(told, "preservedMessages") or object_at(told, "preservedSegment")
+        # The kept ones follow an anchor: the boundary itself where they stand before the summary.
+        is_ahead = (text_at(preserved, "anchorUuid") or "the summary") == boundary.get("uuid")
+        view, entries = self._log.view, self._log.entries
+        compacted = [entries[place] for place in view.messages if place not in kept]
+        self._details = file_lists(self._details, compacted)
+        compaction = view.compacted(
+            index,
+            summary,
+            () if is_ahead else kept,
+            ahead=kept if is_ahead else (),
+            strategy="claude-code",
+            tokens_before=count_at(told, "preTokens"),
+            tokens_after=count_at(told, "postTokens"),
+            details=self._details,
+        )
+        self._ahead = tuple(kept) if is_ahead else ()
+        reason = "threshold" if told.get("trigger") == "auto" else "manual"
+        return compaction.model_copy(update={"reason": reason, "focus": text_at(told, "userContext") or None})
+
+    def _kept(self, boundary: JsonObject) -> list[int]:
+        """The messages that were kept word for word, tool groups whole, in their order."""
+        records = _kept_records(object_at(boundary, "compactMetadata"), self._chain)
+        self.lost_kept += records is None
+        named = {index for uuid in records or () for index in self._of_record.get(uuid, ())}
+        firsts = {self._group_of(index)[0] for index in named}
+        whole = {index for first in firsts for index in self._group_of(first)} | named
+        return sorted(whole & self._seen, key=lambda index: (self._group_of(index)[0], index))
+
+    def _group_of(self, index: int) -> list[int]:
+        """A message alone; an answer with the results of its calls; a result behind its answer."""
+        message = self._log.entries[index]
+        match message:
+            case AssistantMessage():
+                groups = [self._groups[call.call_id] for call in message.calls]
+                return [index, *(result for group in groups if group[0] == index for result in group[1:])]
+            case ToolResultMessage():
+                return [self._groups[message.call_id][0], index]
+            case _:
+                return [index]
+
+    def cleared(self, index: int, record: JsonObject) -> Compaction | None:
+        """The one that takes the results out of the context which a record names."""
+        told = object_at(record, "microcompactMetadata")
+        contents = {as_text(call_id): CLEARED for call_id in as_list(told.get("compactedToolIds"))}
+        return self._replaced(index, contents, "hidden", count_at(told, "preTokens"))
+
+    def shortened(self, index: int, record: JsonObject) -> Compaction | None:
+        """The one that shows the model less of the results which a record names."""
+        replacements = objects_at(record, "replacements")
+        contents = {text_at(one, "toolUseId"): text_at(one, "replacement") for one in replacements}
+        return self._replaced(index, contents, "clipped", 0)
+
+    def _replaced(
+        self, index: int, contents: Mapping[str, str], fate: Literal["hidden", "clipped"], tokens_before: int
+    ) -> Compaction | None:
+        """The one after which these results, by the ids of their calls, read otherwise; None for none."""
+        view, ahead = self._log.view.messages, self._ahead
+        pieces = {
+            place: Kept(ref=place, content=contents[message.call_id], fate=fate)
+            for place in view
+            if isinstance(message := self._log.entries[place], ToolResultMessage)
+            and message.call_id in contents
+        }
+        if not pieces:
+            return None
+        earlier = self._log.view.compaction
+        return Compaction(
+            index=index,
+            first_kept_index=view[len(ahead)] if len(ahead) < len(view) else index,
+            head=(
+                *(pieces.get(place, Kept(ref=place)) for place in ahead),
+                *((Kept(ref=earlier.index),) if earlier else ()),
+            ),
+            replaced=tuple(piece for place, piece in pieces.items() if place not in ahead),
+            strategy="claude-code",
+            reason="threshold",
+            tokens_before=tokens_before,
+            details=self._details,
+        )
+
+
+def _kept_records(told: JsonObject, chain: Mapping[str, str]) -> Sequence[str] | None:
+    """The ids of the kept records; None where some cannot be found.
+
+    Newer versions list them. Older ones name the first and the last of a chain.
+    """
+    if listed := object_at(told, "preservedMessages"):
+        uuids = list(map(as_text, as_list(listed.get("uuids"))))
+        return uuids if all(uuid in chain for uuid in uuids) else None
+    if not (segment := object_at(told, "preservedSegment")):
+        return []
+    walked: dict[str, None] = {}
+    uuid, head = text_at(segment, "tailUuid"), text_at(segment, "headUuid")
+    while uuid in chain and uuid not in walked:
+        walked[uuid] = None
+        if uuid == head:
+            return list(walked)
+        uuid = chain[uuid]
+    return None

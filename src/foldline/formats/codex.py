@@ -4,17 +4,66 @@ A file tells most things twice: as an item of the model's context, and as an eve
 items are read; events give what items lack: usage, what patches changed, what was typed, turns taken back.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
-from foldline.protocol import FoldlineError, SessionHeader
+from foldline.files import read_regular
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Checkpoint,
+    DeveloperMessage,
+    FoldlineError,
+    ModelChange,
+    NoticeRecord,
+    Part,
+    Revert,
+    SystemMessage,
+    Title,
+    ToolCallPart,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    system_words,
+    text_parts,
+)
 
-from .base import ForeignSession, JsonLine, JsonObject, as_list, as_object, as_text, as_time, json_lines
-from .codex_items import Row, told_in
-from .codex_lineage import Lineage, lineage
-from .codex_reading import Reading
+from .base import (
+    ForeignSession,
+    Json,
+    JsonLine,
+    JsonObject,
+    as_object,
+    as_text,
+    count_at,
+    header,
+    json_lines,
+    object_at,
+    objects_at,
+    text_at,
+    time_at,
+    value_at,
+)
+from .codex_items import (
+    ABSENT,
+    ON_THE_SERVER,
+    RESULTS,
+    SEALED,
+    USAGE,
+    call_of,
+    carried_over,
+    listed_context,
+    server_result,
+    thinking,
+    tool_result,
+    user_messages,
+)
+from .parts import LONGEST_KIND, kind_of, left_out_note, unknown_note
+from .tool_results import Changes, applied, together
+from .transcript import Moment, Transcript
 
 _ROWS = (
     "session_meta",
@@ -28,15 +77,33 @@ _ROWS = (
 )
 _BARE_ITEMS = ("message", "reasoning", "function_call", "function_call_output", "local_shell_call")
 """What stands in the files of early 2025 without a row around it."""
+_TOLD_TWICE = (
+    "agent_message",
+    "agent_reasoning",
+    "agent_reasoning_raw_content",
+    "context_compacted",
+    "image_generation_end",
+    "user_message",
+    "web_search_end",
+)
+"""Events that repeat an item."""
+_SILENT = (
+    "event_msg",
+    "inter_agent_communication_metadata",
+    "session_meta",
+    "token_usage_record",
+    "turn_context",
+    "world_state",
+)
+"""Rows that say nothing to the model: what an event says to it, an item says, too."""
 
 
 def is_codex(records: Sequence[JsonObject]) -> bool:
     """Whether these are rows of a Codex session."""
-    return any(_is_row(record) or _is_bare_header(record) for record in records)
-
-
-def _is_row(record: JsonObject) -> bool:
-    return record.get("type") in _ROWS and isinstance(record.get("payload"), dict)
+    return any(
+        (record.get("type") in _ROWS and isinstance(record.get("payload"), dict)) or _is_bare_header(record)
+        for record in records
+    )
 
 
 def _is_bare_header(record: JsonObject) -> bool:
@@ -46,10 +113,7 @@ def _is_bare_header(record: JsonObject) -> bool:
 
 
 def read_codex(data: bytes, path: Path) -> ForeignSession:
-    """A Codex session.
-
-    An index is the place of a row among the lines, plus one for every entry so far that shared a row with
-    another: a row may hold several messages. What came before a fork, in other files, counts before it.
+    """A Codex session. What came before a fork, in other files, counts before its own rows.
 
     Raises:
         FoldlineError: no line of the file is a row of Codex.
@@ -59,59 +123,550 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
         raise FoldlineError(
             f"{path} has no rows of Codex: no line has a type such as `response_item` and a payload."
         )
-    before = Lineage()
-    head = next((line for line in lines if line.record.get("type") == "session_meta"), None)
-    if head is not None and (before := lineage(as_object(head.record.get("payload")), path)).lines:
-        own = [
-            replace(line, position=line.position + len(before.lines)) for line in lines if line is not head
-        ]
-        lines = [replace(head, position=0), *before.lines, *own]
-    rows = [_row(line) for line in lines]
+    lines, notes = _with_beginning(lines, path)
+    rows = list(map(_row, lines))
     about = next((row for row in rows if row.kind == "session_meta"), None)
-    reading = Reading(
-        prompts=_typed(rows), said=_said(rows), damaged=bool(damage), goes_back=_goes_back(rows)
+    reader = _Reader(
+        prompts=frozenset(
+            text for row in rows for text in told_in(row, "user_message", "UserMessage") if text
+        ),
+        said=frozenset(
+            text_at(piece, "text")
+            for row in rows
+            if row.kind == "response_item"
+            for piece in objects_at(row.payload, "content")
+        ),
+        damaged=bool(damage),
+        goes_back=any(row.is_event("thread_rolled_back") for row in rows),
     )
     for row in rows:
-        reading.read(row)
-    notes = [f"{damage}."] if damage else []
-    origin = as_text(about.payload.get("forked_from_id")) if about else ""
-    notes += [f"The session was forked from {origin}."] if origin else []
-    notes += before.notes
-    header = _header(about, rows, path)
-    return ForeignSession("codex", header, reading.done(), damage, (*notes, *reading.notes()))
+        reader.read(row)
+    reader.close_answer()
+    payload = about.payload if about else {}
+    origin = text_at(payload, "forked_from_id")
+    notes = [f"The session was forked from {origin}."] * bool(origin) + notes
+    folders = (payload.get("cwd"), *(row.payload.get("cwd") for row in rows if row.kind == "turn_context"))
+    head = header(
+        text_at(payload, "id") or path.stem,
+        (time_at(payload, "timestamp"), *(row.at for row in rows)),
+        next(filter(None, map(as_text, folders)), ""),
+    )
+    return reader.log.session("codex", head, damage, (*notes, *reader.notes()))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of the file."""
+
+    position: int
+    kind: str
+    payload: JsonObject
+    record: JsonObject
+    at: datetime | None
+
+    def is_event(self, name: str) -> bool:
+        return self.kind == "event_msg" and self.payload.get("type") == name
 
 
 def _row(line: JsonLine) -> Row:
-    record = line.record
-    at = as_time(record.get("timestamp"))
-    if isinstance(record.get("payload"), dict):
-        return Row(line.position, as_text(record.get("type")), record["payload"], record, at)
-    kind = "response_item" if record.get("type") in _BARE_ITEMS else ""
-    return Row(line.position, "session_meta" if _is_bare_header(record) else kind, record, record, at)
+    record, kind = line.record, text_at(line.record, "type")
+    payload = record.get("payload")
+    if not isinstance(payload, dict):
+        payload, kind = record, "response_item" if record.get("type") in _BARE_ITEMS else ""
+        kind = "session_meta" if _is_bare_header(record) else kind
+    return Row(line.position, kind, payload, record, time_at(record, "timestamp"))
 
 
-def _header(about: Row | None, rows: Sequence[Row], path: Path) -> SessionHeader:
-    payload = about.payload if about else {}
-    times = (as_time(payload.get("timestamp")), *(row.at for row in rows))
-    folders = (payload.get("cwd"), *(row.payload.get("cwd") for row in rows if row.kind == "turn_context"))
-    return SessionHeader(
-        id=as_text(payload.get("id")) or path.stem,
-        created_at=next((time for time in times if time is not None), datetime.fromtimestamp(0, UTC)),
-        cwd=next(filter(None, map(as_text, folders)), ""),
-    )
+def told_in(row: Row, event: str, item: str) -> tuple[str, ...]:
+    """The texts of a message as the interface was told of it: whole, then piece by piece.
+
+    Since 0.145, paginated sessions have it in an `item_completed` in place of an event of its own.
+    """
+    if row.is_event(event):
+        return (text_at(row.payload, "message"),)
+    told = object_at(row.payload, "item") if row.is_event("item_completed") else {}
+    if told.get("type") != item:
+        return ()
+    pieces = [text_at(piece, "text") for piece in objects_at(told, "content")]
+    return ("".join(pieces), *pieces)
 
 
-def _typed(rows: Sequence[Row]) -> frozenset[str]:
-    """What the user typed, as the events of the interface say."""
-    typed = [text for row in rows for text in told_in(row, "user_message", "UserMessage")]
-    return frozenset(typed) - {""}
+# --- a beginning that lies in other files -------------------------------------------------------------
+
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{3,127}")
+_HOMES = ("sessions", "archived_sessions")
+_LONGEST = 1_000
+"""Files of one history."""
 
 
-def _said(rows: Sequence[Row]) -> frozenset[str]:
-    """The texts of all messages that are items."""
-    contents = [as_list(row.payload.get("content")) for row in rows if row.kind == "response_item"]
-    return frozenset(as_text(as_object(piece).get("text")) for content in contents for piece in content)
+def _with_beginning(lines: list[JsonLine], path: Path) -> tuple[list[JsonLine], list[str]]:
+    """The lines with those before them, where the session is a fork or a thread that was reverted; and notes.
+
+    Since 0.145 such a file holds only what came after. Its `history_base` names the file before it, by the id
+    that ends its name, and how far that one counts: in bytes, and by the ordinals of its records. Files only
+    grow, so that a chain of them is the whole history.
+    """
+    head = next((line for line in lines if _is_header(line)), None)
+    if head is None:
+        return lines, []
+    notes: list[str] = []
+    pieces: list[list[JsonLine]] = []
+    about, seen, here = object_at(head.record, "payload"), {path}, path
+    while base := object_at(about, "history_base"):
+        name = text_at(base, "thread_id")
+        file = next(_files(name, here), None)
+        if file is None or file in seen or len(seen) > _LONGEST:
+            notes.append(
+                "The beginning of the session is missing: it lies in the file whose name ends in "
+                f"{name}.jsonl, which is neither beside {here.name} nor among Codex's sessions (one that "
+                "ends in .zst: unpack it)."
+            )
+            break
+        seen.add(file)
+        try:
+            data = read_regular(file)
+        except OSError as error:
+            notes.append(f"Its beginning, {file}, cannot be read: {system_words(error)}.")
+            break
+        end = base.get("end_byte_offset")
+        if not (isinstance(end, int) and 0 < end <= len(data) and data[end - 1 : end] == b"\n"):
+            notes.append(f"{file.name} is not what it was: it is read by the ordinals of its records.")
+            end = len(data)
+        before, damage = json_lines(data[:end])
+        before = [line for line in before if _counts(line, base.get("end_ordinal_exclusive"))]
+        notes += [f"{file.name}: {damage}."] * bool(damage)
+        about = next((object_at(line.record, "payload") for line in before if _is_header(line)), {})
+        pieces.append([line for line in before if not _is_header(line)])
+        here = file
+        notes.append(f"The session begins in {file.name}.")
+    earlier = [line for piece in reversed(pieces) for line in piece]
+    if not earlier:
+        return lines, notes
+    own = [replace(line, position=line.position + len(earlier)) for line in lines if line is not head]
+    counted = [JsonLine(place, line.record) for place, line in enumerate(earlier, 1)]
+    return [replace(head, position=0), *counted, *own], notes
 
 
-def _goes_back(rows: Sequence[Row]) -> bool:
-    return any(row.is_event("thread_rolled_back") for row in rows)
+def _is_header(line: JsonLine) -> bool:
+    return line.record.get("type") == "session_meta"
+
+
+def _counts(line: JsonLine, end: Json) -> bool:
+    ordinal = line.record.get("ordinal")
+    return not isinstance(end, int) or not isinstance(ordinal, int) or ordinal < end
+
+
+def _files(name: str, path: Path) -> Iterator[Path]:
+    """The files with this id in their names: beside the one that names it, then wherever Codex keeps any."""
+    if not _ID.fullmatch(name):
+        return
+    pattern = f"*{name}.jsonl"
+    yield from filter(Path.is_file, sorted(path.parent.glob(pattern)))
+    home = next((folder.parent for folder in path.parents if folder.name in _HOMES), None)
+    if home is not None:
+        for kept in _HOMES:
+            yield from filter(Path.is_file, sorted((home / kept).rglob(pattern)))
+
+
+# --- turns and answers --------------------------------------------------------------------------------
+
+
+@dataclass
+class _Turns:
+    """Going back takes the machine text before a prompt along, but not what opens the session."""
+
+    log: Transcript
+    wanted: bool
+    """Whether the session goes back anywhere: else checkpoints would only be in the way."""
+    _in_force: list[tuple[int, Moment]] = field(default_factory=list)
+    _opened: tuple[int, Moment] | None = None
+    """Where machine text that may belong to the next prompt began."""
+    _made: int = 0
+
+    def machine_text(self, row: Row) -> None:
+        """Machine text is about to be added."""
+        if self.wanted and self._in_force and self._opened is None:
+            self._opened = self._here(row)
+
+    def answered(self) -> None:
+        """The model or a tool has spoken: machine text before that belongs to no later prompt."""
+        self._opened = None
+
+    def begin(self, row: Row) -> None:
+        """A prompt is about to be added."""
+        if not self.wanted:
+            return
+        index, moment = self._opened or self._here(row)
+        self._opened = None
+        self.log.put(index, Checkpoint(id=self._made), row.at)
+        self._in_force.append((self._made, moment))
+        self._made += 1
+
+    def take_back(self, row: Row, turns: int) -> bool:
+        """Back to before the last so many turns, as far as there are any; whether there are."""
+        turns = min(turns, len(self._in_force))
+        if turns == 0:
+            return False
+        checkpoint, moment = self._in_force[-turns]
+        del self._in_force[-turns:]
+        self._opened = None
+        self.log.view.go_back_to(moment)
+        self.log.add(Revert(checkpoint=checkpoint), row.at, position=row.position)
+        return True
+
+    def _here(self, row: Row) -> tuple[int, Moment]:
+        return self.log.next_index(row.position), self.log.view.moment()
+
+
+@dataclass
+class _Answers:
+    """The answers of the model, put together from their items, and the results of the calls they make."""
+
+    log: Transcript
+    model: str = ""
+    _row: Row | None = None
+    """That with which the answer began that comes in."""
+    _index: int = 0
+    _parts: list[Part] = field(default_factory=list)
+    _server_results: list[tuple[int, ToolResultMessage]] = field(default_factory=list)
+    _uncounted: int | None = None
+    """The newest answer, until its usage is known."""
+    _calls: dict[str, ToolCallPart] = field(default_factory=dict)
+    """Those without a result, oldest first."""
+    _changes: dict[str, list[Changes]] = field(default_factory=dict)
+    """By the id of a call: what it was reported to do to files."""
+    _patched: set[str] = field(default_factory=set)
+
+    def say(self, row: Row, parts: Iterable[Part]) -> None:
+        """More of an answer: what comes between two inputs of the model is one."""
+        if self._row is None:
+            self._row, self._index = row, self.log.next_index(row.position)
+        self._parts += parts
+
+    def call(self, row: Row, call: ToolCallPart) -> None:
+        self.say(row, (call,))
+        if row.payload.get("type") in ON_THE_SERVER:
+            result = server_result(row.payload, call)
+            self._server_results.append((self.log.next_index(row.position), result))
+        else:
+            self._calls[call.call_id] = call
+
+    def close(self) -> bool:
+        """The answer is complete; whether there was one."""
+        row, parts, results = self._row, self._parts, self._server_results
+        self._row, self._parts, self._server_results = None, [], []
+        if row is None or not parts:
+            return False
+        self.log.put(self._index, AssistantMessage(parts=tuple(parts), model=self.model or None), row.at)
+        for index, result in results:
+            self.log.put(index, result, row.at)
+        self._uncounted = self._index
+        return True
+
+    def patched(self, call_id: str, changes: Json, *, done: bool) -> bool:
+        """What a patch did, told before the result; whether there is a call for it.
+
+        A script that a call runs applies patches under ids of their own. A patch may be told of twice.
+        """
+        if call_id in self._patched:
+            return True
+        caller = call_id if call_id in self._calls else next(reversed(self._calls), None)
+        if caller is None:
+            return False
+        if done:
+            self._patched.add(call_id)
+            self._changes.setdefault(caller, []).append(applied(as_object(changes)))
+        return True
+
+    def result(self, row: Row) -> None:
+        call_id = text_at(row.payload, "call_id")
+        changes, call = self._changes.pop(call_id, None), self._calls.pop(call_id, None)
+        done = together(changes) if changes else None
+        result = tool_result(row.payload, call, done, self.log.left_out)
+        self.log.add(result, row.at, position=row.position)
+
+    def count(self, usage: Usage) -> None:
+        """The usage of the newest answer, which is told after it."""
+        if self._uncounted is not None:
+            self.log.change(self._uncounted, usage=usage)
+        self._uncounted = None
+
+    def forget(self) -> None:
+        """The newest answer was taken back."""
+        self._uncounted = None
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Reader:
+    """Turns rows into entries, one after the other."""
+
+    prompts: frozenset[str]
+    """What was typed, as events say."""
+    said: frozenset[str]
+    """The texts of all messages that are items: what only an event says was lost to damage."""
+    damaged: bool
+    goes_back: bool
+    """Whether turns are taken back somewhere: then each turn begins with a checkpoint."""
+    log: Transcript = field(default_factory=lambda: Transcript("codex"))
+    _session: str | None = None
+    _model: tuple[str, str] = ("", "")
+    _provider: str = ""
+    _first_prompt: int | None = None
+    _worked: bool = False
+    """Whether something was said in this task."""
+    _size: int = 0
+    _total: Json = None
+    _compaction: int | None = None
+    """The newest one, until the size after it is known."""
+    _unknown: list[str] = field(default_factory=list)
+    """The kinds of the records that say nothing to us, though they might to the model."""
+    _sealed: int = 0
+    _sealed_summaries: int = 0
+    _absent: int = 0
+    _absent_summaries: int = 0
+    _restored: int = 0
+
+    def __post_init__(self) -> None:
+        self._answers = _Answers(self.log)
+        self._turns = _Turns(self.log, self.goes_back)
+
+    def notes(self) -> list[str]:
+        replaced = "each replaced by a line that says so"
+        told = (
+            (f"Encrypted summaries of compactions, {replaced}", self._sealed_summaries),
+            (f"Compactions whose summary is not in the file, {replaced}", self._absent_summaries),
+            ("Pieces of reasoning that are encrypted, left out", self._sealed),
+            ("Pieces of reasoning whose text is not in the file", self._absent),
+            ("Messages on damaged lines, taken from what Codex showed of them", self._restored),
+        )
+        return [
+            *(f"{what}: {count}." for what, count in told if count),
+            *left_out_note(self.log.left_out),
+            *unknown_note(self._unknown),
+        ]
+
+    def read(self, row: Row) -> None:
+        match row.kind:
+            case "session_meta":
+                self._session_meta(row)
+            case "turn_context":
+                self._turn_context(row)
+            case "response_item":
+                self._item(row)
+            case "inter_agent_communication":
+                self._from_agent(row)
+            case "compacted":
+                self._compacted(row)
+            case "event_msg":
+                self._event(row)
+            case _:
+                self._keep(row)
+
+    def _add(self, row: Row, entry: BaseMessage | ModelChange | NoticeRecord | Title) -> int:
+        return self.log.add(entry, row.at, position=row.position)
+
+    def _keep(self, row: Row) -> None:
+        """A record that says nothing to us stays as it is."""
+        name = text_at(row.payload, "type") if row.kind in ("event_msg", "response_item") else row.kind
+        if row.kind not in _SILENT:
+            kind = kind_of(row.payload) if row.kind == "response_item" else row.kind[:LONGEST_KIND]
+            self._unknown.append(kind)
+        self.log.add(self.log.unknown(row.record, name or "row"), row.at, position=row.position)
+
+    # --- about the session ---------------------------------------------------------------------------
+
+    def _session_meta(self, row: Row) -> None:
+        """The first is ours. It is repeated now and then; in a fork, that of the origin follows."""
+        identity = text_at(row.payload, "id")
+        if self._session is not None:
+            if identity != self._session:
+                self._keep(row)
+            return
+        self._session, self._provider = identity, text_at(row.payload, "model_provider")
+        if prompt := text_at(row.payload, "base_instructions", "text"):
+            self._add(row, SystemMessage(parts=text_parts(prompt)))
+
+    def _turn_context(self, row: Row) -> None:
+        self.close_answer()
+        model = (text_at(row.payload, "model"), self._provider)
+        if not model[0] or model == self._model:
+            self._keep(row)
+            return
+        self._model, self._answers.model = model, model[0]
+        self._add(row, ModelChange(model=model[0], provider=self._provider or None))
+
+    # --- what the model says -------------------------------------------------------------------------
+
+    def _item(self, row: Row) -> None:
+        item = row.payload
+        kind = text_at(item, "type")
+        call = call_of(item, row.position)
+        if call is not None:
+            self._answers.call(row, call)
+        elif kind == "reasoning" and (part := thinking(item)):
+            self._answers.say(row, (part,))
+        elif kind == "reasoning":
+            self._sealed += bool(item.get("encrypted_content"))
+            self._absent += not item.get("encrypted_content")
+        elif kind == "message" and item.get("role") == "assistant":
+            self._answers.say(row, self.log.parts(item.get("content")))
+        elif kind == "message":
+            self.close_answer()
+            self._input(row, self._messages_of(item))
+        elif kind in RESULTS:
+            self.close_answer()
+            self._turns.answered()
+            self._answers.result(row)
+        elif kind == "agent_message":
+            self._from_agent(row)
+        else:
+            self._keep(row)
+
+    def close_answer(self) -> None:
+        if self._answers.close():
+            self._worked = True
+            self._turns.answered()
+
+    # --- what the model is told ----------------------------------------------------------------------
+
+    def _messages_of(self, item: JsonObject) -> Sequence[BaseMessage]:
+        """The messages of an item, whatever its role."""
+        if item.get("type") != "message":
+            self.log.left_out.append(kind_of(item))
+            return ()
+        content = item.get("content")
+        match item.get("role"):
+            case "user":
+                trusted = bool(self.prompts) and not self.damaged
+                return user_messages(content, self.prompts, self.log.left_out, trusted=trusted)
+            case "assistant":
+                return (AssistantMessage(parts=self.log.parts(content)),)
+            case _:
+                return (DeveloperMessage(parts=self.log.parts(content)),)
+
+    def _input(self, row: Row, messages: Sequence[BaseMessage]) -> None:
+        for message in messages:
+            if not isinstance(message, UserMessage) or message.origin != "typed":
+                self._turns.machine_text(row)
+                self._add(row, message)
+                continue
+            self._turns.begin(row)
+            index = self._add(row, message)
+            self._worked = True
+            self._first_prompt = index if self._first_prompt is None else self._first_prompt
+
+    def _from_agent(self, row: Row) -> None:
+        """What another agent of the same session says. To Codex it begins a turn, as a prompt does."""
+        self.close_answer()
+        self._turns.begin(row)
+        self._add(row, DeveloperMessage(parts=self.log.parts(row.payload.get("content"))))
+
+    # --- compactions, and turns taken back -----------------------------------------------------------
+
+    def _compacted(self, row: Row) -> None:
+        """What the new context says and the history has not said yet, such as a fresh description of the
+        environment, is added to the history before the compaction."""
+        self.close_answer()
+        told, history = text_at(row.payload, "message"), row.payload.get("replacement_history")
+        if isinstance(history, list):
+            items = [item for item in history if isinstance(item, dict)]
+            context = listed_context(
+                self.log, items, told, self._messages_of, lambda message: self._add(row, message)
+            )
+        else:
+            context = carried_over(
+                self.log, told, self._first_prompt, lambda message: self._add(row, message)
+            )
+        index = self.log.next_index(row.position)
+        update = {
+            "reason": "threshold" if self._worked else "manual",
+            "model": self._model[0] or None,
+            "tokens_before": self._size,
+        }
+        compaction = context.compaction(self.log, index).model_copy(update=update)
+        self._compaction = self.log.put(index, compaction, row.at)
+        self._sealed_summaries += context.summary == SEALED
+        self._absent_summaries += context.summary == ABSENT
+
+    def _rolled_back(self, row: Row) -> None:
+        self.close_answer()
+        if self._turns.take_back(row, count_at(row.payload, "num_turns")):
+            self._answers.forget()
+        else:
+            self._keep(row)
+
+    # --- events --------------------------------------------------------------------------------------
+
+    def _event(self, row: Row) -> None:
+        event = row.payload
+        match event.get("type"):
+            case "token_count":
+                self._usage(object_at(event, "info"))
+            case "patch_apply_end":
+                self._patch(row, event, "call_id", done=event.get("success") is not False)
+            case "item_completed":
+                self._completed(row, object_at(event, "item"))
+            case "thread_rolled_back":
+                self._rolled_back(row)
+            case "thread_name_updated" if text_at(event, "thread_name").strip():
+                self._add(row, Title(title=text_at(event, "thread_name")))
+            case "task_started" | "turn_started":
+                self.close_answer()
+                self._worked = False
+                self._keep(row)
+            case "turn_aborted":
+                self.close_answer()
+                why = text_at(event, "reason") or "no reason given"
+                self._add(row, NoticeRecord(text=f"The turn was ended early: {why}.", level="warning"))
+            case "error" | "warning" | "stream_error" as kind if text_at(event, "message"):
+                level = "error" if kind == "error" else "warning"
+                self._add(row, NoticeRecord(text=text_at(event, "message"), level=level))
+            case kind if kind in _TOLD_TWICE:
+                self._restore(row)
+            case _:
+                self._keep(row)
+
+    def _patch(self, row: Row, told: JsonObject, name: str, *, done: bool) -> None:
+        if not self._answers.patched(text_at(told, name), told.get("changes"), done=done):
+            self._keep(row)
+
+    def _completed(self, row: Row, told: JsonObject) -> None:
+        """What paginated sessions have in place of events of their own."""
+        match told.get("type"):
+            case "FileChange":
+                self._patch(row, told, "id", done=told.get("status") in (None, "completed"))
+            case "UserMessage" | "AgentMessage":
+                self._restore(row)
+            case _:
+                self._keep(row)
+
+    def _restore(self, row: Row) -> None:
+        """A message that only an event tells, where the line of its item may be lost."""
+        prompt = told_in(row, "user_message", "UserMessage")
+        text = next(iter(prompt or told_in(row, "agent_message", "AgentMessage")), "")
+        text = text or text_at(row.payload, "message")
+        if not self.damaged or not text or text in self.said:
+            return
+        self._restored += 1
+        if prompt:
+            self.close_answer()
+            self._input(row, [UserMessage(parts=text_parts(text))])
+        else:
+            self._answers.say(row, text_parts(text))
+
+    def _usage(self, info: JsonObject) -> None:
+        """The tokens of the answer before. They may be told again; after a compaction, only a new size is."""
+        self.close_answer()
+        last, total = object_at(info, "last_token_usage"), value_at(info, "total_token_usage")
+        size, usage = count_at(last, "total_tokens"), USAGE.read(last)
+        if self._compaction is not None and usage is None:
+            self.log.change(self._compaction, tokens_after=size)
+        self._compaction = None
+        self._size = size or self._size
+        if usage is not None and total != self._total:
+            window = count_at(info, "model_context_window")
+            self._answers.count(usage.model_copy(update={"window": window}))
+        self._total = total

@@ -1,9 +1,10 @@
 """Reader for the sessions of Gemini CLI: one JSON document, or, since 0.40, a log of JSON lines that says
 what was added, changed and taken back. Also what its `/chat save` writes."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from foldline.files import read_regular
@@ -13,27 +14,35 @@ from foldline.protocol import (
     BaseMessage,
     Entry,
     FoldlineError,
+    ImagePart,
     NoticeRecord,
-    SessionHeader,
+    Part,
+    TextPart,
     ThinkingPart,
     Title,
+    ToolCallPart,
     ToolResultMessage,
-    Unknown,
     UserMessage,
+    text_parts,
 )
 
 from .base import (
     ForeignSession,
+    Json,
     JsonObject,
-    as_list,
     as_object,
     as_text,
-    as_time,
+    header,
     json_lines,
-    parse_object,
+    object_at,
+    objects_at,
+    parse_document,
+    text_at,
+    time_at,
+    value_at,
 )
-from .detection import left_out_note, unknown_records_note
-from .gemini_parts import Contents, is_content, pieces_of, usage_of
+from .parts import UsageFields, call_part, sub_agent_note, user_messages
+from .tool_results import Changes, changes_of, tool_result
 from .transcript import Transcript
 
 _NOT_SENT = ("/", "?")
@@ -41,6 +50,151 @@ _NOT_SENT = ("/", "?")
 _LEVELS = ("info", "warning", "error")
 _ROOT = ".project_root"
 """Beside the folder of the sessions: the path of the project they are of."""
+_ATTACHED = "\n--- Content from referenced files"
+"""Behind it stand the files that a prompt names with `@`."""
+_MODELS = ("model", "gemini")
+"""The roles of answers."""
+_PROGRAM = (
+    "<session_context>",
+    "<hook_context>",
+    "<system-reminder>",
+    "<task-notification>",
+    "<qwen:",
+    "<state_snapshot>",
+    "This is the Gemini CLI.",
+    "This is the Qwen Code.",
+)
+"""How texts begin that the program writes in the user's name."""
+_USAGE = UsageFields(("input", "tool"), ("output", "thoughts"), "cached", "thoughts")
+
+
+# --- contents as Google's API spells them, which Qwen Code records, too -------------------------------
+
+
+def pieces_of(content: Json) -> list[JsonObject]:
+    """The parts of a content: it may be a text, a part, or a list of either."""
+    listed = content if isinstance(content, list) else [content]
+    return [{"text": piece} if isinstance(piece, str) else as_object(piece) for piece in listed if piece]
+
+
+def is_content(value: Json) -> bool:
+    """Whether this is a message of Google's API."""
+    return value_at(value, "role") in ("user", *_MODELS) and isinstance(value_at(value, "parts"), list)
+
+
+def contents_of(record: JsonObject, name: str) -> list[JsonObject]:
+    return [content for content in objects_at(record, name) if is_content(content)]
+
+
+def _joined(pieces: Iterable[JsonObject], between: str = "\n") -> str:
+    return between.join(text_at(piece, "text") for piece in pieces)
+
+
+@dataclass
+class Contents:
+    """Turns contents into messages, and tells the transcript what cannot be shown."""
+
+    log: Transcript
+    _calls: dict[str, ToolCallPart] = field(default_factory=dict)
+    _nameless: int = 0
+
+    def parts(self, pieces: Iterable[JsonObject]) -> tuple[Part, ...]:
+        """What is said, thought and called in these pieces; results are none of it."""
+        found: list[Part] = []
+        for piece in pieces:
+            part = self._part(piece)
+            if part is not None:
+                found.append(part)
+            elif "functionResponse" not in piece and piece.get("text") != "":
+                kind = next((key for key in piece if key != "thoughtSignature"), "empty")
+                self.log.left_out.append(kind)
+        return tuple(found)
+
+    def _part(self, piece: JsonObject) -> Part | None:
+        signature = text_at(piece, "thoughtSignature") or None
+        text, called = text_at(piece, "text"), object_at(piece, "functionCall")
+        if called:
+            return self._call(called, signature)
+        if text:
+            thought = piece.get("thought") is True
+            return ThinkingPart(text=text, signature=signature) if thought else TextPart(text=text)
+        media_type, data = text_at(piece, "inlineData", "mimeType"), text_at(piece, "inlineData", "data")
+        if media_type.startswith("image/") and data:
+            return ImagePart(media_type=media_type, data=data)
+        pointed = text_at(piece, "fileData", "fileUri")
+        return TextPart(text=f"(file: {pointed})") if pointed else None
+
+    def _call(self, called: JsonObject, signature: str | None) -> ToolCallPart:
+        call_id = text_at(called, "id")
+        if not call_id:
+            self._nameless += 1
+            call_id = f"call_{self._nameless}"
+        call = call_part(call_id, text_at(called, "name"), called.get("args"))
+        self._calls[call_id] = call.model_copy(update={"signature": signature})
+        return self._calls[call_id]
+
+    def said(
+        self, pieces: Sequence[JsonObject], typed: Callable[[str], bool] = lambda text: True
+    ) -> list[UserMessage]:
+        """What stands in the role user besides results: the user's own words apart from the program's.
+
+        `typed` tells of a text whether it may be the user's.
+        """
+        attached = False
+
+        def is_program(text: str) -> bool:
+            nonlocal attached
+            attached = attached or text.startswith(_ATTACHED)
+            return attached or text.lstrip().startswith(_PROGRAM) or (bool(text) and not typed(text))
+
+        return user_messages(
+            self.parts(piece for piece in pieces if "functionResponse" not in piece), is_program
+        )
+
+    def results(self, pieces: Sequence[JsonObject], noted: JsonObject) -> list[ToolResultMessage]:
+        """The results in these pieces. `noted` is what the program recorded of the run of the only one."""
+        responses = [response for piece in pieces if (response := object_at(piece, "functionResponse"))]
+        beside = self.parts(piece for piece in pieces if "functionResponse" not in piece) if responses else ()
+        return [
+            self._result(response, noted if len(responses) == 1 else {}, beside if nth == 0 else ())
+            for nth, response in enumerate(responses)
+        ]
+
+    def _result(self, response: JsonObject, noted: JsonObject, beside: Sequence[Part]) -> ToolResultMessage:
+        call_id, name = text_at(response, "id"), text_at(response, "name")
+        if not call_id:  # answered in order: the oldest call of that name
+            call_id = next((key for key, call in self._calls.items() if call.name == name), "")
+        call = self._calls.get(call_id)
+        answered, cancelled = response.get("response"), noted.get("status") == "cancelled"
+        failed = cancelled or noted.get("status") == "error" or "error" in as_object(answered)
+        diff = text_at(noted, "resultDisplay", "fileDiff")
+        nested = self.parts(objects_at(response, "parts"))
+        return tool_result(
+            call_id,
+            call.name if call else name,
+            (*text_parts(_text_of(answered)), *nested, *beside),
+            failed=failed,
+            brief="cancelled" if cancelled else "",
+            changes=Changes() if failed or call is None else changes_of(call, diff),
+        )
+
+    def messages(self, content: JsonObject) -> list[BaseMessage]:
+        """The messages that one content comes to."""
+        pieces = pieces_of(content.get("parts"))
+        if content.get("role") in _MODELS:
+            return [AssistantMessage(parts=self.parts(pieces))]
+        return [*(self.results(pieces, {}) or self.said(pieces))]
+
+
+def _text_of(answered: Json) -> str:
+    if isinstance(answered, str):
+        return answered
+    fields = as_object(answered)
+    said = [fields[key] for key in ("output", "error", "content") if isinstance(fields.get(key), str)]
+    return as_text(said[0]) if said else json.dumps(fields, ensure_ascii=False) if fields else ""
+
+
+# --- a session --------------------------------------------------------------------------------------
 
 
 def is_gemini(records: Sequence[JsonObject]) -> bool:
@@ -50,7 +204,7 @@ def is_gemini(records: Sequence[JsonObject]) -> bool:
         or (record.get("type") == "gemini" and "content" in record)
         or isinstance(record.get("$rewindTo"), str)
         or is_content(record)
-        or any(map(is_content, as_list(record.get("history"))))
+        or contents_of(record, "history")
         for record in records
     )
 
@@ -61,27 +215,20 @@ def read_gemini(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: nothing in the file is a message of Gemini CLI.
     """
-    # A list is read as an object around it: the same mending of half characters then serves both.
-    document = parse_object(data) or parse_object(b'{"history":' + data + b"}")
+    document = parse_document(data, "history")
     lines, damage = ([], Damage()) if document else json_lines(data)
     log = _Log()
     log.read([document] if document else [line.record for line in lines])
     if not any(isinstance(change, _Message | _Snapshot) for change in log.changes):
         raise FoldlineError(f"{path} is no session of Gemini CLI: it holds no message of one.")
     reader = _Reader(by_agent=log.about.get("kind") == "subagent")
-    if title := as_text(log.about.get("summary")).strip():
-        reader.transcript.add(Title(title=title))
+    if title := text_at(log.about, "summary").strip():
+        reader.log.add(Title(title=title))
     for change in log.changes:
         reader.apply(change)
-    entries = reader.transcript.entries
-    times = (as_time(log.about.get("startTime")), *(entry.at for entry in entries))
-    header = SessionHeader(
-        id=as_text(log.about.get("sessionId")) or path.stem,
-        created_at=next(filter(None, times), datetime.fromtimestamp(0, UTC)),
-        cwd=project_of(path),
-    )
-    notes = [*([f"{damage}."] if damage else []), *reader.notes()]
-    return ForeignSession("gemini-cli", header, entries, damage, tuple(notes))
+    times = (time_at(log.about, "startTime"), *(entry.at for entry in reader.log.in_order()))
+    head = header(text_at(log.about, "sessionId") or path.stem, times, project_of(path))
+    return reader.log.session("gemini-cli", head, damage, reader.notes())
 
 
 def project_of(path: Path) -> str:
@@ -90,9 +237,6 @@ def project_of(path: Path) -> str:
         return read_regular(path.parent.parent / _ROOT).decode().strip()
     except (OSError, ValueError):
         return ""
-
-
-# --- what the file says happened --------------------------------------------------------------------
 
 
 @dataclass
@@ -136,16 +280,14 @@ class _Log:
             self._read(record)
 
     def _read(self, record: JsonObject) -> None:
-        updated = as_object(record.get("$set"))
-        identity = as_text(record.get("id"))
-        history = [content for content in as_list(record.get("history")) if is_content(content)]
+        updated, identity = object_at(record, "$set"), text_at(record, "id")
+        history = contents_of(record, "history")
         if "$rewindTo" in record:
-            self._rewind(as_text(record.get("$rewindTo")))
+            self._rewind(text_at(record, "$rewindTo"))
         elif updated:
             self.about |= {key: value for key, value in updated.items() if key != "messages"}
-            messages = [as_object(message) for message in as_list(updated.get("messages"))]
-            if messages:
-                self.changes.append(_Snapshot(messages, as_time(updated.get("lastUpdated"))))
+            if messages := objects_at(updated, "messages"):
+                self.changes.append(_Snapshot(messages, time_at(updated, "lastUpdated")))
         elif history or is_content(record):
             self.changes += [_Message(content) for content in history or [record]]
         elif identity and identity in self._alive:
@@ -156,7 +298,7 @@ class _Log:
                 self._alive[identity] = message
         elif "sessionId" in record:
             self.about |= {key: value for key, value in record.items() if key != "messages"}
-            self.read(as_object(message) for message in as_list(record.get("messages")))
+            self.read(objects_at(record, "messages"))
         else:
             self.changes.append(record)
 
@@ -170,15 +312,13 @@ class _Log:
         self.changes.append(_Rewind(target))
 
 
-# --- the changes as entries -------------------------------------------------------------------------
-
-
 @dataclass
 class _Reader:
+    """Turns changes into entries, one after the other."""
+
     by_agent: bool
     """Whether another agent, and no person, wrote the prompts."""
-    transcript: Transcript = field(default_factory=Transcript)
-    _contents: Contents = field(default_factory=Contents)
+    log: Transcript = field(default_factory=lambda: Transcript("gemini"))
     _conversation: list[JsonObject] = field(default_factory=list)
     """The messages as Gemini CLI would list them now."""
     _checkpoints: dict[int, int] = field(default_factory=dict)
@@ -188,23 +328,21 @@ class _Reader:
     _agents: dict[str, str] = field(default_factory=dict)
     """The sub-agents that ran, by id: the tools that started them."""
 
+    def __post_init__(self) -> None:
+        self._contents = Contents(self.log)
+
     def notes(self) -> list[str]:
-        notes = [
-            *left_out_note(self._contents.left_out),
-            *unknown_records_note(self.transcript.entries, ()),
-        ]
+        notes = [*self.log.notes()]
         if self._agents:
             names = ", ".join(f"{tool} ({agent})" for agent, tool in self._agents.items())
             notes.append(f"Left out: the steps of its sub-agents, which have files of their own: {names}.")
-        if self.by_agent:
-            notes.append("These are the steps of a sub-agent: the agent that started it wrote its prompts.")
-        return notes
+        return [*notes, *sub_agent_note(self.by_agent)]
 
     def apply(self, change: _Change) -> None:
         match change:
             case _Message():
                 if change.is_target:
-                    self._checkpoints[id(change)] = self.transcript.checkpoint()
+                    self._checkpoints[id(change)] = self.log.checkpoint()
                 self._conversation.append(change.record)
                 self._message(change.record)
             case _Rewind(target):
@@ -214,37 +352,36 @@ class _Reader:
                 self._checkpoints.clear()
                 self._list_anew(at)
             case _:
-                self.transcript.add(Unknown(type="gemini.record", record=change))
+                self.log.add(self.log.unknown(change, ""))
 
     def _rewind(self, target: _Message | None) -> None:
-        identity = as_text(target.record.get("id")) if target else ""
-        ids = [as_text(message.get("id")) for message in self._conversation]
+        identity = text_at(target.record, "id") if target else ""
+        ids = [text_at(message, "id") for message in self._conversation]
         del self._conversation[ids.index(identity) if identity in ids else 0 :]
         if not self._conversation:
-            self.transcript.clear()
+            self.log.clear()
         elif id(target) in self._checkpoints:
-            self.transcript.go_back_to(self._checkpoints[id(target)])
+            self.log.go_back_to(self._checkpoints[id(target)])
         else:  # the conversation was listed anew since
             self._list_anew(None)
 
     def _list_anew(self, at: datetime | None) -> None:
         context: list[int | BaseMessage] = []
         for record in self._conversation:
-            known = self._entries.get(as_text(record.get("id")))
+            known = self._entries.get(text_at(record, "id"))
             if known is None:
                 context += [entry for entry in self._said_in(record) if isinstance(entry, BaseMessage)]
             else:
                 context += [*known, *self._answers_in(record)]
-        self.transcript.relist(context, at, strategy="gemini-cli")
+        self.log.relist(context, at, strategy="gemini-cli")
 
     def _message(self, record: JsonObject) -> None:
-        at = as_time(record.get("timestamp"))
-        identity = as_text(record.get("id"))
+        at, identity = time_at(record, "timestamp"), text_at(record, "id")
         known = self._entries.setdefault(identity, []) if identity else []
         for entry in self._said_in(record):
-            if isinstance(entry, ToolResultMessage) and self.transcript.is_answered(entry.call_id):
+            if isinstance(entry, ToolResultMessage) and self.log.is_answered(entry.call_id):
                 continue
-            index = self.transcript.add(entry, at)
+            index = self.log.add(entry, at)
             if isinstance(entry, BaseMessage) and not isinstance(entry, ToolResultMessage):
                 known.append(index)
 
@@ -256,78 +393,78 @@ class _Reader:
             case "gemini":
                 return self._answer(record, pieces)
             case kind if kind in _LEVELS:
-                text = "\n".join(as_text(piece.get("text")) for piece in pieces)
-                return [NoticeRecord(text=text, level=next(level for level in _LEVELS if level == kind))]
+                level = next(level for level in _LEVELS if level == kind)
+                return [NoticeRecord(text=_joined(pieces), level=level)]
             case _ if is_content(record):
                 return self._contents.messages(record)
             case _:
-                return [Unknown(type=f"gemini.{as_text(record.get('type')) or 'record'}", record=record)]
+                return [self.log.unknown(record, text_at(record, "type"))]
 
     def _user(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
-        text = "\n".join(as_text(piece.get("text")) for piece in pieces)
+        text = _joined(pieces)
         if text.lstrip().startswith(_NOT_SENT):
             return [NoticeRecord(text=text)]
         said = self._contents.said(pieces)
         if self.by_agent:
-            said = [UserMessage(parts=message.parts, origin="machine") for message in said]
+            said = list(map(by_program, said))
         return [*self._answers_in(record), *said]
 
     def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
         """The answer, then the results, which are recorded with its calls."""
-        runs = [as_object(run) for run in as_list(record.get("toolCalls"))]
-        thoughts = [as_object(thought) for thought in as_list(record.get("thoughts"))]
-        thinking = (
-            ThinkingPart(text=f"**{subject}** {text}" if subject else text)
-            for thought in thoughts
-            if (text := as_text(thought.get("description"))) or thought.get("subject")
-            for subject in [as_text(thought.get("subject"))]
-        )
+        runs = objects_at(record, "toolCalls")
+        thinking: list[Part] = []
+        for thought in objects_at(record, "thoughts"):
+            subject, text = text_at(thought, "subject"), text_at(thought, "description")
+            if text or thought.get("subject"):
+                thinking.append(ThinkingPart(text=f"**{subject}** {text}" if subject else text))
         calls = [{"functionCall": run} for run in runs]
         answer = AssistantMessage(
             parts=(*thinking, *self._contents.parts([*_not_repeated(pieces, runs), *calls])),
-            model=as_text(record.get("model")) or None,
-            usage=usage_of(
-                as_object(record.get("tokens")),
-                prompt="input", cached="cached", answer="output", thoughts="thoughts", tool="tool",
-            ),
-        )  # fmt: skip
+            model=text_at(record, "model") or None,
+            usage=_USAGE.read(record.get("tokens")),
+        )
         return [answer, *self._answers_in(record)]
 
     def _answers_in(self, record: JsonObject) -> Sequence[ToolResultMessage]:
         """The results a message holds: of a user as the API has them, of an answer with its calls."""
-        runs = [as_object(run) for run in as_list(record.get("toolCalls"))]
         results = self._contents.results(pieces_of(record.get("content")), {})
+        runs = objects_at(record, "toolCalls")
         return [*results, *(result for run in runs for result in self._results(run))]
 
     def _results(self, run: JsonObject) -> Sequence[ToolResultMessage]:
         """The result of a recorded call; none where it never ended. Results of calls made beside it may
         stand with it."""
-        call_id, name = as_text(run.get("id")), as_text(run.get("name"))
-        if agent := as_text(run.get("agentId")):
+        call_id, name = text_at(run, "id"), text_at(run, "name")
+        if agent := text_at(run, "agentId"):
             self._agents[agent] = name
         found = pieces_of(run.get("result"))
-        responses = [response for piece in found if (response := as_object(piece.get("functionResponse")))]
+        responses = [response for piece in found if (response := object_at(piece, "functionResponse"))]
         own = next((one for one in responses if one.get("id") == call_id), (responses or [{}])[0])
         beside = [piece for piece in found if "functionResponse" not in piece] if len(responses) < 2 else []
         if not responses and beside and all("text" in piece for piece in beside):
-            own, beside = {"response": "".join(as_text(piece.get("text")) for piece in beside)}, []
+            own, beside = {"response": _joined(beside, "")}, []
         if not own and not beside:
             return ()
         response = {**own, "id": call_id, "name": name}
         return self._contents.results([{"functionResponse": response}, *beside], run)
 
 
+def by_program(message: UserMessage) -> UserMessage:
+    return message.model_copy(update={"origin": "machine"})
+
+
 def _not_repeated(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
     """The parts of an answer without the calls that are recorded with their runs, too."""
-    ids = {as_text(run.get("id")) for run in runs}
-    deeds = [(run.get("name"), run.get("args")) for run in runs]
+    ids = {text_at(run, "id") for run in runs}
+    made = [(run.get("name"), run.get("args")) for run in runs]
     kept: list[JsonObject] = []
     for piece in pieces:
-        called = as_object(piece.get("functionCall"))
-        if called and as_text(called.get("id")) in ids:
+        called = object_at(piece, "functionCall")
+        call = (called.get("name"), called.get("args"))
+        if called and text_at(called, "id") in ids:
             continue
-        if called and not called.get("id") and (called.get("name"), called.get("args")) in deeds:
-            deeds.remove((called.get("name"), called.get("args")))
+        if called and not called.get("id") and call in made:
+            made.remove(call)
             continue
         kept.append(piece)
     return kept

@@ -21,8 +21,7 @@ from foldline.protocol import FoldlineError, system_words
 from .base import ForeignSession, Json, as_text
 from .beside import Beside, Neighbours
 from .detection import FOREIGN, Format
-from .kimi import session_id_of
-from .kimi_context import rotations
+from .kimi import rotations, session_id_of
 
 if TYPE_CHECKING:
     from .opencode_store import StoredSession

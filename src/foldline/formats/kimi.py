@@ -1,23 +1,55 @@
 """Reader for the sessions of kimi-cli (context and wire files) and of Kimi Code, its successor (wire files).
 
 A context file is what the model sees. kimi-cli moves it aside, as `context_1.jsonl` and so on, before it
-folds, rewinds or clears. A wire file is what the screen was told; that of Kimi Code is the session itself.
+compacts, rewinds or clears. A wire file is what the screen was told; that of Kimi Code is the session itself.
 """
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
-from foldline.files import read_regular
+from foldline.files import is_file, is_folder, read_regular
 from foldline.history import Damage
-from foldline.protocol import Entry, FoldlineError, SessionHeader
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    Checkpoint,
+    Clear,
+    DeveloperMessage,
+    Entry,
+    FoldlineError,
+    ImagePart,
+    NoticeRecord,
+    Part,
+    Revert,
+    SystemMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
 
-from .base import ForeignSession, JsonLine, JsonObject, as_text, json_lines
+from .base import (
+    Counted,
+    ForeignSession,
+    Json,
+    JsonLine,
+    JsonObject,
+    as_time_in_seconds,
+    count_at,
+    header,
+    json_lines,
+    object_at,
+    text_at,
+)
 from .beside import Neighbours
-from .detection import Noted
-from .kimi_code import read_code_wire
-from .kimi_context import Generation, read_context, rotations
-from .kimi_wire import read_wire
+from .kimi_code import CodeWire, Step, result_of
+from .parts import UsageFields, parts_of, sub_agent_note, tool_call_parts
+from .transcript import Moment, Transcript
 
 _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
 _CODE_TYPES = ("context.", "turn.", "config.", "profile.", "llm.", "tools.", "permission.")
@@ -33,6 +65,7 @@ _CODE_RECORDS = (
     "turn.prompt",
 )
 """Those that are nobody else's."""
+_FAILED = "<system>ERROR"
 
 
 def is_kimi(records: Sequence[JsonObject]) -> bool:
@@ -44,14 +77,13 @@ def is_kimi(records: Sequence[JsonObject]) -> bool:
 
 
 def _is_wire(record: JsonObject) -> bool:
-    message = record.get("message")
     return (record.get("type") == "metadata" and "protocol_version" in record) or (
-        "timestamp" in record and isinstance(message, dict) and {"type", "payload"} <= message.keys()
+        "timestamp" in record and {"type", "payload"} <= object_at(record, "message").keys()
     )
 
 
 def _is_code_wire(record: JsonObject) -> bool:
-    kind = as_text(record.get("type"))
+    kind = text_at(record, "type")
     return kind in _CODE_RECORDS or ("time" in record and kind.startswith(_CODE_TYPES))
 
 
@@ -66,33 +98,17 @@ def read_kimi(data: bytes, path: Path) -> ForeignSession:
     """
     lines, damage = json_lines(data)
     if any(_is_code_wire(line.record) for line in lines):
-        return _session(path, read_code_wire(lines), damage)
+        code = CodeWire(lines)
+        return _session(path, code.log, damage, code.notes(), code.cwd, code.counted)
     if any(_is_wire(line.record) for line in lines):
-        return _session(path, read_wire(lines), damage)
+        wire = _Wire()
+        for line in lines:
+            wire.read(line)
+        wire.end_step()
+        return _session(path, wire.log, damage, wire.notes())
     if not any("role" in line.record for line in lines):
         raise FoldlineError(f"{path} has no record of kimi-cli: neither messages nor events of a wire.")
-    return _context(lines, damage, path)
-
-
-def _context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignSession:
-    earlier, notes = [], []
-    for file in rotations(path):
-        try:
-            before, damaged = json_lines(read_regular(file))
-        except OSError as error:
-            notes.append(f"{file.name}, an earlier state, cannot be read ({error.strerror}).")
-            continue
-        if damaged:
-            notes.append(f"{file.name}: {damaged}.")
-        earlier.append(Generation(file.name, before))
-    noted = read_context([*earlier, Generation(path.name, lines)], by_agent=_is_sub_agent(path))
-    return _session(path, Noted(noted.entries, (*notes, *noted.notes)), damage)
-
-
-def _is_sub_agent(path: Path) -> bool:
-    """Whether the prompts of a file come from another agent, by where kimi-cli keeps such files."""
-    name, _, _ = path.stem.rpartition("_")
-    return "subagents" in path.parts or name.endswith(("_sub", "_read"))
+    return _read_context(lines, damage, path)
 
 
 def session_id_of(path: Path) -> str:
@@ -102,10 +118,419 @@ def session_id_of(path: Path) -> str:
     return path.parent.name if path.stem in ("context", "wire") and path.parent.name else path.stem
 
 
-def _session(path: Path, noted: Noted, damage: Damage) -> ForeignSession:
+def _session(
+    path: Path,
+    log: Transcript,
+    damage: Damage,
+    notes: Iterable[str],
+    cwd: str = "",
+    counted: Sequence[Counted] = (),
+) -> ForeignSession:
     name = session_id_of(path)
-    created = next((entry.at for entry in noted.entries if entry.at), datetime.fromtimestamp(0, UTC))
-    cwd = noted.cwd or Neighbours().of("kimi-cli", path, name).cwd
-    header = SessionHeader(id=name, created_at=created, cwd=cwd)
-    notes = ([f"{damage}."] if damage else []) + list(noted.notes)
-    return ForeignSession("kimi-cli", header, list[Entry](noted.entries), damage, tuple(notes), noted.counted)
+    cwd = cwd or Neighbours().of("kimi-cli", path, name).cwd
+    head = header(name, (entry.at for entry in log.in_order()), cwd)
+    return log.session("kimi-cli", head, damage, notes, counted)
+
+
+# --- context files ----------------------------------------------------------------------------------
+
+SUMMARY = "<system>Previous context has been compacted"
+"""How the message starts that holds the summary of a compaction."""
+_DMAIL = "<system>You just got a D-Mail"
+MACHINE = ("<system>", "<system-reminder>", "<notification", "<task-notification")
+"""How messages in the role user start that the program wrote."""
+_MEDIA_FOLLOWS = "Non-text parts are sent as a user message below."
+"""How the result of a tool ended, in older files, whose image came as a user message."""
+
+
+def rotations(path: Path) -> list[Path]:
+    """The earlier states of a context file that lie beside it, oldest first. A rotation has none of its own.
+
+    Files of sub-agents are numbered alike, after `_sub` or `_read`: they are sessions of their own.
+    """
+    if path.stem.endswith(("_sub", "_read")) or not is_folder(path.parent):
+        return []
+    numbered = re.compile(re.escape(path.stem) + r"_([0-9]{1,9})" + re.escape(path.suffix))
+    found = [
+        (int(match[1]), file) for file in path.parent.iterdir() if (match := numbered.fullmatch(file.name))
+    ]
+    return [file for _, file in sorted(found) if is_file(file)]
+
+
+def _read_context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignSession:
+    states: list[list[JsonLine]] = []
+    names, notes = [], []
+    for file in rotations(path):
+        try:
+            before, damaged = json_lines(read_regular(file))
+        except OSError as error:
+            notes.append(f"{file.name}, an earlier state, cannot be read ({error.strerror}).")
+            continue
+        notes += [f"{file.name}: {damaged}."] if damaged else []
+        states.append(before)
+        names.append(file.name)
+    states.append(lines)
+    records = [line.record for state in states for line in state]
+    prompts = [record.get("content") for record in records if record.get("role") == "_system_prompt"]
+    # The prompts of a sub-agent's file come from another agent: told by where kimi-cli keeps such files.
+    name, _, _ = path.stem.rpartition("_")
+    by_agent = "subagents" in path.parts or name.endswith(("_sub", "_read"))
+    reader = _Context(by_agent, prompts[-1] if prompts else None)
+    for state in states:
+        reader.read(state)
+    notes += reader.log.notes(("_system_prompt", "_usage"))
+    if any(prompt != prompts[-1] for prompt in prompts):
+        notes.append("The system prompt changed: the last one stands for all.")
+    if names:
+        notes.append(f"The session begins in its earlier states: {', '.join(names)}.")
+    return _session(path, reader.log, damage, (*notes, *sub_agent_note(by_agent)))
+
+
+@dataclass
+class _Row:
+    """A record of the current state, and what it became."""
+
+    record: JsonObject
+    index: int
+    before: Moment
+    """The view it was added to."""
+    checkpoint: int | None = None
+    """Our id of the checkpoint it is."""
+
+
+@dataclass
+class _Context:
+    """Turns context files into entries: each state of the context, one after the other, as one history.
+
+    A later state is a compaction of the one before (it opens with a summary), a rewind of it (it is the same
+    up to a checkpoint) or a fresh start.
+    """
+
+    by_agent: bool
+    prompt: Json
+    """The system prompt the model had last. Each state repeats its own, and a view has only one."""
+    log: Transcript = field(default_factory=lambda: Transcript("kimi"))
+    _rows: list[_Row] = field(default_factory=list)
+    """The current state."""
+    _start: int = 0
+    """The index of the first record of the file."""
+    _newest: int = 0
+    """The index of the newest entry."""
+    _checkpoints: int = 0
+    _tokens: int = 0
+    """The newest count of the context."""
+    _estimated: bool = False
+    """Whether the next count is kimi-cli's own estimate, as after a compaction."""
+
+    def read(self, state: list[JsonLine]) -> None:
+        known = self._goes_on_from(state) if self.log.entries else 0
+        self._tokens = self._tokens if known else 0
+        for line in state[known:]:
+            self._add(line)
+        self._start += (state[-1].position + 1 if state else 0) + 1
+
+    def _goes_on_from(self, state: list[JsonLine]) -> int:
+        """Say how this state came out of the one before; how many of its records are known from there."""
+        records = [line.record for line in state]
+        before, self._rows = self._rows, []
+        summary = next((place for place, record in enumerate(records) if _is_message(record)), None)
+        if summary is not None and _opens_with(records[summary], SUMMARY):
+            known = any(row.record == records[summary] for row in before)
+            if not known:
+                return self._compaction(state, summary, before)
+        common = 0
+        while common < min(len(records), len(before)) and records[common] == before[common].record:
+            common += 1
+        return self._rewind(before, common, records)
+
+    def _compaction(self, state: list[JsonLine], place: int, before: list[_Row]) -> int:
+        """The summary, then the newest messages of the state before, word for word."""
+        for line in state[:place]:
+            self._add(line)
+        line = state[place]
+        after = [later for later in state[place + 1 :] if _is_message(later.record)]
+        was = [row for row in before if _is_message(row.record)]
+        kept = _overlap([row.record for row in was], [later.record for later in after])
+        index, view = self._start + line.position, self.log.view
+        here, moment = set(view.messages), view.moment()
+        tail = was[len(was) - kept :]
+        compaction = view.compacted(
+            index,
+            self.log.parts(line.record.get("content")),
+            [row.index for row in tail if row.index in here],
+            ahead=[row.index for row in self._rows if row.index in here],
+            strategy="kimi-cli",
+            tokens_before=self._tokens,
+        )
+        self._put(index, compaction)
+        self._rows.append(_Row(line.record, index, moment))
+        self._estimated = True
+        for later, row in zip(after[:kept], tail, strict=True):
+            self._rows.append(_Row(later.record, row.index, view.moment()))
+        last = after[kept - 1].position if kept else line.position
+        return sum(each.position <= last for each in state)
+
+    def _rewind(self, before: list[_Row], common: int, records: Sequence[JsonObject]) -> int:
+        """Back to a checkpoint, which comes anew; or a fresh start: no message is shared, no D-Mail came."""
+        if common == len(before):
+            self._rows = before
+            return common
+        checkpoints = (at for at, row in enumerate(before[: common + 1]) if row.checkpoint is not None)
+        place = max(checkpoints, default=None)
+        news = next((record for record in records[common:] if _is_message(record)), {})
+        shared = _opens_with(news, _DMAIL) or any(map(_is_message, records[:common]))
+        compaction = self.log.view.compaction.index if self.log.view.compaction else -1
+        if shared and place is not None and before[place].index > compaction:
+            self._rows = before[:place]
+            self._put(self._start - 1, Revert(checkpoint=before[place].checkpoint or 0))
+            self.log.view.go_back_to(before[place].before)
+            return place
+        self._put(self._start - 1, Clear())
+        self.log.view.clear()
+        return 0
+
+    def _put(self, index: int, entry: Entry) -> None:
+        self._newest = self.log.put(index, entry)
+
+    def _add(self, line: JsonLine) -> None:
+        record = line.record
+        row = _Row(record, self._start + line.position, self.log.view.moment())
+        entry = self._entry(record, row) or self.log.unknown(record, text_at(record, "role"))
+        self._put(row.index, entry)
+        self._rows.append(row)
+
+    def _entry(self, record: JsonObject, row: _Row) -> Entry | None:
+        """The entry of a record; None for a record that says nothing to us."""
+        content = record.get("content")
+        match record.get("role"):
+            case "_system_prompt":
+                known = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
+                return None if known else SystemMessage(parts=self.log.parts(self.prompt))
+            case "_checkpoint":
+                row.checkpoint = self._checkpoints
+                self._checkpoints += 1
+                return Checkpoint(id=row.checkpoint)
+            case "_usage":
+                self._count(count_at(record, "token_count"))
+                return None
+            case "assistant" | "user" if _opens_with(record, SUMMARY):
+                self._estimated = True
+                view, parts = self.log.view, self.log.parts(content)
+                return view.compacted(row.index, parts, (), ahead=view.messages, strategy="kimi-cli")
+            case "user":
+                return self._user(record)
+            case "assistant":
+                thinking = text_at(record, "reasoning_content")
+                thought = (ThinkingPart(text=thinking),) if thinking else ()
+                calls = tool_call_parts(record.get("tool_calls"), row.index)
+                return AssistantMessage(parts=(*thought, *self.log.parts(content), *calls))
+            case "tool":
+                failed = record.get("isError") is True or _opens_with(record, _FAILED)
+                call_id, parts = text_at(record, "tool_call_id"), self.log.parts(content)
+                return result_of(call_id, parts, self.log, failed=failed)
+            case "system":
+                return DeveloperMessage(parts=self.log.parts(content))
+            case _:
+                return None
+
+    def _user(self, record: JsonObject) -> BaseMessage:
+        parts = self.log.parts(record.get("content"))
+        has_image = any(isinstance(part, ImagePart) for part in parts)
+        by_program = _opens_with(record, MACHINE)
+        if has_image and (by_program or self._media_follows()):
+            return UserMessage(parts=parts, origin="machine")
+        if not by_program:
+            return UserMessage(parts=parts, origin="machine" if self.by_agent else "typed")
+        return DeveloperMessage(parts=parts, origin="dmail" if _opens_with(record, _DMAIL) else "notice")
+
+    def _media_follows(self) -> bool:
+        entries = (entry for entry in reversed(self.log.entries.values()) if isinstance(entry, BaseMessage))
+        last = next(entries, None)
+        return isinstance(last, ToolResultMessage) and _MEDIA_FOLLOWS in last.text
+
+    def _count(self, tokens: int) -> None:
+        """A count of the whole context belongs to the answer right before it.
+
+        Older files count before the answer, too: what it grew by is the answer. Newer ones know the sum only,
+        which then stands as input.
+        """
+        before, self._tokens = self._tokens, tokens
+        estimated, self._estimated = self._estimated, False
+        answer = self.log.entries.get(self._newest)
+        if estimated or not isinstance(answer, AssistantMessage) or answer.usage or not tokens:
+            return
+        counted_before = len(self._rows) > 1 and self._rows[-2].record.get("role") == "_usage"
+        grown = tokens - before if counted_before else 0
+        usage = Usage(input=tokens - grown, output=grown) if 0 <= grown < tokens else Usage(input=tokens)
+        self.log.change(self._newest, usage=usage)
+
+
+def _is_message(record: JsonObject) -> bool:
+    return not text_at(record, "role").startswith("_")
+
+
+def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
+    parts = parts_of(record.get("content"), [])
+    return bool(parts) and isinstance(parts[0], TextPart) and parts[0].text.lstrip().startswith(start)
+
+
+def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
+    """The most records that end the one and open the other."""
+    sizes = range(min(len(before), len(after)), 0, -1)
+    return next((size for size in sizes if before[len(before) - size :] == after[:size]), 0)
+
+
+# --- wire files -------------------------------------------------------------------------------------
+
+_KEPT_BY_A_COMPACTION = 2
+"""How many prompts and answers kimi-cli keeps of its newest, with their results (`SimpleCompaction`)."""
+_SILENT = (
+    "Approval",
+    "Btw",
+    "ContentPart",
+    "ImageURLPart",
+    "TextPart",
+    "ThinkPart",
+    "Compaction",
+    "Hook",
+    "MCP",
+    "Notification",
+    "PlanDisplay",
+    "Question",
+    "StatusUpdate",
+    "Step",
+    "Subagent",
+    "ToolCall",
+    "Turn",
+    "metadata",
+)
+"""How the kinds of events begin that tell the model nothing, or that are pieces of an answer."""
+_USAGE = UsageFields(
+    ("input_other", "input_cache_read", "input_cache_creation"), ("output",), cached="input_cache_read"
+)
+
+
+@dataclass
+class _Wire:
+    """Turns the events of a wire file into entries: what the screen was told, put together again.
+
+    It holds no system prompt and no summaries; the context file beside it does.
+    """
+
+    log: Transcript = field(default_factory=lambda: Transcript("kimi"))
+    compactions: int = 0
+    _step: Step | None = None
+    _compacting: bool = False
+
+    def notes(self) -> list[str]:
+        notes = [*self.log.notes(_SILENT)]
+        if self.compactions:
+            notes.append(
+                f"A wire file has no summaries: what {self.compactions} folds wrote is missing here. "
+                "The context file beside it has it."
+            )
+        return notes
+
+    def read(self, line: JsonLine) -> None:
+        record, message = line.record, object_at(line.record, "message")
+        seconds = record.get("timestamp")
+        at = None if isinstance(seconds, str) else as_time_in_seconds(seconds)
+        kind, payload = text_at(message, "type"), object_at(message, "payload")
+        if kind == "StepBegin":
+            self.end_step()
+            self._step = Step(line.position, at)
+            return
+        entry = self._entry(kind, payload, line.position)
+        if entry is None and self._step is not None and self._step.index == line.position:
+            return
+        self._add(entry or self.log.unknown(record, kind or text_at(record, "type")), line.position, at)
+
+    def _add(self, entry: Entry, position: int, at: datetime | None) -> None:
+        waits = self._step is not None and isinstance(entry, ToolResultMessage)
+        self.log.put(position, entry, at, in_view=not waits)
+        if self._step is not None and waits:
+            self._step.later.append(position)
+
+    def _entry(self, kind: str, payload: JsonObject, position: int) -> Entry | None:
+        """The entry of an event; None where it is a piece of an answer, or says nothing to us."""
+        match kind:
+            case "TurnBegin" | "SteerInput":
+                self.end_step()
+                return UserMessage(parts=self.log.parts(payload.get("user_input")))
+            case "TextPart" | "ThinkPart" | "ImageURLPart" | "ContentPart":
+                self._grow(self.log.parts([payload]), position)
+            case "ToolCall":
+                self._grow(tool_call_parts([payload], position), position)
+            case "ToolCallPart":
+                self._grow_call(text_at(payload, "arguments_part"))
+            case "ToolResult":
+                return self._tool_result(payload)
+            case "StatusUpdate" if self._step is not None:
+                self._step.usage = _USAGE.read(payload.get("token_usage")) or self._step.usage
+            case "StepInterrupted":
+                self.end_step()
+                return NoticeRecord(text="The step was interrupted.")
+            case "CompactionBegin":
+                self.end_step()
+                self._compacting = True
+            case "CompactionEnd" if self._compacting:
+                return self._compaction(position)
+            case _:
+                pass
+        return None
+
+    def _grow(self, parts: Sequence[Part], position: int) -> None:
+        """More of the answer. Texts that follow each other are one."""
+        self._step = self._step or Step(position, None)
+        said = self._step.parts
+        for part in parts:
+            if isinstance(part, ToolCallPart):
+                self.log.calls[part.call_id] = part
+            joined = _joined(said[-1], part) if said else None
+            said[len(said) - (joined is not None) :] = [joined or part]
+
+    def _grow_call(self, arguments: str) -> None:
+        said = self._step.parts if self._step else []
+        if said and isinstance(last := said[-1], ToolCallPart):
+            before = "" if last.arguments == "{}" else last.arguments
+            call = last.model_copy(update={"arguments": before + arguments})
+            self.log.calls[call.call_id] = said[-1] = call
+
+    def end_step(self) -> None:
+        """The answer is complete."""
+        step, self._step = self._step, None
+        if step is not None:
+            self._add(AssistantMessage(parts=tuple(step.parts), usage=step.usage), step.index, step.at)
+            for index in step.later:
+                if isinstance(result := self.log.entries[index], BaseMessage):
+                    self.log.view.add(result)
+
+    def _tool_result(self, payload: JsonObject) -> BaseMessage:
+        value = object_at(payload, "return_value") or object_at(payload, "result")
+        said, failed = text_at(value, "message"), value.get("is_error") is True
+        status = TextPart(text=f"<system>{'ERROR: ' if failed else ''}{said}</system>")
+        parts = (*((status,) if said else ()), *self.log.parts(value.get("output")))
+        return result_of(text_at(payload, "tool_call_id"), parts, self.log, failed=failed)
+
+    def _compaction(self, position: int) -> Entry:
+        self._compacting = False
+        self.compactions += 1
+        view, entries = self.log.view, self.log.entries
+        starts = [
+            place
+            for place, index in enumerate(view.messages)
+            if not isinstance(entries[index], ToolResultMessage)
+        ]
+        place = starts[-_KEPT_BY_A_COMPACTION] if len(starts) >= _KEPT_BY_A_COMPACTION else 0
+        return view.compacted(position, (), view.messages[place:], strategy="kimi-cli")
+
+
+def _joined(last: Part, part: Part) -> Part | None:
+    """Two pieces of a text, or of a thought, as one; None where they are not."""
+    match last, part:
+        case TextPart(), TextPart():
+            return TextPart(text=last.text + part.text)
+        case ThinkingPart(), ThinkingPart() if last.signature is None:
+            return ThinkingPart(text=last.text + part.text, signature=part.signature)
+        case _:
+            return None

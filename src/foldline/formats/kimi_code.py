@@ -3,6 +3,7 @@
 One index a record. Where a session has undos, each prompt has a checkpoint before it, which takes one more.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,18 +25,26 @@ from foldline.protocol import (
     TextPart,
     ToolCallPart,
     ToolResultMessage,
-    Unknown,
     Usage,
     UserMessage,
     text_parts,
 )
 
-from .base import Counted, Json, JsonLine, JsonObject, as_count, as_object, as_text, as_time
-from .chat_parts import arguments_text, content_parts, tool_call_parts
-from .detection import Noted, left_out_note, unknown_records_note
-from .foreign_view import ForeignView, Moment
-from .kimi_spine import RECORDS, Closed, Spine
-from .kimi_wire import Calls, result_of
+from .base import (
+    Counted,
+    Json,
+    JsonLine,
+    JsonObject,
+    count_at,
+    object_at,
+    parse_object,
+    text_at,
+    time_at,
+    value_at,
+)
+from .parts import UsageFields, call_part, text_in, tool_call_parts
+from .tool_results import Action, line_count, tool_result, touched
+from .transcript import Moment, Transcript
 
 _SILENT = (
     "config.",
@@ -60,48 +69,157 @@ _SILENT = (
     "usage.",
 )
 """How the types of records begin that say nothing to the model, or that other records repeat."""
+_USAGE = UsageFields(
+    ("inputOther", "inputCacheRead", "inputCacheCreation"), ("output",), cached="inputCacheRead"
+)
+_ACTIONS: dict[str, Action] = {
+    "ReadFile": "read",
+    "WriteFile": "modified",
+    "StrReplaceFile": "modified",
+    "Read": "read",
+    "Write": "modified",
+    "Edit": "modified",
+}
+"""The tools that name a file: kimi-cli's, then Kimi Code's."""
+_EXIT_CODE = re.compile(r"[Ff]ailed with exit code:? (-?\d+)")
 
 
-def read_code_wire(lines: Sequence[JsonLine]) -> Noted:
-    prompts = [text for line in lines if (text := _system_prompt(line.record))]
-    reader = _Reader(
-        prompt=prompts[-1] if prompts else "",
-        has_undos=any(line.record.get("type") == "context.undo" for line in lines),
-        spine=Spine(on_record=any(line.record.get("type") in RECORDS for line in lines)),
-    )
-    for line in lines:
-        reader.read(line)
-    reader.end_step()
-    reader.close_scope(lines[-1].position + 1, None)
-    notes = [*left_out_note(reader.left_out), *unknown_records_note(reader.entries, _SILENT), *reader.notes]
-    if len(set(prompts)) > 1:
-        notes.append("The system prompt changed: the last one stands for all.")
-    entries = sorted(reader.entries, key=lambda entry: entry.index)
-    return Noted(entries, tuple(dict.fromkeys(notes)), reader.cwd, tuple(reader.counted))
-
-
-def _system_prompt(record: JsonObject) -> str:
-    return (
-        as_text(record.get("systemPrompt")) if record.get("type") in ("config.update", "profile.bind") else ""
+def result_of(call_id: str, parts: tuple[Part, ...], log: Transcript, *, failed: bool) -> ToolResultMessage:
+    """A result of a tool of kimi-cli or Kimi Code, which say how it ended in a text of its own."""
+    call = log.calls.get(call_id)
+    texts = [part for part in parts if isinstance(part, TextPart)]
+    said = text_in(part for part in texts if not part.text.startswith("<system>"))
+    exit_code = _EXIT_CODE.search(text_in(texts))
+    ended = f"exit {exit_code[1]}" if exit_code else "failed" if failed else ""
+    return tool_result(
+        call_id,
+        call.name if call else "",
+        parts,
+        failed=failed,
+        brief=ended or (line_count(said) if said else "done"),
+        changes=None if failed else touched(call, _ACTIONS),
     )
 
 
 @dataclass
-class _Step:
+class Step:
     """An answer while it arrives."""
 
-    uuid: str
     index: int
     at: datetime | None
+    uuid: str = ""
     parts: list[Part] = field(default_factory=list)
     usage: Usage | None = None
-    later: list[BaseMessage] = field(default_factory=list)
-    """Results that are here before it is complete, and what waits for its results."""
+    later: list[int] = field(default_factory=list)
+    """The entries that are here before it is complete: results, and what waits for them."""
+
+
+# --- the spine --------------------------------------------------------------------------------------
+
+_OPEN, _CLOSE, _NEXT = "spine_open", "spine_close", "spine_next"
+_TRANSITIONS = {_OPEN: ("summary",), _CLOSE: ("memory",), _NEXT: ("summary", "memory")}
+"""A transition says enough with these arguments: a scope has a summary, a closed one a memory."""
+_SPAWN = "spine_spawn"
+"""Makes scopes that are closed at once: its result holds their memories, and stays in the view."""
+_ACCEPTED = "accepted"
+"""How the result of a transition begins that came about."""
+_RECORDS = ("spine.open", "spine.close", "spine.next")
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """A scope that is over: the messages from `start` to before `end`, and what stands for them."""
+
+    start: int
+    end: int
+    memory: str
+
+
+@dataclass
+class _Spine:
+    """Scopes of work that Kimi Code's model opens, and closes with a memory that stands for them.
+
+    A transition is a call of one of three tools that was accepted; nothing else is written of it. Sessions
+    before mid July 2026 have a record of each, too, which then counts.
+    """
+
+    on_record: bool
+    """Whether the file has records of transitions."""
+    scopes: list[int] = field(default_factory=lambda: [0])
+    """The indices at which the open scopes begin, outermost first."""
+    stored: list[int] = field(default_factory=list)
+    """The indices of all messages, which records count."""
+    used: bool = False
+    _newest: AssistantMessage | None = None
+    _accepted: set[str] = field(default_factory=set)
+
+    def add(self, message: BaseMessage) -> None:
+        self.stored.append(message.index)
+        match message:
+            case AssistantMessage():
+                self._newest = message
+                self.used |= any(call.name in _TRANSITIONS for call in message.calls)
+            case ToolResultMessage() if not message.is_error and message.text.startswith(_ACCEPTED):
+                self._accepted.add(message.call_id)
+            case _:
+                pass
+
+    def start_over(self, index: int) -> None:
+        """The context begins at this entry."""
+        self.scopes, self.stored = [index], [index]
+
+    def transition(self) -> _Closed | None:
+        """What the newest answer and its results came to: exactly one transition in it counts."""
+        answer, self._newest = self._newest, None
+        if answer is None or self.on_record:
+            return None
+        accepted = [
+            call
+            for call in answer.calls
+            if call.call_id in self._accepted
+            and call.name in _TRANSITIONS
+            and all(text_at(_arguments(call), name).strip() for name in _TRANSITIONS[call.name])
+        ]
+        if len(accepted) != 1 or any(call.name == _SPAWN for call in answer.calls):
+            return None
+        memory = text_at(_arguments(accepted[0]), "memory")
+        return self._moved(accepted[0].name, answer.index, answer.index, memory)
+
+    def recorded(self, kind: str, record: JsonObject) -> _Closed | None:
+        """What a record of a transition came to."""
+        opened, closed = record.get("openedAt"), record.get("closedAt")
+        end = self._index_of(closed + 1) if isinstance(closed, int) else None
+        start = self._index_of(opened) if isinstance(opened, int) else end
+        if kind == "spine.open":
+            return self._moved(_OPEN, start, None, "")
+        return self._moved(_CLOSE if kind == "spine.close" else _NEXT, end, end, text_at(record, "memory"))
+
+    def _index_of(self, place: int) -> int | None:
+        """The index of a message by its place among all; of one to come where there is none yet."""
+        if 0 <= place < len(self.stored):
+            return self.stored[place]
+        return self.stored[-1] + 1 if self.stored and place >= len(self.stored) else None
+
+    def _moved(self, name: str, start: int | None, end: int | None, memory: str) -> _Closed | None:
+        closed = None
+        if name != _OPEN and self.scopes:
+            begun = self.scopes.pop()
+            closed = _Closed(begun, end, memory) if end is not None and memory.strip() else None
+        if name != _CLOSE and start is not None:
+            self.scopes.append(start)
+        return closed
+
+
+def _arguments(call: ToolCallPart) -> JsonObject:
+    return parse_object(call.arguments.encode()) or {}
+
+
+# --- records ----------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Prompt:
-    """Something the user sent, which an undo can go back to, and a fold keeps."""
+    """Something the user sent, which an undo can go back to, and a compaction keeps."""
 
     index: int
     checkpoint: int | None
@@ -111,303 +229,280 @@ class _Prompt:
     """The spine then: its open scopes, and how many messages it had."""
 
 
-@dataclass
-class _Reader:
-    """Turns records into entries, one after the other."""
+class CodeWire:
+    """Turns the records of a file into entries, one after the other."""
 
-    prompt: str
-    """The system prompt the model had last: a view has only one."""
-    has_undos: bool
-    spine: Spine
-    entries: list[Entry] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    cwd: str = ""
-    counted: list[Counted] = field(default_factory=list)
-    _view: ForeignView = field(default_factory=ForeignView)
-    _step: _Step | None = None
-    _prompts: list[_Prompt] = field(default_factory=list)
-    """In the context at this point, oldest first."""
-    _calls: Calls = field(default_factory=dict)
-    _model: str = ""
-    _extra: int = 0
-    """Indices given to checkpoints."""
-    _checkpoints: int = 0
-    _wall: int = -1
-    """The newest fold that no undo goes back over."""
+    def __init__(self, lines: Sequence[JsonLine]) -> None:
+        prompts = [text for line in lines if (text := _system_prompt(line.record))]
+        self._prompt = prompts[-1] if prompts else ""
+        """The system prompt the model had last: a view has only one."""
+        self._has_undos = any(line.record.get("type") == "context.undo" for line in lines)
+        self._spine = _Spine(on_record=any(line.record.get("type") in _RECORDS for line in lines))
+        self.log = Transcript("kimi")
+        self.cwd = ""
+        self.counted: list[Counted] = []
+        self._notes: list[str] = []
+        self._step: Step | None = None
+        self._prompts: list[_Prompt] = []
+        """In the context at this point, oldest first."""
+        self._model = ""
+        self._checkpoints = 0
+        self._wall = -1
+        """The newest compaction that no undo goes back over."""
+        for line in lines:
+            self._read(line)
+        self._end_step()
+        self._close_scope(lines[-1].position + 1, None)
+        if len(set(prompts)) > 1:
+            self._notes.append("The system prompt changed: the last one stands for all.")
 
-    def read(self, line: JsonLine) -> None:
-        record, at = line.record, as_time(line.record.get("time"))
-        disclosed = as_object(record.get("environmentDisclosure"))
-        if _begins_an_answer(record):
-            self.end_step()
-            self.close_scope(line.position, at)
-        self.cwd = self.cwd or as_text(disclosed.get("cwd")) or as_text(record.get("cwd"))
+    def notes(self) -> list[str]:
+        return list(dict.fromkeys((*self.log.notes(_SILENT), *self._notes)))
+
+    def _read(self, line: JsonLine) -> None:
+        record, at = line.record, time_at(line.record, "time")
+        if value_at(record, "event", "type") == "step.begin" or (
+            value_at(record, "message", "role") == "assistant"
+        ):
+            self._end_step()
+            self._close_scope(line.position, at)
+        self.cwd = self.cwd or text_at(record, "environmentDisclosure", "cwd") or text_at(record, "cwd")
+        message = object_at(record, "message")
+        is_prompt = _is_prompt(object_at(message, "origin")) and message.get("role") == "user"
+        if record.get("type") == "context.append_message" and is_prompt:
+            self._take_prompt(message, line.position, at)
+            return
+        index = self.log.next_index(line.position)
         if record.get("type") == "context.append_loop_event":
-            entry = self._loop_event(as_object(record.get("event")), line.position + self._extra, at)
+            entry = self._loop_event(object_at(record, "event"), index, at)
         else:
-            entry = self._entry(record, line.position, at)
-        index = line.position + self._extra
+            entry = self._entry(record, message, index)
         if entry is None:
             if self._step is not None and self._step.index == index:
                 return
-            entry = Unknown(type=f"kimi.{as_text(record.get('type')) or 'record'}", record=record)
-        self._add(entry.model_copy(update={"index": index, "at": at}))
+            entry = self.log.unknown(record, text_at(record, "type"))
+        self._add(entry, index, at)
 
-    def _add(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        if self._step is not None and isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
-            self._step.later.append(entry)
-        elif isinstance(entry, BaseMessage):
-            self._to_view(entry)
+    def _add(self, entry: Entry, index: int, at: datetime | None) -> None:
+        waits = isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage)
+        if self._step is not None and waits:
+            self._step.later.append(self.log.put(index, entry, at, in_view=False))
+            return
+        self.log.put(index, entry, at, in_view=False)
+        self._show(index)
 
-    def _to_view(self, message: BaseMessage) -> None:
-        self._view.add(message)
-        if not isinstance(message, SystemMessage):
-            self.spine.add(message)
+    def _show(self, index: int) -> None:
+        message = self.log.entries[index]
+        if isinstance(message, BaseMessage):
+            self.log.view.add(message)
+            if not isinstance(message, SystemMessage):
+                self._spine.add(message)
 
-    # --- records ---------------------------------------------------------------------------------
-
-    def _entry(self, record: JsonObject, position: int, at: datetime | None) -> Entry | None:
+    def _entry(self, record: JsonObject, message: JsonObject, index: int) -> Entry | None:
         """The entry of a record; None for one that says nothing to us."""
         match record.get("type"):
             case "config.update" | "profile.bind":
                 return self._settings(record)
             case "context.append_message":
-                return self._message(as_object(record.get("message")), position, at)
-            case "context.apply_compaction":
-                self.end_step()
-                return self._fold(record, position + self._extra)
-            case "context.clear":
-                self.end_step()
-                self._view.clear()
-                self._prompts = []
-                self.spine.scopes, self.spine.stored = [0], []
-                return Clear()
-            case "spine.open" | "spine.close" | "spine.next" as kind:
-                self.end_step()
-                closed = self.spine.recorded(kind, record)
-                return self._scope_fold(position + self._extra, closed) if closed else None
-            case "llm.request" if record.get("kind", "loop") == "loop":
-                sent = as_count(record.get("messageCount"))
-                self.counted += [Counted(position + self._extra, sent)] if sent else []
-                return None
-            case "context.undo":
-                self.end_step()
-                return self._undo(as_count(record.get("count")))
+                return self._message(message, index)
+            case "llm.request" if record.get("kind", "loop") == "loop" and count_at(record, "messageCount"):
+                self.counted.append(Counted(index, count_at(record, "messageCount")))
             case "micro_compaction.apply":
-                self.notes.append(
+                self._notes.append(
                     "Old tool results that Kimi Code had cleared from requests are shown in full."
                 )
-                return None
+            case (
+                "context.apply_compaction"
+                | "context.clear"
+                | "context.undo"
+                | "spine.open"
+                | "spine.close"
+                | "spine.next"
+                | "turn.prompt"
+                | "turn.cancel" as kind
+            ):
+                self._end_step()
+                return self._marker(kind, record, index)
+            case _:
+                pass
+        return None
+
+    def _marker(self, kind: str, record: JsonObject, index: int) -> Entry | None:
+        match kind:
+            case "context.apply_compaction":
+                return self._compaction(record, index)
+            case "context.clear":
+                self.log.view.clear()
+                self._prompts = []
+                self._spine.scopes, self._spine.stored = [0], []
+                return Clear()
+            case "context.undo":
+                return self._undo(count_at(record, "count"))
             case "turn.prompt":
-                self.end_step()
                 return None
             case "turn.cancel":
-                self.end_step()
                 return NoticeRecord(text="The turn was cancelled.")
             case _:
-                return None
+                closed = self._spine.recorded(kind, record)
+                return self._scope_compaction(index, closed) if closed else None
 
     def _settings(self, record: JsonObject) -> Entry | None:
         """The system prompt, once; or another model. What comes with the prompt shows in the answers."""
-        model, before = as_text(record.get("modelAlias")), self._model
+        model, before = text_at(record, "modelAlias"), self._model
         self._model = model or before
-        if _system_prompt(record) and not any(isinstance(entry, SystemMessage) for entry in self.entries):
-            return SystemMessage(parts=text_parts(self.prompt))
+        has_prompt = any(isinstance(entry, SystemMessage) for entry in self.log.entries.values())
+        if _system_prompt(record) and not has_prompt:
+            return SystemMessage(parts=text_parts(self._prompt))
         if self._model == before:
             return None
         provider, _, name = model.rpartition("/")
         return ModelChange(model=name or model, provider=provider or None)
 
-    def _message(self, message: JsonObject, position: int, at: datetime | None) -> Entry | None:
-        origin, parts = as_object(message.get("origin")), self._parts(message.get("content"))
+    # --- messages --------------------------------------------------------------------------------
+
+    def _message(self, message: JsonObject, index: int) -> Entry | None:
+        kind, parts = value_at(message, "origin", "kind"), self.log.parts(message.get("content"))
         match message.get("role"):
-            case "user" if _is_prompt(origin):
-                return self._prompt_of(origin, parts, position, at)
-            case "user" if origin.get("kind") == "compaction_summary" and self._has_spine:
-                index = position + self._extra
+            case "user" if kind == "compaction_summary" and (self._spine.on_record or self._spine.used):
                 self._prompts, self._wall = [], index
-                fold = self._view.folded(index, parts, (), strategy="kimi-code")
-                self.spine.start_over(index)
-                return fold
-            case "user" | "system" if origin.get("kind") == "shell_command":
+                self._spine.start_over(index)
+                return self.log.view.compacted(index, parts, (), strategy="kimi-code")
+            case "user" | "system" if kind == "shell_command":
                 return UserMessage(parts=parts, origin="shell")
             case "user" | "system" if any(isinstance(part, ImagePart) for part in parts):
                 return UserMessage(parts=parts, origin="machine")
             case "user" | "system" | "developer":
                 return DeveloperMessage(parts=parts)
             case "assistant":
-                calls = tool_call_parts(_nested(message.get("toolCalls")), position)
-                self._calls.update({call.call_id: call for call in calls})
+                calls = tool_call_parts(_nested(message.get("toolCalls")), index)
                 return AssistantMessage(parts=(*parts, *calls))
             case "tool":
                 failed = message.get("isError") is True
-                return result_of(as_text(message.get("toolCallId")), parts, self._calls, failed=failed)
+                return result_of(text_at(message, "toolCallId"), parts, self.log, failed=failed)
             case _:
                 return None
 
-    def _prompt_of(
-        self, origin: JsonObject, parts: tuple[Part, ...], position: int, at: datetime | None
-    ) -> UserMessage:
+    def _take_prompt(self, message: JsonObject, position: int, at: datetime | None) -> None:
         """What the user sent. The text of a skill or a plugin is the machine's, though the user called it."""
         checkpoint = None
-        if self.has_undos:
+        if self._has_undos:
             self._checkpoints += 1
             checkpoint = self._checkpoints
-            self.entries.append(Checkpoint(index=position + self._extra, at=at, id=checkpoint))
-            self._extra += 1
-        index = position + self._extra
-        scopes, stored = tuple(self.spine.scopes), len(self.spine.stored)
-        self._prompts.append(_Prompt(index, checkpoint, self._view.moment(), scopes, stored))
-        typed = origin.get("kind") in (None, "user")
-        return UserMessage(parts=parts, origin="typed" if typed else "machine")
+            self.log.add(Checkpoint(id=checkpoint), at, position=position)
+        index = self.log.next_index(position)
+        scopes, stored = tuple(self._spine.scopes), len(self._spine.stored)
+        self._prompts.append(_Prompt(index, checkpoint, self.log.view.moment(), scopes, stored))
+        typed = value_at(message, "origin", "kind") in (None, "user")
+        parts = self.log.parts(message.get("content"))
+        self._add(UserMessage(parts=parts, origin="typed" if typed else "machine"), index, at)
 
-    def _fold(self, record: JsonObject, index: int) -> Entry:
-        """A fold. Newer ones keep prompts, before the summary; older ones the newest messages, after it."""
-        summary = as_text(record.get("contextSummary")) or as_text(record.get("summary"))
+    # --- compactions and undos -------------------------------------------------------------------
+
+    def _compaction(self, record: JsonObject, index: int) -> Entry:
+        """Newer ones keep prompts, before the summary; older ones the newest messages, after it."""
+        summary = text_at(record, "contextSummary") or text_at(record, "summary")
         if not summary:
-            summary = "\n".join(
-                part.text
-                for part in self._parts(as_object(record.get("summary")).get("content"))
-                if isinstance(part, TextPart)
-            )
+            summary = text_in(self.log.parts(value_at(record, "summary", "content")))
         ahead: list[int] = []
         kept: list[int] = []
         if isinstance(record.get("keptUserMessageCount"), int):
             ahead = self._kept_prompts(record)
         else:
-            items = ([None] if self._view.fold else []) + self._view.messages
-            after = items[as_count(record.get("compactedCount")) :]
-            kept = [place for place in after if place is not None]
+            items = ([None] if self.log.view.compaction else []) + self.log.view.messages
+            kept = [place for place in items[count_at(record, "compactedCount") :] if place is not None]
         self._prompts = [prompt for prompt in self._prompts if prompt.index in {*ahead, *kept}]
         self._wall = index
-        fold = self._view.folded(
+        self._spine.start_over(index)
+        self._spine.stored = [*ahead, index, *kept]
+        return self.log.view.compacted(
             index,
             text_parts(summary),
             kept,
             ahead=ahead,
             strategy="kimi-code",
-            tokens_before=as_count(record.get("tokensBefore")),
-            tokens_after=as_count(record.get("tokensAfter")),
-        )
-        self.spine.start_over(index)
-        self.spine.stored = [*ahead, index, *kept]
-        return fold
-
-    @property
-    def _has_spine(self) -> bool:
-        return self.spine.on_record or self.spine.used
-
-    def close_scope(self, position: int, at: datetime | None) -> None:
-        """Before the next answer: fold the scope that the one before has closed."""
-        closed = self.spine.transition()
-        if closed is not None:
-            index = position + self._extra
-            fold = self._scope_fold(index, closed)
-            self.entries.append(fold.model_copy(update={"index": index, "at": at}))
-            self._extra += 1
-
-    def _scope_fold(self, index: int, closed: Closed) -> Compaction:
-        """The memory of a scope in its place; what the user said there stays."""
-        prompts = {prompt.index for prompt in self._prompts}
-        gone = [place for place in range(closed.start, closed.end) if place not in prompts]
-        return self._view.scope_folded(
-            index, text_parts(closed.memory), gone, before=closed.end, strategy="kimi-code"
+            tokens_before=count_at(record, "tokensBefore"),
+            tokens_after=count_at(record, "tokensAfter"),
         )
 
     def _kept_prompts(self, record: JsonObject) -> list[int]:
         """The oldest and the newest prompts, as many as the record says."""
-        here = set(self._view.messages)
+        here = set(self.log.view.messages)
         prompts = [prompt.index for prompt in self._prompts if prompt.index in here]
-        count, head = (
-            as_count(record.get("keptUserMessageCount")),
-            as_count(record.get("keptHeadUserMessageCount")),
-        )
+        count, head = count_at(record, "keptUserMessageCount"), count_at(record, "keptHeadUserMessageCount")
         if head:
-            self.notes.append("Prompts that Kimi Code had shortened in a fold are shown whole.")
+            self._notes.append("Prompts that Kimi Code had shortened in a fold are shown whole.")
         newest = max(0, count - head)
-        chosen = prompts[:head] + (prompts[-newest:] if newest else [])
-        return list(dict.fromkeys(chosen))
+        return list(dict.fromkeys(prompts[:head] + (prompts[-newest:] if newest else [])))
+
+    def _close_scope(self, position: int, at: datetime | None) -> None:
+        """Before the next answer: compact the scope that the one before has closed."""
+        closed = self._spine.transition()
+        if closed is not None:
+            index = self.log.next_index(position)
+            self.log.put(index, self._scope_compaction(index, closed), at)
+
+    def _scope_compaction(self, index: int, closed: _Closed) -> Compaction:
+        """The memory of a scope in its place; what the user said there stays."""
+        prompts = {prompt.index for prompt in self._prompts}
+        gone = [place for place in range(closed.start, closed.end) if place not in prompts]
+        return self.log.view.scope_compacted(
+            index, text_parts(closed.memory), gone, before=closed.end, strategy="kimi-code"
+        )
 
     def _undo(self, count: int) -> Entry | None:
-        """Back to before the prompt, that many from the end. Over a fold there is no way back."""
+        """Back to before the prompt, that many from the end. Over a compaction there is no way back."""
         target = self._prompts[-count] if 0 < count <= len(self._prompts) else None
         if target is None or target.checkpoint is None or target.index < self._wall:
             return None
         self._prompts = self._prompts[:-count]
-        self.spine.scopes = list(target.scopes)
-        del self.spine.stored[target.stored :]
-        self._view.go_back_to(target.before)
+        self._spine.scopes = list(target.scopes)
+        del self._spine.stored[target.stored :]
+        self.log.view.go_back_to(target.before)
         return Revert(checkpoint=target.checkpoint)
 
     # --- the events of an answer -----------------------------------------------------------------
 
     def _loop_event(self, event: JsonObject, index: int, at: datetime | None) -> Entry | None:
+        step = self._step
+        is_open = step is not None and text_at(event, "stepUuid") in ("", step.uuid)
         match event.get("type"):
             case "step.begin":
-                self.end_step()
-                self._step = _Step(as_text(event.get("uuid")), index, at)
-            case "content.part" if self._is_open(event):
-                self._grow(self._parts([event.get("part")]))
-            case "tool.call" if self._is_open(event):
-                call = ToolCallPart(
-                    call_id=as_text(event.get("toolCallId")) or f"call_{index}",
-                    name=as_text(event.get("name")),
-                    arguments=arguments_text(event.get("args")),
-                )
-                self._calls[call.call_id] = call
-                self._grow((call,))
+                self._step = Step(index, at, text_at(event, "uuid"))
+            case "content.part" if step is not None and is_open:
+                step.parts += self.log.parts([event.get("part")])
+            case "tool.call" if step is not None and is_open:
+                call_id = text_at(event, "toolCallId") or f"call_{index}"
+                call = call_part(call_id, text_at(event, "name"), event.get("args"))
+                self.log.calls[call_id] = call
+                step.parts.append(call)
             case "tool.result":
-                return self._tool_result(event)
-            case "step.end" if self._step is not None:
-                self._step.usage = _usage(as_object(event.get("usage")))
-                self.end_step()
+                result = object_at(event, "result")
+                parts = (*self.log.parts(result.get("output")), *text_parts(text_at(result, "note")))
+                failed = result.get("isError") is True
+                return result_of(text_at(event, "toolCallId"), parts, self.log, failed=failed)
+            case "step.end" if step is not None:
+                step.usage = _USAGE.read(event.get("usage"))
+                self._end_step()
             case _:
                 pass
         return None
 
-    def _is_open(self, event: JsonObject) -> bool:
-        return self._step is not None and as_text(event.get("stepUuid")) in ("", self._step.uuid)
-
-    def _grow(self, parts: Sequence[Part]) -> None:
-        if self._step is not None:
-            self._step.parts.extend(parts)
-
-    def _tool_result(self, event: JsonObject) -> ToolResultMessage:
-        result = as_object(event.get("result"))
-        parts = (*self._parts(result.get("output")), *text_parts(as_text(result.get("note"))))
-        failed = result.get("isError") is True
-        return result_of(as_text(event.get("toolCallId")), parts, self._calls, failed=failed)
-
-    def end_step(self) -> None:
+    def _end_step(self) -> None:
         """The answer is complete: it, its results, then what waited for them. One without a word is none."""
         step, self._step = self._step, None
         if step is None:
             return
         if step.parts:
-            self._add(
-                AssistantMessage(
-                    index=step.index,
-                    at=step.at,
-                    parts=tuple(step.parts),
-                    model=self._model.rpartition("/")[2] or None,
-                    usage=step.usage,
-                )
-            )
-        for message in sorted(step.later, key=lambda each: not isinstance(each, ToolResultMessage)):
-            self._to_view(message)
-
-    def _parts(self, content: Json) -> tuple[Part, ...]:
-        parts, left_out = content_parts(content)
-        self.left_out += left_out
-        return parts
+            model = self._model.rpartition("/")[2] or None
+            answer = AssistantMessage(parts=tuple(step.parts), model=model, usage=step.usage)
+            self._add(answer, step.index, step.at)
+        entries = self.log.entries
+        for index in sorted(step.later, key=lambda each: not isinstance(entries[each], ToolResultMessage)):
+            self._show(index)
 
 
-def _begins_an_answer(record: JsonObject) -> bool:
-    return as_object(record.get("event")).get("type") == "step.begin" or (
-        as_object(record.get("message")).get("role") == "assistant"
-    )
+def _system_prompt(record: JsonObject) -> str:
+    return text_at(record, "systemPrompt") if record.get("type") in ("config.update", "profile.bind") else ""
 
 
 def _is_prompt(origin: JsonObject) -> bool:
@@ -422,13 +517,3 @@ def _nested(calls: Json) -> Json:
     if not isinstance(calls, list):
         return calls
     return [{"function": call, **call} if isinstance(call, dict) else call for call in calls]
-
-
-def _usage(usage: JsonObject) -> Usage | None:
-    cached = as_count(usage.get("inputCacheRead"))
-    reported = Usage(
-        input=as_count(usage.get("inputOther")) + cached + as_count(usage.get("inputCacheCreation")),
-        cached=cached,
-        output=as_count(usage.get("output")),
-    )
-    return reported if reported.total else None

@@ -3,9 +3,9 @@
 One index a record. A checkpoint that a rewind goes back to takes one more, after its own message.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from foldline.files import read_regular
@@ -24,33 +24,39 @@ from foldline.protocol import (
     NoticeRecord,
     Part,
     Revert,
-    SessionHeader,
     SystemMessage,
+    TextPart,
+    ThinkingPart,
     ToolResultMessage,
-    Unknown,
     UserMessage,
     text_parts,
 )
+from foldline.protocol.messages import StopReason
 
 from .base import (
     ForeignSession,
     Json,
     JsonLine,
     JsonObject,
-    as_count,
     as_list,
-    as_object,
     as_text,
-    as_time,
+    as_time_in_seconds,
+    count_at,
+    header,
     json_lines,
+    object_at,
+    objects_at,
     parse_object,
+    text_at,
+    time_at,
+    value_at,
 )
-from .detection import left_out_note, unknown_records_note
-from .foreign_view import ForeignView, Moment
-from .klaude_messages import Calls, answer, checkpoint_of, parts_of, tool_result
+from .parts import UsageFields, call_part, image_at, sub_agent_note, text_in
+from .tool_results import Action, line_count, tool_result, touched
+from .transcript import Moment, Transcript
 
 _MESSAGES = ("SystemMessage", "DeveloperMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
-
+_KINDS = (*_MESSAGES, "CompactionEntry", "RewindEntry", "TaskMetadataItem", "SpawnSubAgentEntry")
 _SILENT = (
     "AwaySummaryEntry",
     "CacheHitRateEntry",
@@ -64,12 +70,26 @@ _SILENT = (
     "TaskMetadataItem",
 )
 """Events that say nothing to the model."""
+_CHECKPOINT = re.compile(r"<system-reminder>Checkpoint ([0-9]{1,18})</system-reminder>")
+_STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_use": "tool_calls",
+    "aborted": "cancelled",
+    "error": "error",
+}
+_ACTIONS: dict[str, Action] = {
+    "Read": "read",
+    "Write": "modified",
+    "Edit": "modified",
+    "MultiEdit": "modified",
+}
+_USAGE = UsageFields(("input_tokens",), ("output_tokens",), "cached_tokens", "reasoning_tokens")
 
 
 def is_klaude(records: Sequence[JsonObject]) -> bool:
     """Whether records are events of klaude-code."""
-    kinds = (*_MESSAGES, "CompactionEntry", "RewindEntry", "TaskMetadataItem", "SpawnSubAgentEntry")
-    return any(record.get("type") in kinds and isinstance(record.get("data"), dict) for record in records)
+    return any(record.get("type") in _KINDS and isinstance(record.get("data"), dict) for record in records)
 
 
 def read_klaude(data: bytes, path: Path) -> ForeignSession:
@@ -81,36 +101,29 @@ def read_klaude(data: bytes, path: Path) -> ForeignSession:
     lines, damage = json_lines(data)
     if not is_klaude([line.record for line in lines]):
         raise FoldlineError(f"{path} has no event of klaude-code: no line has the type and data of one.")
-    rewinds = [
-        as_object(line.record.get("data")) for line in lines if line.record.get("type") == "RewindEntry"
-    ]
-    meta = _meta(path)
-    by_agent = bool(as_object(meta.get("sub_agent_state")) or as_text(meta.get("parent_session_id")))
-    reader = _Reader({as_count(rewind.get("checkpoint_id")) for rewind in rewinds}, by_agent)
+    rewinds = [line.record for line in lines if line.record.get("type") == "RewindEntry"]
+    meta = beside(path)
+    reader = _Reader({count_at(rewind, "data", "checkpoint_id") for rewind in rewinds}, is_by_agent(meta))
     for line in lines:
         reader.read(line)
-    notes = [*([f"{damage}."] if damage else []), *reader.notes()]
-    return ForeignSession(
-        "klaude-code", _header(meta, reader.entries, path), reader.entries, damage, tuple(notes)
-    )
+    log = reader.log
+    name = path.parent.name if path.stem == "events" and path.parent.name else path.stem
+    times = (as_time_in_seconds(meta.get("created_at")), *(entry.at for entry in log.in_order()))
+    head = header(text_at(meta, "id") or name, times, text_at(meta, "work_dir"))
+    return log.session("klaude-code", head, damage, (*log.notes(_SILENT), *sub_agent_note(reader.by_agent)))
 
 
-def _meta(path: Path) -> JsonObject:
-    """What lies beside the events; empty where nothing readable does."""
+def beside(path: Path) -> JsonObject:
+    """What lies beside the events, in `meta.json`; empty where nothing readable does."""
     try:
-        return parse_object(read_regular(path.parent / "meta.json")) or {}
+        return parse_object(read_regular(path.with_name("meta.json"))) or {}
     except OSError:
         return {}
 
 
-def _header(meta: JsonObject, entries: Sequence[Entry], path: Path) -> SessionHeader:
-    seconds = meta.get("created_at")
-    created = as_time(seconds * 1000) if isinstance(seconds, int | float) else None
-    created = created or next((entry.at for entry in entries if entry.at), datetime.fromtimestamp(0, UTC))
-    name = path.parent.name if path.stem == "events" and path.parent.name else path.stem
-    return SessionHeader(
-        id=as_text(meta.get("id")) or name, created_at=created, cwd=as_text(meta.get("work_dir"))
-    )
+def is_by_agent(meta: JsonObject) -> bool:
+    """Whether another agent, and no person, wrote the prompts."""
+    return bool(object_at(meta, "sub_agent_state") or text_at(meta, "parent_session_id"))
 
 
 @dataclass
@@ -120,12 +133,11 @@ class _Item:
     index: int
     kind: str
     entry: Entry
-    message: bool = False
     klaude_checkpoint: int | None = None
     checkpoint: int | None = None
     """Our id of the checkpoint after it."""
     after: Moment | None = None
-    """The view after a fold, or at a checkpoint that a rewind goes back to."""
+    """The view after a compaction, or at a checkpoint that a rewind goes back to."""
 
 
 @dataclass
@@ -136,106 +148,120 @@ class _Reader:
     """The checkpoints that rewinds go back to."""
     by_agent: bool
     """Whether another agent, and no person, wrote the prompts."""
-    entries: list[Entry] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    _view: ForeignView = field(default_factory=ForeignView)
+    log: Transcript = field(default_factory=lambda: Transcript("klaude"))
     _items: list[_Item] = field(default_factory=list)
-    _calls: Calls = field(default_factory=dict)
-    _extra: int = 0
     _checkpoints: int = 0
 
-    def notes(self) -> list[str]:
-        notes = [*left_out_note(self.left_out), *unknown_records_note(self.entries, _SILENT)]
-        if self.by_agent:
-            notes.append("These are the steps of a sub-agent: the agent that started it wrote its prompts.")
-        return notes
-
     def read(self, line: JsonLine) -> None:
-        kind, data = as_text(line.record.get("type")), as_object(line.record.get("data"))
-        index = line.position + self._extra
-        entry = self._entry(kind, data, index)
-        if entry is None:
-            entry = Unknown(type=f"klaude.{kind or 'record'}", record=line.record)
-        entry = entry.model_copy(update={"index": index, "at": as_time(data.get("created_at"))})
-        self.entries.append(entry)
-        item = _Item(index, kind, entry, message=isinstance(entry, BaseMessage))
+        kind, data = text_at(line.record, "type"), object_at(line.record, "data")
+        index = self.log.next_index(line.position)
+        entry = self._entry(kind, data, index) or self.log.unknown(line.record, kind)
+        self.log.put(index, entry, time_at(data, "created_at"))
+        item = _Item(index, kind, self.log.entries[index])
         self._items.append(item)
-        if isinstance(entry, BaseMessage):
-            self._view.add(entry)
         if isinstance(entry, DeveloperMessage):
-            self._checkpoint(item, entry)
+            self._checkpoint(item, entry, line.position)
         if isinstance(entry, Compaction):
-            item.after = self._view.moment()
+            item.after = self.log.view.moment()
 
     def _entry(self, kind: str, data: JsonObject, index: int) -> Entry | None:
         """The entry of an event; None for one that says nothing to us."""
         match kind:
-            case "SystemMessage":
-                return SystemMessage(parts=self._parts(data.get("parts")))
-            case "DeveloperMessage":
-                parts = self._parts(data.get("parts"))
-                if any(isinstance(part, ImagePart) for part in parts):
-                    return UserMessage(parts=parts, origin="machine")
-                return DeveloperMessage(parts=parts)
-            case "UserMessage":
-                parts = self._parts(data.get("parts"))
-                if data.get("source") == "bash_mode":
-                    return UserMessage(parts=parts, origin="shell")
-                return UserMessage(parts=parts, origin="machine" if self.by_agent else "typed")
-            case "AssistantMessage":
-                message = answer(data, self._parts(data.get("parts")))
-                self._calls.update({call.call_id: call for call in message.calls})
-                return message
-            case "ToolResultMessage":
-                return tool_result(data, self._parts(data.get("parts")), self._calls)
+            case kind if kind in _MESSAGES:
+                return self._message(kind, data)
             case "CompactionEntry":
-                return self._fold(data, index)
+                return self._compaction(data, index)
             case "RewindEntry":
                 return self._rewind(data)
             case "RetractEntry":
-                return self._retract(as_text(data.get("retracted_text")))
+                return self._retract(text_at(data, "retracted_text"))
             case "StreamErrorItem":
-                return NoticeRecord(text=as_text(data.get("error")), level="error")
+                return NoticeRecord(text=text_at(data, "error"), level="error")
             case "InterruptEntry":
                 return NoticeRecord(text="The turn was interrupted.")
-            case "FallbackModelConfigWarnEntry" if not data.get("sub_agent_type"):
-                model = as_text(data.get("to_model"))
-                return (
-                    ModelChange(model=model, provider=as_text(data.get("to_provider")) or None)
-                    if model
-                    else None
+            case "FallbackModelConfigWarnEntry" if not data.get("sub_agent_type") and text_at(
+                data, "to_model"
+            ):
+                return ModelChange(
+                    model=text_at(data, "to_model"), provider=text_at(data, "to_provider") or None
                 )
             case _:
                 return None
 
-    def _parts(self, pieces: Json) -> tuple[Part, ...]:
-        parts, left_out = parts_of(pieces)
-        self.left_out += left_out
-        return parts
+    def _message(self, kind: str, data: JsonObject) -> BaseMessage:
+        parts = self._parts(data.get("parts"))
+        match kind:
+            case "SystemMessage":
+                return SystemMessage(parts=parts)
+            case "DeveloperMessage" if any(isinstance(part, ImagePart) for part in parts):
+                return UserMessage(parts=parts, origin="machine")
+            case "DeveloperMessage":
+                return DeveloperMessage(parts=parts)
+            case "UserMessage" if data.get("source") == "bash_mode":
+                return UserMessage(parts=parts, origin="shell")
+            case "UserMessage":
+                return UserMessage(parts=parts, origin="machine" if self.by_agent else "typed")
+            case "AssistantMessage":
+                return AssistantMessage(
+                    parts=parts,
+                    model=text_at(data, "usage", "model_name") or None,
+                    usage=_USAGE.read(data.get("usage")),
+                    stop_reason=_STOP_REASONS.get(text_at(data, "stop_reason")),
+                )
+            case _:
+                return self._tool_result(data, parts)
 
-    def _checkpoint(self, item: _Item, message: DeveloperMessage) -> None:
-        item.klaude_checkpoint = checkpoint_of(message.text)
-        if item.klaude_checkpoint not in self.targets:
-            return
-        item.checkpoint, item.after = self._checkpoints, self._view.moment()
-        self._checkpoints += 1
-        self._extra += 1
-        self.entries.append(Checkpoint(index=item.index + 1, at=message.at, id=item.checkpoint))
+    def _tool_result(self, data: JsonObject, images: tuple[Part, ...]) -> ToolResultMessage:
+        """A result: its text stands apart from its other parts."""
+        call_id, text, status = text_at(data, "call_id"), text_at(data, "output_text"), data.get("status")
+        call, name = self.log.calls.get(call_id), text_at(data, "tool_name")
+        call = call.model_copy(update={"name": name}) if call and status == "success" else None
+        return tool_result(
+            call_id,
+            name,
+            (*text_parts(text), *images),
+            failed=status in ("error", "aborted"),
+            brief="cancelled" if status == "aborted" else "failed" if status == "error" else line_count(text),
+            changes=touched(call, _ACTIONS),
+        )
+
+    def _parts(self, pieces: Json) -> tuple[Part, ...]:
+        """The parts of a message. A signature stands behind the thought it is of."""
+        parts: list[Part] = []
+        for piece in as_list(pieces):
+            last = parts[-1] if parts else None
+            if value_at(piece, "type") != "thinking_signature":
+                parts += self.log.parts([piece], _part)
+                continue
+            signature = text_at(piece, "signature") or None
+            if isinstance(last, ThinkingPart) and last.signature is None:
+                parts[-1] = last.model_copy(update={"signature": signature})
+            else:
+                parts.append(ThinkingPart(text="", signature=signature))
+        return tuple(parts)
 
     # --- markers ---------------------------------------------------------------------------------
 
-    def _fold(self, data: JsonObject, index: int) -> Entry:
-        """A fold: the summary, then the session from the first kept item on."""
-        cut = self._cut(data)
-        known = set(self._view.messages) | {item.index for item in self._items[cut:] if item.message}
-        kept = [item.index for item in self._items[cut:] if item.index in known]
-        details = as_object(data.get("details"))
-        return self._view.folded(
+    def _checkpoint(self, item: _Item, message: DeveloperMessage, position: int) -> None:
+        found = _CHECKPOINT.search(message.text)
+        item.klaude_checkpoint = int(found[1]) if found else None
+        if item.klaude_checkpoint in self.targets:
+            item.checkpoint, item.after = self._checkpoints, self.log.view.moment()
+            self._checkpoints += 1
+            self.log.add(Checkpoint(id=item.checkpoint), self.log.entries[item.index].at, position=position)
+
+    def _compaction(self, data: JsonObject, index: int) -> Entry:
+        """A summary, then the session from the first kept item on."""
+        listed = self._items[self._cut(data) :]
+        known = set(self.log.view.messages)
+        kept = [item.index for item in listed if item.index in known or isinstance(item.entry, BaseMessage)]
+        details = object_at(data, "details")
+        return self.log.view.compacted(
             index,
-            text_parts(as_text(data.get("summary"))),
+            text_parts(text_at(data, "summary")),
             kept,
             strategy="klaude-code",
-            tokens_before=as_count(data.get("tokens_before")),
+            tokens_before=count_at(data, "tokens_before"),
             details=CompactionDetails(
                 read_files=tuple(filter(None, map(as_text, as_list(details.get("read_files"))))),
                 modified_files=tuple(filter(None, map(as_text, as_list(details.get("modified_files"))))),
@@ -246,27 +272,27 @@ class _Reader:
         """The place of the first kept item.
 
         klaude-code counts in its list of the session, which a reload shortens to the last summary and what it
-        kept: after a fold, a number may count in either list. What the event says it kept tells which.
+        kept: after a compaction, a number may count in either list. What the event says it kept tells which.
         """
         named = data.get("first_kept_index")
         named = len(self._items) if not isinstance(named, int) or named < 0 else named
         full = min(named, len(self._items))
-        folds = [place for place, item in enumerate(self._items) if item.kind == "CompactionEntry"]
-        if not folds:
+        compactions = [place for place, item in enumerate(self._items) if item.kind == "CompactionEntry"]
+        if not compactions:
             return full
-        kept_before = self._first_kept(folds[-1])
-        listed = [place for place in range(kept_before, len(self._items)) if place not in folds]
+        kept_before = self._first_kept(compactions[-1])
+        listed = [place for place in range(kept_before, len(self._items)) if place not in compactions]
         shorter = listed[named - 1] if 0 < named <= len(listed) else len(self._items)
-        said = _counts(as_list(data.get("kept_items_brief")))
+        said = _counts(objects_at(data, "kept_items_brief"))
         if said is not None and (said == self._count(full)) != (said == self._count(shorter)):
             return full if said == self._count(full) else shorter
         return shorter if full < kept_before else full
 
-    def _first_kept(self, fold: int) -> int:
-        """The place of the first item that this fold kept."""
-        kept = self._items[fold].after
-        places = [place for place, item in enumerate(self._items) if kept and item.index in kept.messages]
-        return places[0] if places else fold
+    def _first_kept(self, compaction: int) -> int:
+        """The place of the first item that this compaction kept."""
+        kept = self._items[compaction].after
+        places = (place for place, item in enumerate(self._items) if kept and item.index in kept.messages)
+        return next(places, compaction)
 
     def _count(self, cut: int) -> tuple[int, int]:
         entries = [item.entry for item in self._items[cut:]]
@@ -278,38 +304,49 @@ class _Reader:
     def _rewind(self, data: JsonObject) -> Entry | None:
         """Back to a checkpoint, with a message to itself. Without one, nothing is taken back."""
         wanted = data.get("checkpoint_id")
-        said = "\n\n".join(filter(None, (as_text(data.get("rationale")), as_text(data.get("note")))))
-        place = next(
-            (place for place, item in enumerate(self._items) if item.klaude_checkpoint == wanted), None
-        )
+        said = "\n\n".join(filter(None, (text_at(data, "rationale"), text_at(data, "note"))))
+        marked = (place for place, item in enumerate(self._items) if item.klaude_checkpoint == wanted)
+        place = next(marked, None)
         if place is None or wanted is None:
             return DeveloperMessage(origin="dmail", parts=text_parts(said))
         target = self._items[place]
         del self._items[place + 1 :]
         if target.after is None or target.checkpoint is None:
             return None
-        self._view.go_back_to(target.after)
+        self.log.view.go_back_to(target.after)
         return Revert(checkpoint=target.checkpoint, message=said or None)
 
     def _retract(self, text: str) -> Entry | None:
         """The newest prompt was taken back before it was answered."""
         item = next((item for item in reversed(self._items) if isinstance(item.entry, UserMessage)), None)
-        if item is None or not isinstance(item.entry, UserMessage):
-            return None
-        if "".join(part.text for part in item.entry.parts if part.type == "text") != text:
+        if item is None or not isinstance(item.entry, UserMessage) or text_in(item.entry.parts, "") != text:
             return None
         self._items.remove(item)
-        if item.index not in self._view.messages:
+        if item.index not in self.log.view.messages:
             return None
-        self._view.messages.remove(item.index)
+        self.log.view.messages.remove(item.index)
         return Edit(target=item.index, action="drop")
 
 
-def _counts(brief: list[Json]) -> tuple[int, int] | None:
+def _counts(brief: list[JsonObject]) -> tuple[int, int] | None:
     """How many prompts, and how many items in all, an event says were kept; None where it does not say."""
-    kinds = [
-        (as_text(as_object(item).get("item_type")), as_count(as_object(item).get("count"))) for item in brief
-    ]
-    if not kinds:
-        return None
-    return sum(count for kind, count in kinds if kind == "User"), sum(count for _, count in kinds)
+    users = sum(count_at(item, "count") for item in brief if item.get("item_type") == "User")
+    return (users, sum(count_at(item, "count") for item in brief)) if brief else None
+
+
+def _part(piece: Json) -> Part | None:
+    match value_at(piece, "type"):
+        case "text":
+            return TextPart(text=text_at(piece, "text"))
+        case "thinking_text":
+            return ThinkingPart(text=text_at(piece, "text"))
+        case "image_url":
+            return image_at(text_at(piece, "url"))
+        case "image_file" if text_at(piece, "file_path"):
+            return TextPart(text=f"(image: {text_at(piece, 'file_path')})")
+        case "tool_call":
+            return call_part(
+                text_at(piece, "call_id"), text_at(piece, "tool_name"), value_at(piece, "arguments_json")
+            )
+        case _:
+            return None

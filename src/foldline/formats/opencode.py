@@ -1,17 +1,51 @@
 """Reader for the sessions of opencode, as `opencode export` writes them, one JSON document, and as they are
 stored (`opencode_store.py`)."""
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from foldline.history import Damage
-from foldline.protocol import FoldlineError, SessionHeader
+from foldline.protocol import (
+    AssistantMessage,
+    Checkpoint,
+    Edit,
+    FileTouch,
+    FoldlineError,
+    Kept,
+    ModelChange,
+    NoticeRecord,
+    Part,
+    Revert,
+    TextPart,
+    ThinkingPart,
+    Title,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
+from foldline.protocol.messages import StopReason
 
-from .base import ForeignSession, JsonObject, as_list, as_object, as_text, as_time, parse_object
-from .opencode_parts import is_summary
-from .opencode_reading import Reading
+from .base import (
+    ForeignSession,
+    Json,
+    JsonObject,
+    as_list,
+    as_objects,
+    as_text,
+    count_at,
+    first_text,
+    header,
+    object_at,
+    objects_at,
+    parse_object,
+    text_at,
+    time_at,
+    value_at,
+)
 from .opencode_store import (
     StoredSession,
     exported_files,
@@ -20,6 +54,33 @@ from .opencode_store import (
     stored_in_database,
     stored_in_files,
 )
+from .parts import UsageFields, by_voice, call_part, image_at, kind_of, text_in
+from .tool_results import Changes, edit_of, moved, patched, together, tool_result, whole_file
+from .transcript import Transcript
+
+HIDDEN = "[Old tool result content cleared]"
+"""What opencode's model sees in place of an output that was hidden."""
+_NO_SUMMARY = "(opencode wrote no summary)"
+_STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "tool-calls": "tool_calls",
+    "length": "length",
+    "content-filter": "filtered",
+    "error": "error",
+}
+_ABORTED = "MessageAbortedError"
+_DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
+_ASKED_TO_COMPACT = "What did we do so far?"
+_RAN_A_SUBTASK = "The following tool was executed by the user"
+"""What its model is told where a message asks for a compaction that failed, or for a sub-task."""
+_ALSO_AS_TEXT = ("text/plain", "application/x-directory")
+"""Attached files of these kinds are in the message as text, too."""
+_PATCHING = ("patch", "apply_patch")
+_IMAGE = "image/"
+_USAGE = UsageFields(
+    input=("input", "cache.read", "cache.write"), output=("output", "reasoning"), cached="cache.read"
+)
+"""opencode counts cached input and reasoning apart."""
 
 
 def is_opencode(document: JsonObject) -> bool:
@@ -31,27 +92,24 @@ def is_opencode(document: JsonObject) -> bool:
     if not isinstance(document.get("info"), dict) or not isinstance(messages, list):
         return False
     if not messages:
-        return {"id", "directory"} <= as_object(document.get("info")).keys()
-    return any(_is_message(message) for message in messages)
+        return {"id", "directory"} <= object_at(document, "info").keys()
+    return any(map(_is_message, messages))
 
 
-def _is_message(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("info"), dict)
-        and isinstance(value.get("parts"), list)
-    )
+def _is_message(value: Json) -> bool:
+    return isinstance(value_at(value, "info"), dict) and isinstance(value_at(value, "parts"), list)
 
 
 def read_opencode(data: bytes, path: Path) -> ForeignSession:
-    """An opencode session.
-
-    An index counts entries: a message of opencode may be several of ours.
+    """An opencode session. An index counts entries: a message of opencode may be several of ours.
 
     Raises:
         FoldlineError: the file is not a whole JSON document, or not such a session.
     """
-    document, notes = _document(data)
+    document, notes = parse_object(data), []
+    if document is None:
+        document = parse_object(data.decode(errors="replace").encode())
+        notes = ["Some bytes of the file are no UTF-8 text: each became a replacement character."]
     if document is None:
         raise FoldlineError(f"{path} is not JSON from end to end: export the session from opencode again.")
     if not is_opencode(document):
@@ -74,7 +132,12 @@ def read_opencode_database(path: Path, session: str) -> ForeignSession:
         return _from_store(exported_rows(path, session), path, stored)
     newest = newest_of(stored, path)
     read = _from_store(exported_rows(path, newest.id), path, stored)
-    return replace(read, notes=(*several_note(stored, newest), *read.notes))
+    several = sum(not one.parent for one in stored)
+    note = (
+        f"Of its {several} sessions, {newest.id} was read, the newest: "
+        "`foldline sessions --from opencode --all` lists them."
+    )
+    return replace(read, notes=(note, *read.notes)) if several > 1 else read
 
 
 def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
@@ -89,62 +152,350 @@ def newest_of(stored: Iterable[StoredSession], path: Path) -> StoredSession:
     return newest
 
 
-def several_note(stored: Iterable[StoredSession], read: StoredSession) -> tuple[str, ...]:
-    others = sum(not one.parent for one in stored) - 1
-    many = f"Of its {others + 1} sessions, {read.id} was read, the newest: "
-    return (f"{many}`foldline sessions --from opencode --all` lists them.",) if others else ()
-
-
 def _from_store(document: JsonObject, path: Path, stored: Iterable[StoredSession]) -> ForeignSession:
-    session = as_text(as_object(document.get("info")).get("id"))
+    session = text_at(document, "info", "id")
     agents = [one.title or one.id for one in stored if session and one.parent == session]
     left_out = f"Left out: the sessions of its sub-agents: {', '.join(sorted(agents))}."
     return _session(document, path, [left_out] if agents else [])
 
 
 def _session(document: JsonObject, path: Path, notes: list[str]) -> ForeignSession:
-    info, messages = as_object(document.get("info")), as_list(document.get("messages"))
-    reading = Reading(_completed_folds(messages), as_object(info.get("revert")))
-    reading.title(as_text(info.get("title")))
-    odd = 0
+    info, messages = object_at(document, "info"), as_list(document.get("messages"))
+    reader = _Reader(_completed_compactions(messages), object_at(info, "revert"))
+    title = text_at(info, "title")
+    if title.strip() and not _DEFAULT_TITLE.match(title):
+        reader.log.add(Title(title=title))
     for message in messages:
         if _is_message(message):
-            reading.read(as_object(message["info"]), [as_object(part) for part in message["parts"]])
-        else:
-            odd += 1
+            reader.read(object_at(message, "info"), objects_at(message, "parts"))
+    reader.finish()
+    odd = sum(not _is_message(message) for message in messages)
     notes += [f"Messages without info and parts, left out: {odd}."] if odd else []
-    origin = as_text(info.get("parentID"))
+    origin = text_at(info, "parentID")
     notes += [f"It is a sub-session of {origin}."] if origin else []
-    times = (
-        as_object(info.get("time")),
-        *(as_object(as_object(m).get("info")).get("time") for m in messages),
+    times = (time_at(about, "time", "created") for about in (info, *(value_at(m, "info") for m in messages)))
+    head = header(text_at(info, "id") or path.stem, times, text_at(info, "directory"))
+    failed = f"Failed answers that opencode never sent again, dropped from the view: {reader.failed}."
+    return reader.log.session(
+        "opencode", head, Damage(), (*notes, *reader.log.notes(), *([failed] if reader.failed else []))
     )
-    created = (as_time(as_object(time).get("created")) for time in times)
-    header = SessionHeader(
-        id=as_text(info.get("id")) or path.stem,
-        created_at=next((time for time in created if time is not None), datetime.fromtimestamp(0, UTC)),
-        cwd=as_text(info.get("directory")),
-    )
-    return ForeignSession("opencode", header, reading.done(), Damage(), (*notes, *reading.notes()))
 
 
-def _document(data: bytes) -> tuple[JsonObject | None, list[str]]:
-    """The document, also where some bytes of it are no text any more."""
-    document = parse_object(data)
-    if document is not None:
-        return document, []
-    mended = parse_object(data.decode(errors="replace").encode())
-    return mended, ["Some bytes of the file are no UTF-8 text: each became a replacement character."]
-
-
-def _completed_folds(messages: Sequence[object]) -> frozenset[str]:
+def _completed_compactions(messages: Sequence[Json]) -> frozenset[str]:
     """The ids of the requests to compact that a summary answers. A summary that answers anything else is an
     answer like any other."""
     asked, answered = set(), set()
-    for message in map(as_object, messages):
-        info = as_object(message.get("info"))
-        if is_summary(info):
-            answered.add(as_text(info.get("parentID")))
-        elif any(as_object(part).get("type") == "compaction" for part in as_list(message.get("parts"))):
-            asked.add(as_text(info.get("id")))
+    for message in messages:
+        info = object_at(message, "info")
+        if _is_summary(info):
+            answered.add(text_at(info, "parentID"))
+        elif any(part.get("type") == "compaction" for part in objects_at(message, "parts")):
+            asked.add(text_at(info, "id"))
     return frozenset((asked & answered) - {""})
+
+
+def _is_summary(info: JsonObject) -> bool:
+    """Whether an answer is the summary of a compaction that came to its end."""
+    return (
+        info.get("role") == "assistant"
+        and info.get("summary") is True
+        and bool(info.get("finish"))
+        and not info.get("error")
+    )
+
+
+# --- messages ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Reader:
+    """Turns messages into entries, one after the other."""
+
+    completed: frozenset[str]
+    """The ids of the requests to compact that a summary answers."""
+    revert: JsonObject
+    """The message, and the part of it, from which on everything was taken back."""
+    log: Transcript = field(default_factory=lambda: Transcript("opencode"))
+    failed: int = 0
+    _model: tuple[str, str] = ("", "")
+    _starts: dict[str, int] = field(default_factory=dict)
+    """By the id of a message: the index of its first entry."""
+    _asked: dict[str, JsonObject] = field(default_factory=dict)
+    """By the id of a message: the compaction it asks for."""
+    _hiding: dict[int, int] = field(default_factory=dict)
+    """By index of a result in sight: when it will be hidden."""
+    _unsent: set[int] = field(default_factory=set)
+    """Failed answers and their results."""
+    _goes_back: bool = False
+    _size: int = 0
+
+    def read(self, info: JsonObject, parts: Sequence[JsonObject]) -> None:
+        identity, at = text_at(info, "id"), time_at(info, "time", "created")
+        self._hide(count_at(info, "time", "created"), at)
+        in_part = bool(self.revert.get("partID")) and info.get("role") == "assistant"
+        if identity and identity == self.revert.get("messageID") and not in_part:
+            self._checkpoint(at)
+        if identity:
+            self._starts.setdefault(identity, len(self.log.entries))
+        match info.get("role"):
+            case "user":
+                self._user(info, parts, at)
+            case "assistant" if _is_summary(info) and self._answers_a_request_to_compact(info):
+                self._compaction(info, parts, at)
+            case "assistant":
+                self._assistant(info, parts, at)
+            case _:
+                self.log.left_out += map(kind_of, parts)
+
+    def _answers_a_request_to_compact(self, info: JsonObject) -> bool:
+        """Whether a summary is one of the session. In older versions nobody asked for it."""
+        parent = text_at(info, "parentID")
+        return parent in self.completed or parent not in self._starts
+
+    def finish(self) -> None:
+        entries = self.log.entries
+        at = entries[len(entries) - 1].at if entries else None
+        self._hide(None, at)
+        if self._goes_back:
+            self.log.add(Revert(checkpoint=0), at)
+
+    def _user(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
+        """What the user says, and the program in the same breath."""
+        chosen = (text_at(info, "model", "modelID"), text_at(info, "model", "providerID"))
+        if chosen[0] and chosen != self._model:
+            self._model = chosen
+            self.log.add(ModelChange(model=chosen[0], provider=chosen[1] or None), at)
+        identity = text_at(info, "id")
+        asked = next((part for part in parts if part.get("type") == "compaction"), None)
+        if asked is not None and identity in self.completed:
+            self._asked[identity] = asked
+            return
+        spoken: list[tuple[str, Part]] = []
+        for piece in parts:
+            voice, part = _said_in(piece)
+            if part is not None:
+                spoken.append((voice, part))
+            elif voice != "nobody":
+                self.log.left_out.append(kind_of(piece))
+        for voice, said in by_voice(spoken):
+            if voice == "ignored":
+                self.log.add(NoticeRecord(text=text_in(said)), at)
+            else:
+                self.log.add(UserMessage(origin="typed" if voice == "typed" else "machine", parts=said), at)
+
+    def _assistant(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
+        """An answer for each step. What failed is in the history, but was never sent again."""
+        first, steps = len(self.log.entries), _steps_of(parts)
+        error = object_at(info, "error")
+        for step in steps:
+            if self.revert.get("partID") in [part.get("id") for part in step if part.get("id")]:
+                self._checkpoint(at)
+            finish = next((part for part in step if part.get("type") == "step-finish"), {})
+            last = {"reason": info.get("finish"), "tokens": info.get("tokens")} if len(steps) == 1 else {}
+            answer = AssistantMessage(
+                model=text_at(info, "modelID") or None,
+                usage=_USAGE.read(finish.get("tokens") or last.get("tokens")),
+                stop_reason=_STOP_REASONS.get(as_text(finish.get("reason") or last.get("reason"))),
+            )
+            if error and step is steps[-1]:
+                update = {
+                    "stop_reason": "cancelled" if error.get("name") == _ABORTED else "error",
+                    "error": text_at(error, "data", "message") or text_at(error, "name") or "failed",
+                }
+                answer = answer.model_copy(update=update)
+            self._step(answer, step, at)
+        # An aborted answer goes into later requests, if it said anything.
+        spoke = any(part.get("type") not in ("step-start", "reasoning") for part in parts)
+        if info.get("error") and not (error.get("name") == _ABORTED and spoke):
+            self._drop(first, at)
+
+    def _step(self, answer: AssistantMessage, step: Sequence[JsonObject], at: datetime | None) -> None:
+        """One answer, then the results of its calls."""
+        said: list[Part] = []
+        results: list[tuple[ToolResultMessage, int]] = []
+        for part in step:
+            match part.get("type"):
+                case "text" if text_at(part, "text"):
+                    said.append(TextPart(text=text_at(part, "text")))
+                case "reasoning" if text_at(part, "text"):
+                    said.append(ThinkingPart(text=text_at(part, "text")))
+                case "tool":
+                    call = _tool_call(part)
+                    said.append(call)
+                    if (result := _tool_result(part, call)) is not None:
+                        results.append((result, count_at(part, "state", "time", "compacted")))
+        self._size = answer.usage.total if answer.usage else self._size
+        self.log.add(answer.model_copy(update={"parts": tuple(said)}), at)
+        unclaimed = _unclaimed(step, [result for result, _ in results])
+        for (result, hidden_at), touches in zip(results, unclaimed, strict=True):
+            details = result.details.model_copy(update={"files": (*result.details.files, *touches)})
+            index = self.log.add(result.model_copy(update={"details": details}), at)
+            if hidden_at:
+                self._hiding[index] = hidden_at
+
+    def _drop(self, first: int, at: datetime | None) -> None:
+        """The answers from this index on leave the view with their results."""
+        view = self.log.view
+        gone = {index for index in view.messages if index >= first}
+        answers = [index for index in sorted(gone) if isinstance(self.log.entries[index], AssistantMessage)]
+        for index in answers:
+            self.log.add(Edit(target=index, action="drop"), at)
+        self.failed += bool(answers)
+        self._unsent |= gone
+        view.messages = [index for index in view.messages if index not in gone]
+
+    # --- compactions, outputs hidden, turns taken back -----------------------------------------------
+
+    def _compaction(self, info: JsonObject, parts: Sequence[JsonObject], at: datetime | None) -> None:
+        """The summary, then all from the message on that the request names, compacted before or not."""
+        asked = self._asked.get(text_at(info, "parentID"), {})
+        index = self.log.next_index()
+        cut = self._starts.get(text_at(asked, "tail_start_id"), index)
+        texts = [text_at(part, "text").strip() for part in parts if part.get("type") == "text"]
+        compaction = self.log.view.compacted(
+            index,
+            text_parts("\n\n".join(filter(None, texts)) or _NO_SUMMARY),
+            [place for place in range(cut, index) if place not in self._unsent],
+            strategy="opencode",
+            tokens_before=self._size,
+        )
+        reason = "overflow" if asked.get("overflow") is True else "threshold"
+        update = {
+            "reason": reason if asked.get("auto") is True else "manual",
+            "model": text_at(info, "modelID") or None,
+            "usage": _USAGE.read(info.get("tokens")),
+        }
+        self.log.put(index, compaction.model_copy(update=update), at)
+
+    def _hide(self, now: int | None, at: datetime | None) -> None:
+        """Before a message of this moment, the outputs hidden by then; at the end, all of them."""
+        due = {index for index, when in self._hiding.items() if now is None or when <= now}
+        self._hiding = {index: when for index, when in self._hiding.items() if index not in due}
+        contents = {index: Kept(ref=index, content=HIDDEN, fate="hidden") for index in due}
+        if (hidden := self.log.view.clipped(contents, "opencode-prune")) is not None:
+            self.log.add(hidden, at)
+
+    def _checkpoint(self, at: datetime | None) -> None:
+        """What comes now was taken back."""
+        if not self._goes_back:
+            self._goes_back = True
+            self.log.add(Checkpoint(id=0), at)
+
+
+def _said_in(piece: JsonObject) -> tuple[str, Part | None]:
+    """Who speaks in a piece of a user message, and what: `typed`, `machine`, `ignored`, or `nobody`.
+
+    Without a part, it is something that cannot be shown here.
+    """
+    match piece.get("type"):
+        case "text" if text_at(piece, "text"):
+            part = TextPart(text=text_at(piece, "text"))
+            if piece.get("ignored") is True:
+                return "ignored", part
+            return ("machine" if piece.get("synthetic") is True else "typed"), part
+        case "file" if text_at(piece, "mime") not in _ALSO_AS_TEXT:
+            image = image_at(text_at(piece, "url")) if text_at(piece, "mime").startswith(_IMAGE) else None
+            return ("machine" if isinstance(image, TextPart) else "typed"), image
+        case "compaction":
+            return "machine", TextPart(text=_ASKED_TO_COMPACT)
+        case "subtask":
+            return "machine", TextPart(text=_RAN_A_SUBTASK)
+        case _:
+            return "nobody", None
+
+
+def _steps_of(parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
+    """The parts of an answer, a list for each request to the model. At least one."""
+    steps: list[list[JsonObject]] = [[]]
+    for part in parts:
+        if part.get("type") == "step-start" and steps[-1]:
+            steps.append([])
+        steps[-1].append(part)
+    return steps
+
+
+# --- tools ------------------------------------------------------------------------------------------
+
+
+def _unclaimed(
+    step: Sequence[JsonObject], results: Sequence[ToolResultMessage]
+) -> list[tuple[FileTouch, ...]]:
+    """For each result, the files that changed during the step and that no call names.
+
+    They go to the last call that names no file: mostly a shell command.
+    """
+    patches = [part for part in step if part.get("type") == "patch"]
+    changed = dict.fromkeys(as_text(path) for part in patches for path in as_list(part.get("files")))
+    claimed = {file.path for result in results for file in result.details.files}
+    free = [path for path in changed if path and path not in claimed]
+    touches = tuple(FileTouch(path=path, action="modified") for path in free)
+    able = [place for place, result in enumerate(results) if not result.details.files]
+    return [touches if able and place == able[-1] else () for place in range(len(results))]
+
+
+def _tool_call(part: JsonObject) -> ToolCallPart:
+    arguments = value_at(part, "state", "input") or text_at(part, "state", "raw") or {}
+    return call_part(first_text(part, ("callID", "id")) or "call", text_at(part, "tool"), arguments)
+
+
+def _tool_result(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | None:
+    """What the call gave; None where it never ended."""
+    state = object_at(part, "state")
+    about = object_at(state, "metadata")
+    code = about.get("exit")
+    exit_code = code if type(code) is int else 0
+    match state.get("status"):
+        case "completed":
+            text, failed = text_at(state, "output"), bool(exit_code)
+        case "error" if about.get("interrupted") is True and text_at(about, "output"):
+            text, failed = text_at(about, "output"), True
+        case "error":
+            text, failed = text_at(state, "error"), True
+        case _:
+            return None
+    milliseconds = count_at(state, "time", "end") - count_at(state, "time", "start")
+    images = [
+        image_at(text_at(file, "url"))
+        for file in objects_at(state, "attachments")
+        if text_at(file, "mime").startswith(_IMAGE)
+    ]
+    return tool_result(
+        call.call_id,
+        call.name,
+        (*text_parts(text), *(image for image in images if image is not None)),
+        failed=failed,
+        brief=f"exit {exit_code}" if exit_code else "",
+        changes=Changes() if failed else _changes(call, about, text),
+        seconds=milliseconds / 1000 if milliseconds > 0 else None,
+        full_output=text_at(about, "outputPath"),
+    )
+
+
+def _changes(call: ToolCallPart, about: JsonObject, text: str) -> Changes:
+    """What a call that went well did to files."""
+    arguments = parse_object(call.arguments.encode()) or {}
+    path = text_at(arguments, "filePath") or text_at(about, "filepath")
+    if call.name in _PATCHING:
+        reports = as_objects([*as_list(about.get("files")), about.get("filediff")])
+        changes = together(map(_reported, filter(None, reports)))
+        return changes if changes.files else patched(text_at(arguments, "patchText"))
+    if not path:
+        return Changes()
+    match call.name:
+        case "read":
+            is_folder = value_at(about, "display", "type") == "directory"
+            is_folder = is_folder or "<type>directory</type>" in text[:1000]
+            return Changes() if is_folder else Changes((FileTouch(path=path, action="read"),))
+        case "write":
+            written = whole_file(path, text_at(arguments, "content"))
+            return written if about.get("exists") is False else Changes(written.files)
+        case "edit" | "multiedit":
+            return edit_of(path, text_at(about, "diff") or text_at(about, "filediff", "patch"))
+        case _:
+            return Changes()
+
+
+def _reported(file: JsonObject) -> Changes:
+    path = first_text(file, ("filePath", "file"))
+    edit = moved(edit_of(path, first_text(file, ("diff", "patch"))), text_at(file, "movePath"))
+    return edit if path else Changes()

@@ -4,9 +4,9 @@ A layout 1 file is a line of records. Layouts 2 and 3 are trees by `id` and `par
 the tip of the branch in use: that branch is read, the others are left out with a note.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from foldline.protocol import (
@@ -17,36 +17,43 @@ from foldline.protocol import (
     CompactionDetails,
     DeveloperMessage,
     Entry,
+    FileTouch,
     FoldlineError,
     Kept,
     ModelChange,
     NoticeRecord,
     Part,
-    SessionHeader,
     Span,
     SystemMessage,
+    TextPart,
+    ThinkingPart,
     Title,
     ToolResultMessage,
-    Unknown,
     UserMessage,
     Written,
     text_parts,
 )
+from foldline.protocol.messages import StopReason
 
 from .base import (
     ForeignSession,
     Json,
     JsonLine,
     JsonObject,
-    as_count,
     as_list,
-    as_object,
     as_text,
-    as_time,
+    count_at,
+    first_text,
+    header,
     json_lines,
+    object_at,
+    text_at,
+    time_at,
+    value_at,
 )
-from .detection import left_out_note, unknown_records_note
-from .pi_messages import Calls, assistant_message, parts_of, shell_text, tool_result
+from .parts import UsageFields, call_part, image, text_in
+from .tool_results import Action, Changes, line_count, tool_result
+from .transcript import Transcript, file_lists
 
 _ROLES = ("toolResult", "bashExecution")
 _FIELDS = frozenset({"stopReason", "timestamp"})
@@ -66,6 +73,22 @@ _SILENT = (
     "ttsr_injection",
 )
 """How the types of records begin that say nothing to the model."""
+_STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "toolUse": "tool_calls",
+    "aborted": "cancelled",
+    "error": "error",
+}
+_ACTIONS: dict[str, Action] = {"read": "read", "write": "modified", "edit": "modified"}
+"""The tools of pi that name a file, and what they do to it."""
+_EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*$")
+_USAGE = UsageFields(
+    input=("input", "cacheRead", "cacheWrite"),
+    output=("output",),
+    cached="cacheRead",
+    reasoning="reasoningTokens|reasoning",
+)
 
 
 def read_pi(data: bytes, path: Path) -> ForeignSession:
@@ -79,12 +102,10 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
         raise FoldlineError(
             f"{path} has no record of pi: neither a session header with id, time and folder, nor a message."
         )
-    heads = [line for line in lines if line.record.get("type") == "session"]
-    header = next(
-        (line for line in heads if is_pi_header(line.record)), heads[0] if heads else JsonLine(0, {})
-    )
-    notes = [f"{damage}."] if damage else []
-    if not is_pi_header(header.record):
+    heads = [line.record for line in lines if line.record.get("type") == "session"]
+    head = next(filter(_is_header, heads), heads[0] if heads else {})
+    notes: list[str] = []
+    if not _is_header(head):
         notes.append("The session header is damaged or missing: what it does not say is not known.")
     body = [line for line in lines if line.record.get("type") != "session"]
     if any("id" in line.record for line in body):
@@ -92,38 +113,27 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
     reader = _Reader()
     for line in body:
         reader.read(line)
-    notes += [*_origin_note(header.record), *reader.notes()]
-    return ForeignSession("pi", _header(header, body, path), reader.entries, damage, tuple(notes))
+    origin = first_text(head, ("branchedFrom", "parentSession"))
+    notes += [f"The session was branched from {origin}."] if origin else []
+    times = (time_at(record, "timestamp") for record in (head, *(line.record for line in body)))
+    about = header(text_at(head, "id") or path.stem, times, text_at(head, "cwd"))
+    return reader.log.session("pi", about, damage, [*notes, *reader.notes()])
 
 
 def is_pi(record: JsonObject) -> bool:
     """Whether this is a record of pi that tells it from other agents': the header, or a message."""
-    message = as_object(record.get("message"))
-    return is_pi_header(record) or (
+    message = object_at(record, "message")
+    return _is_header(record) or (
         record.get("type") == "message"
         and (message.get("role") in _ROLES or not _FIELDS.isdisjoint(message.keys()))
     )
 
 
-def is_pi_header(record: JsonObject) -> bool:
+def _is_header(record: JsonObject) -> bool:
     """Whether a record opens a pi session. Ours has `created_at` in place of `timestamp`."""
     return record.get("type") == "session" and all(
         isinstance(record.get(key), str) for key in ("id", "timestamp", "cwd")
     )
-
-
-def _header(header: JsonLine, body: Iterable[JsonLine], path: Path) -> SessionHeader:
-    record = header.record
-    times = (as_time(line.record.get("timestamp")) for line in [header, *body])
-    created = next((time for time in times if time is not None), datetime.fromtimestamp(0, UTC))
-    return SessionHeader(
-        id=as_text(record.get("id")) or path.stem, created_at=created, cwd=as_text(record.get("cwd"))
-    )
-
-
-def _origin_note(record: JsonObject) -> list[str]:
-    origin = as_text(record.get("branchedFrom")) or as_text(record.get("parentSession"))
-    return [f"The session was branched from {origin}."] if origin else []
 
 
 def _active_branch(body: Sequence[JsonLine], notes: list[str]) -> list[JsonLine]:
@@ -148,8 +158,8 @@ def _active_branch(body: Sequence[JsonLine], notes: list[str]) -> list[JsonLine]
             gaps += 1
             step = next((earlier for earlier in reversed(tree) if earlier < place), None)
         place = step
-    left_out = [body[place] for place in tree if place not in on_branch]
-    messages = sum(line.record.get("type") == "message" for line in left_out)
+    left_out = set(tree) - on_branch
+    messages = sum(body[place].record.get("type") == "message" for place in left_out)
     if messages:
         notes.append(
             f"{messages} messages on other branches were left out: only the branch last used is read."
@@ -158,26 +168,23 @@ def _active_branch(body: Sequence[JsonLine], notes: list[str]) -> list[JsonLine]
         notes.append(
             f"The chain of records is broken in {gaps} places; it was continued with the line before."
         )
-    in_tree = set(tree)
-    return [line for place, line in enumerate(body) if place in on_branch or place not in in_tree]
+    return [line for place, line in enumerate(body) if place not in left_out]
 
 
 @dataclass
 class _Reader:
     """Turns records into entries, one after the other."""
 
-    entries: list[Entry] = field(default_factory=list)
-    _calls: Calls = field(default_factory=dict)
+    log: Transcript = field(default_factory=lambda: Transcript("pi"))
     _positions: dict[str, int] = field(default_factory=dict)
-    _left_out: list[str] = field(default_factory=list)
-    _lost_cuts: int = 0
+    """The index of a record, by its id."""
     _in_view: set[int] = field(default_factory=set)
-    """Indices of the messages the view holds verbatim at this point, as pi built it."""
-    _last_fold: Compaction | None = None
+    _last: Compaction | None = None
+    _lost_cuts: int = 0
     _has_prompt: bool = False
 
     def notes(self) -> list[str]:
-        notes = [*left_out_note(self._left_out), *unknown_records_note(self.entries, _SILENT)]
+        notes = [*self.log.notes(_SILENT)]
         if self._lost_cuts:
             notes.append(
                 f"{self._lost_cuts} compactions name a first kept record that is not in the file: "
@@ -189,19 +196,17 @@ class _Reader:
         record = line.record
         if isinstance(record.get("id"), str):
             self._positions.setdefault(record["id"], line.position)
-        entry = self._entry(record, line.position) or Unknown(
-            type=f"pi.{as_text(record.get('type')) or 'record'}", record=record
-        )
+        entry = self._entry(record, line.position) or self.log.unknown(record, text_at(record, "type"))
         if isinstance(entry, BaseMessage) and not isinstance(entry, SystemMessage):
             self._in_view.add(line.position)
-        at = as_time(record.get("timestamp")) or as_time(as_object(record.get("message")).get("timestamp"))
-        self.entries.append(entry.model_copy(update={"index": line.position, "at": at}))
+        at = time_at(record, "timestamp") or time_at(record, "message", "timestamp")
+        self.log.put(line.position, entry, at)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
         """The entry of a record; None for a record that says nothing to us."""
         match record.get("type"):
             case "message":
-                return self._message(as_object(record.get("message")))
+                return self._message(object_at(record, "message"))
             case "compaction":
                 return self._compaction(record, position)
             case "custom_message":
@@ -210,140 +215,209 @@ class _Reader:
                 return self._machine_text(record.get("summary"))
             case "model_change":
                 return _model_change(record)
-            case "session_init" if as_text(record.get("systemPrompt")).strip() and not self._has_prompt:
+            case "session_init" if text_at(record, "systemPrompt").strip() and not self._has_prompt:
                 self._has_prompt = True
-                return SystemMessage(parts=text_parts(as_text(record.get("systemPrompt"))))
+                return SystemMessage(parts=text_parts(text_at(record, "systemPrompt")))
             case "reset_boundary":
-                self._in_view, self._last_fold = set(), None
+                self._in_view, self._last = set(), None
                 return Clear()
             case "session_info" | "title":
-                title = as_text(record.get("name")) or as_text(record.get("title"))
+                title = first_text(record, ("name", "title"))
                 return Title(title=title) if title.strip() else None
             case _:
                 return None
 
-    def _message(self, message: JsonObject) -> BaseMessage | NoticeRecord | None:
+    # --- messages ------------------------------------------------------------------------------------
+
+    def _message(self, message: JsonObject) -> Entry | None:
+        content = message.get("content")
         match message.get("role"):
             case "user":
                 machine = message.get("attribution") == "agent" or message.get("synthetic") is True
-                parts = self._parts(message.get("content"))
-                return UserMessage(parts=parts, origin="machine" if machine else "typed")
+                return UserMessage(parts=self._parts(content), origin="machine" if machine else "typed")
             case "assistant":
-                return self._assistant(message)
+                return AssistantMessage(
+                    parts=self._parts(content),
+                    model=text_at(message, "model") or None,
+                    usage=_USAGE.read(message.get("usage")),
+                    stop_reason=_STOP_REASONS.get(text_at(message, "stopReason")),
+                    error=text_at(message, "errorMessage") or None,
+                )
             case "toolResult":
-                return self._tool_result(message)
+                return self._tool_result(message, self._parts(content))
             case "bashExecution":
                 text = shell_text(message)
                 if message.get("excludeFromContext") is True:
                     return NoticeRecord(text=text)
                 return UserMessage(parts=text_parts(text), origin="shell")
             case "hookMessage" | "custom" | "developer":
-                return self._machine_text(message.get("content"))
+                return self._machine_text(content)
             case _:
                 return None
 
     def _parts(self, content: Json) -> tuple[Part, ...]:
-        parts, left_out = parts_of(content)
-        self._left_out += left_out
-        return parts
-
-    def _assistant(self, message: JsonObject) -> AssistantMessage:
-        answer = assistant_message(message, self._parts(message.get("content")))
-        self._calls.update({call.call_id: call for call in answer.calls})
-        return answer
-
-    def _tool_result(self, message: JsonObject) -> ToolResultMessage:
-        return tool_result(message, self._parts(message.get("content")), self._calls)
+        return self.log.parts(content, _part)
 
     def _machine_text(self, content: Json) -> DeveloperMessage:
         return DeveloperMessage(origin="notice", parts=self._parts(content))
 
-    def _compaction(self, record: JsonObject, position: int) -> Compaction:
-        """A fold of pi's: a summary, then every message from the first kept record on.
+    def _tool_result(self, message: JsonObject, parts: tuple[Part, ...]) -> ToolResultMessage:
+        call_id, name, details = (
+            text_at(message, "toolCallId"),
+            text_at(message, "toolName"),
+            object_at(message, "details"),
+        )
+        failed = message.get("isError") is True
+        call = self.log.calls.get(call_id)
+        arguments = call.parsed() if call else {}
+        text = text_in(parts)
+        touch = None if failed else _touch(name, details, arguments)
+        diff = first_text(details, ("patch", "diff"))
+        exit_code = _EXIT_CODE.search(text)
+        if exit_code:
+            brief = f"exit {exit_code[1]}"
+        elif failed:
+            brief = "failed"
+        elif touch is not None and diff:
+            brief = f"+{touch.added} −{touch.removed}"
+        else:
+            brief = line_count(text_at(arguments, "content") if name == "write" else text)
+        milliseconds = count_at(details, "wallTimeMs")
+        return tool_result(
+            call_id,
+            name,
+            parts,
+            failed=failed,
+            brief=brief,
+            changes=Changes((touch,) if touch else (), diff or None),
+            seconds=milliseconds / 1000 if milliseconds else None,
+            full_output=text_at(details, "fullOutputPath"),
+        )
 
-        A kept message that an earlier fold had removed comes back into pi's view; here it is named in `head`.
+    # --- compactions ---------------------------------------------------------------------------------
+
+    def _compaction(self, record: JsonObject, position: int) -> Compaction:
+        """A compaction of pi's: a summary, then every message from the first kept record on.
+
+        A kept message that an earlier one had removed comes back into pi's view; here it is named in `head`.
         """
         cut = self._cut(record, position)
-        summary, before = as_text(record.get("summary")), self._last_fold
+        summary, before = text_at(record, "summary"), self._last
         covered = {index for index in self._in_view if index < cut}
         kept = [
-            entry.index for entry in self.entries if isinstance(entry, BaseMessage) and entry.index >= cut
+            index
+            for index, entry in self.log.entries.items()
+            if isinstance(entry, BaseMessage) and index >= cut
         ]
         text = Written(
             message=SystemMessage(origin="summary", parts=text_parts(summary)),
-            covers=_spans(self.entries, covered),
+            covers=self._spans(covered),
             inputs=(before.index,) if before else (),
         )
         back = [Kept(ref=index) for index in kept if index not in self._in_view]
-        fold = Compaction(
+        self._last = Compaction(
             index=position,
             summary=summary,
             first_kept_index=cut,
             head=(text, *back),
             strategy="pi",
-            tokens_before=as_count(record.get("tokensBefore")),
+            tokens_before=count_at(record, "tokensBefore"),
             details=self._details(record, covered),
         )
         self._in_view = set(kept)
-        self._last_fold = fold
-        return fold
+        return self._last
 
     def _cut(self, record: JsonObject, position: int) -> int:
         """The first kept record: named by its id, or in layout 1 by its position in the file."""
         named = record.get("firstKeptEntryIndex")
-        cut = self._positions.get(as_text(record.get("firstKeptEntryId")))
+        cut = self._positions.get(text_at(record, "firstKeptEntryId"))
         if cut is None and isinstance(named, int) and 0 <= named <= position:
             cut = named
         if cut is None:
             self._lost_cuts += 1
             return position
-        for entry in self.entries:  # a result does not stay without its call
-            if entry.index >= cut and isinstance(entry, ToolResultMessage):
-                cut = entry.index + 1
-            elif entry.index >= cut and isinstance(entry, BaseMessage):
+        for index, entry in self.log.entries.items():  # a result does not stay without its call
+            if index >= cut and isinstance(entry, ToolResultMessage):
+                cut = index + 1
+            elif index >= cut and isinstance(entry, BaseMessage):
                 break
         return cut
 
+    def _spans(self, covered: set[int]) -> tuple[Span, ...]:
+        """The covered messages as ranges. A range holds no other message, and no summary."""
+        spans: list[Span] = []
+        open_span = False
+        for index, entry in self.log.entries.items():
+            if index in covered:
+                start = spans.pop()[0] if open_span else index
+                spans.append((start, index))
+                open_span = True
+            elif isinstance(entry, BaseMessage | Compaction):
+                open_span = False
+        return tuple(spans)
+
     def _details(self, record: JsonObject, covered: set[int]) -> CompactionDetails:
         """pi's file lists; where it wrote none, those that the tool results say."""
-        written = as_object(record.get("details"))
-        if written:
+        if written := object_at(record, "details"):
             return CompactionDetails(
                 read_files=tuple(filter(None, map(as_text, as_list(written.get("readFiles"))))),
                 modified_files=tuple(filter(None, map(as_text, as_list(written.get("modifiedFiles"))))),
             )
-        before = self._last_fold.details if self._last_fold else CompactionDetails()
-        touches = [
-            touch
-            for entry in self.entries
-            if isinstance(entry, ToolResultMessage) and entry.index in covered
-            for touch in entry.details.files
-        ]
-        modified = [*before.modified_files, *(touch.path for touch in touches if touch.action == "modified")]
-        read = [*before.read_files, *(touch.path for touch in touches if touch.action == "read")]
-        return CompactionDetails(
-            read_files=tuple(path for path in dict.fromkeys(read) if path not in modified),
-            modified_files=tuple(dict.fromkeys(modified)),
-        )
+        before = self._last.details if self._last else CompactionDetails()
+        return file_lists(before, [self.log.entries[index] for index in sorted(covered)])
 
 
-def _spans(entries: Sequence[Entry], covered: set[int]) -> tuple[Span, ...]:
-    """The covered messages as ranges. A range holds no other message, and no summary."""
-    spans: list[Span] = []
-    open_span = False
-    for entry in entries:
-        if entry.index in covered:
-            start = spans.pop()[0] if open_span else entry.index
-            spans.append((start, entry.index))
-            open_span = True
-        elif isinstance(entry, BaseMessage | Compaction):
-            open_span = False
-    return tuple(spans)
+def _part(piece: Json) -> Part | None:
+    match value_at(piece, "type"):
+        case "text":
+            return TextPart(text=text_at(piece, "text"))
+        case "thinking":
+            signature = text_at(piece, "thinkingSignature") or None
+            return ThinkingPart(text=text_at(piece, "thinking"), signature=signature)
+        case "image":
+            return image(value_at(piece, "data"), value_at(piece, "mimeType"))
+        case "toolCall":
+            return call_part(text_at(piece, "id"), text_at(piece, "name"), value_at(piece, "arguments"))
+        case _:
+            return None
+
+
+def _touch(name: str, details: JsonObject, arguments: JsonObject) -> FileTouch | None:
+    """The file a successful call read or changed; None for other tools, and for what is no file."""
+    action = _ACTIONS.get(name)
+    source = object_at(details, "meta", "source")
+    path = (
+        first_text(details, ("path", "resolvedPath"))
+        or (text_at(source, "value") if source.get("type") == "path" else "")
+        or first_text(arguments, ("path", "file_path"))
+    )
+    if action is None or not path or "://" in path:
+        return None
+    diff = first_text(details, ("patch", "diff"))
+    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in diff.splitlines())
+    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in diff.splitlines())
+    if name == "write" and not diff:
+        added = len(text_at(arguments, "content").splitlines())
+    return FileTouch(path=path, action=action, added=added, removed=removed)
+
+
+def shell_text(message: JsonObject) -> str:
+    """A command the user ran, and what it printed, as one text."""
+    text = f"$ {text_at(message, 'command')}\n{text_at(message, 'output')}".rstrip("\n")
+    exit_code = message.get("exitCode")
+    if message.get("cancelled") is True:
+        return f"{text}\n(cancelled)"
+    if isinstance(exit_code, int) and exit_code != 0:
+        text = f"{text}\n(exit {exit_code})"
+    if message.get("truncated") is True:
+        where = text_at(message, "fullOutputPath")
+        text = f"{text}\n(output shortened{f'; all of it: {where}' if where else ''})"
+    return text
 
 
 def _model_change(record: JsonObject) -> ModelChange | None:
     """pi names provider and model apart, Oh My Pi as `provider/model`."""
-    provider, model = as_text(record.get("provider")), as_text(record.get("modelId"))
+    provider, model = text_at(record, "provider"), text_at(record, "modelId")
     if not model:
-        provider, _, model = as_text(record.get("model")).rpartition("/")
+        provider, _, model = text_at(record, "model").rpartition("/")
     return ModelChange(model=model, provider=provider or None) if model else None

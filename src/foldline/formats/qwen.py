@@ -4,24 +4,34 @@ Code's do, with contents as Google's API spells them."""
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from foldline.protocol import (
+    AssistantMessage,
     BaseMessage,
     Entry,
     FoldlineError,
     ModelChange,
     NoticeRecord,
-    SessionHeader,
     Title,
-    Unknown,
     UserMessage,
 )
 
-from .base import ForeignSession, JsonObject, as_count, as_list, as_object, as_text, as_time, json_lines
-from .detection import left_out_note, unknown_records_note
-from .gemini_parts import Contents, is_content, pieces_of, usage_of
+from .base import (
+    ForeignSession,
+    JsonObject,
+    count_at,
+    first_text,
+    header,
+    json_lines,
+    object_at,
+    text_at,
+    time_at,
+    value_at,
+)
+from .gemini import Contents, by_program, contents_of, is_content, pieces_of
+from .parts import UsageFields, sub_agent_note
 from .transcript import Transcript
 
 _KINDS = ("user", "assistant", "tool_result", "system")
@@ -33,44 +43,45 @@ _BESIDE = ("realtime_message", "code_mode_tool_result")
 """Kinds of records with a message that the model is never sent."""
 _SILENT = (
     "assistant.realtime_message",
+    "record",
     "tool_result.code_mode_tool_result",
     "user.realtime_message",
-    *(
-        f"system.{kind}"
-        for kind in (
-            "agent_",
-            "at_command",
-            "attribution_snapshot",
-            "background_task",
-            "branch_checkpoint",
-            "custom_title",
-            "file_history_snapshot",
-            "goal_",
-            "managed_session",
-            "omni_recall",
-            "parent_session",
-            "rewind",
-            "session_",
-            "slash_command",
-            "turn_",
-            "ui_telemetry",
-            "user_text_elements",
-        )
-    ),
+    "system.agent_",
+    "system.at_command",
+    "system.attribution_snapshot",
+    "system.background_task",
+    "system.branch_checkpoint",
+    "system.custom_title",
+    "system.file_history_snapshot",
+    "system.goal_",
+    "system.managed_session",
+    "system.omni_recall",
+    "system.parent_session",
+    "system.rewind",
+    "system.session_",
+    "system.slash_command",
+    "system.turn_",
+    "system.ui_telemetry",
+    "system.user_text_elements",
 )
 """How the kinds of records begin that say nothing to the model."""
 _CONTEXT = re.compile(r"\s*<qwen:user-prompt-submit-context>")
+_USAGE = UsageFields(
+    input=("promptTokenCount", "toolUsePromptTokenCount"),
+    output=("candidatesTokenCount", "thoughtsTokenCount"),
+    cached="cachedContentTokenCount",
+    reasoning="thoughtsTokenCount",
+)
 
 
 def is_qwen(records: Sequence[JsonObject]) -> bool:
     """Whether the first records of a file are those of a Qwen Code session."""
-    return any(_is_record(record) for record in records)
-
-
-def _is_record(record: JsonObject) -> bool:
-    if record.get("type") not in _KINDS or "uuid" not in record or "parentUuid" not in record:
-        return False
-    return is_content(record.get("message")) or any(key in record for key in _OWN_KEYS)
+    return any(
+        record.get("type") in _KINDS
+        and {"uuid", "parentUuid"} <= record.keys()
+        and (is_content(record.get("message")) or not record.keys().isdisjoint(_OWN_KEYS))
+        for record in records
+    )
 
 
 def read_qwen(data: bytes, path: Path) -> ForeignSession:
@@ -88,22 +99,17 @@ def read_qwen(data: bytes, path: Path) -> ForeignSession:
         )
     reader = _Reader(_nodes(records))
     reader.read_all()
-    header = SessionHeader(
-        id=next(filter(None, (as_text(record.get("sessionId")) for record in reversed(records))), path.stem),
-        created_at=next(
-            filter(None, (as_time(record.get("timestamp")) for record in records)),
-            datetime.fromtimestamp(0, UTC),
-        ),
-        cwd=_folder(records),
+    newest_first = records[::-1]
+    # What the program notes may be about other folders than the one where the newest message was said.
+    folders = (text_at(record, "cwd") for record in newest_first if record.get("type") != "system")
+    head = header(
+        next(filter(None, (text_at(record, "sessionId") for record in newest_first)), path.stem),
+        (time_at(record, "timestamp") for record in records),
+        next(filter(None, folders), ""),
     )
-    notes = [*([f"{damage}."] if damage else []), *reader.notes()]
-    return ForeignSession("qwen-code", header, reader.transcript.entries, damage, tuple(notes))
-
-
-def _folder(records: Sequence[JsonObject]) -> str:
-    """Where the newest message was said: what the program notes may be about other folders."""
-    said = [record for record in records if record.get("type") != "system"]
-    return next(filter(None, (as_text(record.get("cwd")) for record in reversed(said))), "")
+    by_agent = any(node.first.get("isSidechain") is True for node in reader.nodes)
+    notes = (*reader.log.notes(_SILENT), *sub_agent_note(by_agent))
+    return reader.log.session("qwen-code", head, damage, notes)
 
 
 # --- the tree ---------------------------------------------------------------------------------------
@@ -124,7 +130,7 @@ class _Node:
 
     @property
     def kind(self) -> tuple[str, str]:
-        return as_text(self.first.get("type")), as_text(self.first.get("subtype"))
+        return text_at(self.first, "type"), text_at(self.first, "subtype")
 
     @property
     def moves(self) -> bool:
@@ -136,11 +142,8 @@ def _nodes(records: Iterable[JsonObject]) -> list[_Node]:
     """Records with the same id and type are one message, at the place of the first."""
     nodes: dict[object, _Node] = {}
     for place, record in enumerate(records):
-        key = (as_text(record.get("uuid")) or place, as_text(record.get("type")))
-        if key in nodes:
-            nodes[key].records.append(record)
-        else:
-            nodes[key] = _Node([record])
+        key = (text_at(record, "uuid") or place, text_at(record, "type"))
+        nodes.setdefault(key, _Node([])).records.append(record)
     return list(nodes.values())
 
 
@@ -154,9 +157,8 @@ class _Branches:
 
     def before(self, node: _Node) -> tuple[bool, _Node | None]:
         """Whether the conversation goes back before this node, and to which; to None is to its beginning."""
-        parent = node.first.get("parentUuid")
-        uuid = as_text(node.first.get("uuid"))
-        hangs_on = self._places.get(as_text(parent), self.leaf)
+        parent, uuid = node.first.get("parentUuid"), text_at(node.first, "uuid")
+        hangs_on = self._places.get(text_at(node.first, "parentUuid"), self.leaf)
         if parent is None:
             hangs_on = None
         elif parent == uuid:
@@ -176,10 +178,12 @@ class _Branches:
 @dataclass
 class _Reader:
     nodes: Sequence[_Node]
-    transcript: Transcript = field(default_factory=Transcript)
-    _contents: Contents = field(default_factory=Contents)
+    log: Transcript = field(default_factory=lambda: Transcript("qwen"))
     _newest: int | None = None
     """The index of the newest message."""
+
+    def __post_init__(self) -> None:
+        self._contents = Contents(self.log)
 
     def read_all(self) -> None:
         branches = _Branches()
@@ -188,50 +192,40 @@ class _Reader:
             if back and target is not None:
                 target.is_target = True
         for node, (back, target) in zip(self.nodes, goes_back, strict=True):
-            at = as_time(node.records[-1].get("timestamp"))
+            at = time_at(node.records[-1], "timestamp")
             if back and target is not None and target.checkpoint is not None:
-                self.transcript.go_back_to(target.checkpoint, at)
+                self.log.go_back_to(target.checkpoint, at)
             elif back:
-                self.transcript.clear(at)
+                self.log.clear(at)
             self._read(node, at)
             if node.is_target:
-                node.checkpoint = self.transcript.checkpoint(at)
-
-    def notes(self) -> list[str]:
-        notes = [
-            *left_out_note(self._contents.left_out),
-            *unknown_records_note(self.transcript.entries, _SILENT),
-        ]
-        if any(node.first.get("isSidechain") is True for node in self.nodes):
-            notes.append("These are the steps of a sub-agent: the agent that started it wrote its prompts.")
-        return notes
+                node.checkpoint = self.log.checkpoint(at)
 
     def _read(self, node: _Node, at: datetime | None) -> None:
-        if node.kind == ("system", "chat_compression") and self._compress(node.first, at):
+        payload = object_at(node.first, "systemPayload")
+        if node.kind == ("system", "chat_compression") and self._compress(payload, at):
             return
-        entries = self._entries(node)
-        for entry in entries or [Unknown(type=_unknown(node), record=node.first)]:
-            index = self.transcript.add(entry, at)
+        unknown = self.log.unknown(node.first, ".".join(filter(None, node.kind)))
+        for entry in self._entries(node, payload) or [unknown]:
+            index = self.log.add(entry, at)
             if isinstance(entry, BaseMessage):
                 self._newest = index
         if node.kind == ("system", "slash_command"):
-            self._take_back(as_object(node.first.get("systemPayload")), at)
+            self._take_back(payload, at)
 
     def _take_back(self, command: JsonObject, at: datetime | None) -> None:
         """A command that an editor passed on is recorded as a prompt; the model never got it."""
         if command.get("phase") != "result" or command.get("sentToModel") is True or self._newest is None:
             return
-        newest = self.transcript.entries[self._newest]
+        newest = self.log.entries[self._newest]
         if isinstance(newest, UserMessage) and newest.text == command.get("rawCommand"):
-            self.transcript.drop(self._newest, at)
+            self.log.drop(self._newest, at)
 
-    def _entries(self, node: _Node) -> Sequence[Entry]:
+    def _entries(self, node: _Node, payload: JsonObject) -> Sequence[Entry]:
         """The entries of a message; none where it says nothing to us."""
         kind, subtype = node.kind
         pieces = [
-            piece
-            for record in node.records
-            for piece in pieces_of(as_object(record.get("message")).get("parts"))
+            piece for record in node.records for piece in pieces_of(value_at(record, "message", "parts"))
         ]
         if subtype in _BESIDE:
             return ()
@@ -239,77 +233,64 @@ class _Reader:
             case "assistant":
                 return [self._answer(node, pieces)]
             case "user" | "tool_result":
-                noted = as_object(node.first.get("toolCallResult"))
+                noted = object_at(node.first, "toolCallResult")
                 if kind == "tool_result" and not any("functionResponse" in piece for piece in pieces):
                     pieces = [_response(noted), *pieces]
-                results = self._contents.results(pieces, noted)
-                return results or self._said(node.first, pieces)
+                return self._contents.results(pieces, noted) or self._said(node.first, pieces)
             case "system":
-                return self._noted(subtype, as_object(node.first.get("systemPayload")), node.first)
+                return self._noted(subtype, payload)
             case _:
                 return ()
 
     def _answer(self, node: _Node, pieces: Sequence[JsonObject]) -> Entry:
-        usages = [as_object(record.get("usageMetadata")) for record in node.records]
-        usage = usage_of(
-            next(filter(None, reversed(usages)), {}),
-            prompt="promptTokenCount",
-            cached="cachedContentTokenCount",
-            answer="candidatesTokenCount",
-            thoughts="thoughtsTokenCount",
-            tool="toolUsePromptTokenCount",
+        usages = (object_at(record, "usageMetadata") for record in reversed(node.records))
+        models = (text_at(record, "model") for record in node.records)
+        return AssistantMessage(
+            parts=self._contents.parts(pieces),
+            usage=_USAGE.read(next(filter(None, usages), {})),
+            model=next(filter(None, models), None),
         )
-        models = (as_text(record.get("model")) for record in node.records)
-        answer = self._contents.answer(pieces)
-        return answer.model_copy(update={"usage": usage, "model": next(filter(None, models), None)})
 
     def _said(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[UserMessage]:
-        by_program = record.get("subtype") not in _TYPED or record.get("isSidechain") is True
-        return self._contents.said(pieces, typed=lambda text: not by_program and not _CONTEXT.match(text))
+        is_program = record.get("subtype") not in _TYPED or record.get("isSidechain") is True
+        return self._contents.said(pieces, typed=lambda text: not is_program and not _CONTEXT.match(text))
 
-    def _noted(self, subtype: str, payload: JsonObject, record: JsonObject) -> Sequence[Entry]:
+    def _noted(self, subtype: str, payload: JsonObject) -> Sequence[Entry]:
         match subtype:
-            case "custom_title" if as_text(payload.get("customTitle")).strip():
-                return [Title(title=as_text(payload.get("customTitle")))]
-            case "session_model" if as_text(payload.get("modelId")):
-                return [ModelChange(model=as_text(payload.get("modelId")))]
+            case "custom_title" if text_at(payload, "customTitle").strip():
+                return [Title(title=text_at(payload, "customTitle"))]
+            case "session_model" if text_at(payload, "modelId"):
+                return [ModelChange(model=text_at(payload, "modelId"))]
             case "slash_command" if payload.get("phase") == "invocation":
-                return [NoticeRecord(text=as_text(payload.get("rawCommand")))]
+                return [NoticeRecord(text=text_at(payload, "rawCommand"))]
             case "agent_bootstrap":
-                history = [content for content in as_list(payload.get("history")) if is_content(content)]
-                messages = [message for content in history for message in self._contents.messages(content)]
-                return [_by_program(message) for message in messages]
+                return self._listed(payload, "history")
             case _:
                 return ()
 
-    def _compress(self, record: JsonObject, at: datetime | None) -> bool:
+    def _listed(self, payload: JsonObject, name: str) -> list[BaseMessage]:
+        """The messages of a list of contents: the program put it together."""
+        return [
+            by_program(message) if isinstance(message, UserMessage) else message
+            for content in contents_of(payload, name)
+            for message in self._contents.messages(content)
+        ]
+
+    def _compress(self, payload: JsonObject, at: datetime | None) -> bool:
         """The context after a compression, as the record lists it."""
-        payload = as_object(record.get("systemPayload"))
-        history = payload.get("compressedHistory")
-        if not isinstance(history, list):
+        if not isinstance(payload.get("compressedHistory"), list):
             return False
-        contents = [content for content in history if is_content(content)]
-        messages = [message for content in contents for message in self._contents.messages(content)]
-        info = as_object(payload.get("info"))
-        self.transcript.relist(
-            [_by_program(message) for message in messages],
+        self.log.relist(
+            self._listed(payload, "compressedHistory"),
             at,
             strategy="qwen-code",
-            tokens_before=as_count(info.get("originalTokenCount")),
+            tokens_before=count_at(payload, "info", "originalTokenCount"),
         )
         return True
 
 
 def _response(noted: JsonObject) -> JsonObject:
     """The response of a call of which only what the program showed is in the file."""
-    shown = as_text(noted.get("resultDisplay")) or as_text(noted.get("result"))
+    shown = first_text(noted, ("resultDisplay", "result"))
     answered = {"output": shown} if shown else {}
     return {"functionResponse": {"id": noted.get("callId"), "name": noted.get("name"), "response": answered}}
-
-
-def _by_program(message: BaseMessage) -> BaseMessage:
-    return message.model_copy(update={"origin": "machine"}) if isinstance(message, UserMessage) else message
-
-
-def _unknown(node: _Node) -> str:
-    return ".".join(filter(None, ("qwen", *node.kind)))

@@ -23,7 +23,8 @@ from foldline.protocol import (
 )
 
 from .base import Counted, ForeignSession
-from .detection import FOREIGN, FORMATS, Unreadable, by_kind, detect
+from .detection import FOREIGN, FORMATS, Unreadable, detect
+from .parts import by_kind
 
 _OF_FOLDERS = (EVENTS, "context.jsonl", "opencode.db")
 """What a session is read by that is a folder."""

@@ -1,51 +1,308 @@
-"""Entries as a reader gathers them, with what the other agent's model has before it at each moment."""
+"""Entries as a reader gathers them, and what the other agent's model has before it at each moment.
 
-from collections.abc import Mapping, Sequence
+Readers need that view to say what a compaction of that agent covered and kept. It follows the rules of our
+projection, which must come to the same messages.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
+from foldline.history import Damage
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Checkpoint,
     Clear,
     Compaction,
+    CompactionDetails,
     Edit,
     Entry,
     Kept,
     Part,
     Revert,
+    SessionHeader,
+    Span,
+    SystemMessage,
     ThinkingPart,
+    ToolCallPart,
     ToolResultMessage,
+    Unknown,
     UserMessage,
+    Written,
 )
 
-from .foreign_view import ForeignView, Moment
+from .base import Counted, ForeignSession, Json, JsonObject
+from .parts import LONGEST_KIND, PartReader, left_out_note, parts_of, text_in, unknown_note
 
 _SNAPSHOT = "<state_snapshot>"
 """What Gemini CLI and Qwen Code ask their models to put around a summary."""
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A view to go back to."""
+
+    messages: tuple[int, ...]
+    compaction: Compaction | None
+
+
+@dataclass
+class ForeignView:
+    """The entries in the model's context, system prompts aside: one list of indices, in their order."""
+
+    messages: list[int] = field(default_factory=list)
+    compaction: Compaction | None = None
+    """The one whose summary is part of it."""
+    _summary_place: int = 0
+    """How many messages stand before that summary."""
+    _order: list[int] = field(default_factory=list)
+    """Every message and compaction so far."""
+    _callers: dict[str, list[int]] = field(default_factory=dict)
+    """The answers whose calls of this id wait for a result."""
+    _group: dict[int, int] = field(default_factory=dict)
+    """Of each result, the answer that asked for it."""
+    _sayable: set[int] = field(default_factory=set)
+    """All messages but results that a view can hold."""
+    _standing: set[int] = field(default_factory=set)
+    """The compactions whose summaries are among the messages."""
+
+    def add(self, message: BaseMessage) -> None:
+        """One more message, with its index. Results stand with their call; one without a call stays out."""
+        self._order.append(message.index)
+        match message:
+            case ToolResultMessage():
+                self._add_result(message)
+            case AssistantMessage():
+                for call in message.calls:
+                    self._callers[call.call_id] = []
+                for call in message.calls:
+                    self._callers[call.call_id].append(message.index)
+                if message.text.strip() or message.calls:
+                    self._append(message.index)
+            case SystemMessage():
+                pass
+            case _ if message.parts:
+                self._append(message.index)
+            case _:
+                pass
+
+    def _append(self, index: int) -> None:
+        self.messages.append(index)
+        self._sayable.add(index)
+
+    def _add_result(self, result: ToolResultMessage) -> None:
+        waiting = self._callers.get(result.call_id)
+        if not waiting:
+            return
+        caller = self._group[result.index] = waiting.pop()
+        for place in range(len(self.messages) - 1, -1, -1):  # from the end: that is where it nearly always is
+            index = self.messages[place]
+            if self._group.get(index, index) == caller:
+                self.messages.insert(place + 1, result.index)
+                return
+
+    def results(self) -> dict[int, list[int]]:
+        """The results of each answer, in their order: they are in a view with it, or not at all."""
+        results: dict[int, list[int]] = {}
+        for result, caller in self._group.items():
+            results.setdefault(caller, []).append(result)
+        return results
+
+    def moment(self) -> Moment:
+        return Moment(tuple(self.messages), self.compaction)
+
+    def go_back_to(self, moment: Moment) -> None:
+        self.messages, self.compaction = list(moment.messages), moment.compaction
+
+    def clear(self) -> None:
+        self.go_back_to(Moment((), None))
+
+    def compacted(
+        self,
+        index: int,
+        summary: Sequence[Part],
+        kept: Sequence[int],
+        *,
+        ahead: Sequence[int] = (),
+        strategy: str,
+        tokens_before: int = 0,
+        tokens_after: int = 0,
+        details: CompactionDetails | None = None,
+    ) -> Compaction:
+        """The compaction at this index, after which the view is `ahead`, the summary and `kept`.
+
+        Without a summary, what is gone is gone: nothing stands for it. A result never stays without its call.
+        """
+        kept = self._in_groups(kept)
+        stays = {*ahead, *kept}
+        tail = _common_tail(self.messages, kept)
+        gone = {place for place in self.messages if place not in stays}
+        absorbed = {self.compaction.index} if self.compaction else set()
+        text = Written(
+            message=SystemMessage(origin="summary", parts=tuple(summary)),
+            covers=self._spans(gone - self._standing),
+            inputs=tuple(sorted(absorbed | (gone & self._standing))),
+        )
+        compaction = Compaction(
+            index=index,
+            summary=text_in(summary),
+            first_kept_index=kept[-tail] if tail else index,
+            head=(
+                *(Kept(ref=place) for place in ahead),
+                *((text,) if summary else ()),
+                *(Kept(ref=place) for place in kept[: len(kept) - tail]),
+            ),
+            strategy=strategy,
+            tokens_before=tokens_before,
+            tokens_after=tokens_after,
+            details=details or CompactionDetails(),
+        )
+        self.messages, self.compaction = [*ahead, *kept], compaction if summary else None
+        self._summary_place = len(ahead)
+        self._order.append(index)
+        return compaction
+
+    def scope_compacted(
+        self, index: int, summary: Sequence[Part], gone: Collection[int], *, before: int, strategy: str
+    ) -> Compaction:
+        """The compaction at this index that takes messages out and puts a summary before another one. All
+        others, and the summaries of earlier such compactions, stay where they are."""
+        gone = {each for each in self.messages if self._group.get(each, each) in gone} - self._standing
+        before = self._group.get(before, before)
+        cut = self.messages.index(before) if before in self.messages else len(self.messages)
+        ahead = [message for message in self.messages[:cut] if message not in gone]
+        if self.compaction is not None:
+            ahead.insert(self._summary_place, self.compaction.index)
+            self._standing.add(self.compaction.index)
+            self.compaction = None
+        compaction = self.compacted(index, summary, self.messages[cut:], ahead=ahead, strategy=strategy)
+        self.messages.insert(len(ahead), index)
+        self._standing.add(index)
+        self.compaction = None
+        return compaction
+
+    def clipped(self, contents: Mapping[int, Kept], strategy: str) -> Compaction | None:
+        """A compaction after which these results of the view read otherwise; None where none is in it."""
+        seen = [contents[index] for index in self.messages if index in contents]
+        if not seen:
+            return None
+        return Compaction(
+            first_kept_index=self.messages[0],
+            head=(Kept(ref=self.compaction.index),) if self.compaction else (),
+            replaced=tuple(seen),
+            strategy=strategy,
+            reason="threshold",
+        )
+
+    def _in_groups(self, kept: Sequence[int]) -> list[int]:
+        """These messages with each result right after its call; without what was never in a view."""
+        results: dict[int, list[int]] = {}
+        for index in kept:
+            if index in self._group:
+                results.setdefault(self._group[index], []).append(index)
+        alone = [index for index in kept if index in self._sayable and index not in self._group]
+        return [place for index in alone for place in (index, *results.get(index, ()))]
+
+    def _spans(self, covered: Collection[int]) -> tuple[Span, ...]:
+        """The covered messages as ranges. A range holds no other message, and no summary."""
+        spans: list[Span] = []
+        open_span = False
+        for index in self._order:
+            if index in covered:
+                start = spans.pop()[0] if open_span else index
+                spans.append((start, index))
+            open_span = index in covered
+        return tuple(spans)
+
+
+def _common_tail(view: Sequence[int], kept: Sequence[int]) -> int:
+    """How many of the last of `kept` are the last of the view, in the same order."""
+    length = 0
+    while length < min(len(view), len(kept)) and view[-1 - length] == kept[-1 - length]:
+        length += 1
+    return length
+
+
 @dataclass
 class Transcript:
-    """Entries in index order. An index counts entries: a record of another agent may be several of ours."""
+    """Entries by their index, with all that a reader keeps of them while it reads."""
 
-    entries: list[Entry] = field(default_factory=list)
+    agent: str
+    """How the types of records begin that become no entry of ours."""
+    entries: dict[int, Entry] = field(default_factory=dict)
     view: ForeignView = field(default_factory=ForeignView)
+    calls: dict[str, ToolCallPart] = field(default_factory=dict)
+    """Those that were made so far, by id."""
+    left_out: list[str] = field(default_factory=list)
+    """The kinds of the pieces of messages that cannot be shown here."""
+    _last: int = -1
+    _shift: int = 0
     _moments: list[Moment] = field(default_factory=list)
     """The view at each checkpoint, by its id."""
     _results: dict[str, list[int]] = field(default_factory=dict)
     """By call: the results so far."""
 
-    def add(self, entry: Entry, at: datetime | None = None) -> int:
-        index = len(self.entries)
-        entry = entry.model_copy(update={"index": index, "at": at})
-        self.entries.append(entry)
-        if isinstance(entry, BaseMessage):
-            self.view.add(entry)
+    def next_index(self, position: int = 0) -> int:
+        """An index for one more entry of the record at this place in its file: the place, as far as it is
+        free. Where a record came to several entries, the indices after it are later than the places; where no
+        places are given, an index counts entries."""
+        if position + self._shift <= self._last:
+            self._shift = self._last + 1 - position
+        self._last = position + self._shift
+        return self._last
+
+    def add(self, entry: Entry, at: datetime | None = None, *, position: int = 0) -> int:
+        return self.put(self.next_index(position), entry, at)
+
+    def put(self, index: int, entry: Entry, at: datetime | None = None, *, in_view: bool = True) -> int:
+        """Add an entry at an index taken before; where it is not yet `in_view`, `show` is still to come."""
+        entry = self.entries[index] = entry.model_copy(update={"index": index, "at": at})
+        if isinstance(entry, AssistantMessage):
+            self.calls.update({call.call_id: call for call in entry.calls})
         if isinstance(entry, ToolResultMessage):
             self._results.setdefault(entry.call_id, []).append(index)
+        if isinstance(entry, BaseMessage) and in_view:
+            self.view.add(entry)
         return index
+
+    def change(self, index: int, **update: Any) -> None:
+        self.entries[index] = self.entries[index].model_copy(update=update)
+
+    def unknown(self, record: JsonObject, kind: str) -> Unknown:
+        """A record that says nothing to us stays as it is."""
+        return Unknown(type=f"{self.agent}.{kind or 'record'}", record=record)
+
+    def parts(self, content: Json, part_of: PartReader | None = None) -> tuple[Part, ...]:
+        return parts_of(content, self.left_out, part_of)
+
+    def in_order(self) -> list[Entry]:
+        return [self.entries[index] for index in sorted(self.entries)]
+
+    def session(
+        self,
+        format: str,
+        header: SessionHeader,
+        damage: Damage,
+        notes: Iterable[str],
+        counted: Iterable[Counted] = (),
+    ) -> ForeignSession:
+        damaged = (f"{damage}.",) if damage else ()
+        return ForeignSession(format, header, self.in_order(), damage, (*damaged, *notes), tuple(counted))
+
+    def notes(self, silent: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Sentences on pieces and records that were left out. `silent` is how the kinds of records begin that
+        say nothing to a model."""
+        kinds = [
+            entry.type.partition(".")[2][:LONGEST_KIND]
+            for entry in self.in_order()
+            if isinstance(entry, Unknown)
+        ]
+        unknown = [kind for kind in kinds if kind and not kind.startswith(silent)]
+        return (*left_out_note(self.left_out), *unknown_note(unknown))
+
+    # --- going back ----------------------------------------------------------------------------------
 
     def is_answered(self, call_id: str) -> bool:
         return call_id in self._results
@@ -74,6 +331,9 @@ class Transcript:
 
     # --- a context that the file lists anew ----------------------------------------------------------
 
+    def known_messages(self, key: "MessageKey") -> "KnownMessages":
+        return KnownMessages(self.entries, set(self.view.messages), key)
+
     def relist(
         self,
         context: Sequence[int | BaseMessage],
@@ -87,17 +347,18 @@ class Transcript:
         A message that the history holds is that entry; a result that says something else now replaces its
         text. Of what is new, the summary stands for what is gone, and the rest joins the history.
         """
-        known = self._known()
+        known = self.known_messages(_said)
         found = [known.take(piece) if isinstance(piece, BaseMessage) else piece for piece in context]
         new = [piece for piece, index in zip(context, found, strict=True) if index is None]
-        summary = _summary(new, self.view.fold.summary if self.view.fold else "")
+        before = self.view.compaction
+        summary = _summary(new, before.summary if before else "")
         ahead: list[int] = []
         kept: list[int] = []
         place = kept if summary is None else ahead
         results = self.view.results()
         renewed: set[str] = set()
         listed: set[int] = set()
-        texts: dict[int, str] = {}
+        texts: dict[int, Kept] = {}
         for piece, index in zip(context, found, strict=True):
             match piece:
                 case UserMessage() if piece is summary:
@@ -106,7 +367,7 @@ class Transcript:
                 case ToolResultMessage() if piece.call_id in self._results and piece.call_id not in renewed:
                     index = self._results[piece.call_id][-1]
                     if piece.text != self._text(index):
-                        texts[index] = piece.text
+                        texts[index] = Kept(ref=index, content=piece.text, fate="clipped")
                 case AssistantMessage() if index is None:
                     renewed |= {call.call_id for call in piece.calls}
             if index is None:
@@ -115,62 +376,57 @@ class Transcript:
             here = [one for one in (index, *results.get(index, ())) if one not in listed]
             place += here
             listed.update(here)
-        stands = summary is not None and self.view.fold is not None and summary.text == self.view.fold.summary
+        stands = summary is not None and before is not None and summary.text == before.summary
         if [*ahead, *kept] != self.view.messages or stands == (summary is None):
             parts: tuple[Part, ...] = summary.parts if summary else ()
-            self.add(
-                self.view.folded(
-                    len(self.entries),
-                    parts,
-                    kept,
-                    ahead=ahead,
-                    strategy=strategy,
-                    tokens_before=tokens_before,
-                ),
-                at,
+            index = self.next_index()
+            compaction = self.view.compacted(
+                index, parts, kept, ahead=ahead, strategy=strategy, tokens_before=tokens_before
             )
-        self._shorten(texts, strategy, at)
+            self.put(index, compaction, at)
+        if (clipped := self.view.clipped(texts, f"{strategy}-clip")) is not None:
+            self.add(clipped, at)
 
     def _text(self, index: int) -> str:
         entry = self.entries[index]
         return entry.text if isinstance(entry, BaseMessage) else ""
 
-    def _shorten(self, texts: Mapping[int, str], strategy: str, at: datetime | None) -> None:
-        """These results of the view say something else from here on."""
-        seen = [index for index in self.view.messages if index in texts]
-        if not seen:
-            return
-        shortened = Compaction(
-            first_kept_index=self.view.messages[0],
-            head=(Kept(ref=self.view.fold.index),) if self.view.fold else (),
-            replaced=tuple(Kept(ref=index, content=texts[index], fate="clipped") for index in seen),
-            strategy=f"{strategy}-clip",
-            reason="threshold",
-        )
-        self.add(shortened, at)
 
-    def _known(self) -> "_Known":
-        seen = set(self.view.messages)
-        order = sorted(range(len(self.entries)), key=lambda index: (index in seen, -index))
-        return _Known([entry for index in order if isinstance(entry := self.entries[index], BaseMessage)])
+def file_lists(before: CompactionDetails, compacted: Iterable[Entry]) -> CompactionDetails:
+    """The files of everything that was ever compacted, as the results of tools name them."""
+    touches = [
+        touch for entry in compacted if isinstance(entry, ToolResultMessage) for touch in entry.details.files
+    ]
+    modified = [*before.modified_files, *(touch.path for touch in touches if touch.action == "modified")]
+    read = [*before.read_files, *(touch.path for touch in touches if touch.action == "read")]
+    return CompactionDetails(
+        read_files=tuple(path for path in dict.fromkeys(read) if path not in modified),
+        modified_files=tuple(dict.fromkeys(modified)),
+    )
 
 
-class _Known:
+MessageKey = Callable[[BaseMessage], object]
+"""What makes two messages the same."""
+
+
+class KnownMessages:
     """The messages of the history, each to be found once by what it says, those in the view first."""
 
-    def __init__(self, messages: Sequence[BaseMessage]) -> None:
-        """`messages`: the one to be found first comes last."""
+    def __init__(self, entries: Mapping[int, Entry], seen: Collection[int], key: MessageKey) -> None:
+        self._key = key
         self._places: dict[object, list[int]] = {}
-        for message in messages:
-            self._places.setdefault(_said(message), []).append(message.index)
+        for index in sorted(entries, key=lambda index: (index in seen, -index)):
+            entry = entries[index]
+            if isinstance(entry, BaseMessage):
+                self._places.setdefault(key(entry), []).append(index)
 
     def take(self, message: BaseMessage) -> int | None:
-        places = self._places.get(_said(message))
+        places = self._places.get(self._key(message))
         return places.pop() if places else None
 
 
 def _said(message: BaseMessage) -> object:
-    """What makes two messages the same. Thinking is mostly stripped from what is sent again."""
+    """Thinking is mostly stripped from what is sent again."""
     return message.type, tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
 
 

@@ -24,7 +24,7 @@ from foldline.protocol import (
 )
 
 from ..base import Json
-from ..kimi_context import MACHINE, SUMMARY
+from ..kimi import MACHINE, SUMMARY
 from ..writing import Exported, Original
 from .following import Beside, Grown, Turned, common_start, follow, left_out, record_line
 

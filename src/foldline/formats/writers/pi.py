@@ -26,7 +26,7 @@ from foldline.protocol import (
 )
 
 from ..base import Json, JsonObject, parse_object
-from ..pi_messages import shell_text
+from ..pi import shell_text
 from ..writing import Exported, Original
 from .following import Beside, Grown, Turned, common_start, follow, left_out, record_line, same
 
