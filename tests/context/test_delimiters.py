@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.compaction.summary_text import framed, lists_of, unframed, with_appendix
+from foldline.context.audit import mentions
 from foldline.context.conversation import defused, delimited, serialise, with_piped
 from foldline.context.digest import digest, digest_conversation
-from foldline.context.facts import facts_of
 from foldline.llm.dialect import machine_text
 from foldline.protocol import BaseMessage, CompactionDetails, DeveloperMessage, UserMessage, text_parts
 from support.history import history
@@ -67,7 +67,7 @@ def test_what_is_piped_in_is_never_the_users_word(closing: str) -> None:
     lists = dict(lists_of(with_appendix("x", [message, *answer()], "", CompactionDetails(), 4_000)))
     assert lists["standing-constraints"] == ["Never touch main."]
     assert lists["last-user-messages"] == ["[entry 1] Review this. Never touch main."]
-    assert facts_of([message]).constraints == ("Never touch main.",)
+    assert [each.text for each in mentions([message]) if each.kind == "constraint"] == ["Never touch main."]
     text = serialise([message])
     assert text.split("\n\n")[0] == "[User]: Review this. Never touch main."
     assert text.split("\n\n")[1].startswith("[Tool result]: piped in by the user: <stdin>")

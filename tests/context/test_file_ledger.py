@@ -5,12 +5,13 @@ from collections.abc import Callable
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foldline.context.files import FileLedger, FileState, tracked_files
+from foldline.context.files import FileLedger, FileState
 from foldline.context.projection import Projection
 from foldline.context.rewind_points import restored_paths
 from foldline.protocol import Checkpoint, Compaction, FileImage, SystemMessage, Written, text_parts
 from support.history import History, modified, read
 from support.stories import Story
+from support.tracked_files import tracked_files
 
 
 def agree(built: History, look: Callable[[int], bool]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from foldline.cli.sources import read_source
-from foldline.context.files import describe_compaction, file_lists, tracked_files
+from foldline.context.files import describe_compaction, file_lists
 from foldline.context.moments import at_compaction
 from foldline.protocol import (
     Compaction,
@@ -18,6 +18,7 @@ from foldline.tui.inspector.summaries import summary_words
 from foldline.tui.inspector.timeline import fold_words as timeline_words
 from support.history import History, history, modified, read
 from support.recorded import SHARED, needs_recorded
+from support.tracked_files import tracked_files
 
 
 def worked() -> History:

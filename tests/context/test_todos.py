@@ -2,8 +2,8 @@
 
 import pytest
 
+from foldline.context.audit import mentions
 from foldline.context.calls import subject_of
-from foldline.context.facts import facts_of
 from foldline.context.todos import completed, newly_completed, open_todos, todo_list
 from foldline.protocol import BaseMessage
 from support.history import History, call, history
@@ -110,4 +110,5 @@ def test_a_row_about_a_call_names_the_item_at_hand() -> None:
 def test_the_facts_name_the_same_open_items() -> None:
     built = planned(history().user("go"), a="completed", b="pending")
     messages = [entry for entry in built.entries if isinstance(entry, BaseMessage)]
-    assert facts_of(messages).todos == open_todos(messages) == ("b",)
+    assert [each.text for each in mentions(messages) if each.kind == "todo"] == ["b"]
+    assert open_todos(messages) == ("b",)

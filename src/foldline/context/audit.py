@@ -160,7 +160,6 @@ _RUNS = re.compile(r"bash|shell|exec|command|terminal", re.IGNORECASE)
 
 
 def _standing(summary: str) -> Iterator[str]:
-    """The constraints a summary quotes (DESIGN §7)."""
     begin, end = "<standing-constraints>\n", "\n</standing-constraints>"
     at = 0
     while (at := summary.find(begin, at)) >= 0 and (ends := summary.find(end, at + len(begin))) >= 0:
@@ -169,7 +168,6 @@ def _standing(summary: str) -> Iterator[str]:
 
 
 def _told(text: str) -> Iterator[_Found]:
-    """What a user says. An error is mostly pasted, with a fence around it."""
     yield from _ruled(text)
     yield from _failed(text, Voice.USER)
     yield from _spoken(text, Voice.USER)
@@ -206,7 +204,6 @@ def _deeds(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _ended(output: str) -> Iterator[_Found]:
-    """How a command ended, by its last lines."""
     ending = output if len(output) <= ENDING else output[-ENDING:].partition("\n")[2]
     failures = frozenset(facts.errors(ending))  # facts by themselves
     ending = "\n".join(line for line in ending.splitlines() if line.strip() not in failures)
@@ -216,12 +213,10 @@ def _ended(output: str) -> Iterator[_Found]:
 
 
 def _numbers(text: str) -> list[str]:
-    """Numbers that are no places: `cart.py:12` is one."""
     return [number for number in facts.numbers(_no_frames(text)) if not facts.is_path(number.split(":")[0])]
 
 
 def _names(text: str) -> Sequence[str]:
-    """Identifiers, but not those within paths: a path is a fact by itself."""
     return facts.identifiers(_PATH_RUN.sub(lambda run: " " if "/" in run[0] else run[0], _no_frames(text)))
 
 
@@ -237,7 +232,6 @@ _PATH_RUN = re.compile(r"[A-Za-z0-9_./~@+\-]++")
 
 
 def _failed(text: str, voice: Voice) -> Iterator[_Found]:
-    """The first failures of a text and its last one."""
     if len(text) > 2 * LOOKED_AT:
         text = f"{text[:LOOKED_AT]}\n{text[-LOOKED_AT:]}"
     telling = [line for line in facts.errors(text) if not _SAYS_LITTLE.match(line)]
@@ -515,7 +509,6 @@ class ViewText:
 
     @cached_property
     def _runs(self) -> frozenset[tuple[str, ...]]:
-        """All that follows each other within a path: `a/b/c` holds `a/b`, `b/c` and `b`, too."""
         return frozenset(
             path[start:end]
             for path in self._paths
@@ -553,7 +546,6 @@ def _spaced(text: str) -> str:
 
 
 def _letters(text: str) -> str:
-    """Only letters and digits: neither quotes, list marks nor line breaks tell two sentences apart."""
     return _NO_LETTERS.sub("", text.casefold())
 
 
@@ -561,7 +553,6 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Words and numbers that stand next to each other: `port: 8080` and `port 8080` are one pair."""
     return pairwise(
         token.replace(",", "").replace("_", "") if token[0].isdigit() else token
         for token in _TOKEN.findall(text.casefold())

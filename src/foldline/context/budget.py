@@ -17,11 +17,11 @@ from foldline.protocol import (
 
 SMALLEST_WINDOW = 2_048
 LEAST_ANSWER = 128
-"""Always free between threshold and window: enough for a short answer or one tool call.
-No summary is held shorter by default."""
+"""Tokens always free between threshold and window: for a short answer or one tool call. No summary is shorter
+by default."""
 _LEFT_SHARE = 0.3
-"""Of the threshold, for the verbatim tail and for the summary each, where nobody set them: what a fold leaves
-is then below the default soft mark."""
+"""Of the threshold, for the verbatim tail and for the summary each, where nobody set them: what a compaction
+leaves is then below the default soft mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,15 @@ class Budget:
 
     @property
     def soft_mark(self) -> int:
-        """The soft ratio in tokens: below the threshold, and above what a fold leaves, where there is room
-        for both. So no fold at a natural boundary is due again at the next one."""
+        """The soft ratio in tokens: below the threshold, and above what a compaction leaves, where there is
+        room for both. So no compaction at a natural boundary is due again at the next one."""
         left_by_a_fold = self.keep_recent_tokens + self.max_summary_tokens
         return min(max(int(self.threshold * self.soft_ratio), left_by_a_fold + 1), self.threshold - 1)
 
     @property
     def draft_mark(self) -> int:
-        """From here on the next fold is drafted ahead, in tokens. Past the soft mark, so near the threshold
-        that no more comes until then than is kept verbatim anyway: its cut stands (decision 35).
-        """
+        """From here on the next compaction is drafted ahead, in tokens. So near the threshold that no more
+        comes until then than is kept verbatim anyway: its cut stands (decision 35)."""
         return max(self.soft_mark, self.threshold - self.keep_recent_tokens)
 
 
@@ -73,10 +72,10 @@ class BudgetSettings:
 def budget_for(window: int, max_output: int | None = None, settings: BudgetSettings | None = None) -> Budget:
     """The budget of a window.
 
-    An eighth of the window is reserved, and another eighth kept verbatim; small windows get a larger
-    share (a quarter at 8k), large ones no more than 32k and 40k, so that at 1M the fold does not begin
-    at 17 % (known-failures.md). A known output limit below the reserve frees the difference. A threshold
-    that was set goes before the reserve; where it is low, the sizes nobody set shrink with it.
+    An eighth of the window is reserved, and another eighth kept verbatim; small windows get a larger share (a
+    quarter at 8k), large ones no more than 32k and 40k, so that at 1M no compaction begins at 17 %. A known
+    output limit below the reserve frees the difference. A threshold that was set goes before the reserve; where
+    it is low, the sizes nobody set shrink with it (docs/design/budget.md).
 
     Raises:
         FoldlineError: the window is too small to hold anything, or the settings leave no room.
@@ -111,8 +110,8 @@ def _default_reserve(window: int, max_output: int | None) -> int:
 
 
 def _check_room(budget: Budget) -> None:
-    """Raises FoldlineError where the threshold leaves too little above it for an answer, or too little below
-    it for what a fold leaves: then the next fold would be due at once."""
+    """Raises FoldlineError where the threshold leaves too little room for an answer, or for what a compaction
+    leaves: then the next one would be due at once."""
     window, threshold, is_set = budget.window, budget.threshold, budget.set_threshold is not None
     most = window - LEAST_ANSWER
     if threshold > most:
@@ -191,8 +190,8 @@ def units_of(messages: Iterable[BaseMessage], pins: frozenset[int] = frozenset()
 
 
 def _goes_with(message: BaseMessage, unit: list[BaseMessage], pins: frozenset[int]) -> bool:
-    """A notice goes with what it came after, so that no kept part begins with one. What is pinned is kept
-    whatever becomes of the rest, and takes nothing along."""
+    """A notice goes with what it came after. What is pinned is kept whatever becomes of the rest, and takes
+    nothing along."""
     if isinstance(message, ToolResultMessage):
         return True
     alike = message.index not in pins and unit[0].index not in pins
@@ -208,8 +207,8 @@ class WindowProof:
     largest: int = 0
     """The largest request that went through, with its answer, as reported."""
     refused: int = 0
-    """The smallest request that was refused as too long, where a smaller one went through in its place: else
-    it may not have been the length. And what a refusal named as the limit."""
+    """The smallest request that was refused as too long where a smaller one went through in its place (else
+    it may not have been the length), and what a refusal named as the limit."""
 
     def answered(self, request: int, answer: int, stated: int, refused: int = 0) -> "WindowProof":
         """After a request of this size that went through, in place of one of `refused` tokens."""

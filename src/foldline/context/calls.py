@@ -32,22 +32,19 @@ class Subject(NamedTuple):
 
 
 def subject_of(call: ToolCallPart) -> Subject:
-    """The path a call acts on, else its command or pattern, else its first text; may be empty.
-
-    Of a todo list, the item at hand.
-    """
+    """The path a call acts on, else its command or pattern, else its first text; may be empty. Of a todo
+    list, the item at hand."""
     arguments = call.parsed()
     todos = todo_list(arguments)
     if todos is not None:
         return Subject(current_todo(todos), "words")
-    searches = any(isinstance(arguments.get(name), str) for name in _SEARCHES)
-    for name in () if searches else _PATHS:
-        value = arguments.get(name)
-        if isinstance(value, str) and value.strip():
+    texts = {name: value for name, value in arguments.items() if isinstance(value, str)}
+    paths = () if any(name in texts for name in _SEARCHES) else _PATHS
+    for name in (*paths, *_WORDS, *texts):
+        value = texts.get(name, "")
+        if value.strip() and name in paths:
             return Subject(value, "path")
-    for name in (*_WORDS, *arguments):
-        value = arguments.get(name)
-        if isinstance(value, str) and value.strip():
+        if value.strip():
             return Subject(value.strip(), "search" if name in _SEARCHES else "words")
     return Subject("", "words")
 
@@ -91,10 +88,8 @@ def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def unannounced_tool_changes(entries: Sequence[Entry]) -> Iterator[str]:
-    """A sentence for each request whose tools are others than those of the one before, and nothing says it.
-
-    Records of older versions do not tell their tools: nothing is known of them.
-    """
+    """A sentence for each request whose tools differ from those of the one before, with no notice of it.
+    Records of older versions do not tell their tools."""
     offered: str | None = None
     said: set[str] = set()
     for entry in entries:
@@ -107,33 +102,23 @@ def unannounced_tool_changes(entries: Sequence[Entry]) -> Iterator[str]:
             said.clear()
 
 
-_GONE = frozenset({"reverted", "dropped"})
-"""Fates of messages that the conversation goes on without."""
-
-
 def unanswered(projection: Projection) -> BaseMessage | None:
     """The newest message, where the model has yet to answer it, or where it is an answer that broke off or
-    whose calls were left without results. None where the last word was the model's own, and whole.
-    """
+    whose calls have no results. None where the last word was the model's own, and whole."""
     for outline in reversed(projection.entries.outlines):
-        if not isinstance(outline, MessageOutline) or _asks_nothing(outline):
+        if not isinstance(outline, MessageOutline) or outline.type in ("system", "developer"):
+            continue
+        if outline.origin == "shell":
             continue
         fate = projection.fate(outline.index).kind
-        if fate not in _GONE:
-            newest = projection.entry(outline.index) if fate in IN_VIEW else None
-            return newest if isinstance(newest, BaseMessage) and _is_open(newest) else None
+        if fate in ("reverted", "dropped"):
+            continue
+        newest = projection.entry(outline.index) if fate in IN_VIEW else None
+        is_whole = isinstance(newest, AssistantMessage) and not (broke_off(newest) or newest.calls)
+        return newest if isinstance(newest, BaseMessage) and not is_whole else None
     return None
-
-
-def _asks_nothing(outline: MessageOutline) -> bool:
-    """Instructions, and what a command of the user's put out."""
-    return outline.type in ("system", "developer") or outline.origin == "shell"
 
 
 def broke_off(message: BaseMessage) -> bool:
     """Whether it is an answer that ended before the model had said all of it."""
     return isinstance(message, AssistantMessage) and message.stop_reason in ("error", "cancelled")
-
-
-def _is_open(message: BaseMessage) -> bool:
-    return not isinstance(message, AssistantMessage) or broke_off(message) or bool(message.calls)

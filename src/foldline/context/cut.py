@@ -1,4 +1,4 @@
-"""Where a fold cuts the view: what is folded, what is kept. Pure, and legal for the API (invariant 6).
+"""Where a compaction cuts the view: what is compacted, what is kept. Pure, and legal for the API.
 
 A view is cut as its items, none of whose text is read, or as its messages, which is what strategies have.
 """
@@ -91,10 +91,8 @@ class Cut(Generic[Piece]):
 
 
 def cut_points(view: Sequence[Piece], pins: frozenset[int] = frozenset()) -> list[int]:
-    """Where the tail may begin: at a user or assistant message, with something foldable before it.
-
-    So never at a tool result or a developer message, and never inside a tool group.
-    """
+    """Where the tail may begin: at a user or assistant message, with something compactable before it. So
+    never at a tool result or a developer message, and never inside a tool group."""
     start = _first_movable(view, pins)
     return [place for place in range(start + 1, len(view)) if _may_begin(view[place], pins)]
 
@@ -102,11 +100,12 @@ def cut_points(view: Sequence[Piece], pins: frozenset[int] = frozenset()) -> lis
 def find_cut(
     view: Sequence[Piece], keep_tokens: int, *, pins: frozenset[int] = frozenset()
 ) -> Cut[Piece] | None:
-    """The cut that keeps at least `keep_tokens` (an estimate before calibration), or None.
+    """The cut that keeps at least `keep_tokens` (an estimate before calibration), or None where that leaves
+    nothing worth compacting.
 
-    Walks back from the newest message; the cut is the nearest legal place at or before where the sum is
-    reached. None where that leaves nothing worth folding. A result that no request has carried yet is
-    never folded (invariant 7). Costs what is kept, and what stands above all that may go.
+    The cut is the nearest legal place at or before where the sum is reached, counted from the newest message.
+    A result that no request has carried yet is never compacted. Costs what is kept, and what stands above all
+    that may go.
     """
     position = min(_reach(view, keep_tokens), unseen_from(view), len(view) - 1)
     start = _first_movable(view, pins)
@@ -117,14 +116,12 @@ def find_cut(
 
 
 def can_pay(folded: Iterable[Piece]) -> bool:
-    """Whether a fold of these is worth its frame. Looks no further than it has to: what is folded may be
-    nearly all of a large window.
-    """
+    """Whether compacting these is worth its frame. Looks no further than it has to."""
     return any(size >= LEAST_COMPACTED for size in accumulate(map(_tokens, folded)))
 
 
 def cut_at(view: Sequence[Piece], position: int, *, pins: frozenset[int] = frozenset()) -> Cut[Piece] | None:
-    """The division at a legal position; None where it would fold nothing but a request that is kept."""
+    """The division at a legal position; None where it would compact nothing but a request that is kept."""
     cut = Cut(view, position, _turn_start(view, position), pins)
     return cut if cut.compacts_something else None
 
@@ -132,7 +129,7 @@ def cut_at(view: Sequence[Piece], position: int, *, pins: frozenset[int] = froze
 def cut_before(
     view: Sequence[Piece], first_kept: int, *, pins: frozenset[int] = frozenset()
 ) -> Cut[Piece] | None:
-    """The division with this entry as the first one kept; None where it is not here, or nothing is folded."""
+    """The division with this entry as the first one kept; None where it is absent, or nothing is compacted."""
     place = next((at for at, piece in enumerate(view) if piece.index == first_kept), None)
     return None if place is None else cut_at(view, place, pins=pins)
 
@@ -147,8 +144,7 @@ def _reach(view: Sequence[Piece], keep_tokens: int) -> int:
 
 
 def unseen_from(view: Sequence[Piece]) -> int:
-    """Where the newest answer stands if results came after it, and no request has carried them yet; else the
-    end."""
+    """Where the newest answer stands if no request has carried the results after it; else the end."""
     unseen = False
     for position in range(len(view) - 1, -1, -1):
         kind = _type(view[position])
@@ -160,10 +156,7 @@ def unseen_from(view: Sequence[Piece]) -> int:
 
 def seen_up_to(view: Sequence[Piece]) -> int:
     """The position before which a request has carried every message: that of the newest answer, or 0."""
-    for position in range(len(view) - 1, -1, -1):
-        if _type(view[position]) == "assistant":
-            return position
-    return 0
+    return next((at for at in range(len(view) - 1, -1, -1) if _type(view[at]) == "assistant"), 0)
 
 
 def giant_limit(keep_tokens: int, window: int) -> int:
@@ -189,19 +182,17 @@ def oversized(
     view: Sequence[Piece], room: int, *, talk: bool, pins: frozenset[int] = frozenset()
 ) -> list[Piece]:
     """What takes more than `room`, all that a view may take, in estimated tokens: no request can carry it
-    whole, whatever else is folded. What user and model said to each other only with `talk`: a prompt is the
-    user's to shorten, an answer is summarised once something follows it."""
+    whole, whatever else is compacted. What user and model said only with `talk`: a prompt is the user's to
+    shorten, an answer is summarised once something follows it."""
     large = (piece for piece in view if _is_movable(piece, pins) and _tokens(piece) > room)
     return [piece for piece in large if talk or not _is_talk(piece)]
 
 
 def _first_movable(view: Sequence[Piece], pins: frozenset[int]) -> int:
-    """Folding starts at the first item that is no preamble, summary or pin (DESIGN §4)."""
     return next((at for at, piece in enumerate(view) if _is_movable(piece, pins)), len(view))
 
 
 def _turn_start(view: Sequence[Piece], position: int) -> int:
-    """Where the turn begins that a cut at `position` divides; `position` where it divides none."""
     backwards = range(position, -1, -1)
     return next((start for start in backwards if _type(view[start]) == "user"), position)
 
@@ -224,5 +215,4 @@ def _is_talk(piece: Piece) -> bool:
 
 
 def _tokens(piece: Piece) -> int:
-    """Estimate before calibration: an item knows it, a message is weighed."""
     return piece.tokens if isinstance(piece, ViewItem) else message_tokens(piece)

@@ -12,7 +12,7 @@ from foldline.protocol import BaseMessage
 
 from .conversation import Call, Statement, statements_in_text, statements_of, summaries_in
 from .facts import constraints, errors, hashes, numbers, sentences, todos, urls
-from .language import GOAL, SECTIONS, Section, parse_summary, render_summary
+from .language import SECTIONS, Section, parse_summary, render_summary
 from .tokens import estimate_tokens
 
 _OUTCOME, _COMMAND = 260, 160
@@ -180,7 +180,6 @@ def _turns(said: Sequence[Statement]) -> list[_Turn]:
 
 
 def _goals(turns: Sequence[_Turn]) -> Iterator[DigestPoint]:
-    """The first request that says something, and the newest one; the others are under Done."""
     requests = [turn for turn in turns if turn.request]
     telling = [turn for turn in requests if len(turn.request) > 12 and not turn.request.startswith("/")]
     chosen = telling or requests
@@ -329,12 +328,10 @@ def _decisions(said: Sequence[Statement]) -> Iterator[DigestPoint]:
 
 
 def _tells(sentence: str) -> bool:
-    """Whether a sentence says something without what follows it."""
     return 8 <= len(sentence) <= _QUOTE_IN_POINT and not sentence.endswith((":", "："))
 
 
 def _is_prose(sentence: str) -> bool:
-    """Whether this is what a person writes, and not a line of a log that was pasted."""
     wordy = sentence.count(" ") > 2 or not sentence.isascii()
     return (
         wordy
@@ -355,7 +352,6 @@ def _ahead(said: Sequence[Statement]) -> Iterator[DigestPoint]:
 
 
 def _details(said: Sequence[Statement]) -> Iterator[DigestPoint]:
-    """Sentences of the user with addresses, hashes or numbers: small things that cannot be guessed again."""
     for at, item in enumerate(said):
         if item.kind == "user":
             for sentence in sentences(item.text[:40_000]):
@@ -443,11 +439,11 @@ def _digest(said: Sequence[Statement], previous: str, focus: str, max_tokens: in
     points = [*carried_points(previous), *points_of(said, wanted)]
     points = [replace(point, score=point.score + 6 * wanted.share(point.text)) for point in points]
     if not points:
-        points = [DigestPoint(GOAL, clip(one_line(next((s.text for s in said), "")), _QUOTE), 1, 0)]
+        points = [DigestPoint(SECTIONS.goal, clip(one_line(next((s.text for s in said), "")), _QUOTE), 1, 0)]
     points = [point for point in points if point.score >= _WORTH] or points
     if max_tokens < SMALLEST:
-        goal = max(points, key=lambda point: (point.section is GOAL, point.score))
-        heading = f"{GOAL.heading}\n- "
+        goal = max(points, key=lambda point: (point.section is SECTIONS.goal, point.score))
+        heading = f"{SECTIONS.goal.heading}\n- "
         room = max_tokens - estimate_tokens(heading)
         return heading + within(goal.text, room) if room > 3 else within(goal.text, max(1, max_tokens))
     # A summary about as long as what it stands for would free nothing.
@@ -471,7 +467,7 @@ def _chosen(points: Sequence[DigestPoint], room: int) -> list[DigestPoint]:
         share = int(room * section.share)
         for point in ranked:
             if point.section is section:
-                share -= taken.add(point, share, clip=section is GOAL)
+                share -= taken.add(point, share, clip=section is SECTIONS.goal)
     for point in ranked:
         taken.add(point, room - taken.tokens)
     return taken.points

@@ -7,9 +7,8 @@ consumed whole.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
 
-from foldline.protocol import AssistantMessage, BaseMessage, DeveloperMessage, UserMessage
+from foldline.protocol import AssistantMessage, BaseMessage
 
 from .todos import todo_list
 
@@ -19,69 +18,6 @@ LONGEST = 400
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What was found, by kind; each in order of first mention, none twice."""
-
-    paths: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
-    identifiers: tuple[str, ...] = ()
-    urls: tuple[str, ...] = ()
-    hashes: tuple[str, ...] = ()
-    constraints: tuple[str, ...] = ()
-    todos: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, field.name) for field in fields(self))
-
-
-def facts_of(messages: Iterable[BaseMessage]) -> Facts:
-    """The facts of messages: text and tool calls; thinking is not looked at.
-
-    Constraints are sentences of user and developer messages only, todos are of what was said (not of files
-    that were read) and of todo tools; what was ticked off later is not open.
-    """
-    everything: list[str] = []
-    said: list[str] = []
-    ruled: list[str] = []
-    calls: list[str] = []
-    planned: list[str] | None = None
-    for message in messages:
-        text = message.text
-        everything.append(text)
-        match message:
-            case AssistantMessage():
-                said.append(text)
-                for call in message.calls:
-                    arguments = call.parsed()
-                    everything += strings(arguments)
-                    calls += command_arguments(arguments)
-                    listed = open_todos(arguments)
-                    planned = planned if listed is None else listed
-            case UserMessage(typed=words) if words:
-                said.append(words)
-                ruled.append(words)
-            case DeveloperMessage():
-                said.append(text)
-                ruled.append(text)
-            case _:
-                pass
-    text = "\n".join(everything)
-    return Facts(
-        paths=paths(text),
-        commands=_unique([*calls, *commands(text)]),
-        errors=errors(text),
-        numbers=numbers(text),
-        identifiers=identifiers(text),
-        urls=urls(text),
-        hashes=hashes(text),
-        constraints=constraints("\n".join(ruled)),
-        todos=_unique([*todos("\n".join(said)), *(planned or ())]),
-    )
 
 
 # -- urls ------------------------------------------------------------------------------------------
@@ -207,15 +143,13 @@ _BEFORE = 120
 
 def errors(text: str) -> tuple[str, ...]:
     """Lines that report a failure; of very long lines the piece around it. Code about errors is left out."""
-    return _unique(_failures(text.splitlines()))
-
-
-def _failures(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        found = _FAILURE.search(line)
-        if found and not _SPEAKS_OF.match(line):
-            start = 0 if len(line) <= LONGEST else max(0, found.start() - _BEFORE)
-            yield line[start : start + LONGEST].strip()
+    found = []
+    for line in text.splitlines():
+        sign = _FAILURE.search(line)
+        if sign and not _SPEAKS_OF.match(line):
+            start = 0 if len(line) <= LONGEST else max(0, sign.start() - _BEFORE)
+            found.append(line[start : start + LONGEST].strip())
+    return _unique(found)
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -296,26 +230,15 @@ def prose(text: str) -> str:
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of prose, list marks and fenced code left out."""
-    start = 0
-    text = prose(text)
-    for end in _SENTENCE_END.finditer(text):
-        yield from _sentence(text[start : end.start()])
-        start = end.end()
-    yield from _sentence(text[start:])
-
-
-def _sentence(piece: str) -> Iterator[str]:
-    mark = _MARK.match(piece)
-    piece = piece[mark.end() if mark else 0 :].strip()
-    if piece:
-        yield piece
+    for piece in _SENTENCE_END.split(prose(text)):
+        mark = _MARK.match(piece)
+        if sentence := piece[mark.end() if mark else 0 :].strip():
+            yield sentence
 
 
 def constraints(text: str) -> tuple[str, ...]:
     """Sentences that command or forbid, verbatim, by cue words in English, Chinese, Japanese and Korean.
-
-    Meant for text of users and instruction givers.
-    """
+    Meant for text of users and instruction givers."""
     return _unique(line for line in sentences(text) if len(line) <= LONGEST and _CUE.search(line))
 
 
@@ -347,9 +270,8 @@ def todos(text: str) -> tuple[str, ...]:
 def texts(message: BaseMessage) -> Iterator[str]:
     """All that the model reads of a message: its text, and the strings in its calls' arguments."""
     yield message.text
-    if isinstance(message, AssistantMessage):
-        for call in message.calls:
-            yield from strings(call.parsed() or [call.arguments])
+    for call in message.calls if isinstance(message, AssistantMessage) else ():
+        yield from strings(call.parsed() or [call.arguments])
 
 
 def strings(value: object) -> Iterator[str]:
@@ -419,8 +341,8 @@ _LOOKS = re.compile(
     r"docker[ ]+(?:ps|logs|images|inspect)|kubectl[ ]+(?:get|describe|logs)|"
     r"gh[ ]+\w++[ ]+(?:view|list|status|checks|diff)|python3?[ ]+-|node[ ]+-)(?![\w./-])"
 )
-"""What changes nothing, filters, or is only the frame of a line; and `git commit`, `mkdir` and the like,
-whose effect is all there is to know of them."""
+"""What changes nothing, filters, or only frames a line; and `git commit`, `mkdir` and the like, whose effect
+is all there is to know of them."""
 
 
 def script(line: str) -> str:
@@ -435,11 +357,8 @@ def joined(text: str) -> str:
 
 
 def effective_commands(line: str) -> Iterator[str]:
-    """The commands of a shell line that do something, as they stand there: `npm test` of
-    `cd web && npm test 2>&1 | tail -5`.
-
-    Of a command that spans lines, its first line.
-    """
+    """The commands of a shell line that do something, as they stand there: `npm test` of `cd web && npm test
+    2>&1 | tail -5`. Of a command that spans lines, its first line."""
     for found in _COMMAND.finditer(script(line)):
         command = _bare(found[0])
         settings = _SETTINGS.match(command)
@@ -449,7 +368,6 @@ def effective_commands(line: str) -> Iterator[str]:
 
 
 def _bare(command: str) -> str:
-    """A command without what opens and closes a group around it; nothing where it is torn out of one."""
     opening = _OPENING.match(command)
     command = command[opening.end() if opening else 0 :].split("\n", 1)[0].lstrip("(")
     command = _REDIRECTED.sub("", command[:LONGEST]).strip()

@@ -7,6 +7,7 @@ from typing import Literal
 
 from foldline.protocol import NEW, Compaction, CompactionDetails, FileTouch, Kept, Undo
 
+from .numbers import many
 from .outline import CompactionOutline, MessageOutline
 from .projection import Projection
 from .rewind_points import restored_paths
@@ -15,53 +16,6 @@ from .view_state import ViewMarker
 
 Presence = Literal["whole", "part", "name", "none"]
 """`whole`: its text is in the view; `part`: an edit or a clipped read; `name`: in a summary or stub only."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrackedFile:
-    path: str
-    modified: bool
-    added: int
-    removed: int
-    presence: Presence
-    touches: tuple[int, ...]
-    """Indices of the tool results that touched it, oldest first."""
-
-
-def tracked_files(projection: Projection) -> list[TrackedFile]:
-    """Every file the session's tools touched, newest touch first. Linear in the number of touches."""
-    by_path: dict[str, list[tuple[int, FileTouch]]] = {}
-    for index, touch in _standing_touches(projection):
-        by_path.setdefault(touch.path, []).append((index, touch))
-    files = [_tracked(projection, path, touches) for path, touches in by_path.items()]
-    return sorted(files, key=lambda file: file.touches[-1], reverse=True)
-
-
-def _tracked(projection: Projection, path: str, touches: list[tuple[int, FileTouch]]) -> TrackedFile:
-    changes = [touch for _, touch in touches if touch.action == "modified"]
-    return TrackedFile(
-        path=path,
-        modified=bool(changes),
-        added=sum(touch.added for touch in changes),
-        removed=sum(touch.removed for touch in changes),
-        presence=_presence(projection, touches),
-        touches=tuple(index for index, _ in touches),
-    )
-
-
-def _presence(projection: Projection, touches: Iterable[tuple[int, FileTouch]]) -> Presence:
-    best: Presence = "none"
-    for index, touch in touches:
-        match presence_of(projection.fate(index).kind, touch):
-            case "whole":
-                return "whole"
-            case "part":
-                best = "part"
-            case "name" if best == "none":
-                best = "name"
-            case _:
-                pass
-    return best
 
 
 def presence_of(fate: FateKind, touch: FileTouch) -> Presence:
@@ -77,58 +31,42 @@ def presence_of(fate: FateKind, touch: FileTouch) -> Presence:
             return "none"
 
 
-def _standing_touches(projection: Projection) -> Iterator[tuple[int, FileTouch]]:
-    """All touches but the changes of files whose content was put back."""
+def _standing_touches(projection: Projection) -> Iterator[FileTouch]:
     restored = restored_paths(projection.images)
-    for index, touch in projection.touches:
-        if touch.action == "read" or touch.path not in restored:
-            yield index, touch
+    return (t for _, t in projection.touches if t.action == "read" or t.path not in restored)
 
 
 def file_lists(projection: Projection) -> CompactionDetails:
-    """The cumulative lists a compaction records. A file that was modified is not listed as read.
-
-    Lists of an imported session's own compactions, whose tool calls may be missing, come along.
-    """
-    read = [path for fold in projection.compactions() for path in fold.details.read_files]
-    modified = [path for fold in projection.compactions() for path in fold.details.modified_files]
-    for _, touch in _standing_touches(projection):
+    """The cumulative lists a compaction records: a file that was modified is not listed as read. Lists of an
+    imported session's own compactions, whose tool calls may be missing, come along."""
+    compactions, restored = projection.compactions(), restored_paths(projection.images)
+    read = [path for each in compactions for path in each.details.read_files]
+    modified = [path for each in compactions for path in each.details.modified_files if path not in restored]
+    for touch in _standing_touches(projection):
         (modified if touch.action == "modified" else read).append(touch.path)
-    restored = restored_paths(projection.images)
-    changed = dict.fromkeys(path for path in modified if path not in restored)
+    changed = dict.fromkeys(modified)
     return CompactionDetails(
         read_files=tuple(path for path in dict.fromkeys(read) if path not in changed),
         modified_files=tuple(changed),
     )
 
 
-def compacted_count(projection: Projection, fold: Compaction | CompactionOutline) -> int:
-    """The entries a compaction compacted: the messages it found in the view whose place its summaries take.
-    Earlier summaries that go into them are no entries of it, nor is what had left the view before. All
-    screens and commands count so; of a proposal, `Proposal.folded` does.
-    """
-    return projection.compacted(fold.index, [span for piece in fold.written for span in piece.covers])
+def compacted_count(projection: Projection, compaction: Compaction | CompactionOutline) -> int:
+    """The entries a compaction compacted: messages it found in the view whose place its summaries take,
+    earlier summaries apart. All screens and commands count so; of a proposal, `Proposal.folded` does."""
+    spans = [span for piece in compaction.written for span in piece.covers]
+    return projection.compacted(compaction.index, spans)
 
 
-def describe_compaction(projection: Projection, fold: Compaction | CompactionOutline) -> str:
-    """What a compaction did, in a few words: `16 entries folded`, `12 results hidden`.
-
-    Entries that were altered in place are named where no new text was written, for then they are all it did,
-    or all that can be counted.
-    """
-    if fold.written:
-        return f"{_counted(compacted_count(projection, fold), 'entry', 'entries')} folded"
-    fates = [piece.fate for piece in (*fold.head, *fold.replaced) if isinstance(piece, Kept) and piece.fate]
-    done = [
-        f"{_counted(fates.count(fate), 'result', 'results')} {fate}"
-        for fate in ("hidden", "clipped")
-        if fate in fates
-    ]
-    return ", ".join(done) or "older entries left out"
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+def describe_compaction(projection: Projection, compaction: Compaction | CompactionOutline) -> str:
+    """What a compaction did, in a few words: `16 entries folded`, `12 results hidden`. Entries that were
+    altered in place are named where no new text was written: they are all it did."""
+    if compaction.written:
+        return f"{many(compacted_count(projection, compaction), 'entry', 'entries')} folded"
+    pieces = (*compaction.head, *compaction.replaced)
+    fates = [piece.fate for piece in pieces if isinstance(piece, Kept)]
+    counts = ((fate, fates.count(fate)) for fate in ("hidden", "clipped"))
+    return ", ".join(f"{many(n, 'result')} {fate}" for fate, n in counts if n) or "older entries left out"
 
 
 _RANKS: dict[Presence, int] = {"none": 0, "name": 1, "part": 2, "whole": 3}
@@ -147,11 +85,12 @@ class FileState:
 
 @dataclass(slots=True)
 class _File:
-    """What the tools did to one file. None of it depends on the view."""
+    """What the tools did to one file. None of it depends on the view. Places are among all touches; -1 for
+    none."""
 
     path: str
     touches: list[tuple[int, FileTouch]] = field(default_factory=list)
-    # Places of touches among all touches of the session; -1 where there is none.
+
     first: int = -1
     last_read: int = -1
     last_change: int = -1
@@ -180,7 +119,6 @@ class _File:
         return touch.action == "read" or not self.restored
 
     def take(self, index: int, touch: FileTouch, place: int) -> None:
-        """One more touch, the newest."""
         if not self.touches:
             self.first = place
         self.touches.append((index, touch))
@@ -208,9 +146,11 @@ class NewestFiles:
 
 
 class FileLedger:
-    """Follows one projection. A touch costs what it changes. A change of the view costs nothing by itself:
-    what the model still has of a file is looked up for the files that are asked for, and then known until the
-    view changes again."""
+    """The files of one projection, kept up to date as it grows.
+
+    A touch costs what it changes. A change of the view costs nothing by itself: what the model still has of a
+    file is looked up for the files that are asked for, and then known until the view changes again.
+    """
 
     def __init__(self) -> None:
         self.looked_at = 0
@@ -235,8 +175,8 @@ class FileLedger:
         return self._all
 
     def newest(self, projection: Projection, most: int) -> NewestFiles:
-        """At most so many of the files the session's tools modified, and of those they only read, the newest
-        touch first; the same value while nothing came."""
+        """At most so many of the files that were modified, and of those only read, newest touch first; the
+        same value while nothing came."""
         self._catch_up(projection)
         if self._newest is None:
             self._newest = NewestFiles(
@@ -269,8 +209,7 @@ class FileLedger:
         return state
 
     def _presence(self, projection: Projection, file: _File) -> Presence:
-        """What the model has of a file: looked for from its newest touch on, up to one that leaves the most
-        there can be."""
+        """What the model has of a file, looked for from its newest touch on."""
         best: Presence = "none"
         most: Presence = "whole" if file.last_read >= 0 else "part"
         restored = file.restored
@@ -302,8 +241,8 @@ class FileLedger:
         self._change, self._touches, self._images = projection.newest_change, len(touches), len(images)
 
     def _forget_changed(self, projection: Projection) -> None:
-        """What the model has of a file may be another now: by edits, of the files they were of; by anything
-        else, of all."""
+        """What the model has may be another now: by edits, of the files they were of; by anything else, of
+        all."""
         edited = projection.edited_since(NEW if self._change is None else self._change.index)
         if edited is None:
             self._known.clear()
@@ -314,10 +253,10 @@ class FileLedger:
                 self._known.pop(touch.path, None)
 
     def _note_images(self, projection: Projection) -> set[str]:
-        """Take in the changes that were recorded since; the files that are now restored, or no longer."""
+        """Take in the changes recorded since; gives the files that are now restored, or no longer."""
         turned: set[str] = set()
         for _, image in projection.images[self._images :]:
-            file = self._file(image.path)
+            file = self._files.setdefault(image.path, _File(image.path))
             was = file.restored
             if not file.recorded:
                 file.before, file.recorded = image.before, True
@@ -326,13 +265,10 @@ class FileLedger:
                 turned ^= {image.path}
         return turned
 
-    def _file(self, path: str) -> _File:
-        return self._files.get(path) or self._files.setdefault(path, _File(path))
-
     def _counts(self, projection: Projection, index: int, touch: FileTouch, place: int) -> bool:
         """Take in one more touch, the newest; whether it counts."""
         self.looked_at += 1
-        file = self._file(touch.path)
+        file = self._files.setdefault(touch.path, _File(touch.path))
         file.take(index, touch, place)
         if not file.counts(touch):
             return False
@@ -343,8 +279,7 @@ class FileLedger:
         return True
 
     def _put_in_order(self, turned: set[str], touched: Iterable[str]) -> None:
-        """After these were touched, and the changes of those count no longer, or again: that puts all in the
-        order of their newest touches once more."""
+        """Order by newest touch again, of all files where some count no longer, or again."""
         for path in turned:
             self._known.pop(path, None)
         moved = {*self._paths, *turned, *touched} if turned else touched

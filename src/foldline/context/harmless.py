@@ -1,5 +1,5 @@
-"""Foreign text made harmless for whoever shows it (DESIGN §5, invariant 13): the one place that knows which
-characters act, reorder or hide.
+"""Foreign text made harmless for whoever shows it: the one place that knows which characters act, reorder or
+hide.
 
 Model output, tool output, files, names and titles may hold control sequences. What would move the cursor,
 change colours, reorder or hide text becomes a visible sign; ordinary Unicode stays, ZWJ emoji sequences
@@ -47,11 +47,9 @@ def _sequences() -> re.Pattern[str]:
 
 
 def clean(text: str) -> str:
-    """`text` for screens, without anything that acts on the terminal.
-
-    Tabs are expanded to 8, CR and CR LF become LF, an escape sequence becomes one `␛`, other controls their
-    control picture, bidi and zero-width controls `�`. Printing the result moves nothing but the cursor.
-    """
+    """`text` for screens: tabs are expanded to 8, CR and CR LF become LF, an escape sequence one `␛`, other
+    controls their control picture, bidi and zero-width controls `�`. Printing the result moves nothing but
+    the cursor."""
     text = copied(text)
     return text.expandtabs(TAB) if "\t" in text else text
 
@@ -67,16 +65,15 @@ def clean_line(text: str) -> str:
 
 
 def with_signs(text: str) -> str:
-    """`text` for streams and pages: a sign for each character that acts, and nothing else changed but CR LF,
-    which becomes LF. Tabs stay."""
+    """`text` for streams and pages: a sign for each character that acts; CR LF becomes LF, tabs stay."""
     if _QUICK.search(text) is None:
         return text
     return _characters().sub(_sign, text.replace("\r\n", "\n"))
 
 
 def clean_code(line: str) -> str:
-    """A line of a file or a diff, without its line end, for screens: a sign for each character that acts, so
-    that nothing is hidden in a sequence or before a CR. Tabs are expanded."""
+    """A line of a file or a diff, without its line end, for screens: nothing is hidden in a sequence or
+    before a CR."""
     return with_signs(line.removesuffix("\r")).expandtabs(TAB)
 
 

@@ -115,7 +115,6 @@ def _asks(unit: Unit) -> bool:
 
 
 def _asked_again(units: Sequence[Unit]) -> Iterator[int]:
-    """Consents, and what the user has typed again since, letter by letter."""
     newest = {unit.asked: place for place, unit in enumerate(units) if unit.asked}
     for place, unit in enumerate(units):
         if unit.asked and (newest[unit.asked] != place or is_bare_consent(unit)):
@@ -123,7 +122,6 @@ def _asked_again(units: Sequence[Unit]) -> Iterator[int]:
 
 
 def _goals(units: Sequence[Unit]) -> Iterator[UnitPoint]:
-    """The first request and the newest ones. Those between were done long ago."""
     asked = [place for place, unit in enumerate(units) if _asks(unit)]
     for place in dict.fromkeys([*asked[:1], *asked[-_AT_HAND:]]):
         yield place, "request", MOST_POINTS["request"]
@@ -247,12 +245,10 @@ def _runs(unit: Unit) -> Iterator[tuple[ToolCallPart, ToolResultMessage]]:
 
 
 def _deeds(call: ToolCallPart) -> tuple[str, ...]:
-    """The commands a call runs that do something: what they print tells of the work."""
     return tuple(command for line in command_arguments(call.parsed()) for command in effective_commands(line))
 
 
 def _without_options(command: str) -> str:
-    """`pytest tests/a.py` of `pytest -x -q tests/a.py`: the same run, looked at more or less closely."""
     return " ".join(word for word in command.split() if not word.startswith("-"))
 
 
@@ -379,7 +375,6 @@ def _parts(unit: Unit) -> Iterator[str]:
 
 
 def _within_longest(text: str) -> str:
-    """The beginning of a text: what it is about stands there."""
     text = text[: LONGEST_UNIT_TEXT * 5]
     while (tokens := estimate_tokens(text)) > LONGEST_UNIT_TEXT:
         text = text[: len(text) * LONGEST_UNIT_TEXT // (tokens + 1)]
@@ -415,7 +410,6 @@ def terms(text: str) -> list[str]:
 
 
 def _weights(counts: Counter[str], rarity: dict[str, float]) -> dict[str, float]:
-    """Said ten times is not ten times as much."""
     return {term: (1 + math.log(count)) * rarity[term] for term, count in counts.items()}
 
 

@@ -115,7 +115,6 @@ def _covered(projection: Projection, fold: int, nth: int) -> list[Span]:
 
 
 def _within(index: int, spans: Sequence[Span]) -> bool:
-    """Whether one of these spans, in order and apart, holds the index."""
     place = bisect_right(spans, index, key=lambda span: span[0]) - 1
     return place >= 0 and index <= spans[place][1]
 

@@ -56,7 +56,6 @@ SECTIONS = _Sections(
     Section("Next Steps", "## Next Steps", 0.08),
     Section("Critical Context", "## Critical Context", 0.1),
 )
-GOAL = SECTIONS.goal
 _PARENT = "## Progress"
 """Stands before Done, In Progress and Blocked."""
 
@@ -97,8 +96,8 @@ def within_frame(text: str) -> str:
 def parse_summary(text: str) -> Iterator[tuple[Section, str]]:
     """A summary's lines with their sections; list marks, file lists and quoted messages left out.
 
-    Lines before the first heading are goals; what stands under a heading nobody knows is critical context.
-    Of a framed summary only what is within its frame counts.
+    Lines before the first heading are goals; what stands under an unknown heading is critical context. Of a
+    framed summary only what is within its frame counts.
     """
     section = SECTIONS.goal
     for line in _APPENDED.sub("", within_frame(text)).splitlines():

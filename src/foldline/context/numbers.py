@@ -84,7 +84,6 @@ def _tokens(count: int) -> str:
 
 
 def _rounded(value: float, places: int) -> str:
-    """Half away from zero, as people round; `round()` and `format()` would round 2.5 to 2."""
     factor = 10**places
     return f"{math.floor(value * factor + 0.5 + 1e-9) / factor:.{places}f}"
 

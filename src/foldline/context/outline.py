@@ -255,7 +255,6 @@ def _written_outline(piece: Written, index: int, nth: int) -> WrittenOutline:
 
 
 def _shared(paths: Iterable[str]) -> tuple[str, ...]:
-    """The same names, each once in memory: every fold lists again what the one before it did."""
     return tuple(map(intern, paths))
 
 

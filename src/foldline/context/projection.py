@@ -150,7 +150,6 @@ class Projection(ViewState):
         return frozenset(targets)
 
     def _meant(self, marker: ViewMarker | Undo) -> Outline | None:
-        """The marker itself; of an undo what it takes back, or brings back."""
         meant: Outline | None = marker
         while isinstance(meant, Undo):
             by_hand = meant.target >= meant.index  # in the file: such an undo means nothing
@@ -327,7 +326,6 @@ class Projection(ViewState):
         self._refused = 0
 
     def _answer_before(self, request: RequestOutline) -> ViewItem | None:
-        """The answer to a request, which stands right before its record, where the view holds it."""
         before = self._indices[-2] if len(self._indices) > 1 else NEW
         newest = self.view[-1] if self.view else None
         is_answer = newest is not None and newest.index == before and newest.outline.type == "assistant"
@@ -345,7 +343,6 @@ class Projection(ViewState):
         return item.tokens + (item.thinking if self._replays_reasoning else 0)
 
     def _forget_usage(self) -> None:
-        """What was reported is not of the view as it is now."""
         self.anchor = self._grows_from = None
 
     def foreseen(self, *entries: Entry) -> "Projection":
@@ -448,7 +445,6 @@ class Projection(ViewState):
         return [self._marked_by(item, index) for item in view if item.index <= index]
 
     def _marked_by(self, item: ViewItem, index: int) -> ViewItem:
-        """The item without the mark of a checkpoint that came after entry `index`."""
         checkpoint = item.checkpoint
         if checkpoint is None or self._checkpoints.get(checkpoint, index) <= index:
             return item

@@ -246,7 +246,6 @@ def _told(difference: _Difference, innocent: dict[int, BaseMessage]) -> Iterator
 
 
 def _said(messages: Sequence[BaseMessage]) -> Iterator[BaseMessage]:
-    """The messages without the stated results of calls that have none: these carry the index of the call."""
     callers = {message.index for message in messages if isinstance(message, AssistantMessage)}
     for message in messages:
         if not (isinstance(message, ToolResultMessage) and message.index in callers):
@@ -262,7 +261,6 @@ def _one_of(indices: Sequence[int]) -> str:
 
 
 def _lost(indices: Sequence[int]) -> str:
-    """Which numbers are missing between these indices, as the end of a sentence; empty where none is."""
     gaps = [(one + 1, other - 1) for one, other in pairwise(indices)]
     spans = [str(first) if first == last else f"{first}–{last}" for first, last in gaps if first <= last]
     if not spans:

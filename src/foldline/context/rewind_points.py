@@ -85,7 +85,6 @@ def _place(
 
 
 def _following(projection: Projection, index: int) -> Entry | None:
-    """What happened right after this entry, records of requests and files apart."""
     return next((entry for entry in projection.after(index, _NEAR) if isinstance(entry, _STEPS)), None)
 
 
@@ -184,7 +183,6 @@ def first_since(images: Images, index: int) -> dict[str, FileImage]:
 
 
 def _held(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
-    """By path, everything these images name."""
     found: dict[str, set[str | None]] = {}
     for image in images:
         found.setdefault(image.path, set()).update((image.before, image.after))

@@ -173,7 +173,6 @@ def _common_head(one: Sequence[ViewItem], other: Sequence[ViewItem], known: int)
 
 
 def _common_tail(one: Sequence[ViewItem], other: Sequence[ViewItem]) -> int:
-    """How many items both end with."""
     count, most = 0, min(len(one), len(other))
     while count < most and one[-1 - count] is other[-1 - count]:
         count += 1

@@ -298,7 +298,6 @@ class ViewState(Numbered):
         return (self._fates.get(index) or ASIDE).kind in IN_VIEW
 
     def _cleared_after(self, index: int) -> Fate | None:
-        """Cleared outranks dropped and truncated (DESIGN §4), though such entries were gone already."""
         for marker in self._in_force:
             if isinstance(marker, Clear) and marker.index > index:
                 return Fate("cleared", marker.index)
@@ -319,7 +318,6 @@ class ViewState(Numbered):
     # --- messages ------------------------------------------------------------------------------
 
     def _place(self, message: MessageOutline) -> None:
-        """At the end of the view, or with its tool group. A failed answer without words stays aside."""
         if message.type == "tool_result":
             self._place_result(message)
         elif message.says:
@@ -372,7 +370,6 @@ class ViewState(Numbered):
         return None
 
     def _rank(self, index: int) -> int:
-        """Where an entry belongs in the order of the view: a result with its call."""
         return self._caller.get(index, index)
 
     def _mark(self, checkpoint: Checkpoint) -> None:
@@ -458,7 +455,6 @@ class ViewState(Numbered):
         self._set_view(view)
 
     def _from(self, first_kept: int) -> list[ViewItem]:
-        """The view from this entry on, by place: a late result stands with its call, whatever its index."""
         for position, item in enumerate(self.view):
             if item.index == first_kept and not item.written:
                 return self.view[position:]
@@ -533,7 +529,6 @@ class ViewState(Numbered):
         self._flag(group)
 
     def _flag(self, group: Sequence[int]) -> None:
-        """Say of each item whether it is pinned."""
         for position in self._places(group):
             item = self.view[position]
             if item.pinned != (item.index in self._pins):

@@ -40,11 +40,7 @@ def unarchive(home: Path, events: Path) -> Path:
 
 
 def kept_folder(home: Path, events: Path) -> Path:
-    """The folder of a session that lies among ours, so that it is ours to move and to delete.
-
-    Raises:
-        FoldlineError: it lies elsewhere, or only a link to it lies there.
-    """
+    """The folder of a session that lies among ours, so that it is ours to move and to delete."""
     folder = Path(os.path.abspath(events)).parent  # noqa: PTH100 - `resolve` would follow the links
     roots = [Path(os.path.abspath(root(home))) for root in (sessions_dir, archive_dir)]  # noqa: PTH100
     if events.name != EVENTS or folder.parent.parent not in roots:

@@ -240,7 +240,6 @@ class _Found(NamedTuple):
 
 
 def _kept(home: Path) -> Iterator[Path]:
-    """The event files of all sessions, archived ones included."""
     for root in (sessions_dir(home), archive_dir(home)):
         for found in _found(root, None):
             if is_file(found.events):
@@ -353,11 +352,7 @@ def title_entry(text: str) -> Title | None:
 
 
 def rebuilt(events: Path, earlier: Meta | None) -> Meta:
-    """The description of an event file. After an `earlier` one, only what was appended since is read.
-
-    Raises:
-        FoldlineError: there is no such file, it cannot be read, or it is not a session of ours.
-    """
+    """The description of an event file. After an `earlier` one, only what was appended since is read."""
     caught_up = _caught_up(events, earlier) if earlier is not None else None
     if caught_up is not None:
         return caught_up
@@ -365,7 +360,6 @@ def rebuilt(events: Path, earlier: Meta | None) -> Meta:
 
 
 def _of_a_large(events: Path) -> Meta | None:
-    """By its index, which is made where there is none: who lists a session mostly opens it next."""
     with suppress(OSError):
         if events.stat().st_size >= LEAST:
             with without_gc():

@@ -297,7 +297,6 @@ def _is_open(path: Path) -> bool:
 
 
 def _cwd_nearby(folder: Path) -> str:
-    """Sessions of one working folder lie side by side."""
     with suppress(OSError):
         for other in sorted(folder.parent.iterdir()):
             with suppress(FoldlineError, OSError):
@@ -470,7 +469,6 @@ def snapshot(patient: InspectedSession) -> Finding:
 
 
 def _differs(patient: InspectedSession) -> str:
-    """What of the snapshot is not what the history says."""
     scan, meta = patient.scan, patient.meta
     assert scan.header is not None
     assert meta is not None

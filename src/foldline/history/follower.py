@@ -205,6 +205,5 @@ def _has_guises(records: bytes) -> bool:
 
 @cache
 def _is_guise(char: str) -> bool:
-    """`é`, found by `e`, or `한`; not `文`, which is itself, nor `，`, which is a comma."""
     folded = casefolded(char)
     return folded != char and any(map(str.isalnum, folded))

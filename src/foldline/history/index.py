@@ -78,11 +78,7 @@ def table_of(outlines: Sequence[Outline], places: Sequence[ByteRange]) -> Table:
 
 
 def places_in(table: Table, begin: int, end: int) -> Iterator[ByteRange]:
-    """Where the entries of a table stand: one behind the other, within these bytes of the session file.
-
-    Raises:
-        ValueError, TypeError, LookupError: they do not, or it is no such table.
-    """
+    """Where the entries of a table stand: one behind the other, within these bytes of the session file."""
     offsets, lengths = table["offsets"], table["lengths"]
     _check("index", [*offsets, *lengths])
     ends = list(map(add, offsets, lengths))
@@ -93,11 +89,7 @@ def places_in(table: Table, begin: int, end: int) -> Iterator[ByteRange]:
 
 
 def outlines_in(table: Table, read: Callable[[ByteRange], bytes]) -> Iterator[Outline]:
-    """The outlines a table holds, in order; `read` gives what the session file holds at a place.
-
-    Raises:
-        ValueError, TypeError, LookupError: it is no such table, or not of this file.
-    """
+    """The outlines a table holds, in order; `read` gives what the session file holds at a place."""
     kinds = table["kinds"]
     places = zip(kinds, table["offsets"], table["lengths"], strict=True)
     markers = [ByteRange(offset, length) for kind, offset, length in places if kind == "marker"]
@@ -402,13 +394,11 @@ class Index:
         self._note(end, 1 if merges else self._parts + 1)
 
     def _note(self, end: _Place, parts: int) -> None:
-        """The index goes to there, the last so many parts of it being small ones."""
         self._end, self._parts = end, parts
         if end is _START or end.entries - self._small.entries >= _ENTRIES:
             self._small, self._parts = end, 0
 
     def _is_untouched(self) -> bool:
-        """Whether the file still ends where we left it, and is nobody else's under another name."""
         with suppress(OSError):
             found = self._path.lstat()
             return (found.st_size, found.st_nlink) == (self._end.size, 1) and S_ISREG(found.st_mode)
@@ -432,7 +422,6 @@ def _in_order(outlines: list[Outline]) -> bool:
 
 
 def _is_of(seal: _Seal, status: os.stat_result, read: Callable[[ByteRange], bytes]) -> bool:
-    """Whether the file is the one the seal was written about, as it was then or grown since."""
     as_then = (status.st_size, status.st_mtime_ns) == (seal.size, seal.mtime_ns)
     return (as_then or status.st_size > seal.size) and _seam(read, seal.end) == seal.seam
 
@@ -452,7 +441,6 @@ def _contents(path: Path) -> Iterator[tuple[dict[str, Any], int, bytes]]:
 
 
 def _dumped(entries: StoredEntries, after: _Place, seal: _Seal) -> Iterator[bytes]:
-    """The tables of all entries behind this place, and the seal under them."""
     before = after.digest or _origin()
     for content in chain(_tables(entries, after.entries), [seal.model_dump()]):
         body = json.dumps(content, separators=(",", ":")).encode()
@@ -467,7 +455,6 @@ def _tables(entries: StoredEntries, first: int) -> Iterator[Table]:
 
 
 def _split(line: bytes) -> tuple[bytes, bytes]:
-    """The digest of a line and its content."""
     return line[2 : 2 + _DIGEST], line[4 + _DIGEST : -2]
 
 
@@ -535,9 +522,6 @@ def open_file(path: Path, *, index_from: int = LEAST) -> OpenedFile:
     """What `read_log` finds, with little of it in memory. Never writes to the history.
 
     A file of `index_from` bytes gets an index beside it, where it has none.
-
-    Raises:
-        FoldlineError: there is no such file, it cannot be read, or it is not a session of ours.
     """
     try:
         file = FileIO(open_regular(path), "rb")

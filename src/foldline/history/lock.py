@@ -129,7 +129,6 @@ def _is_held(lock: Path) -> bool:
 
 
 def _note_in(folder: Path) -> _Note | None:
-    """The note, if it is one: anything may lie there."""
     try:
         return _Note.model_validate_json(read_regular(folder / HOLDER, _NOTE_BYTES))
     except (OSError, ValidationError):
@@ -168,7 +167,6 @@ def _is_running(note: _Note) -> bool:
 
 
 def _process(pid: int) -> tuple[str, int]:
-    """State and start of a process as /proc has them; an empty state where there is none, or no /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         return fields[0].decode(), int(fields[19])
@@ -202,13 +200,7 @@ class WriterLock:
 
     def acquire(self) -> None:
         """Take the lock, without waiting for its holder. Where it is ours already, make sure that it still
-        is: a lock whose file was deleted keeps nobody out.
-
-        Raises:
-            SessionHeld: somebody else has it; the sentence says who.
-            FoldlineError: there are no locks here.
-            OSError: the folder cannot be written to.
-        """
+        is: a lock whose file was deleted keeps nobody out."""
         if self._lock is not None:
             if _identity(self._folder / LOCK) == self._file:
                 return

@@ -122,11 +122,7 @@ def parse_log(data: bytes, path: Path) -> LoadedLog:
 
 
 def parse_header(line: bytes, path: Path) -> SessionHeader:
-    """The header of the event file at `path`, given its first line without the line end.
-
-    Raises:
-        FoldlineError: it is not one of ours, or of a newer version.
-    """
+    """The header of the event file at `path`, given its first line without the line end."""
     try:
         header = SessionHeader.model_validate_json(line)
     except ValidationError:
@@ -251,7 +247,6 @@ class Log:
         raise WriteFailed(sentence, whole, places[:whole])
 
     def _note(self, entries: Sequence[Entry], lines: int) -> None:
-        """So many lines more are in the file, all of them whole."""
         read = self._read
         last = entries[-1].index if entries else read.last
         self._read = replace(

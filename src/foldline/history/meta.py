@@ -116,7 +116,6 @@ class Describer:
 
 
 def _aware(moment: datetime) -> datetime:
-    """Records of other programs may not say their time zone: then it is read as UTC."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

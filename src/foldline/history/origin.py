@@ -62,7 +62,6 @@ class Folder:
         return SessionPlace(Path(self.path), found)
 
     def _is_there(self, path: str) -> bool:
-        """Sessions share their folders: each is looked at once."""
         if path not in self._there:
             self._there[path] = os.path.isabs(path) and is_folder(path)  # noqa: PTH117
         return self._there[path]
@@ -108,7 +107,6 @@ def _identity(path: str) -> str:
 
 
 def _born(path: str) -> int:
-    """When a file was made, in nanoseconds; 0 where the system does not tell."""
     birth: float | None = getattr(os.stat(path), "st_birthtime", None)  # noqa: PTH116
     if birth is not None:
         return int(birth * 1_000_000_000)

@@ -199,7 +199,6 @@ def _content(scan: Scan, header: SessionHeader, lossy: bool, kept: str, now: dat
 
 
 def _stale(patient: InspectedSession, rewritten: bool) -> list[Path]:
-    """What is thrown away: notes of nobody, drafts, an index that is or becomes wrong."""
     folder = patient.folder
     stale = list(patient.drafts)
     if patient.has_note and patient.holder is None:
@@ -259,7 +258,6 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _begun(session_id: str) -> datetime | None:
-    """When a session was begun, by its id."""
     match = _BEGUN.fullmatch(session_id)
     with suppress(ValueError):
         return datetime.strptime(match[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC) if match else None

@@ -113,7 +113,6 @@ class EntrySearch:
     def _apart(
         self, terms: Sequence[str], kind: MessageKind | None, stopped: Callable[[], bool]
     ) -> list[tuple[str, int]]:
-        """How many entries hold each of the first few terms."""
         return [
             (term, sum(term in folded for _, _, folded in self._texts(ByteFilter([term]), kind, stopped)))
             for term in terms[:_TERMS_APART]

@@ -167,11 +167,7 @@ class Store:
 
 def _create_private(path: Path) -> None:
     """SQLite gives its other files the mode of this one. A file that exists is never opened here: closing it
-    would let go of the locks SQLite holds on it in this process.
-
-    Raises:
-        OSError: something else than a file is there, or the disk refused.
-    """
+    would let go of the locks SQLite holds on it in this process."""
     with suppress(FileExistsError):
         os.close(create_private(path))
     for suffix in ("", *BESIDE):
@@ -195,11 +191,7 @@ def sound(row: "tuple[object, ...]", kinds: Sequence[type]) -> "tuple[Any, ...]"
 
 
 def _prepare(database: "sqlite3.Connection") -> None:
-    """Create the tables where there are none.
-
-    Raises:
-        sqlite3.DatabaseError: what is there is of another version.
-    """
+    """Create the tables where there are none."""
     import sqlite3
 
     if _version(database) == SCHEMA:
@@ -323,11 +315,7 @@ class SessionPiece:
 
 
 def session_files(home: Path) -> dict[str, os.stat_result]:
-    """All event files below the data folder, by the folder they are in, but for what cannot be looked into.
-
-    Raises:
-        FoldlineError: the folder of all sessions cannot be listed.
-    """
+    """All event files below the data folder, by their folder, but for what cannot be looked into."""
     found = {}
     for root in ROOTS:
         try:
@@ -508,7 +496,6 @@ def searchable_text(entry: Entry) -> tuple[str, str]:
 
 
 def _clipped(text: str) -> str:
-    """Beginning and end of a long text. Its lines keep their numbers."""
     if len(text) <= _HEAD + _TAIL:
         return text
     left_out = text.count("\n", _HEAD, len(text) - _TAIL)
@@ -529,11 +516,7 @@ _DEAD_AT_LEAST = 20_000
 
 
 def all_known(database: "sqlite3.Connection") -> dict[str, IndexedSession]:
-    """What the index knows, by folder.
-
-    Raises:
-        sqlite3.DatabaseError: it holds what nobody wrote.
-    """
+    """What the index knows, by folder."""
     import sqlite3
 
     rows = database.execute(f"SELECT {_COLUMNS} FROM sessions")  # noqa: S608 (names of ours)
@@ -628,7 +611,6 @@ def remove(database: "sqlite3.Connection", folders: Sequence[str]) -> None:
 
 
 def _empty(database: "sqlite3.Connection", session: int) -> None:
-    """Nothing of this session is found any more. Its trigrams stay: only its text could take them out."""
     for (block,) in database.execute("SELECT id FROM blocks WHERE session = ?", (session,)).fetchall():
         first = block << BLOCK_BITS
         database.execute("DELETE FROM entries WHERE id >= ? AND id < ?", (first, first + (1 << BLOCK_BITS)))

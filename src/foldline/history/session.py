@@ -204,7 +204,6 @@ class Session:
             shutil.rmtree(self.path.parent, ignore_errors=True)
 
     def _until(self, index: int) -> int:
-        """How many entries there are up to and including this index."""
         outlines = self.entries.outlines
         first, last = (outlines[0].index, outlines[-1].index) if outlines else (0, NEW)
         if not first <= index <= last:
@@ -299,7 +298,6 @@ class Session:
         return entries
 
     def _masked(self, entry: Entry) -> tuple[Entry, bytes]:
-        """The entry as it is stored and believed from here on, and its line."""
         line = dump_entry(entry)
         written = line.decode()
         masked = self.mask(written)

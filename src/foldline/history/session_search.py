@@ -82,13 +82,11 @@ def _trigrams(terms: Sequence[str]) -> Iterator[str]:
 
 
 def _spread(trigrams: Sequence[str]) -> Sequence[str]:
-    """At most `_MOST` of them, from all over the query."""
     step = -(-len(trigrams) // _MOST) or 1
     return trigrams[::step]
 
 
 def _beginning_with(database: "sqlite3.Connection", term: str) -> list[str]:
-    """The trigrams of the index that begin with this term, and one too many where there are too many."""
     database.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.known USING fts5vocab('main', 'said', 'row')")
     rows = database.execute(
         "SELECT term FROM temp.known WHERE term >= ? AND term < ? LIMIT ?",
@@ -98,7 +96,6 @@ def _beginning_with(database: "sqlite3.Connection", term: str) -> list[str]:
 
 
 def _quoted(trigram: str) -> str:
-    """In double quotes, nothing is an operator."""
     return '"' + trigram.replace('"', '""') + '"'
 
 
@@ -576,5 +573,4 @@ def _batches(pieces: Iterator[SessionPiece]) -> Iterator[list[SessionPiece]]:
 
 
 def _tail(folder: str) -> str:
-    """Workdir key and id: the same in the archive."""
     return folder.split("/", 1)[1]

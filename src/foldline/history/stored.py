@@ -274,7 +274,6 @@ class StoredEntries(Entries):
                 yield self._entry(position, self._record(position, block, records), keep=False)
 
     def _blocks(self, start: int, stop: int) -> "Iterator[_Block]":
-        """These positions in runs that stand together in the file, each short enough to be read at once."""
         while start < stop:
             begin = self._offsets[start]
             end = start + 1

@@ -7,7 +7,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 def _in_reach(moment: datetime) -> datetime:
-    """Times at the edges of the calendar do not exist in every time zone: none is that near to them."""
     return moment if 1 < moment.year < 9999 else moment.replace(year=min(max(moment.year, 2), 9998))
 
 

@@ -54,8 +54,7 @@ class StepStarted(Record):
 
 class Retrying(Record):
     """A request failed in a way that may pass, and leaves again by itself after a wait: the step's, or, while
-    a fold is made, that of its draft. Nothing heard of it so far counts.
-    """
+    a fold is made, that of its draft. Nothing heard of it so far counts."""
 
     type: Literal["retrying"] = "retrying"
     sentence: str

@@ -36,7 +36,6 @@ def _refuse(constant: str) -> None:
 
 
 def _is_flat(text: str) -> bool:
-    """Whether it cannot be nested too deep: the quick look that nearly all arguments need."""
     return text.count("[") + text.count("{") <= DEEPEST
 
 
