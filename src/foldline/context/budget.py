@@ -74,7 +74,7 @@ def budget_for(window: int, max_output: int | None = None, settings: BudgetSetti
 
     An eighth of the window is reserved, and another eighth kept verbatim; small windows get a larger share (a
     quarter at 8k), large ones no more than 32k and 40k, so that at 1M no compaction begins at 17 %. A known
-    output limit below the reserve frees the difference. A threshold that was set goes before the reserve; where
+    output limit below it frees the difference. A threshold that was set goes before the reserve; where
     it is low, the sizes nobody set shrink with it (docs/design/budget.md).
 
     Raises:

@@ -129,7 +129,7 @@ def cut_at(view: Sequence[Piece], position: int, *, pins: frozenset[int] = froze
 def cut_before(
     view: Sequence[Piece], first_kept: int, *, pins: frozenset[int] = frozenset()
 ) -> Cut[Piece] | None:
-    """The division with this entry as the first one kept; None where it is absent, or nothing is compacted."""
+    """The division with this entry as the first kept one; None where it is absent, or nothing goes."""
     place = next((at for at, piece in enumerate(view) if piece.index == first_kept), None)
     return None if place is None else cut_at(view, place, pins=pins)
 
