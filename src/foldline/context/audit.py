@@ -44,8 +44,7 @@ from .facts import effective_commands, joined, script
 FactKind = Literal["path", "command", "error", "number", "identifier", "constraint", "todo"]
 
 ERRORS = 3
-"""Failures of one output at most: a compiler names the cause first, a traceback last, and what stands
-between them follows from these."""
+"""Failures of one output at most: a compiler names the cause first, a traceback last."""
 ENDING, OUTCOMES = 1_500, 3
 """Characters at the end of a command's output that are looked at for numbers and names, about twenty lines;
 and how many of either, the last ones, count. That is where a run says how it went: `31 passed`. What stands
@@ -258,8 +257,8 @@ def error_message(line: str) -> str:
 
 
 def _is_file(path: str) -> bool:
-    """Whether a path in prose names a file or a folder: `/compact` is a command of an interface,
-    `read/write` and `a.py/b.py` are prose."""
+    """Whether a path in prose names a file or folder: `/compact` is a command, `read/write` and `a.py/b.py`
+    are prose."""
     *folders, name = path.rstrip("/").split("/")
     rooted = path.startswith(("/", "~/")) and len(folders) > 1
     several = any("." in folder and facts.is_path(folder) for folder in folders)
@@ -296,10 +295,7 @@ _FROM_HERE = frozenset({"", ".", "..", "~"})
 
 
 def _one_a_file(found: Sequence[Mention]) -> list[Mention]:
-    """Paths that end alike, such as an absolute and a relative one, become the shorter of them.
-
-    A bare name belongs to the only path that ends in it, if there is only one.
-    """
+    """Paths that end alike become the shorter of them; a bare name to the only path that ends in it."""
     files = {path_parts(fact.text): fact for fact in found if fact.kind == "path"}
     merged: set[int] = set()
 
@@ -430,8 +426,7 @@ _CHANGED_FILE = 4
 
 
 def _worth(mention: Mention) -> tuple[bool, int, int, int, int]:
-    """What was taken up before what only stood in an output; then by kind, by who said it, by how often, and
-    the newest first."""
+    """First what was taken up, last what only stood in an output; then by kind, voice, frequency and age."""
     return (
         mention.voice is Voice.SEEN,
         _CHANGED_FILE if mention.changed else _RANK[mention.kind],
@@ -487,15 +482,12 @@ class ViewText:
         return self._has_runs_of(line) and _spaced(line) in self._spaced
 
     def _has_runs_of(self, line: str) -> bool:
-        """Whether the view has all words of a line, the outermost apart, which may be parts of longer ones.
-
-        Nearly all that is lost is told by this; to search the view for each line would take their product.
-        """
+        """Whether the view has all words of a line but the outermost, which may be parts of longer ones.
+        Tells nearly all that is lost; to search the view for each line would take their product."""
         return self._all_runs.issuperset(_runs(line)[1:-1])
 
     def _names(self, path: tuple[str, ...]) -> bool:
-        """Whether a path of the view is this one, goes on from it, or is the end of it; a bare name will do
-        where no other folded file has it."""
+        """Whether a path of the view holds this one, or ends it; a bare name where only one file has it."""
         ends = (path[start:] for start in range(len(path) - 1))
         return (
             path in self._runs

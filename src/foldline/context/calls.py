@@ -32,8 +32,8 @@ class Subject(NamedTuple):
 
 
 def subject_of(call: ToolCallPart) -> Subject:
-    """The path a call acts on, else its command or pattern, else its first text; may be empty. Of a todo
-    list, the item at hand."""
+    """The path a call acts on, else its command or pattern, else its first text; of a todo list, the item at
+    hand."""
     arguments = call.parsed()
     todos = todo_list(arguments)
     if todos is not None:
@@ -88,8 +88,8 @@ def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def unannounced_tool_changes(entries: Sequence[Entry]) -> Iterator[str]:
-    """A sentence for each request whose tools differ from those of the one before, with no notice of it.
-    Records of older versions do not tell their tools."""
+    """A sentence for each request whose tools differ from those before it without a notice. Old records name
+    no tools."""
     offered: str | None = None
     said: set[str] = set()
     for entry in entries:

@@ -91,8 +91,8 @@ class Cut(Generic[Piece]):
 
 
 def cut_points(view: Sequence[Piece], pins: frozenset[int] = frozenset()) -> list[int]:
-    """Where the tail may begin: at a user or assistant message, with something compactable before it. So
-    never at a tool result or a developer message, and never inside a tool group."""
+    """Where the tail may begin: at a user or assistant message with something compactable before it, never
+    inside a tool group."""
     start = _first_movable(view, pins)
     return [place for place in range(start + 1, len(view)) if _may_begin(view[place], pins)]
 
@@ -103,9 +103,8 @@ def find_cut(
     """The cut that keeps at least `keep_tokens` (an estimate before calibration), or None where that leaves
     nothing worth compacting.
 
-    The cut is the nearest legal place at or before where the sum is reached, counted from the newest message.
-    A result that no request has carried yet is never compacted. Costs what is kept, and what stands above all
-    that may go.
+    The nearest cut point at or before where the sum is reached from the end. A result that no request has
+    carried yet is never compacted. Costs what is kept, and what stands above all that may go.
     """
     position = min(_reach(view, keep_tokens), unseen_from(view), len(view) - 1)
     start = _first_movable(view, pins)
@@ -181,9 +180,8 @@ def giant_results(view: Sequence[Piece], limit: int, *, pins: frozenset[int] = f
 def oversized(
     view: Sequence[Piece], room: int, *, talk: bool, pins: frozenset[int] = frozenset()
 ) -> list[Piece]:
-    """What takes more than `room`, all that a view may take, in estimated tokens: no request can carry it
-    whole, whatever else is compacted. What user and model said only with `talk`: a prompt is the user's to
-    shorten, an answer is summarised once something follows it."""
+    """What takes more than `room` estimated tokens, all that a view may take: no request can carry it whole.
+    User and model only with `talk`: a prompt is the user's to shorten, an answer is summarised later."""
     large = (piece for piece in view if _is_movable(piece, pins) and _tokens(piece) > room)
     return [piece for piece in large if talk or not _is_talk(piece)]
 

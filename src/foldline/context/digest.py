@@ -418,11 +418,8 @@ _USEFUL, _ALWAYS = 0.6, 240
 def digest(
     messages: Sequence[BaseMessage], *, previous: str | None, focus: str | None, max_tokens: int
 ) -> str:
-    """A summary of messages in at most `max_tokens` (estimated), in the sections of DESIGN §7.
-
-    `previous` and summaries among the messages are merged in, section by section; what matches `focus` comes
-    first. Empty only where there is nothing to summarise.
-    """
+    """A summary of messages in at most `max_tokens` (estimated), in the usual sections; empty only for
+    nothing. `previous` and summaries among the messages are merged in; what matches `focus` comes first."""
     earlier = "\n\n".join(filter(None, (previous, summaries_in(messages))))
     return _digest(statements_of(messages), earlier, focus or "", max_tokens)
 
@@ -482,10 +479,8 @@ class _Taken:
         self._seen: dict[Section, list[str]] = {}
 
     def add(self, point: DigestPoint, room: int, clip: bool = False) -> int:
-        """Takes a point where it is new and there is room; gives the tokens it takes.
-
-        With `clip`, a section's first point is shortened rather than left out.
-        """
+        """Takes a point where it is new and there is room, a section's first one shortened with `clip`; its
+        tokens."""
         key = _key(point.text)
         seen = self._seen.setdefault(point.section, [])
         if not key or any(key in other for other in seen):

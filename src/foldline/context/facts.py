@@ -66,10 +66,8 @@ _PRODUCTS = _words(
 
 
 def paths(text: str) -> tuple[str, ...]:
-    """File paths: rooted ones, ones with an extension or a well-known folder, and bare file names.
-
-    `and/or`, `24/7`, `os.path` and web addresses are none.
-    """
+    """File paths: rooted, with an extension or a well-known folder, and bare file names; not `and/or` or
+    `24/7`."""
     runs = (match[0] for match in _RUN.finditer(_URL.sub(" ", text)))
     return _unique(path for path in map(_trimmed, runs) if is_path(path))
 
@@ -237,8 +235,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def constraints(text: str) -> tuple[str, ...]:
-    """Sentences that command or forbid, verbatim, by cue words in English, Chinese, Japanese and Korean.
-    Meant for text of users and instruction givers."""
+    """Sentences that command or forbid, verbatim, by cue words in English, Chinese, Japanese and Korean."""
     return _unique(line for line in sentences(text) if len(line) <= LONGEST and _CUE.search(line))
 
 
@@ -341,8 +338,8 @@ _LOOKS = re.compile(
     r"docker[ ]+(?:ps|logs|images|inspect)|kubectl[ ]+(?:get|describe|logs)|"
     r"gh[ ]+\w++[ ]+(?:view|list|status|checks|diff)|python3?[ ]+-|node[ ]+-)(?![\w./-])"
 )
-"""What changes nothing, filters, or only frames a line; and `git commit`, `mkdir` and the like, whose effect
-is all there is to know of them."""
+"""What changes nothing, filters, or frames a line; and `git commit`, `mkdir` and the like, with no other
+effect."""
 
 
 def script(line: str) -> str:
@@ -357,8 +354,8 @@ def joined(text: str) -> str:
 
 
 def effective_commands(line: str) -> Iterator[str]:
-    """The commands of a shell line that do something, as they stand there: `npm test` of `cd web && npm test
-    2>&1 | tail -5`. Of a command that spans lines, its first line."""
+    """The commands of a line that do something: `npm test` of `cd web && npm test 2>&1 | tail -5`; first
+    lines only."""
     for found in _COMMAND.finditer(script(line)):
         command = _bare(found[0])
         settings = _SETTINGS.match(command)

@@ -37,8 +37,8 @@ def _standing_touches(projection: Projection) -> Iterator[FileTouch]:
 
 
 def file_lists(projection: Projection) -> CompactionDetails:
-    """The cumulative lists a compaction records: a file that was modified is not listed as read. Lists of an
-    imported session's own compactions, whose tool calls may be missing, come along."""
+    """The cumulative lists a compaction records, with those of an imported session's own compactions. A file
+    that was modified is not listed as read."""
     compactions, restored = projection.compactions(), restored_paths(projection.images)
     read = [path for each in compactions for path in each.details.read_files]
     modified = [path for each in compactions for path in each.details.modified_files if path not in restored]
@@ -85,8 +85,7 @@ class FileState:
 
 @dataclass(slots=True)
 class _File:
-    """What the tools did to one file. None of it depends on the view. Places are among all touches; -1 for
-    none."""
+    """What the tools did to one file, whatever the view. Places are among all touches; -1 for none."""
 
     path: str
     touches: list[tuple[int, FileTouch]] = field(default_factory=list)
@@ -146,11 +145,8 @@ class NewestFiles:
 
 
 class FileLedger:
-    """The files of one projection, kept up to date as it grows.
-
-    A touch costs what it changes. A change of the view costs nothing by itself: what the model still has of a
-    file is looked up for the files that are asked for, and then known until the view changes again.
-    """
+    """The files of one projection, kept up to date as it grows. A touch costs what it changes. What the model
+    still has of a file is looked up when it is asked for, and known until the view changes again."""
 
     def __init__(self) -> None:
         self.looked_at = 0
@@ -175,8 +171,7 @@ class FileLedger:
         return self._all
 
     def newest(self, projection: Projection, most: int) -> NewestFiles:
-        """At most so many of the files that were modified, and of those only read, newest touch first; the
-        same value while nothing came."""
+        """At most so many of the files modified, and of those only read, newest touch first."""
         self._catch_up(projection)
         if self._newest is None:
             self._newest = NewestFiles(
@@ -241,8 +236,7 @@ class FileLedger:
         self._change, self._touches, self._images = projection.newest_change, len(touches), len(images)
 
     def _forget_changed(self, projection: Projection) -> None:
-        """What the model has may be another now: by edits, of the files they were of; by anything else, of
-        all."""
+        """By edits, what the model has changes of the files they were of; by anything else, of all."""
         edited = projection.edited_since(NEW if self._change is None else self._change.index)
         if edited is None:
             self._known.clear()

@@ -72,8 +72,7 @@ def with_signs(text: str) -> str:
 
 
 def clean_code(line: str) -> str:
-    """A line of a file or a diff, without its line end, for screens: nothing is hidden in a sequence or
-    before a CR."""
+    """A line of a file or a diff for screens: nothing is hidden in a sequence or before a CR."""
     return with_signs(line.removesuffix("\r")).expandtabs(TAB)
 
 

@@ -210,10 +210,8 @@ def called_again(units: Sequence[Unit]) -> Iterator[int]:
 
 
 def _failures(units: Sequence[Unit]) -> Iterator[UnitPoint]:
-    """Commands that failed, for less once the same has run again; and the last change before it ran well.
-
-    Commands that only look fail to say "nothing found".
-    """
+    """Commands that failed, for less once the same has run again, and the last change before it ran well.
+    Commands that only look fail to say "nothing found"."""
     open_failures: dict[tuple[str, ...], int] = {}
     changed_at = -1
     for place, unit in enumerate(units):
@@ -317,8 +315,8 @@ def _plans(units: Sequence[Unit]) -> Iterator[UnitPoint]:
 
 
 LONGEST_UNIT_TEXT = 380
-"""Tokens, estimated: within the 512 that small models for embeddings read, as estimates are a third too low
-at most."""
+"""Estimated tokens, within the 512 that small embedding models read: estimates are a third too low at most.
+"""
 _SAID, _CALL, _RESULT = 900, 240, 500
 """Characters of what was said, of each call's arguments, and of each result."""
 _REQUESTS, _STEPS = 2, 4

@@ -52,11 +52,8 @@ class Moment:
 
 
 def at_request(projection: Projection, number: int) -> Moment:
-    """The moment request `number` left, the first being 1: what `foldline view --request` shows.
-
-    Raises:
-        IndexError: there was no such request.
-    """
+    """The moment request `number` left, counted from 1: what `foldline view --request` shows. Raises
+    IndexError."""
     if not 1 <= number <= len(projection.requests):
         raise IndexError(f"no request {number}")
     asked = projection.requests[number - 1]
@@ -78,10 +75,8 @@ def requests_before(requests: Sequence[RequestSize], position: int) -> int:
 
 
 def first_entry(projection: Projection, moment: Moment | None) -> int | None:
-    """Index of the first message that this request sent and the one before did not; of a fold its own.
-
-    Without a moment it is the next request. None where nothing was added.
-    """
+    """Index of the first message that this request, or the next one, sent and the one before did not; of a
+    compaction its own. None where nothing was added."""
     if moment is not None and moment.kind != "request":
         return moment.number
     number = len(projection.requests) + 1 if moment is None else moment.number
@@ -104,8 +99,8 @@ class SinceRequest:
 
 
 def since_request(projection: Projection, number: int, since: int) -> SinceRequest:
-    """What a view has that request `number` had not, which left when there were `since` entries.
-    Linear in what came since."""
+    """What a view has that request `number` had not, which left at `since` entries. Linear in what came
+    since."""
     last = projection.entries.outlines[since - 1].index if since else NEW
     added = 0
     for item in reversed(projection.view):
@@ -165,8 +160,7 @@ def empty_prefix(whole: Entries) -> Projection:
 
 
 def replay_to(projection: Projection, length: int) -> Iterator[None]:
-    """Replay `HistoryPrefix` entries up to this length, a slice at a time. In between, the projection is the
-    true one of what it holds."""
+    """Replay `HistoryPrefix` entries up to this length, in slices; in between, all is true so far."""
     earlier = projection.entries
     assert isinstance(earlier, HistoryPrefix), "only what was grows without an append"
     while len(earlier) < length:
@@ -176,10 +170,8 @@ def replay_to(projection: Projection, length: int) -> Iterator[None]:
 
 
 def entry_text(entry: Entry, *, without_calls: Collection[str] = ()) -> str | None:
-    """The text of a message, of a fold's summary or of the message a rewind carries; None for other entries.
-
-    Nothing is shortened. Calls of the tools in `without_calls` are left out.
-    """
+    """The text of a message, a summary or a D-Mail, nothing shortened, without the calls of some tools; else
+    None."""
     match entry:
         case AssistantMessage():
             calls = [call for call in entry.calls if call.name not in without_calls]
@@ -236,7 +228,7 @@ class Pair:
 
 def difference(before: Sequence[ViewItem], after: Sequence[ViewItem]) -> list[Pair]:
     """Every item of both views once, in the order of the later one; what is gone stands where it stood.
-    Linear in both."""
+    Linear."""
     places = {item.key: place for place, item in enumerate(before)}
     kept = {item.key for item in after}
     pairs: list[Pair] = []
@@ -287,8 +279,8 @@ def weight_of(projection: Projection, item: ViewItem | None) -> Weight:
 
 
 def sums(projection: Projection, pairs: Iterable[Pair]) -> dict[Change, ChangeSum]:
-    """The sum of each kind of change. Both views are weighed by the same `projection`, the later one: so the
-    later total is the earlier one, less what is gone, plus what is new, plus what changed by."""
+    """The sum of each kind of change, both views weighed by the later `projection`: so the later total is the
+    earlier one, less what is gone, plus what is new, plus what changed by."""
     found: dict[Change, ChangeSum] = {
         "gone": ChangeSum(),
         "new": ChangeSum(),

@@ -9,8 +9,8 @@ def tokens(count: int, *, estimated: bool = False) -> str:
 
 
 def sizes(before: int, after: int, unit: str = "") -> str:
-    """What a compaction made of the next request: `116.2k → 27.4k`. 0 is not known, as in other agents'
-    sessions, which record the size before at most: `from 116.2k`; empty where that is missing, too."""
+    """What a compaction made of the next request: `116.2k → 27.4k`; `from 116.2k` or nothing where sizes are
+    unknown (0), as in other agents' sessions."""
     if not before:
         return ""
     known = f"{tokens(before)} → {tokens(after)}" if after else f"from {tokens(before)}"
@@ -32,8 +32,7 @@ def short_tokens(count: int, *, estimated: bool = False) -> str:
 
 
 def about_tokens(count: int) -> str:
-    """What a plan expects, in whole thousands: `~27k`; below ten thousand, where they say too little, in
-    hundreds: `~5.5k`."""
+    """What a plan expects, in whole thousands: `~27k`; below ten thousand in hundreds: `~5.5k`."""
     return f"~{_tokens(count)}" if count < 10_000 else f"~{_rounded(count / 1000, 0)}k"
 
 

@@ -1,7 +1,7 @@
-"""What the fold asks of an entry: a few numbers and names, and none of its text.
+"""What a projection asks of an entry: a few numbers and names, and none of its text.
 
-A session is folded from outlines, so that a long history need not be parsed, or kept in memory, to be opened.
-What an outline holds also stands in the index beside a session file (`history/index.py`): whoever
+A session is projected from outlines, so that a long history need not be parsed, or kept in memory, to be
+opened. What an outline holds also stands in the index beside a session file (`history/index.py`): whoever
 changes a field, or what it means, raises `VERSION` there.
 """
 
@@ -265,21 +265,15 @@ def has_failed(result: ToolResultMessage) -> bool:
 
 
 class Entries(Sequence[Entry]):
-    """Entries in index order, each with its outline. The projection appends; others only read.
-
-    It equals any sequence of equal entries.
-    """
+    """Entries in index order, each with its outline; equal to any sequence of equal entries. The projection
+    appends; others only read."""
 
     outlines: list[Outline]
     """The outline of each entry, in the same order."""
 
     @abstractmethod
     def append(self, entry: Entry) -> None:
-        """Add the next entry, and its outline.
-
-        Raises:
-            ValueError: its index is not above those that are there.
-        """
+        """Add the next entry, and its outline. Raises ValueError where its index is not next."""
 
     @abstractmethod
     def message(self, outline: MessageOutline) -> BaseMessage:

@@ -1,4 +1,4 @@
-"""Whether a refusal means "too long for the window". Throttling never does: waiting cures it, not folding.
+"""Whether a refusal means "too long for the window". Throttling never does: waiting cures it, not compacting.
 
 Classified in this order: structured code; the reject list; status and text; and last, a successful answer
 whose reported input is above the window. The shapes were collected from providers and public agents.
@@ -77,11 +77,8 @@ _BODYLESS = frozenset({400, 413})
 
 
 def is_overflow(status: int | None, code: str | None, text: str) -> bool:
-    """Whether an error means that the request is longer than the model's window.
-
-    `status` is the HTTP status, None for an error inside a stream; `code` its code or type; `text` the whole
-    body as received, which may be empty.
-    """
+    """Whether an error means that the request is longer than the model's window, by its HTTP status (None
+    inside a stream), its code or type, and the whole body, which may be empty."""
     named = (code or "").strip().lower()
     if named in _CODES:
         return True

@@ -29,10 +29,8 @@ class Granted(NamedTuple):
 
 
 def granted_in(outlines: Iterable[Outline], *, after: int = NEW) -> Granted:
-    """What a session allows that is resumed. Entries up to the index `after` may be anybody's word.
-
-    The mode `all` ends with the program it was confirmed in; then the settings hold again.
-    """
+    """What a resumed session allows; entries up to index `after` may be anybody's word. The mode `all` ends
+    with the program it was confirmed in; then the settings hold again."""
     granted = Granted()
     for outline in outlines:
         if isinstance(outline, Approval) and outline.index > after:
@@ -136,8 +134,7 @@ def is_consent(text: str) -> bool:
 
 
 def needs_context(text: str) -> bool:
-    """Whether a message cannot be understood without the words it answers: a consent, or "option 2, but
-    without the cache"."""
+    """Whether a message needs the words it answers: a consent, or "option 2, but without the cache"."""
     if is_consent(text):
         return True
     few = len(text.split()) <= _FEW and len(text) <= _LONGEST and (text.isascii() or len(text) <= 2 * _FEW)

@@ -84,10 +84,7 @@ class Anchor:
 
 
 class Projection(ViewState):
-    """The view and the fates of a history, kept up to date as entries are appended.
-
-    Readers use the attributes and never change them.
-    """
+    """The view and the fates of a history, kept up to date by `append`. Readers change nothing."""
 
     def __init__(self, entries: Entries | None = None) -> None:
         """Folds in what `entries` holds already."""
@@ -137,8 +134,8 @@ class Projection(ViewState):
         return self._in_force
 
     def edited_since(self, index: int) -> frozenset[int] | None:
-        """Where only edits changed the view after this entry, made or taken back: the entries they were of.
-        None where anything else did. Costs what came."""
+        """The entries of edits since this entry, made or taken back; None where anything else changed the
+        view."""
         newest_first = (reversed(self._markers), reversed(self._undos))
         since = (takewhile(lambda marker: marker.index > index, markers) for markers in newest_first)
         targets: set[int] = set()
@@ -158,10 +155,8 @@ class Projection(ViewState):
 
     @property
     def sent(self) -> int:
-        """Estimate of the messages of the next request, before calibration, in tokens.
-
-        With reasoning where it is sent back.
-        """
+        """Estimated tokens of the next request's messages, with reasoning where it is sent back, before
+        calibration."""
         return self.tokens + (self.thinking if self._replays_reasoning else 0)
 
     @property
@@ -176,8 +171,7 @@ class Projection(ViewState):
 
     @property
     def requests(self) -> Sequence[RequestSize]:
-        """Every request, oldest first: those on record, or, where other agents record none, what was asked
-        for each answer."""
+        """Every request, oldest first: those on record, or, for other agents, one per answer."""
         return self._records or self._answers
 
     @property
@@ -268,8 +262,8 @@ class Projection(ViewState):
     def _note_answer(self, message: MessageOutline, position: int) -> None:
         """An answer without records of requests: ours follows in a moment, other agents keep none.
 
-        What another agent sent beside the messages, such as its tools, is in no file and will not be sent by
-        us: its usage is no measure of the view. By how much it grew while the view did is one of the text.
+        What another agent sent beside the messages, such as its tools, will not be sent by us: its usage is
+        no measure of the view. By how much it grew while the view did is one of the text.
         """
         if message.model not in (None, self.model):
             self._grows_from = None
@@ -314,8 +308,7 @@ class Projection(ViewState):
                 self.calibration = self.calibration.learn(request.model, estimated, reported)
 
     def _as_decided(self, estimated: int, before: int) -> int:
-        """What a request was thought to take: `estimated` with its tools, before calibration, of a view of
-        `before`."""
+        """What a request, `estimated` with its tools, of a view of `before` tokens, was thought to take."""
         scale = self.calibration.scale(self.model)
         if self.anchor is None:
             return round(estimated * scale)
@@ -346,10 +339,8 @@ class Projection(ViewState):
         self.anchor = self._grows_from = None
 
     def foreseen(self, *entries: Entry) -> "Projection":
-        """Another projection with these entries more: what a key would do, before it is pressed.
-
-        Entries without an index get the next ones. Costs a shallow copy, linear in the history.
-        """
+        """Another projection with these entries more, for previews; they get the next indices. Costs a
+        shallow copy."""
         other = self.forked()
         for entry in entries:
             index = other.last_index + 1 if entry.index == NEW else entry.index

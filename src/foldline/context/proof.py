@@ -1,4 +1,4 @@
-"""The proof of past requests: the history, folded up to the moment a request left, gives what was sent."""
+"""The proof of past requests: the history, replayed up to the moment a request left, gives what was sent."""
 
 import hashlib
 from bisect import bisect_right
@@ -55,11 +55,8 @@ def recorded_requests(entries: Sequence[Entry]) -> list[RecordedRequest]:
 
 
 def recorded_request(projection: Projection, number: int) -> RecordedRequest:
-    """The request of this number, as in `recorded_requests`; looks at no record but its own, as a rule.
-
-    Raises:
-        IndexError: the history has no record of such a request.
-    """
+    """The request of this number, as in `recorded_requests`; mostly looks at its own record only. Raises
+    IndexError."""
     entries, asked = projection.entries, projection.requests
     length, found = 0, None
     for at in range(number - 1, -1, -1):
@@ -78,11 +75,8 @@ def recorded_request(projection: Projection, number: int) -> RecordedRequest:
 def _left_at(
     entries: Sequence[Entry], count_up_to: Callable[[int], int], position: int, record: RequestRecord
 ) -> int:
-    """How many entries there were when this request left.
-
-    Records of older versions do not say it. There, nothing came between but the answer: it was appended
-    together with its record, right before it and at the same time.
-    """
+    """How many entries there were when this request left. Records of older versions do not say; there, only
+    the answer came between, appended together with its record."""
     if record.after is not None:
         return min(position, count_up_to(record.after))
     before = entries[position - 1] if position else None
@@ -126,11 +120,8 @@ class Proof:
 
 
 def prove(entries: Sequence[Entry]) -> Iterator[Proof]:
-    """Each request held against the fold of the history up to it, in order.
-
-    One incremental fold. What a request adds to the one before is hashed, and all of it again where the
-    view was rewritten between the two.
-    """
+    """Each request held against the replay of the history up to it, in order, by one projection. What a
+    request adds is hashed, or all of it where the view was rewritten."""
     projection, running, folded = Projection(), RunningDigest(), 0
     for sent in recorded_requests(entries):
         for entry in entries[folded : sent.length]:
@@ -210,11 +201,8 @@ class _Difference:
 
 
 def unproved(entries: Sequence[Entry]) -> list[Unproved]:
-    """The requests that the history does not prove.
-
-    What differs is narrowed down to the entries that no proved request held; requests that only repeat the
-    difference of an earlier one say so.
-    """
+    """The requests the history does not prove, each narrowed down to the entries that no proved request held;
+    requests that only repeat the difference of an earlier one say so."""
     innocent: dict[int, BaseMessage] = {}
     found: list[_Difference] = []
     proved_up_to = 0

@@ -159,10 +159,8 @@ class FileChange:
 
 
 def changes_to(images: Images, index: int, look: Look, foreign: int = NEW) -> list[FileChange]:
-    """What puts every file back to what it held at entry `index`. Files that do already are left out.
-
-    Entries up to `foreign` were not written here: that they name a content does not make it ours.
-    """
+    """What puts every file back to what it held at entry `index`; files that do already are left out. Entries
+    up to `foreign` were not written here: that they name a content does not make it ours."""
     ours = _ours(image for at, image in images if at > foreign)
     elsewhere = _held(image for at, image in images if at <= foreign)
     changes = []
@@ -190,8 +188,8 @@ def _held(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
 
 
 def _ours(images: Iterable[FileImage]) -> dict[str, set[str | None]]:
-    """By path, what our hand found first or wrote. What somebody else put there in between stays theirs, also
-    where it was overwritten since and put back again."""
+    """By path, what our hand found first or wrote. What somebody else put there since stays theirs, even put
+    back again."""
     ours: dict[str, set[str | None]] = {}
     theirs: dict[str, set[str | None]] = {}
     for image in images:

@@ -61,8 +61,8 @@ class Stats:
 
 
 def stats_of(entries: Iterable[Entry]) -> Stats:
-    """Counts a history. Where requests were not recorded, as in other agents' sessions, the usage that the
-    answers carry stands for them."""
+    """Counts a history. Where it records no requests, as other agents' sessions, the usage of answers stands
+    for them."""
     stats, unrecorded = Stats(), []
     for entry in entries:
         stats.entries += 1

@@ -32,8 +32,7 @@ _TOP: Final = 64
 
 
 class KindSum(NamedTuple):
-    """The items of one kind. In tokens: what providers reported, and of all others the estimate before
-    calibration."""
+    """The items of one kind, in tokens: what providers reported, and the estimate of all others."""
 
     items: int = 0
     reported: int = 0

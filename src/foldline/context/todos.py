@@ -63,10 +63,8 @@ def open_todos(history: History) -> tuple[str, ...]:
 
 
 def newly_completed(projection: Projection) -> bool:
-    """Whether the newest step ticked off an item that the todo call before had open, folded or not.
-
-    Reads that step, and where it keeps a list, the steps that may have kept one before.
-    """
+    """Whether the newest step ticked off an item that the todo call before had open. Reads that step, and,
+    where it keeps a list, steps that may have kept one before."""
     outlines = projection.entries.outlines
     answers = (o for o in reversed(outlines) if isinstance(o, MessageOutline) and o.type == "assistant")
     newest = next(answers, None)
@@ -83,8 +81,7 @@ def newly_completed(projection: Projection) -> bool:
 
 
 def _may_have_kept_one(projection: Projection, names: Set[str]) -> Iterator[Entry]:
-    """The steps whose tools have such a name, and their failed results, newest first. Whatever has another
-    name need not be read, which may be all of a long session."""
+    """The steps whose tools have such a name, and their failed results, newest first; no other is read."""
     calls: set[str] = set()
     for outline in reversed(projection.entries.outlines):
         if not isinstance(outline, MessageOutline):

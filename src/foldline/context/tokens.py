@@ -26,10 +26,8 @@ _WIDE = re.compile(r"[\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]")
 
 
 def estimate_text_tokens(text: str) -> int:
-    """The plain, published rule: ideographs, kana and Hangul count 1 each, the rest 1 per 4 characters.
-
-    Rounded down: `hello world` is 2, `你好世界` is 4. The rule and its ranges are agentkit's.
-    """
+    """The plain rule: ideographs, kana and Hangul 1 each, the rest 1 per 4 characters, down: `hello world` is
+    2."""
     wide = len(_WIDE.findall(text))
     return wide + (len(text) - wide) // 4
 
@@ -156,11 +154,8 @@ _TRIFLE = 8
 
 
 def fits_text(reported: int, estimated: int) -> bool:
-    """Whether a count of output tokens can be that of an answer of so many estimated ones.
-
-    Too low where it was taken before the answer had ended, as the first usage of a stream is; too high where
-    it holds reasoning that nobody set apart.
-    """
+    """Whether a count of output tokens can be that of an answer of so many estimated ones: it is too low
+    where it was taken early in a stream, too high where it holds reasoning that nobody set apart."""
     return 0 < reported <= _HEAVIEST * (estimated + _TRIFLE) and reported + _TRIFLE >= _LIGHTEST * estimated
 
 

@@ -171,8 +171,8 @@ class ViewItem:
 
     @property
     def reported(self) -> int | None:
-        """What its provider reported it to weigh, in tokens: of an answer as it came, and of nothing else.
-        A count that cannot be that of its text is none."""
+        """What its provider reported an answer to weigh, in tokens, as it came; None where that cannot be its
+        text."""
         usage = self.outline.usage
         if usage is None or self.fate != "live" or self.thinking:
             return None

@@ -61,10 +61,8 @@ def annulled(undos: Sequence[Undo]) -> frozenset[int]:
 def in_force(
     markers: Sequence[ViewMarker], undone: frozenset[int], checkpoints: Mapping[int, int]
 ) -> list[ViewMarker]:
-    """The markers that are neither undone nor reverted, oldest first.
-
-    Read backwards: a rewind that counts hides everything down to its checkpoint, other rewinds included.
-    """
+    """The markers neither undone nor reverted, oldest first. Read backwards: a rewind that counts hides
+    everything down to its checkpoint, other rewinds included."""
     found: list[ViewMarker] = []
     back_to: int | None = None
     for marker in reversed(markers):
@@ -78,10 +76,7 @@ def in_force(
 
 
 def newest_undoable(markers: Sequence[ViewMarker]) -> CompactionOutline | Clear | Revert | None:
-    """Of the markers in force, what an undo without a target takes back: the newest fold, clear or rewind.
-
-    Edits are taken back where they are made.
-    """
+    """What an undo without a target takes back: the newest compaction, clear or rewind in force, no edit."""
     return next(
         (each for each in reversed(markers) if isinstance(each, CompactionOutline | Clear | Revert)), None
     )
@@ -90,11 +85,9 @@ def newest_undoable(markers: Sequence[ViewMarker]) -> CompactionOutline | Clear 
 def undo_refusal(
     undo: Undo, undos: Sequence[Undo], markers: Sequence[ViewMarker], checkpoints: Mapping[int, int]
 ) -> str | None:
-    """Why this undo would leave a fold in force without what it was built on; None where it would not.
-
-    That is so where the fold came after the target, and where undoing an undo or a rewind would bring back
-    a fold after something older than it was undone.
-    """
+    """Why this undo would leave a compaction in force without what it was built on; None where it would not.
+    So where it came after the target, and where undoing an undo or a rewind would bring it back after
+    something older was undone."""
     after = annulled((*undos, undo))
     known = {marker.index for marker in in_force(markers, annulled(undos), checkpoints)}
     for fold in in_force(markers, after, checkpoints):
@@ -509,8 +502,7 @@ class ViewState(Numbered):
                 self._flag(group)
 
     def _places(self, indices: Iterable[int]) -> list[int]:
-        """Where in the view the items of these entries stand, the newest first. Looked for from the end,
-        where most edits are made."""
+        """Where in the view the items of these entries stand, looked for from the end."""
         wanted = {index for index in indices if self._is_in_view(index)}
         places: list[int] = []
         for position in range(len(self.view) - 1, -1, -1):

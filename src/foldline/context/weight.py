@@ -15,10 +15,8 @@ from .view import HeldMessage, ViewItem, item_from, item_of
 
 
 def view_size(projection: Projection, *, overhead: int = 0, pending: Sequence[BaseMessage] = ()) -> Size:
-    """The size of the next request: last reported usage plus the estimate of all after it.
-
-    `overhead` is the estimate of the tool schemas, before calibration; `pending` messages are not in the
-    history yet. Without a usage newer than the last change of the view, all of it is estimated.
+    """The size of the next request: last reported usage plus the estimate of all after it, or an estimate of
+    all where the view changed since. `overhead` estimates the tool schemas; `pending` messages come on top.
     """
     scale = projection.calibration.scale(projection.model)
     waiting = sum(message_tokens(message) for message in pending)
@@ -72,8 +70,7 @@ def categories(projection: Projection, *, overhead: int = 0) -> Categories:
 
 
 Category = Kind | Literal["tools", "thinking", "difference"]
-"""`tools` are the schemas of one server, or our own. `difference` is what the provider reported beside the
-estimates of the parts."""
+"""`tools` are the schemas of one server, or ours; `difference` is what was reported beside the estimates."""
 
 _ORDER: Final[tuple[Kind, ...]] = tuple(kind for kind in get_args(Kind) if kind not in FIXED)
 
@@ -113,11 +110,8 @@ class Usage:
 
 
 def usage_of(projection: Projection, schemas: Sequence[Schemas]) -> Usage:
-    """The next request by category. Costs what has changed in the view since this was asked last.
-
-    A part weighs what its items weigh one by one, as the Inspector shows them. Where a report stands behind
-    the size, that is another sum, for estimates err high: the difference is a share of its own.
-    """
+    """The next request by category, each part as the Inspector shows its items; where a report stands behind
+    the size, the difference is a share of its own, for estimates err high. Costs what has changed."""
     scale = projection.calibration.scale(projection.model)
     size = view_size(projection, overhead=sum(each.tokens for each in schemas))
     tally = projection.tally

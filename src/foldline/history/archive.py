@@ -21,26 +21,19 @@ from .paths import HOLDER
 
 
 def archive(home: Path, events: Path) -> Path:
-    """Put a session where lists leave it out; its event file there.
-
-    Raises:
-        FoldlineError: it is there already, it is not one that we keep, another process writes to it, or the
-            disk refused. Nothing has changed.
-    """
+    """Move a session to the archive, where lists leave it out; gives its event file there. Raises
+    FoldlineError where that cannot be; nothing has changed then."""
     return _moved(events, sessions_dir(home), archive_dir(home))
 
 
 def unarchive(home: Path, events: Path) -> Path:
-    """Put an archived session back among the others; its event file there.
-
-    Raises:
-        FoldlineError: it is not archived, another process writes to it, or the disk refused.
-    """
+    """Move an archived session back among the others; gives its event file there. Raises FoldlineError."""
     return _moved(events, archive_dir(home), sessions_dir(home))
 
 
 def kept_folder(home: Path, events: Path) -> Path:
-    """The folder of a session that lies among ours, so that it is ours to move and to delete."""
+    """The folder of a session that lies among ours, so that it is ours to move and to delete. Raises
+    FoldlineError where it lies elsewhere, or only a link to it lies there."""
     folder = Path(os.path.abspath(events)).parent  # noqa: PTH100 - `resolve` would follow the links
     roots = [Path(os.path.abspath(root(home))) for root in (sessions_dir, archive_dir)]  # noqa: PTH100
     if events.name != EVENTS or folder.parent.parent not in roots:
@@ -52,11 +45,8 @@ def kept_folder(home: Path, events: Path) -> Path:
 
 @contextmanager
 def held(folder: Path, deed: str) -> Iterator[None]:
-    """Nobody writes to the session in `folder` meanwhile. `deed` is what cannot be done else: "moved".
-
-    Raises:
-        FoldlineError: another process writes to it, or the folder cannot be written to.
-    """
+    """Nobody else writes to the session in `folder` meanwhile; `deed` is what cannot be done where somebody
+    does: "moved". Raises FoldlineError."""
     lock = WriterLock(folder)
     try:
         lock.acquire()
@@ -108,14 +98,8 @@ class Deleted(NamedTuple):
 
 
 def delete(home: Path, events: Path) -> Deleted:
-    """Delete a session with all that lies in its folder. Links in it go, what they lead to stays.
-
-    It leaves the lists in one step, before the first of its files goes.
-
-    Raises:
-        FoldlineError: it is not one that we keep, another process writes to it, or the disk refused; the
-            sentence says where what is left of it lies.
-    """
+    """Delete a session with its folder: it leaves the lists in one step, before the first file goes. Links in
+    it go, what they lead to stays. Raises FoldlineError; its sentence says where what is left lies."""
     folder = kept_folder(home, events)
     leaving = folder.with_name(f".{folder.name}{_LEAVING}")
     files, size = _measured(folder)
@@ -153,13 +137,8 @@ OUTPUTS = "outputs"
 
 
 def share_files(source: Path, target: Path) -> None:
-    """Give the session folder `target` the kept contents and whole outputs of `source`.
-
-    These files are written once and never changed, so that hard links do; where there are none, copies.
-
-    Raises:
-        OSError: the disk refused.
-    """
+    """Give the session folder `target` the kept contents and whole outputs of `source`: as hard links, for
+    these files never change, or as copies. Raises OSError."""
     for name in (CONTENTS, OUTPUTS):
         with suppress(FileNotFoundError, NotADirectoryError):
             _share(source / name, target / name)

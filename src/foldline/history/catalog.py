@@ -35,10 +35,8 @@ def read_snapshot(events: Path) -> Meta | None:
 
 
 def save_snapshot(events: Path, meta: Meta) -> None:
-    """Keep it beside the event file, in one step: the old one or the new one.
-
-    One that cannot be written is no loss: lists then read the history itself.
-    """
+    """Keep it beside the event file, in one step. One that cannot be written is no loss: lists then read the
+    history."""
     with suppress(OSError):
         put_private(events.with_name(META), meta.model_dump_json().encode())
 
@@ -48,11 +46,8 @@ _DAYS_SAID = 10
 
 
 def age(then: datetime, now: datetime) -> str:
-    """`just now`, `5 min ago`, `3 h ago`, `yesterday`, `4 days ago`, then the date; eleven cells at most.
-
-    Both know their time zone; dates are those of `now`'s. What lies ahead of `now` was written by another
-    clock: it has its date.
-    """
+    """`just now`, `5 min ago`, `3 h ago`, `yesterday`, `4 days ago`, then the date, as of a moment ahead; at
+    most eleven cells. Both know their time zone; dates are those of `now`'s."""
     passed = now - then
     if passed < timedelta(minutes=-1) or passed >= timedelta(days=_DAYS_SAID):
         return f"{_local(then, now):%Y-%m-%d}"
@@ -118,12 +113,11 @@ class SessionInfo:
 def list_sessions(
     home: Path, cwd: Path | str | None = None, *, archived: bool = False, now: datetime | None = None
 ) -> list[SessionInfo]:
-    """The sessions of one working folder, or all, the one last written to first; or those that were archived.
+    """The sessions of one working folder, or all, or those archived, the one last written to first.
 
-    To a folder belong also the sessions that were held in it at another path, and, marked as a guess, those
-    of a folder that is gone and had its name. What is damaged or cannot be read is listed with a note, and
-    fails nothing. No history is touched; a snapshot that was missing is made. Sessions of the future, which
-    a clock that was wrong has left, come last: nobody continues one of them by mistake.
+    To a folder belong also sessions held in it at another path, and, marked as a guess, those of a folder
+    that is gone and had its name. What cannot be read is listed with a note. A missing snapshot is made.
+    Sessions of the future, left by a clock that was wrong, come last: nobody continues one by mistake.
 
     Raises:
         FoldlineError: the folder of all sessions cannot be listed.
@@ -141,11 +135,9 @@ def list_sessions(
 def latest(home: Path, cwd: Path | str) -> SessionInfo | None:
     """The session of this folder that was last written to; None where none can be opened.
 
-    Sessions that only a folder's name ties to this one count where there are no others. One that was imported
-    from another folder counts once something was said in it here: whoever wrote it chose the folder it names.
-
-    Raises:
-        FoldlineError: they were held in several folders, so that nobody can say which is meant.
+    Sessions tied to it only by the folder's name count where there are no others. One imported from another
+    folder counts once something was said in it here: whoever wrote it chose the folder it names. Raises
+    FoldlineError where several folders could be meant.
     """
     infos = [info for info in list_sessions(home, cwd) if info.readable and not info.meta.imported]
     sure = next((info for info in infos if info.tie != "name"), None)
@@ -159,13 +151,8 @@ def latest(home: Path, cwd: Path | str) -> SessionInfo | None:
 
 
 def find_session(home: Path, ref: str) -> Path:
-    """The event file of a session, by its id, the beginning or end of its id, or a path to it.
-
-    Ids find archived sessions, too.
-
-    Raises:
-        FoldlineError: no session, or more than one, answers to that.
-    """
+    """The event file of a session, archived or not, by its id, either end of its id, or a path. Raises
+    FoldlineError where none, or more than one, answers to that."""
     for path in (typed_path(ref), typed_path(ref) / EVENTS):
         if ref and is_file(path):
             return path
@@ -186,11 +173,7 @@ def find_session(home: Path, ref: str) -> Path:
 
 
 def info_of(home: Path, path: Path) -> SessionInfo:
-    """What a list shows of the session with this event file.
-
-    Raises:
-        FoldlineError: it is gone.
-    """
+    """What a list shows of the session with this event file. Raises FoldlineError where it is gone."""
     info = _info(_Found(str(path)), path.is_relative_to(archive_dir(home)))
     if info is None:
         raise FoldlineError(f"There is no session file {path}.")
@@ -198,11 +181,7 @@ def info_of(home: Path, path: Path) -> SessionInfo:
 
 
 def read_header(path: Path) -> SessionHeader:
-    """The header of an event file, without reading what comes behind it.
-
-    Raises:
-        FoldlineError: it cannot be read, or is not a session of ours.
-    """
+    """The header of an event file, without what comes behind it. Raises FoldlineError."""
     line = b""
     for most in _HEADER_BYTES:
         try:
@@ -314,11 +293,8 @@ def _info(found: _Found, archived: bool) -> SessionInfo | None:
 
 
 def _rebuilt(events: Path, earlier: Meta | None) -> Meta:
-    """What the history itself says. It is kept for the next list: a long one takes its time.
-
-    Nobody who writes to the session is in the way of that, or it in theirs: a snapshot is replaced in one
-    step, and one that is of the past is not believed.
-    """
+    """What the history itself says, kept for the next list. Writers are in no way of that, or it in theirs: a
+    snapshot is replaced in one step, and one of the past is not believed."""
     try:
         meta = rebuilt(events, earlier)
     except FoldlineError as error:
@@ -345,8 +321,8 @@ _MOST_CELLS = 200
 
 
 def title_entry(text: str) -> Title | None:
-    """The entry that gives a session this title, on one line and of a bearable length; None where `text` says
-    nothing that could be shown."""
+    """The entry that gives a session this title, on one line of bearable length; None where nothing could be
+    shown."""
     kept = clip_cells(text, _MOST_CELLS)
     return Title(title=kept) if kept else None
 
@@ -374,8 +350,7 @@ def _of_all(events: Path) -> Meta:
 
 
 def _caught_up(events: Path, earlier: Meta) -> Meta | None:
-    """None where only the whole history tells: there is damage, whose lines are to be counted, or it is not
-    the file that was described."""
+    """None where only the whole history tells: it has damaged lines, or is not the file described."""
     if earlier.note or not earlier.size:
         return None
     appended = _appended(events, earlier.size)

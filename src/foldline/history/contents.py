@@ -26,11 +26,8 @@ class Contents:
         self._folder = session_folder / CONTENTS
 
     def keep(self, data: bytes) -> str:
-        """Store a content, unless it is there or too large, and return its name. On disk when it returns.
-
-        Raises:
-            OSError: the disk refused.
-        """
+        """Store a content, unless it is there or too large; its name. On disk when it returns. Raises
+        OSError."""
         name = content_id(data)
         target = self._folder / name
         if len(data) > LARGEST_KEPT or target.exists():
@@ -40,19 +37,13 @@ class Contents:
         return name
 
     def keep_file(self, path: Path) -> None:
-        """Store what a file holds, unless that is too large.
-
-        Raises:
-            OSError: it cannot be read, or the disk refused.
-        """
+        """Store what a file holds, unless that is too large. Raises OSError."""
         if path.stat().st_size <= LARGEST_KEPT:
             self.keep(read_regular(path))
 
     def read(self, name: str) -> bytes | None:
-        """The content of this name; None where it was not kept, or is not what its name says.
-
-        The name may come from a history that anybody wrote: it leads nowhere else.
-        """
+        """The content of this name; None where it was not kept, or is not what its name says. The name may
+        come from a history that anybody wrote: it leads nowhere else."""
         if not _NAME.fullmatch(name):
             return None
         try:

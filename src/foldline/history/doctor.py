@@ -204,11 +204,8 @@ class InspectedSession:
 
 
 def inspect_session(events: Path) -> InspectedSession:
-    """The session whose event file this is, or that a link leads to.
-
-    Raises:
-        FoldlineError: it cannot be read.
-    """
+    """The session whose event file this is, or that a link leads to. Raises FoldlineError where it cannot be
+    read."""
     try:
         data = read_regular(events)
         events = Path(real_path(events))

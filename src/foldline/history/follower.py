@@ -46,18 +46,14 @@ class Look:
 
 
 class Follower:
-    """A session and the file it grows with. The session is for reading only.
+    """A session, for reading only, and the file it grows with.
 
-    A line without an end is left for the next look, unless its record is whole. Once nobody writes, or
+    A line without an end is left for the next look, unless its record is whole; once nobody writes, or
     another line follows, it counts as damage.
     """
 
     def __init__(self, path: Path) -> None:
-        """Reads what is there; `path` is an event file or its folder.
-
-        Raises:
-            FoldlineError: there is no such file, it cannot be read, or it is not a session of ours.
-        """
+        """Reads what is there; `path` is an event file or its folder. Raises FoldlineError."""
         self.path = events_file(path)
         self.holder: Holder | None = None
         """Who writes to it, as of the last look."""
@@ -87,19 +83,13 @@ class Follower:
             return file.read(min(_SEAM, offset))
 
     def catch_up(self) -> list[Entry]:
-        """Take in what was appended since the last time; the new entries, after `on_append` heard of them.
-
-        Raises:
-            NoLongerFollowed: the file shrank, was rewritten, replaced, moved or cannot be read any more.
-        """
+        """Take in what was appended since; the new entries, after `on_append` heard of them. Raises
+        NoLongerFollowed where the file is not the one that was read, grown."""
         return self.take(self.look())
 
     def look(self) -> Look:
-        """What is new, without taking it in: for a thread. One `stat` where nothing is.
-
-        Raises:
-            NoLongerFollowed: as for `catch_up`, then and ever after.
-        """
+        """What is new, without taking it in: for a thread. One `stat` where nothing is. Raises
+        NoLongerFollowed."""
         if self._ended is not None:
             raise self._ended
         try:

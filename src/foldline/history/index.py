@@ -54,10 +54,8 @@ from .paths import INDEX
 from .stored import Records, StoredEntries
 
 Table = dict[str, Any]
-"""`kinds` of the entries in order, the `offsets` and `lengths` of their records, and columns for each kind.
-
-A kind is a message's type, or `request`, `aside`, `marker`. A column is a list, or one value for all of them.
-"""
+"""`kinds` of the entries in order (a message's type, `request`, `aside` or `marker`), `offsets` and `lengths`
+of their records, and columns for each kind: lists, or one value for all."""
 
 _SHORT = 2_000
 """Bytes of a marker that is written into its table; longer ones and folds are read from the session file."""
@@ -200,8 +198,7 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check(field: str, values: Sequence[Any]) -> None:
-    """Raises TypeError or ValueError where these are no values of this field: whoever made the index, what it
-    says must be of the kind that the fold reckons with."""
+    """Raises TypeError or ValueError where these are no values of this field, whoever made the index."""
     kinds = set(map(type, values))
     if not kinds <= _KINDS.get(field, _NUMBER):
         raise TypeError(f"{field} holds something else")
@@ -325,10 +322,8 @@ class Index:
         return None
 
     def save(self, entries: StoredEntries, progress: Progress, meta: Meta) -> None:
-        """Add what came since the last time. One that cannot be written is no loss.
-
-        `progress` is what reading the whole file would come to.
-        """
+        """Add what came since the last time; `progress` is what reading the whole file would come to. One
+        that cannot be written is no loss."""
         if progress.upto < self._least or self._end.progress.upto == progress.upto:
             return
         with suppress(OSError):
@@ -465,8 +460,8 @@ def _digest(data: bytes, before: bytes = b"") -> bytes:
 
 
 def _origin() -> bytes:
-    """What the first line continues, so that an index of others does not even begin. Outlines hold estimates:
-    it tells what a fixed text is estimated at."""
+    """What the first line continues: the version, and what a fixed text is estimated at, as outlines hold
+    estimates."""
     return b"%d %d" % (VERSION, _estimates())
 
 
@@ -496,9 +491,7 @@ _listener: ContextVar[Callable[[float], None]] = ContextVar("_listener", default
 @contextmanager
 def on_read_progress(listener: Callable[[float], None]) -> Iterator[None]:
     """Within it, `listener` is told in this thread what share of a session file is read, each megabyte.
-
-    Whoever waits is many calls away from where files are read; nobody between them has a use for it.
-    """
+    Whoever waits is many calls away from where files are read; nobody between has a use for it."""
     token = _listener.set(listener)
     try:
         yield
@@ -519,10 +512,8 @@ class OpenedFile:
 
 
 def open_file(path: Path, *, index_from: int = LEAST) -> OpenedFile:
-    """What `read_log` finds, with little of it in memory. Never writes to the history.
-
-    A file of `index_from` bytes gets an index beside it, where it has none.
-    """
+    """What `read_log` finds, with little of it in memory; never writes to the history. A file of `index_from`
+    bytes gets an index beside it. Raises FoldlineError."""
     try:
         file = FileIO(open_regular(path), "rb")
         records = Records(path, file)

@@ -88,8 +88,8 @@ def holder_of(folder: Path) -> Holder | None:
 
 
 def note_holder(folder: Path) -> None:
-    """Note that this process holds the session. Only a courtesy to the next process: the lock holds without
-    it, so that no failure is told. An older note goes in any case."""
+    """Note that this process holds the session. A courtesy to others, the lock holds without it: no failure
+    is told, but an older note goes."""
     note = _Note(
         pid=os.getpid(),
         host=socket.gethostname(),
@@ -199,8 +199,8 @@ class WriterLock:
         return self._lock is not None
 
     def acquire(self) -> None:
-        """Take the lock, without waiting for its holder. Where it is ours already, make sure that it still
-        is: a lock whose file was deleted keeps nobody out."""
+        """Take the lock, without waiting; where it is ours, make sure that it still is: a lock whose file was
+        deleted keeps nobody out. Raises SessionHeld, FoldlineError where there are no locks here, OSError."""
         if self._lock is not None:
             if _identity(self._folder / LOCK) == self._file:
                 return

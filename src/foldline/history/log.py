@@ -84,11 +84,8 @@ def is_our_header(line: bytes) -> bool:
 
 
 def read_log(path: Path) -> LoadedLog:
-    """Everything whole in an event file. Never writes.
-
-    Raises:
-        FoldlineError: there is no such file, it cannot be read, or it is not a session of ours.
-    """
+    """Everything whole in an event file. Never writes. Raises FoldlineError where it cannot be read, or is
+    none of ours."""
     try:
         data = read_regular(path)
     except OSError as error:
@@ -139,10 +136,10 @@ def parse_header(line: bytes, path: Path) -> SessionHeader:
 
 
 class Log:
-    """Appends to one event file. The file is created by the first append, and only ever grows.
+    """Appends to one event file, which is created by the first append and only ever grows.
 
-    The file is opened anew for each append: what another program did to it meanwhile is noticed, not
-    overwritten, and no handle is held between turns. The lock is held from the first append on.
+    It is opened anew for each append: what another program did to it is noticed, not overwritten, and no
+    handle is held between turns. The lock is held from the first append on.
     """
 
     def __init__(
@@ -179,12 +176,8 @@ class Log:
         return self._read if self._known and not self._torn and self.exists else None
 
     def claim(self) -> None:
-        """Become the one writer of this session; does nothing where we are.
-
-        Raises:
-            FoldlineError: another process is, the sentence says which; or it has written since we read.
-            WriteFailed: the disk does not let us.
-        """
+        """Become the one writer of this session. Raises FoldlineError where another process is, or has
+        written since we read; WriteFailed where the disk does not let us."""
         ours = self.lock.held
         try:
             if not self.exists:
@@ -211,8 +204,8 @@ class Log:
     async def append(
         self, entries: Sequence[Entry], durable: bool = False, lines: Sequence[bytes] | None = None
     ) -> list[ByteRange]:
-        """Write these entries as whole lines, in one piece; where they are. `durable` waits for the disk.
-        `lines` are the entries as `dump_entry` writes them, where the caller knows.
+        """Write these entries as whole lines, in one piece; gives where they are. `durable` waits for the
+        disk. `lines` are the entries as `dump_entry` writes them, where the caller knows.
 
         Raises:
             WriteFailed: the disk refused; says which entry is the last one there, and why.

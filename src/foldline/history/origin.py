@@ -17,8 +17,8 @@ FOLDER = "folder"
 """The field of a session's header that holds a `FolderMark`."""
 
 Tie = Literal["path", "identity", "name"]
-"""Why a session belongs to a folder: it was held there; in this very folder at another path; or its folder is
-gone and this one has the same name, which is a guess."""
+"""Why a session belongs to a folder: it was held there; in this very folder at another path; or, as a guess,
+its folder is gone and this one has its name."""
 
 _CONFIG_BYTES = 64 * 1024
 _ORIGIN = re.compile(r'^\[remote "origin"\][^\[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
@@ -68,10 +68,8 @@ class Folder:
 
 
 def tie(held_in: str, mark: FolderMark, path: str, now: FolderMark, *, there: bool) -> Tie | None:
-    """What ties a session to the folder at `path`, which is marked `now`.
-
-    It was `held_in` a folder that was marked `mark`; `there`: whether a folder is at that path still.
-    """
+    """What ties a session to the folder at `path`, marked `now`. It was `held_in` a folder marked `mark`;
+    `there`: whether a folder still is at that path."""
     if held_in == path:
         return "path"
     if mark.id and mark.id == now.id:

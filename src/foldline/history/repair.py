@@ -49,11 +49,7 @@ class RepairPlan:
 
 
 def repair_plan(patient: InspectedSession, now: datetime) -> RepairPlan:
-    """What is to be done for this session. Pure.
-
-    Raises:
-        FoldlineError: it must be left as it is; says why.
-    """
+    """What is to be done for this session. Pure. Raises FoldlineError where it must be left as it is."""
     if is_newer(patient):
         raise FoldlineError(f"{patient.events} was written by a newer Foldline: it was left as it is.")
     steps: list[str] = []
@@ -90,12 +86,8 @@ def repair_plan(patient: InspectedSession, now: datetime) -> RepairPlan:
 
 
 def repair(events: Path, now: datetime) -> RepairPlan:
-    """Repair the session whose event file this is, as its one writer; what was done.
-
-    Raises:
-        FoldlineError: another process writes to it, the disk refused, or it must be left as it is. The
-            event file is the old one or the new one then.
-    """
+    """Repair the session whose event file this is, as its one writer; gives what was done. Raises
+    FoldlineError; the event file is the old one or the new one then."""
     first = inspect_session(events)
     events = first.events
     lock = WriterLock(events.parent)
@@ -114,11 +106,8 @@ def repair(events: Path, now: datetime) -> RepairPlan:
 
 
 def tidy_up(events: Path, now: datetime) -> tuple[str, ...]:
-    """Take away what a process that died left behind, and close the folder to others; what was done.
-
-    Raises:
-        FoldlineError: as `repair` does.
-    """
+    """Take away what a process that died left behind, and close the folder to others; what was done. Raises
+    FoldlineError."""
     patient = inspect_session(events)
     if patient.holder is not None:
         return ()
@@ -164,10 +153,7 @@ def _replace(events: Path, content: bytes, kept: Path) -> None:
 
 
 def _keep(events: Path, kept: Path) -> None:
-    """Another name for the file as it is; a copy where the file system knows no second names.
-
-    Never in the place of something else.
-    """
+    """Another name for the file as it is, or a copy; never in the place of something else."""
     try:
         os.link(events, kept)
     except FileExistsError:

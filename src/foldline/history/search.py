@@ -153,11 +153,8 @@ class EntrySearch:
 
 
 def fused_scores(by_relevance: Sequence[int]) -> dict[int, float]:
-    """A score for each index from its rank by relevance and its rank by age: higher is newer.
-
-    Reciprocal rank fusion, with the 60 of its authors (Cormack, Clarke, Büttcher 2009): ranks need no
-    common scale.
-    """
+    """A score for each index from its ranks by relevance and by age, higher is newer: reciprocal rank fusion,
+    with the 60 of its authors (Cormack, Clarke, Büttcher 2009). Ranks need no common scale."""
     scores = {index: 1 / (60 + rank) for rank, index in enumerate(sorted(by_relevance, reverse=True))}
     for rank, index in enumerate(by_relevance):
         scores[index] += 1 / (60 + rank)

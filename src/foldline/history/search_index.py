@@ -100,12 +100,8 @@ class Store:
         self._discarded = 0
 
     def run(self, work: "Callable[[sqlite3.Connection], T]") -> T:
-        """What `work` returns, given a connection in autocommit.
-
-        Raises:
-            IndexLost: the file was of no use, or cannot be written; the next run has another, empty one.
-            IndexInUse: another process holds it.
-        """
+        """What `work` returns, given a connection in autocommit. Raises IndexLost where the file was of no
+        use (the next run has another, empty one), IndexInUse where another process holds it."""
         import sqlite3
 
         memory = self._memory
@@ -166,7 +162,7 @@ class Store:
 
 
 def _create_private(path: Path) -> None:
-    """SQLite gives its other files the mode of this one. A file that exists is never opened here: closing it
+    """SQLite gives its other files the mode of this one. One that exists is never opened here: closing it
     would let go of the locks SQLite holds on it in this process."""
     with suppress(FileExistsError):
         os.close(create_private(path))
@@ -177,11 +173,8 @@ def _create_private(path: Path) -> None:
 
 
 def sound(row: "tuple[object, ...]", kinds: Sequence[type]) -> "tuple[Any, ...]":
-    """A row, where its values are of these types and no number is below -1.
-
-    Raises:
-        sqlite3.DatabaseError: they are not: a file that is damaged holds anything.
-    """
+    """A row, where its values are of these types and no number is below -1: a damaged file holds anything.
+    Raises sqlite3.DatabaseError."""
     import sqlite3
 
     for value, kind in zip(row, kinds, strict=True):
@@ -373,10 +366,8 @@ def changed_at(status: os.stat_result) -> int:
 def read_piece(
     home: Path, known: IndexedSession, most: int, stopped: Callable[[], bool]
 ) -> SessionPiece | None:
-    """About `most` bytes of a session from where the index ends; None where it cannot be read.
-
-    Damaged records are left out, as they are in the history. A last line without its end waits for it.
-    """
+    """About `most` bytes of a session from where the index ends; None where it cannot be read. Damaged
+    records are left out; a last line without its end waits for it."""
     try:
         with opened(home / known.folder / EVENTS) as file:
             return _piece(file, known, most, stopped)

@@ -42,9 +42,8 @@ def utc_now() -> datetime:
 class Session:
     """One history, in memory and (unless it is read-only) on disk.
 
-    Memory never runs ahead of the disk: an entry is in `entries` and `projection` only after it was
-    written, and everything that was written is there, also after a failure or a cancel. So the session
-    that is loaded again is the session that was alive.
+    Memory never runs ahead of the disk: an entry is in `entries` and `projection` only after it was written,
+    and everything that was written is there, also after a failure or a cancel.
     """
 
     def __init__(
@@ -94,10 +93,8 @@ class Session:
         parent: Parent | None = None,
         mark: FolderMark | None = None,
     ) -> "Session":
-        """A new session for this working folder. Nothing is on disk before its first entry.
-
-        `mark` is what is known of the folder from when it was there.
-        """
+        """A new session for this working folder; nothing is on disk before its first entry. `mark` is what is
+        known of the folder from when it was there."""
         created = now()
         now_there = mark_of(real_path(cwd))
         known = {FOLDER: (now_there if now_there.id or mark is None else mark).model_dump()}
@@ -127,11 +124,7 @@ class Session:
         """The session in this folder or event file. Only reads; the first append claims it for writing.
 
         Entries are parsed when somebody looks at them. A file of `index_from` bytes gets an index beside it.
-
-        It works in `cwd`, where its own folder has moved there; the header stays as it is.
-
-        Raises:
-            FoldlineError: there is none, or it is not one of ours.
+        It works in `cwd`, where its own folder has moved there. Raises FoldlineError.
         """
         events = events_file(Path(path))
         with without_gc():
@@ -167,13 +160,11 @@ class Session:
         until: int | None = None,
         named: bool = False,
     ) -> "Session":
-        """A new session with the same entries, indices included: a fork, or an import. The original stays.
+        """A new session with the same entries, indices, kept contents and outputs: a fork, or an import.
 
-        With `until`, only those up to and including this index. Kept file contents and outputs come along.
-        `named`: the folder is the one it names itself, and its user is in another.
-
-        Raises:
-            FoldlineError: there is no entry up to `until`, or none as late; or the disk refused.
+        With `until`, only entries up to and including this index. `named`: the folder is the one it names
+        itself, and its user is in another. Raises FoldlineError where there is no such entry, or the disk
+        refused.
         """
         count = len(self.entries) if until is None else self._until(until)
         upto = self.entries.outlines[count - 1].index if count else NEW
@@ -219,10 +210,8 @@ class Session:
 
     @property
     def foreign(self) -> int:
-        """Up to which index its entries were not written here, and may be anybody's word; `NEW` for none.
-
-        All that there was when it was opened, where it is only in memory or lies outside the data folder.
-        """
+        """Up to which index its entries were not written here, and may be anybody's word; `NEW` for none. All
+        of them, where it is only in memory or lay outside the data folder when it was opened."""
         if self.path is None:
             return self.projection.last_index
         brought = NEW if is_kept(data_home(), self.path) else self._opened_with
@@ -254,10 +243,10 @@ class Session:
     # --- writing -----------------------------------------------------------------------------------
 
     async def append(self, *entries: Entry, durable: bool = False) -> list[Entry]:
-        """Give these entries their index and time, write them, fold them in; returns them as stored.
+        """Give these entries their index and time, write them, project them; gives them as stored.
 
-        An append that has begun is finished, also when the caller is cancelled meanwhile (the
-        cancellation is raised afterwards): memory and disk never differ. `durable` waits for the disk.
+        An append that has begun is finished, also when the caller is cancelled (which is raised afterwards):
+        memory and disk never differ. `durable` waits for the disk.
 
         Raises:
             WriteFailed: the disk refused; what did get there is in `entries`, the rest is nowhere.
@@ -328,11 +317,7 @@ class Session:
             listener(entry)
 
     def claim(self) -> None:
-        """Become the one writer now, rather than at the first append.
-
-        Raises:
-            FoldlineError: the session is read-only, or another process writes to it.
-        """
+        """Become the one writer now, rather than at the first append. Raises FoldlineError."""
         if self.read_only or self._log is None:
             raise FoldlineError(self.read_only)
         self._log.claim()
@@ -343,10 +328,8 @@ class Session:
             self._log.close()
 
     def save_meta(self) -> None:
-        """Write the snapshot for lists, beside the history, in one step: the old one or the new one.
-
-        A snapshot that cannot be written is no loss: lists then read the history itself.
-        """
+        """Write the snapshot for lists, and the index, beside the history. None that cannot be written is a
+        loss."""
         if self._log is None or not self._log.exists:
             return
         save_snapshot(self._log.path, self.meta())
@@ -371,11 +354,7 @@ class Unsent:
 
 
 def keep_unsent(folder: Path, unsent: Unsent) -> None:
-    """Keep it in the folder of a session; nothing where the session never came to disk.
-
-    Raises:
-        OSError: the disk refused.
-    """
+    """Keep it in the folder of a session, where that is on disk. Raises OSError."""
     if unsent and folder.is_dir():
         data = json.dumps({"queued": unsent.queued, "draft": unsent.draft}, ensure_ascii=False)
         put_private(folder / UNSENT, data.encode("utf-8", "surrogatepass"))

@@ -53,182 +53,35 @@ from .search_index import (
 if TYPE_CHECKING:
     import sqlite3
 
-
-_SIZE = 3
-_MOST = 48
-"""Trigrams of a query that are looked up: enough to leave few candidates, few enough for SQLite's parser."""
-_MOST_BEGINNINGS = 256
-"""A short term that begins more trigrams than this is too common to leave anything out."""
-
-
-def candidates_expression(database: "sqlite3.Connection", terms: Sequence[str]) -> str | None:
-    """An expression for `MATCH`; empty where nothing can match, None where everything may."""
-    parts = [_quoted(trigram) for trigram in _spread([*dict.fromkeys(_trigrams(terms))])]
-    for term in terms:
-        if len(term) >= _SIZE:
-            continue
-        longer = _beginning_with(database, term)
-        if not longer:
-            return ""
-        if len(longer) <= _MOST_BEGINNINGS and len(parts) < _MOST:
-            parts.append(f"({' OR '.join(map(_quoted, longer))})")
-    return " AND ".join(parts) or None
-
-
-def _trigrams(terms: Sequence[str]) -> Iterator[str]:
-    for term in terms:
-        for at in range(len(term) - _SIZE + 1):
-            yield term[at : at + _SIZE]
-
-
-def _spread(trigrams: Sequence[str]) -> Sequence[str]:
-    step = -(-len(trigrams) // _MOST) or 1
-    return trigrams[::step]
-
-
-def _beginning_with(database: "sqlite3.Connection", term: str) -> list[str]:
-    database.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.known USING fts5vocab('main', 'said', 'row')")
-    rows = database.execute(
-        "SELECT term FROM temp.known WHERE term >= ? AND term < ? LIMIT ?",
-        (term, f"{term}\U0010ffff", _MOST_BEGINNINGS + 1),
-    )
-    return [known for (known,) in rows]
-
-
-def _quoted(trigram: str) -> str:
-    return '"' + trigram.replace('"', '""') + '"'
-
-
-_ROW = (int, int, str, int)
-_SHELF = (int, str, str, str, str, str, str)
-_SKIPPED = 100
-"""Candidates in a row that nobody asked for, before the rest of their block is jumped over."""
-
-
-class SessionRow(NamedTuple):
-    """A session as the index knows it."""
-
-    id: int
-    folder: str
-    """Below the data folder."""
-    name: str
-    cwd: str
-    title: str
-    prompt: str
-    updated: str
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An entry that may match, and where it stands."""
-
-    id: int
-    """Higher is newer."""
-    shelf: SessionRow
-    index: int
-    kind: str
-    offset: int
-
-
-def candidates(
-    database: "sqlite3.Connection",
-    terms: Sequence[str],
-    kind: str | None,
-    wanted: Callable[[SessionRow], bool],
-) -> Iterator[Candidate]:
-    """What may hold all these terms, the newest first. Once a session is not `wanted`, it never is again.
-
-    Raises:
-        sqlite3.DatabaseError: the index holds what nobody wrote.
-    """
-    import sqlite3
-
-    expression = candidates_expression(database, terms) if has_trigrams(database) else None
-    if not terms or expression == "":
-        return
-    shelf_of = _shelves(database)
-    last = 1 << 62
-    below: int | None = last
-    while below is not None:
-        rows = _rows(database, expression, kind, below)
-        below, skipped = None, 0
-        for row in rows:
-            number, index, of_kind, offset = sound(row, _ROW)
-            if number >= last:
-                raise sqlite3.DatabaseError("not in order")  # it could go round in circles
-            last = number
-            shelf = shelf_of(number >> BLOCK_BITS)
-            if shelf is not None and wanted(shelf):
-                skipped = 0
-                yield Candidate(number, shelf, index, of_kind, offset)
-                continue
-            skipped += 1
-            if skipped > _SKIPPED:
-                below = number >> BLOCK_BITS << BLOCK_BITS
-                break
-        rows.close()
-
-
-def _rows(
-    database: "sqlite3.Connection", expression: str | None, kind: str | None, below: int
-) -> "sqlite3.Cursor":
-    of_kind = "" if kind is None else "AND kind = :kind"
-    given = {"match": expression, "below": below, "kind": kind}
-    if expression is None:
-        return database.execute(
-            f"SELECT id, entry, kind, offset FROM entries WHERE id < :below {of_kind} ORDER BY id DESC",  # noqa: S608 (ours)
-            given,
-        )
-    return database.execute(
-        "SELECT said.rowid, entry, kind, offset FROM said CROSS JOIN entries ON entries.id = said.rowid "  # noqa: S608 (ours)
-        f"WHERE said MATCH :match AND said.rowid < :below {of_kind} ORDER BY said.rowid DESC",
-        given,
-    )
-
-
-def _shelves(database: "sqlite3.Connection") -> Callable[[int], SessionRow | None]:
-    """Which session a block belongs to; None where it is gone."""
-    import sqlite3
-
-    def shelf_of(block: int) -> SessionRow | None:
-        row = database.execute(
-            "SELECT sessions.id, folder, name, cwd, title, prompt, updated "
-            "FROM blocks JOIN sessions ON sessions.id = blocks.session WHERE blocks.id = ?",
-            (block,),
-        ).fetchone()
-        if row is None:
-            return None
-        shelf = SessionRow(*sound(row, _SHELF))
-        if not (is_place(shelf.folder) and is_moment(shelf.updated)):
-            raise sqlite3.DatabaseError("not what was written")
-        return shelf
-
-    return cache(shelf_of)
-
-
-def of_folder(home: Path, cwd: Path | str | None) -> Callable[[SessionRow], bool]:
-    """Whether a session belongs to a folder, as it does for lists; all do where none is given."""
-    if cwd is None:
-        return lambda shelf: True
-    key, folder = workdir_key(cwd), Folder(cwd)
-
-    def belongs(shelf: SessionRow) -> bool:
-        if shelf.folder.split("/")[1] == key:
-            return True
-        try:
-            return folder.tie(read_header(home / shelf.folder / EVENTS)) is not None
-        except FoldlineError:
-            return False
-
-    return cache(belongs)
-
-
+SEARCH = "search.db"
+_AT_A_TIME = 4 * 2**20
+"""Bytes of event files that are taken in before others get their turn."""
+_IN_VAIN = 3
+"""Times in a row that another process was said to be quicker, and had changed nothing: it is damaged then."""
+_MOST_TOGETHER = 100
+"""Sessions taken in at once."""
 _PER_SESSION = 20
 """Matches of one session that are looked at: more of them say nothing new about it."""
 _SHOWN = 5
 """Hits of one session that are given."""
 _MOST_READ = 50_000
 """Candidates that are looked at where few of them match."""
+_SKIPPED = 100
+"""Candidates in a row that nobody asked for, before the rest of their block is jumped over."""
+_TRIGRAM = 3
+_MOST = 48
+"""Trigrams of a query that are looked up: enough to leave few candidates, few enough for SQLite's parser."""
+_MOST_BEGINNINGS = 256
+"""A short term that begins more trigrams than this is too common to leave anything out."""
+
+
+class IndexProgress(NamedTuple):
+    """How far the index is, in bytes of event files."""
+
+    done: int
+    total: int
+    name: str
+    """The session they were of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,171 +129,9 @@ class SessionsFound:
     """Entries so long that only their beginnings and ends were searched, in all sessions."""
 
 
-class _Match(NamedTuple):
-    candidate: Candidate
-    whole: bool
-    """Whether it holds the query as it was written."""
-    relevance: float
-
-
-@dataclass(frozen=True, slots=True)
-class SessionQuery:
-    """What is looked for; called with a connection to the index, it answers."""
-
-    home: Path
-    asked: Query
-    limit: int
-    cwd: Path | str | None
-    kind: MessageKind | None
-    stopped: Callable[[], bool]
-
-    def __call__(self, database: "sqlite3.Connection") -> SessionsFound:
-        with ExitStack() as files:
-            records = _Records(self.home, files)
-            matches, per_session, complete = self._matches(database, records)
-            best_first = self._best_first(matches)
-            by_session: dict[SessionRow, list[_Match]] = {}
-            for match in best_first:
-                by_session.setdefault(match.candidate.shelf, []).append(match)
-            found = [
-                self._hits(session, own, records, not complete or per_session[session.id] >= _PER_SESSION)
-                for session, own in list(by_session.items())[: self.limit]
-            ]
-        [clipped] = database.execute("SELECT coalesce(sum(clipped), 0) FROM sessions").fetchone()
-        return SessionsFound(found, complete and len(by_session) <= self.limit, clipped)
-
-    # --- what matches --------------------------------------------------------------------------------
-
-    def _matches(
-        self, database: "sqlite3.Connection", records: "_Records"
-    ) -> tuple[list[_Match], Counter[int], bool]:
-        """The newest matches, how many they are by session, and whether they are all (but for sessions that
-        have enough of them)."""
-        matches: list[_Match] = []
-        per_session: Counter[int] = Counter()
-        asked_for = of_folder(self.home, self.cwd)
-        found = candidates(
-            database,
-            self.asked.terms,
-            self.kind,
-            lambda shelf: per_session[shelf.id] < _PER_SESSION and asked_for(shelf),
-        )
-        for read, candidate in enumerate(found):
-            if self.stopped() or len(matches) >= _PER_SESSION * self.limit or read >= _MOST_READ:
-                return matches, per_session, False
-            match = self._match(candidate, records)
-            if match is not None:
-                matches.append(match)
-                per_session[candidate.shelf.id] += 1
-        return matches, per_session, True
-
-    def _match(self, candidate: Candidate, records: "_Records") -> _Match | None:
-        text = records.text(candidate)
-        folded = casefolded(text) if text else ""
-        if not folded or not self.asked.matches(folded):
-            return None
-        return _Match(candidate, self.asked.whole in folded, self.asked.relevance(folded))
-
-    # --- the best of it ------------------------------------------------------------------------------
-
-    @staticmethod
-    def _best_first(matches: Sequence[_Match]) -> list[_Match]:
-        relevant_first = sorted(matches, key=lambda match: -match.relevance)
-        scores = fused_scores([match.candidate.id for match in relevant_first])
-        return sorted(matches, key=lambda match: (not match.whole, -scores[match.candidate.id]))
-
-    def _hits(
-        self, session: SessionRow, matches: Sequence[_Match], records: "_Records", more: bool
-    ) -> SessionHits:
-        hits = [self._hit(match.candidate, records) for match in matches[:_SHOWN]]
-        return SessionHits(
-            path=self.home / session.folder / EVENTS,
-            id=session.name,
-            cwd=session.cwd,
-            title=session.title or session.prompt,
-            updated_at=datetime.fromisoformat(session.updated),
-            archived=session.folder.startswith(f"{ARCHIVE}/"),
-            hits=hits,
-            total=len(matches),
-            more=more,
-        )
-
-    def _hit(self, candidate: Candidate, records: "_Records") -> SessionHit:
-        text = records.text(candidate) or ""
-        folded = casefolded(text)
-        shown = excerpt(text, folded, max(0, self.asked.place_in(folded)))
-        return SessionHit(
-            candidate.index, candidate.kind, shown.text, marks(shown.text, self.asked), shown.line
-        )
-
-
-# --- reading what is there ------------------------------------------------------------------------
-
-
-class _Records:
-    """What entries say, from the event files. Keeps the last one open."""
-
-    def __init__(self, home: Path, files: ExitStack) -> None:
-        self._home = home
-        self._files = files
-        self._folder = ""
-        self._file: BinaryIO | None = None
-
-    def text(self, candidate: Candidate) -> str | None:
-        """What is searched of this entry; None where its file does not hold it any more."""
-        file = self._open(candidate.shelf.folder)
-        if file is None:
-            return None
-        try:
-            entry = entry_at(file, candidate.offset)
-        except OSError:
-            return None
-        if entry is None or entry.index != candidate.index:
-            return None
-        return searchable_text(entry)[1]
-
-    def _open(self, folder: str) -> BinaryIO | None:
-        if folder != self._folder:
-            self._files.close()
-            self._folder, self._file = folder, None
-            tail = folder.split("/", 1)[1]
-            # It may have been moved since the index was looked at.
-            for place in (folder, *(f"{root}/{tail}" for root in ROOTS)):
-                try:
-                    self._file = self._files.enter_context(opened(self._home / place / EVENTS))
-                    break
-                except OSError:
-                    continue
-        return self._file
-
-
-__all__ = ["IndexInUse", "IndexProgress", "SessionHit", "SessionHits", "SessionSearch", "SessionsFound"]
-
-SEARCH = "search.db"
-_AT_A_TIME = 4 * 2**20
-"""Bytes of event files that are taken in before others get their turn."""
-_IN_VAIN = 3
-"""Times in a row that another process was said to be quicker, and had changed nothing: it is damaged then."""
-_MOST_TOGETHER = 100
-"""Sessions taken in at once."""
-
-
-class IndexProgress(NamedTuple):
-    """How far the index is."""
-
-    done: int
-    """Bytes of event files taken in."""
-    total: int
-    name: str
-    """The session they were of."""
-
-
 class SessionSearch:
-    """The search across the sessions in one data folder.
-
-    Both methods block, for threads; any number of threads and processes may use them at the same time. `find`
-    finds what `refresh` has taken in so far, and need not wait for it to end.
-    """
+    """The search across the sessions in one data folder. Both methods block, for any number of threads and
+    processes; `find` finds what `refresh` has taken in so far."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -465,20 +156,25 @@ class SessionSearch:
         kind: MessageKind | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> SessionsFound:
-        """The sessions with an entry in which every word and "quoted phrase" of the query occurs.
+        """The sessions with an entry in which every word and "quoted phrase" of the query occurs, best first.
 
-        Best first, at most `limit` of them; only those of the folder `cwd`, if one is given. Of very many
-        matches, the newest are looked at. Once `stopped()` is true it gives up: its answer is of no use then.
-
-        Raises:
-            IndexInUse: another process keeps the index to itself.
+        Only those of the folder `cwd`, if one is given. Of very many matches, the newest are looked at. Once
+        `stopped()` is true it gives up: its answer is of no use then. Raises IndexInUse.
         """
         if not self._home.is_dir():
             return SessionsFound((), complete=True, clipped=0)  # and no folder is made for it
-        find = SessionQuery(self._home, parse_query(query), limit, cwd, kind, stopped)
+
+        def search(database: "sqlite3.Connection") -> SessionsFound:
+            with ExitStack() as files:
+                asked = parse_query(query)
+                belongs = _of_folder(self._home, cwd)
+                return _Search(database, _Records(self._home, files), asked, kind, stopped).best(
+                    limit, belongs
+                )
+
         while True:
             try:
-                return self._store.run(find)
+                return self._store.run(search)
             except IndexLost:
                 self.refresh(stopped=stopped)
 
@@ -487,13 +183,10 @@ class SessionSearch:
         progress: Callable[[IndexProgress], None] = lambda _: None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Take in what was appended to any session since the last time, the newest first.
+        """Take in what was appended to any session since the last time, the newest first; whether all is in.
 
-        Whether everything is in: not where `stopped()` became true (what was taken in stays), or another
-        process keeps the index to itself.
-
-        Raises:
-            FoldlineError: the sessions cannot be listed.
+        It is not where `stopped()` became true (what was taken in stays), or another process keeps the index
+        to itself. Raises FoldlineError where the sessions cannot be listed.
         """
         in_vain, before = 0, None
         while not stopped() and self._home.is_dir():
@@ -513,25 +206,22 @@ class SessionSearch:
     def _taken_in(
         self, progress: Callable[[IndexProgress], None], stopped: Callable[[], bool]
     ) -> tuple[bool, dict[str, IndexedSession]]:
-        """Bring the index up to date; False where that has to be done again, because another process was at
-        it, too. And what it knew before."""
+        """Whether the index is up to date now, or another process was at it, too; and what it knew before."""
         files = session_files(self._home)
         known = self._tidied(files.keys())
         behind = [
-            (known.get(folder, IndexedSession(folder)), status)
-            for folder, status in sorted(files.items(), key=lambda item: item[1].st_mtime_ns, reverse=True)
-        ]
-        behind = [
-            (at, file) for at, file in behind if (at.size, at.mtime) != (file.st_size, changed_at(file))
+            (at, file)
+            for folder, file in sorted(files.items(), key=lambda item: item[1].st_mtime_ns, reverse=True)
+            if (at := known.get(folder, IndexedSession(folder)))
+            and (at.size, at.mtime) != (file.st_size, changed_at(file))
         ]
         done, total = 0, sum(max(0, file.st_size - at.taken) for at, file in behind)
         refused = 0
         for pieces in _batches(self._pieces(behind, stopped)):
             refused += self._store.run(partial(add, pieces=pieces))
             done += sum(piece.bytes for piece in pieces)
-            progress(
-                IndexProgress(min(done, total), total, pieces[-1].after.title or pieces[-1].after.prompt)
-            )
+            newest = pieces[-1].after
+            progress(IndexProgress(min(done, total), total, newest.title or newest.prompt))
         return not refused and not stopped(), known
 
     def _pieces(
@@ -573,4 +263,255 @@ def _batches(pieces: Iterator[SessionPiece]) -> Iterator[list[SessionPiece]]:
 
 
 def _tail(folder: str) -> str:
+    """Workdir key and id: the same in the archive."""
     return folder.split("/", 1)[1]
+
+
+# --- one search -----------------------------------------------------------------------------------
+
+
+class SessionRow(NamedTuple):
+    """A session as the index knows it."""
+
+    id: int
+    folder: str
+    """Below the data folder."""
+    name: str
+    cwd: str
+    title: str
+    prompt: str
+    updated: str
+
+
+class Candidate(NamedTuple):
+    """An entry that may match, and where it stands."""
+
+    id: int
+    """Higher is newer."""
+    session: SessionRow
+    index: int  # type: ignore[assignment]  # tuple's method of that name is not used
+    kind: str
+    offset: int
+
+
+class _Match(NamedTuple):
+    candidate: Candidate
+    whole: bool
+    """Whether it holds the query as it was written."""
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A query over the index: which candidates match, and the best of them by session."""
+
+    database: "sqlite3.Connection"
+    records: "_Records"
+    asked: Query
+    kind: MessageKind | None
+    stopped: Callable[[], bool]
+
+    def best(self, limit: int, belongs: Callable[[SessionRow], bool]) -> SessionsFound:
+        per_session: Counter[int] = Counter()
+        matches: list[_Match] = []
+        complete = True
+
+        def wanted(session: SessionRow) -> bool:
+            return per_session[session.id] < _PER_SESSION and belongs(session)
+
+        for read, candidate in enumerate(candidates(self.database, self.asked.terms, self.kind, wanted)):
+            if self.stopped() or len(matches) >= _PER_SESSION * limit or read >= _MOST_READ:
+                complete = False
+                break
+            text = casefolded(self.records.text(candidate))
+            if text and self.asked.matches(text):
+                matches.append(_Match(candidate, self.asked.whole in text, self.asked.relevance(text)))
+                per_session[candidate.session.id] += 1
+        relevant_first = sorted(matches, key=lambda match: -match.relevance)
+        scores = fused_scores([match.candidate.id for match in relevant_first])
+        by_session: dict[SessionRow, list[Candidate]] = {}
+        for match in sorted(matches, key=lambda match: (not match.whole, -scores[match.candidate.id])):
+            by_session.setdefault(match.candidate.session, []).append(match.candidate)
+        found = [
+            self._hits(session, own, more=not complete or len(own) >= _PER_SESSION)
+            for session, own in list(by_session.items())[:limit]
+        ]
+        [clipped] = self.database.execute("SELECT coalesce(sum(clipped), 0) FROM sessions").fetchone()
+        return SessionsFound(found, complete and len(by_session) <= limit, clipped)
+
+    def _hits(self, session: SessionRow, matching: Sequence[Candidate], more: bool) -> SessionHits:
+        return SessionHits(
+            path=self.records.home / session.folder / EVENTS,
+            id=session.name,
+            cwd=session.cwd,
+            title=session.title or session.prompt,
+            updated_at=datetime.fromisoformat(session.updated),
+            archived=session.folder.startswith(f"{ARCHIVE}/"),
+            hits=[self._hit(candidate) for candidate in matching[:_SHOWN]],
+            total=len(matching),
+            more=more,
+        )
+
+    def _hit(self, found: Candidate) -> SessionHit:
+        text = self.records.text(found)
+        folded = casefolded(text)
+        shown = excerpt(text, folded, max(0, self.asked.place_in(folded)))
+        return SessionHit(found.index, found.kind, shown.text, marks(shown.text, self.asked), shown.line)
+
+
+class _Records:
+    """What entries say, from the event files. Keeps the last one open."""
+
+    def __init__(self, home: Path, files: ExitStack) -> None:
+        self.home = home
+        self._files = files
+        self._folder = ""
+        self._file: BinaryIO | None = None
+
+    def text(self, candidate: Candidate) -> str:
+        """What is searched of this entry; empty where its file does not hold it any more."""
+        if candidate.session.folder != self._folder:
+            self._open(candidate.session.folder)
+        try:
+            entry = entry_at(self._file, candidate.offset) if self._file else None
+        except OSError:
+            return ""
+        return searchable_text(entry)[1] if entry is not None and entry.index == candidate.index else ""
+
+    def _open(self, folder: str) -> None:
+        self._files.close()
+        self._folder, self._file = folder, None
+        # It may have been moved since the index was looked at.
+        for place in (folder, *(f"{root}/{_tail(folder)}" for root in ROOTS)):
+            try:
+                self._file = self._files.enter_context(opened(self.home / place / EVENTS))
+                return
+            except OSError:
+                continue
+
+
+def _of_folder(home: Path, cwd: Path | str | None) -> Callable[[SessionRow], bool]:
+    """Whether a session belongs to a folder, as it does for lists; all do where none is given."""
+    key, folder = (None, None) if cwd is None else (workdir_key(cwd), Folder(cwd))
+
+    @cache
+    def belongs(session: SessionRow) -> bool:
+        if folder is None or session.folder.split("/")[1] == key:
+            return True
+        try:
+            return folder.tie(read_header(home / session.folder / EVENTS)) is not None
+        except FoldlineError:
+            return False
+
+    return belongs
+
+
+# --- candidates -----------------------------------------------------------------------------------
+
+
+def candidates(
+    database: "sqlite3.Connection",
+    terms: Sequence[str],
+    kind: str | None,
+    wanted: Callable[[SessionRow], bool],
+) -> Iterator[Candidate]:
+    """What may hold all these terms, the newest first. Once a session is not `wanted`, it never is again.
+    Raises sqlite3.DatabaseError where the index holds what nobody wrote."""
+    import sqlite3
+
+    expression = _match_expression(database, terms) if has_trigrams(database) else None
+    if not terms or expression == "":
+        return
+    session_of = _sessions(database)
+    last = 1 << 62
+    below: int | None = last
+    while below is not None:
+        rows = _rows(database, expression, kind, below)
+        below, skipped = None, 0
+        for row in rows:
+            number, index, of_kind, offset = sound(row, (int, int, str, int))
+            if number >= last:
+                raise sqlite3.DatabaseError("not in order")  # it could go round in circles
+            last = number
+            session = session_of(number >> BLOCK_BITS)
+            if session is not None and wanted(session):
+                skipped = 0
+                yield Candidate(number, session, index, of_kind, offset)
+                continue
+            skipped += 1
+            if skipped > _SKIPPED:
+                below = number >> BLOCK_BITS << BLOCK_BITS
+                break
+        rows.close()
+
+
+def _match_expression(database: "sqlite3.Connection", terms: Sequence[str]) -> str | None:
+    """An expression for `MATCH`; empty where nothing can match, None where everything may."""
+    long = [term for term in terms if len(term) >= _TRIGRAM]
+    trigrams = dict.fromkeys(
+        term[at : at + _TRIGRAM] for term in long for at in range(len(term) - _TRIGRAM + 1)
+    )
+    step = -(-len(trigrams) // _MOST) or 1  # at most so many of them, from all over the query
+    parts = [_quoted(trigram) for trigram in [*trigrams][::step]]
+    for term in terms:
+        if len(term) >= _TRIGRAM:
+            continue
+        longer = _beginning_with(database, term)
+        if not longer:
+            return ""
+        if len(longer) <= _MOST_BEGINNINGS and len(parts) < _MOST:
+            parts.append(f"({' OR '.join(map(_quoted, longer))})")
+    return " AND ".join(parts) or None
+
+
+def _beginning_with(database: "sqlite3.Connection", term: str) -> list[str]:
+    """The trigrams of the index that begin with this term, and one too many where there are too many."""
+    database.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.known USING fts5vocab('main', 'said', 'row')")
+    rows = database.execute(
+        "SELECT term FROM temp.known WHERE term >= ? AND term < ? LIMIT ?",
+        (term, f"{term}\U0010ffff", _MOST_BEGINNINGS + 1),
+    )
+    return [known for (known,) in rows]
+
+
+def _quoted(trigram: str) -> str:
+    """In double quotes, nothing is an operator."""
+    return '"' + trigram.replace('"', '""') + '"'
+
+
+def _rows(
+    database: "sqlite3.Connection", expression: str | None, kind: str | None, below: int
+) -> "sqlite3.Cursor":
+    of_kind = "" if kind is None else "AND kind = :kind"
+    given = {"match": expression, "below": below, "kind": kind}
+    if expression is None:
+        return database.execute(
+            f"SELECT id, entry, kind, offset FROM entries WHERE id < :below {of_kind} ORDER BY id DESC",  # noqa: S608 (ours)
+            given,
+        )
+    return database.execute(
+        "SELECT said.rowid, entry, kind, offset FROM said CROSS JOIN entries ON entries.id = said.rowid "  # noqa: S608 (ours)
+        f"WHERE said MATCH :match AND said.rowid < :below {of_kind} ORDER BY said.rowid DESC",
+        given,
+    )
+
+
+def _sessions(database: "sqlite3.Connection") -> Callable[[int], SessionRow | None]:
+    """Which session a block belongs to; None where it is gone."""
+    import sqlite3
+
+    @cache
+    def session_of(block: int) -> SessionRow | None:
+        row = database.execute(
+            "SELECT sessions.id, folder, name, cwd, title, prompt, updated "
+            "FROM blocks JOIN sessions ON sessions.id = blocks.session WHERE blocks.id = ?",
+            (block,),
+        ).fetchone()
+        if row is None:
+            return None
+        session = SessionRow(*sound(row, (int, str, str, str, str, str, str)))
+        if not (is_place(session.folder) and is_moment(session.updated)):
+            raise sqlite3.DatabaseError("not what was written")
+        return session
+
+    return session_of

@@ -46,8 +46,8 @@ from foldline.protocol import (
 from .lines import ByteRange
 
 ROOM = 8 * 1024 * 1024
-"""Bytes of records that are kept parsed, the one looked at last in any case: twice the largest window.
-In memory they take two and a half times as much: one sign beyond Latin-1 makes a text twice as wide."""
+"""Bytes of records that are kept parsed, twice the largest window. In memory they take two and a half times
+that: one sign beyond Latin-1 makes a text twice as wide."""
 
 
 class Records:
@@ -133,10 +133,7 @@ _MANY = 20_000
 @contextmanager
 def without_gc() -> Iterator[None]:
     """Within it, cycles are not collected: none are made, and looking for them took more than half the time.
-
-    What is made by the hundred thousand is not looked at later either, which would stop the screen each time;
-    it goes with the last reference to it.
-    """
+    What is made by the hundred thousand is not looked at later either, which would stop the screen."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -170,8 +167,8 @@ class _Block(NamedTuple):
 class StoredEntries(Entries):
     """Entries by their place in the file, parsed when they are looked at; short markers stay as they are.
 
-    An entry that can no longer be read, because somebody changed the file, is replaced by a stand-in of its
-    type that says so; the fold, which needs its outline only, does not change.
+    One that can no longer be read, because somebody changed the file, is replaced by a stand-in of its type
+    that says so; the projection, which needs its outline only, does not change.
     """
 
     def __init__(self, records: Records) -> None:
@@ -194,11 +191,7 @@ class StoredEntries(Entries):
         self._records.keep(entry, place, if_there_is_room=True)
 
     def written(self, entry: Entry, place: ByteRange) -> None:
-        """Add an entry just written to the file.
-
-        Raises:
-            ValueError: its index is not above those that are there.
-        """
+        """Add an entry just written to the file. Raises ValueError where its index comes not next."""
         self._comes_next(entry)
         self.known((outline_of(entry),), (place,))
         self._records.keep(entry, place)
@@ -252,10 +245,8 @@ class StoredEntries(Entries):
         return other
 
     def sifted(self, may_count: Callable[[bytes], bool]) -> Iterator[tuple[int, Entry]]:
-        """Positions and entries in order, without those whose records do not count.
-
-        `may_count` is asked of many records at once first, and of each where it says yes.
-        """
+        """Positions and entries in order, without those whose records do not count: `may_count` is asked of
+        many records at once, and of each where it says yes."""
         for block in self._blocks(0, len(self)):
             records = self._read(block)
             if block.on_disk and not may_count(records):

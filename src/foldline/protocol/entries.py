@@ -49,7 +49,7 @@ class CompactionDetails(Record):
 
 
 class Compaction(Entry):
-    """A fold: the view becomes preamble + `head` + the view from `first_kept_index` on."""
+    """The view becomes preamble + `head` + the view from `first_kept_index` on."""
 
     type: Literal["compaction"] = "compaction"
     summary: str = ""
@@ -84,10 +84,8 @@ class Undo(Entry):
 
 
 class FileImage(Record):
-    """A file as it was found and as it is left: recorded before our hand touches it.
-
-    Contents are named by their SHA-256; None says that there is no such file.
-    """
+    """A file as found and as left, recorded before our hand touches it. Contents are named by SHA-256; None
+    is no file."""
 
     path: str
     """Relative to the working directory, where it is inside; else absolute."""
@@ -167,8 +165,7 @@ class RequestRecord(Entry):
     """Why its answer ended; `overflow` where it was refused as too long."""
     error: str | None = None
     said: str | None = None
-    """What came of an answer that was given up with the request: the window ended in it, or it broke off and
-    was asked for again. Nowhere else."""
+    """What came of an answer that was given up with the request: it broke off, or the window ended in it."""
 
 
 class Title(Entry):
@@ -192,9 +189,7 @@ class NoticeRecord(Entry):
 
 class Rule(Record):
     """Calls that an "always" stands for: of this tool, and, where there is a pattern, only those that fit it.
-
-    What fits is the tool's to say (`Tool.rules`): a rule is compared, never interpreted.
-    """
+    What fits is the tool's to say (`Tool.rules`): a rule is compared, never interpreted."""
 
     tool: str
     pattern: str = ""
@@ -209,10 +204,8 @@ ApprovalScope = Literal["session", "project"]
 
 
 class Approval(Entry):
-    """The user's word on what may run unasked: a rule granted or revoked, or another mode.
-
-    Never meant for the model, and never derived from anything it reads or writes.
-    """
+    """The user's word on what may run unasked: a rule granted or revoked, or another mode. Never meant for
+    the model, and never derived from anything it reads or writes."""
 
     type: Literal["approval"] = "approval"
     rule: Rule | None = None
@@ -276,11 +269,8 @@ class SessionHeader(Record):
 
 
 def parse_entry(line: bytes | str) -> Entry:
-    """The entry one line of `events.jsonl` holds; `Unknown` where its type or shape is not known here.
-
-    Raises:
-        ValueError: the line is not a JSON object with a whole-number `index`.
-    """
+    """The entry one line of `events.jsonl` holds; `Unknown` where its type or shape is not known here. Raises
+    ValueError where it is no JSON object with a whole-number `index`."""
     try:
         return _known.validate_json(line)
     except ValidationError:

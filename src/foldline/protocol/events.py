@@ -53,8 +53,8 @@ class StepStarted(Record):
 
 
 class Retrying(Record):
-    """A request failed in a way that may pass, and leaves again by itself after a wait: the step's, or, while
-    a fold is made, that of its draft. Nothing heard of it so far counts."""
+    """A request, or that of a draft, failed in a way that may pass, and leaves again after a wait. Nothing
+    heard of it so far counts."""
 
     type: Literal["retrying"] = "retrying"
     sentence: str

@@ -16,13 +16,12 @@ NEW = -1
 """The index of a message or marker that is not (yet) in a history."""
 
 DEEPEST = 100
-"""Levels of nesting that arguments may have. Python's own bound depends on who asks: what was read in one
-place could not be written in another."""
+"""Levels of nesting that arguments may have. Python's own bound depends on who asks."""
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """A text that is one JSON object, as arguments of a tool call must be; None for all else, and for what is
-    nested deeper than `DEEPEST`."""
+    """A text that is one JSON object, as arguments of a call must be; None for all else, and deeper than
+    `DEEPEST`."""
     try:
         # JSON has no NaN and no Infinity, though Python reads them.
         value = json.loads(text, parse_constant=_refuse)
