@@ -313,10 +313,10 @@ class Stubborn(BaseTool[_Nothing]):
 
     name = "stubborn"
     description = "Waits."
-    level = "read"
+    arguments = _Nothing
 
     def __init__(self) -> None:
-        super().__init__(_Nothing)
+        super().__init__()
         self.tidied = False
 
     def headline(self, arguments: _Nothing) -> str:

@@ -198,10 +198,7 @@ class _Nothing(Arguments):
 class Buggy(BaseTool[_Nothing]):
     name = "buggy"
     description = "Breaks."
-    level = "read"
-
-    def __init__(self) -> None:
-        super().__init__(_Nothing)
+    arguments = _Nothing
 
     def headline(self, arguments: _Nothing) -> str:
         return ""

@@ -17,8 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from foldline.agent import Agent
-from foldline.agent.tools import ToolContext, ToolOutcome
-from foldline.agent.tools.replay import Harmless
+from foldline.agent.tools import Tool, ToolContext, ToolOutcome
 from foldline.compaction import CompactionStrategy, TruncateTurns
 from foldline.compaction.strategy import load_prompt
 from foldline.context.view import INTERRUPTED, clip_to_tokens, is_preamble
@@ -170,7 +169,7 @@ def _as_said(message: AssistantMessage, before: str) -> AssistantMessage:
 # -- tools -------------------------------------------------------------------------------------------
 
 
-class PlayedTool(Harmless):
+class PlayedTool(Tool):
     """Gives back what the recorded tool of this name gave."""
 
     def __init__(self, name: str, arguments: Iterable[str], results: dict[str, deque[str]]) -> None:

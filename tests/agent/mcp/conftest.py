@@ -51,7 +51,7 @@ class House:
         found = next(
             each
             for each in servers.tools
-            if isinstance(each, ServerTool) and (each.server.name, each.tool) == (server, tool)
+            if isinstance(each, ServerTool) and (each.server.name, each._tool) == (server, tool)
         )
         context = ToolContext(self.folder, self.outputs.append, room, self.folder / "outputs")
         return await found.run(given, context)

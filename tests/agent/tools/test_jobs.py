@@ -217,8 +217,8 @@ async def test_an_unfinished_line_is_shown(context: ToolContext) -> None:
 async def test_a_runaway_writer_does_not_fill_the_disk_and_its_end_is_kept(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "_START", 100_000)
-    monkeypatch.setattr(jobs, "_END", 50_000)
+    monkeypatch.setattr(jobs, "KEPT_START", 100_000)
+    monkeypatch.setattr(jobs, "KEPT_END", 50_000)
     await start(context, "echo the start; seq 1 1000000; touch done; sleep 1000")
     async with asyncio.timeout(PATIENCE):
         while not (context.cwd / "done").exists():

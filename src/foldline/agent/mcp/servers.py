@@ -12,8 +12,8 @@ from foldline.context.numbers import many
 from foldline.llm.base import ToolSpec, spec_tokens
 from foldline.protocol import FoldlineError, Rule
 
-from ..approvals import Level
-from ..tools import Tool, ToolContext, ToolOutcome
+from ..tools import Tool, ToolContext, ToolFailure, ToolOutcome, failed
+from ..tools.base import refuse_half_characters
 from ..tools.text import one_line
 from .config import Filled, ServerConfig
 from .connection import INSTALL, START_SECONDS, Connection, Gone, Listing, Trouble, Unreached
@@ -185,41 +185,32 @@ class Server:
             self._tell(sentence)
 
 
-@dataclass(frozen=True)
-class ServerTool:
+class ServerTool(Tool):
     """Always of the level `run`: what a server says of its own harmlessness is its own word."""
 
-    spec: ToolSpec
-    tool: str
-    """What its server calls it."""
-    server: Server
-    level: Level = "run"
+    level = "run"
+
+    def __init__(self, spec: ToolSpec, tool: str, server: Server) -> None:
+        """`tool` is what its server calls it."""
+        self.spec = spec
+        self.server = server
+        self._tool = tool
 
     def title(self, arguments: dict[str, Any]) -> str:
         given = json.dumps(arguments, ensure_ascii=False) if arguments else ""
-        return one_line(f"{self.server.name}: {self.tool} {given}")
-
-    def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
-        """Nothing tells where its server reaches: the user's word on the tool has to do."""
-        return True
+        return one_line(f"{self.server.name}: {self._tool} {given}")
 
     def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
-        """An "always" stands for this one tool, whatever it is given; or for all of its server."""
+        """An "always" stands for this one tool, whatever it is given; or for all of its server. Nothing tells
+        where that reaches: the user's word on the tool has to do."""
         return (Rule(tool=self.spec.name), Rule(tool=f"{self.server.prefix}*"))
-
-    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
-        return None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         try:
-            json.dumps(arguments, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            sentence = (
-                f"{self.spec.name} was not run: its arguments hold half a character (a lone surrogate)."
-            )
-            return ToolOutcome(sentence, is_error=True, brief="bad arguments ✗")
-        try:
-            result = await self.server.call(self.tool, arguments, context.output)
+            refuse_half_characters(self.spec.name, arguments)
+            result = await self.server.call(self._tool, arguments, context.output)
+        except ToolFailure as failure:
+            return failed(failure)
         except Trouble as trouble:
             sentence = f"The MCP server {self.server.name} {trouble}."
             return ToolOutcome(sentence, is_error=True, brief="failed ✗")

@@ -19,7 +19,7 @@ from foldline.protocol import ImagePart, ToolResultMessage
 from ..tools import ToolContext, ToolFailure, ToolOutcome
 from ..tools.base import fitted
 from ..tools.images import image_part
-from ..tools.text import counted, line_count, printed, sendable, sized
+from ..tools.text import line_count, printed, sendable, sized
 from .connection import Listing
 
 if TYPE_CHECKING:
@@ -217,9 +217,9 @@ async def outcome_of(result: "CallToolResult", context: ToolContext, name: str) 
     if result.is_error:
         brief = "failed ✗"
     elif answer.images:
-        brief = counted(len(answer.images), "image")
+        brief = many(len(answer.images), "image")
     else:
-        brief = counted(line_count(text), "line") if text.strip() else "no output"
+        brief = many(line_count(text), "line") if text.strip() else "no output"
     return ToolOutcome(
         shown, is_error=bool(result.is_error), brief=brief, full_output=full, images=tuple(answer.images)
     )

@@ -1,4 +1,4 @@
-"""What a tool raises that could not do what it was called for."""
+"""What a tool is: a name and a schema for the model, a level for approvals, a run that does not raise."""
 
 import asyncio
 import hashlib
@@ -7,23 +7,36 @@ import os
 import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
 from foldline.data import real_path
 from foldline.files import make_private, write_new
 from foldline.llm.base import ToolSpec
-from foldline.protocol import FileTouch, FoldlineError, ImagePart, Rule
+from foldline.protocol import FileTouch, FoldlineError, ImagePart, Rule, ToolResultMessage
 
 from ..api_keys import Mask
 from ..approvals import Level
 from .jobs import Jobs
-from .text import FullText, clipped, fits, one_line, sendable, with_notes
+from .text import (
+    FullText,
+    clipped,
+    fits,
+    line_count,
+    lines_from,
+    one_line,
+    sendable,
+    with_notes,
+)
+
+T = TypeVar("T")
 
 
 class ToolFailure(FoldlineError):
@@ -35,7 +48,7 @@ class ToolFailure(FoldlineError):
 
 
 class FileMemory:
-    """Digests of files as our tools last read or wrote them. By content: a touched file is not a changed one.
+    """Digests of files as our tools last read or wrote them, so that no edit overwrites a change nobody saw.
 
     `lock` is held from reading a file to replacing it, so that two edits in one step do not lose one another.
     """
@@ -98,7 +111,6 @@ class ToolContext:
     """Where whole outputs are kept when the model gets a piece."""
     known_files: FileMemory = field(default_factory=FileMemory)
     jobs: Jobs = field(default_factory=Jobs)
-    """The commands that run in the background."""
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses of hosts, as they were when the call was allowed: no others are connected to."""
     mask: Mask = field(default_factory=Mask)
@@ -113,27 +125,38 @@ def failed(failure: ToolFailure) -> ToolOutcome:
     return ToolOutcome(sendable(str(failure)), is_error=True, brief=failure.brief)
 
 
-class Tool(Protocol):
-    @property
-    def spec(self) -> ToolSpec: ...
+def refuse_half_characters(name: str, arguments: dict[str, Any]) -> None:
+    """
+    Raises:
+        ToolFailure: an argument holds a lone surrogate, which no JSON of ours may.
+    """
+    try:
+        json.dumps(arguments, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        sentence = f"{name} was not run: its arguments hold half a character (a lone surrogate)."
+        raise ToolFailure(sentence, brief="bad arguments ✗") from None
 
-    @property
-    def level(self) -> Level: ...
 
+class Tool(ABC):
+    """What the agent lends the model."""
+
+    spec: ToolSpec
+    level: Level = "read"
+
+    @abstractmethod
     def title(self, arguments: dict[str, Any]) -> str:
         """The call on one line: the path, the pattern, or the whole command."""
-        ...
 
     def inside(self, arguments: dict[str, Any], context: ToolContext) -> bool:
         """Whether the call stays in the working directory, as far as its arguments tell. Follows links."""
-        ...
+        return True
 
     def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
         """What an "always" may stand for that covers this call; the one to offer first. None: each asks.
 
         A call runs unasked where one of its rules was granted, so a rule must say all that it covers.
         """
-        ...
+        return ()
 
     def preview(self, arguments: dict[str, Any], context: ToolContext) -> str | None:
         """What an edit or write would change, as a unified diff; None for other tools.
@@ -144,11 +167,11 @@ class Tool(Protocol):
         Raises:
             ToolFailure: the call would fail, and nobody need be asked about it.
         """
-        ...
+        return None
 
+    @abstractmethod
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Do it. Wrong arguments and failures are outcomes with `is_error`; only cancellation is raised."""
-        ...
 
 
 class Arguments(BaseModel):
@@ -160,16 +183,15 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-class BaseTool(ABC, Generic[A]):
-    """A `Tool` made of its arguments and what it does; validation, failures and clean text are here."""
+class BaseTool(Tool, Generic[A]):
+    """A tool made of its arguments and what it does; validation, failures and clean text are here."""
 
     name: ClassVar[str]
     description: ClassVar[str]
-    level: Level
+    arguments: type[A]
 
-    def __init__(self, arguments: type[A]) -> None:
-        self._arguments = arguments
-        self.spec = ToolSpec(self.name, self.description, schema_of(arguments))
+    def __init__(self) -> None:
+        self.spec = ToolSpec(self.name, self.description, schema_of(self.arguments))
 
     @abstractmethod
     def headline(self, arguments: A) -> str:
@@ -186,7 +208,7 @@ class BaseTool(ABC, Generic[A]):
     def stays_inside(self, arguments: A, context: ToolContext) -> bool:
         return True
 
-    def kinds(self, arguments: A) -> Sequence[Rule]:
+    def rules_of(self, arguments: A) -> Sequence[Rule]:
         """The rules that cover a valid call: by default, one for the tool as a whole."""
         return (Rule(tool=self.name),)
 
@@ -199,15 +221,9 @@ class BaseTool(ABC, Generic[A]):
         Raises:
             ToolFailure: something is missing, unknown or of the wrong type.
         """
+        refuse_half_characters(self.name, arguments)
         try:
-            json.dumps(arguments, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise ToolFailure(
-                f"{self.name} was not run: its arguments hold half a character (a lone surrogate).",
-                brief="bad arguments ✗",
-            ) from None
-        try:
-            return self._arguments.model_validate(arguments)
+            return self.arguments.model_validate(arguments)
         except ValidationError as error:
             raise ToolFailure(self._complaint(error), brief="bad arguments ✗") from None
 
@@ -227,7 +243,7 @@ class BaseTool(ABC, Generic[A]):
 
     def rules(self, arguments: dict[str, Any]) -> Sequence[Rule]:
         try:
-            return self.kinds(self.parsed(arguments))
+            return self.rules_of(self.parsed(arguments))
         except ToolFailure:
             return ()
 
@@ -252,21 +268,50 @@ class BaseTool(ABC, Generic[A]):
     def _complaint(self, error: ValidationError) -> str:
         complaints = []
         for detail in error.errors(include_url=False, include_input=False):
-            field_name = ".".join(str(part) for part in detail["loc"])
+            name = ".".join(str(part) for part in detail["loc"])
             match detail["type"]:
                 case "missing":
-                    complaints.append(f"the argument `{field_name}` is missing")
+                    complaints.append(f"the argument `{name}` is missing")
                 case "extra_forbidden":
-                    complaints.append(f"there is no argument `{one_line(field_name)}`")
+                    complaints.append(f"there is no argument `{one_line(name)}`")
                 case _:
                     message = detail["msg"]
-                    complaints.append(f"`{field_name}` is wrong ({message[:1].lower() + message[1:]})")
-        takes = ", ".join(
-            name if field.is_required() else f"{name}?"
-            for name, field in self._arguments.model_fields.items()
-        )
+                    complaints.append(f"`{name}` is wrong ({message[:1].lower() + message[1:]})")
+        fields = self.arguments.model_fields.items()
+        takes = ", ".join(name if each.is_required() else f"{name}?" for name, each in fields)
         return f"{self.name} was not run: {'; '.join(complaints)}. It takes: {takes}."
 
+
+# --- the guided tour --------------------------------------------------------------------------------
+
+
+class ReplayTool(Tool):
+    """Looks like another tool, and answers its calls with what was recorded, in order."""
+
+    def __init__(self, tool: Tool, results: Iterable[ToolResultMessage]) -> None:
+        self.spec = tool.spec
+        self._tool = tool
+        self._results = deque(results)
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        return self._tool.title(arguments)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
+        if not self._results:
+            return ToolOutcome("The recording ends here: the tour runs no tools.", True, "not run")
+        result = self._results.popleft()
+        details = result.details
+        return ToolOutcome(result.text, result.is_error, details.brief, details.files, details.diff)
+
+
+def replayed(tools: Sequence[Tool], results: Sequence[ToolResultMessage]) -> tuple[Tool, ...]:
+    """The tools with the results that were recorded for each."""
+    return tuple(
+        ReplayTool(tool, [result for result in results if result.name == tool.spec.name]) for tool in tools
+    )
+
+
+# --- the schema -------------------------------------------------------------------------------------
 
 _USUAL = (("default", None), ("default", False), ("minLength", 1), ("minimum", 1))
 """What goes without saying: each schema is sent with every request, and small windows feel it."""
@@ -301,6 +346,9 @@ def _plain(prop: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kept.items() if (key, value) not in _USUAL}
 
 
+# --- paths, and what is too long --------------------------------------------------------------------
+
+
 def located(given: str, context: ToolContext) -> Path:
     """The absolute path the model means: relative to the working directory, `~` is the home folder.
 
@@ -322,6 +370,20 @@ def named(path: Path | str, context: ToolContext) -> str:
     if absolute.is_relative_to(context.cwd):
         absolute = absolute.relative_to(context.cwd)
     return one_line(os.fsencode(absolute).decode("utf-8", "replace")) or "."
+
+
+def lines_of(text: str, what: str, offset: int | None, limit: int | None) -> tuple[str, int, str]:
+    """Some lines of a text, the first one's number, and a note where these are not all.
+
+    Raises:
+        ToolFailure: it has fewer; `what` names it.
+    """
+    total, first = line_count(text), offset or 1
+    if first > max(total, 1):
+        raise ToolFailure(f"{what} has only {many(total, 'line')}; line {first} is beyond its end.")
+    part = lines_from(text, first, limit)
+    count = line_count(part)
+    return part, first, "" if count == total else f"[lines {first}–{first + count - 1} of {total}]"
 
 
 async def fitted(text: str, context: ToolContext, tool: str, *notes: str) -> tuple[str, str | None]:
@@ -347,9 +409,6 @@ def spilled(text: str, folder: Path, tool: str) -> Path:
     path = folder / f"{tool}-{secrets.token_hex(4)}.txt"
     write_new(path, text.encode("utf-8", "replace"), durable=False)
     return path
-
-
-T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:

@@ -1,4 +1,4 @@
-"""The tool `jobs`: what runs in the background. `bash` with `background` starts it."""
+"""The tools `bash` and `jobs`: a command, its output as it comes, and never a process left behind."""
 
 import asyncio
 import codecs
@@ -14,14 +14,168 @@ from foldline.protocol import FoldlineError, Rule
 
 from ..api_keys import Mask
 from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome, fitted, named
-from .jobs import Job, file_of
+from .jobs import KEPT_END, KEPT_START, Job, file_of, gap
 from .known_commands import leading_words
 from .paths import command_inside
 from .process import ending, environment, spawn
-from .text import FullText, clipped, line_count, lines_from, one_line, printed, sized, with_notes
+from .text import FullText, clipped, line_count, lines_from, one_line, printed, shortened, with_notes
 
+_SHOWN_EVERY = 1 / 30
+"""Seconds between two pieces for the screen."""
+_SHOWN_AT_ONCE = 16_000
+"""Characters of a piece for the screen; of a faster program only the newest are shown."""
+_AT_ONCE = 0.4
+"""Seconds a job is looked at after its start: what fails, mostly fails at once."""
+_SECONDS = 120
+"""Seconds after which a command is ended, where nothing else is asked for."""
+_LONGEST_RULE = 2_000
+"""Characters of a command that may always run: more than that is read by nobody."""
 _LINES = 100
-"""Lines shown of the end of an output."""
+"""Lines shown of the end of a job's output."""
+_HELD = (
+    "[processes in the background still held the output and were ended; "
+    "to keep one, start it with background]"
+)
+
+
+class BashArguments(Arguments):
+    command: str = Field(min_length=1, description="The command.")
+    timeout: float | None = Field(
+        None,
+        gt=0,
+        le=86_400,
+        description="Seconds until it is ended; if left out 120, in the background none.",
+    )
+    background: bool = Field(False, description="Return at once and let it run; see `jobs`.")
+
+
+class BashTool(BaseTool[BashArguments]):
+    name = "bash"
+    description = (
+        "Run a command with bash in the working directory, without input. Start a server, or anything that "
+        "runs long, with background instead of `&`."
+    )
+    level = "run"
+    arguments = BashArguments
+
+    def headline(self, arguments: BashArguments) -> str:
+        return arguments.command
+
+    def stays_inside(self, arguments: BashArguments, context: ToolContext) -> bool:
+        """By the paths its words name: a hint for "always" rules, no wall. The unclear counts as outside."""
+        # With a NUL in it, it will not run.
+        return "\x00" in arguments.command or command_inside(arguments.command, context.cwd)
+
+    def rules_of(self, arguments: BashArguments) -> tuple[Rule, ...]:
+        """By its leading words, where these say what it does; else, or besides, this very command."""
+        command, leading = arguments.command, leading_words(arguments.command)
+        # A reader must see all there is of it: nothing that hides, or turns the rest around.
+        legible = all(char.isprintable() or char in "\n\t" for char in command)
+        if len(command) > _LONGEST_RULE or not legible:
+            return ()
+        exact = Rule(tool=self.name, pattern=command, exact=True)
+        return (Rule(tool=self.name, pattern=leading), exact) if leading else (exact,)
+
+    async def act(self, arguments: BashArguments, context: ToolContext) -> ToolOutcome:
+        argv = [shutil.which("bash") or "/bin/sh", "-c", arguments.command]
+        if arguments.background:
+            return await _in_background(argv, arguments, context)
+        seconds = arguments.timeout or _SECONDS
+        output = Output(context.output, context.mask)
+        timed_out = held = False
+        status: int | None = None
+        try:
+            async with spawn(argv, context.cwd, environment(), context.jobs.left) as child:
+                try:
+                    async with asyncio.timeout(seconds):
+                        status = await child.follow(output.take)
+                except TimeoutError:
+                    timed_out = True
+                else:
+                    held = status is None
+                    status = child.status
+        finally:
+            output.close()
+        text = await asyncio.to_thread(output.text)
+        if timed_out:
+            brief = "timed out ✗"
+            note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
+        else:
+            brief, note = ending_words(status or 0, bool(text))
+        text, full = await fitted(text, context, self.name, note, _HELD if held else "")
+        return ToolOutcome(text, is_error=timed_out or bool(status), brief=brief, full_output=full)
+
+
+async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:
+    command, folder = arguments.command, context.spill_dir
+    try:
+        job = context.jobs.start(
+            argv, command, context.cwd, environment(), folder, arguments.timeout, context.mask
+        )
+    except FoldlineError as error:
+        raise ToolFailure(str(error)) from None
+    await job.wait(_AT_ONCE)
+    return await _state_of(job, context, is_error=bool(job.status or job.why))
+
+
+class Output:
+    """Collects a program's output, and passes it on to the screen at a pace a reader's screen can take."""
+
+    def __init__(self, show: Callable[[str], None], mask: Mask) -> None:
+        self._show = show
+        self._masked = mask.stream()
+        self._start = bytearray()
+        self._end = bytearray()
+        self._left_out = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pending = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def take(self, chunk: bytes) -> bool:
+        self._keep(self._masked.feed(chunk))
+        return True
+
+    def _keep(self, chunk: bytes) -> None:
+        room = KEPT_START - len(self._start)
+        self._start += chunk[:room]
+        self._end += chunk[room:]
+        if len(self._end) > 2 * KEPT_END:
+            self._left_out += len(self._end) - KEPT_END
+            del self._end[:-KEPT_END]
+        self._pending = (self._pending + self._decoder.decode(chunk))[-_SHOWN_AT_ONCE:]
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._flush)
+
+    def close(self) -> None:
+        """Pass on what is still waiting."""
+        self._keep(self._masked.rest())
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pending += self._decoder.decode(b"", final=True)
+        self._flush()
+
+    def text(self) -> str:
+        """All that was kept, as a terminal would have left it."""
+        if not self._left_out:
+            return printed(bytes(self._start + self._end))
+        return printed(bytes(self._start)) + gap(self._left_out) + printed(bytes(self._end))
+
+    def _flush(self) -> None:
+        self._timer = None
+        if self._pending:
+            self._show(self._pending)
+            self._pending = ""
+
+
+def ending_words(status: int, has_output: bool) -> tuple[str, str]:
+    """The outcome in a few words, and what the model is told after the output."""
+    if status == 0:
+        return "exit 0", "" if has_output else "[no output, exit 0]"
+    how = ending(status)
+    return f"{how} ✗", f"[ended by {how}]" if status < 0 else f"[{how}]"
+
+
+# --- jobs -------------------------------------------------------------------------------------------
 
 
 class JobsArguments(Arguments):
@@ -37,10 +191,7 @@ class JobsArguments(Arguments):
 class JobsTool(BaseTool[JobsArguments]):
     name = "jobs"
     description = "Commands that bash runs in the background, until Foldline ends."
-    level = "read"
-
-    def __init__(self) -> None:
-        super().__init__(JobsArguments)
+    arguments = JobsArguments
 
     def headline(self, arguments: JobsArguments) -> str:
         number = "" if arguments.job is None else f" {arguments.job}"
@@ -54,21 +205,22 @@ class JobsTool(BaseTool[JobsArguments]):
             await context.jobs.stop(job)
         elif arguments.action == "wait":
             await job.wait(arguments.seconds)
-        job.told = not job.runs
-        text = await asyncio.to_thread(newest, job, context, arguments.lines)
-        return ToolOutcome(text, brief=f"job {job.number} {job.state}", full_output=str(job.kept.path))
+        return await _state_of(job, context, arguments.lines)
 
 
 async def _listed(context: ToolContext) -> ToolOutcome:
     jobs = context.jobs.all()
     if not jobs:
         return ToolOutcome("No job was started since Foldline was.", brief="no jobs")
-    lines = [f"{job.number}  {_state(job)}  {_in_short(job.command)}" for job in jobs]
+    lines = [f"{job.number}  {_state(job)}  {shortened(one_line(job.command), 120)}" for job in jobs]
     for job in jobs:
         job.told = not job.runs
     running = sum(job.runs for job in jobs)
     text, full = await fitted("\n".join(lines), context, JobsTool.name)
     return ToolOutcome(text, brief=f"{running} of {many(len(jobs), 'job')} running", full_output=full)
+
+
+_DONE = {"output": "shown", "wait": "waited for", "stop": "stopped"}
 
 
 def _asked(arguments: JobsArguments, context: ToolContext) -> Job:
@@ -94,214 +246,31 @@ def _asked(arguments: JobsArguments, context: ToolContext) -> Job:
     raise ToolFailure(f"There is no job {arguments.job}. {there}", brief="no such job ✗")
 
 
-_DONE = {"output": "shown", "wait": "waited for", "stop": "stopped"}
+async def _state_of(
+    job: Job, context: ToolContext, lines: int = _LINES, *, is_error: bool = False
+) -> ToolOutcome:
+    """How a job stands and the newest lines it has written. The model then knows whether it has ended."""
+    job.told = not job.runs
+    text = await asyncio.to_thread(_newest, job, context, lines)
+    brief = f"job {job.number} {job.state}"
+    return ToolOutcome(text, is_error=is_error, brief=brief, full_output=str(job.kept.path))
 
 
-def newest(job: Job, context: ToolContext, lines: int = _LINES) -> str:
-    """How a job stands and the newest lines it has written. Reads its file: call it off the event loop."""
-    text = job.kept.text()
+def _newest(job: Job, context: ToolContext, lines: int) -> str:
+    text, path = job.kept.text(), named(job.kept.path, context)
     total = line_count(text)
     first = max(1, total - lines + 1)
-    note = f"[job {job.number} {_state(job)}; its output: {named(job.kept.path, context)}]"
+    about = f"job {job.number} {_state(job)}"
     if total == 0:
-        note = f"[job {job.number} {_state(job)}; no output yet]" if job.runs else f"{note[:-1]}, empty]"
-    elif first > 1:
-        note = f"{note[:-1]}, lines {first}–{total} shown]"
+        note = f"[{about}; no output yet]" if job.runs else f"[{about}; its output: {path}, empty]"
+    else:
+        note = f"[{about}; its output: {path}{f', lines {first}–{total} shown' if first > 1 else ''}]"
     room = context.max_tokens - estimate_tokens(note)
-    whole = FullText(named(job.kept.path, context), first)
-    return with_notes(clipped(lines_from(text, first, None), room, whole), note)
+    return with_notes(clipped(lines_from(text, first, None), room, FullText(path, first)), note)
 
 
 def _state(job: Job) -> str:
-    return f"{job.state} ({_duration(job.seconds)})"
-
-
-def _duration(seconds: float) -> str:
+    seconds = job.seconds
     if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _in_short(command: str) -> str:
-    line = one_line(command)
-    return line if len(line) <= 120 else line[:119] + "…"
-
-
-_KEPT = 16 * 1024 * 1024
-"""Bytes of output kept from the start."""
-_KEPT_END = 1024 * 1024
-"""Bytes kept from the end of an output longer than that."""
-_SHOWN_EVERY = 1 / 30
-"""Seconds between two pieces for the screen."""
-_SHOWN_AT_ONCE = 16_000
-"""Characters of a piece for the screen; of a faster program only the newest are shown."""
-
-_AT_ONCE = 0.4
-"""Seconds a job is looked at after its start: what fails, mostly fails at once."""
-_SECONDS = 120
-"""Seconds after which a command is ended, where nothing else is asked for."""
-_LONGEST_RULE = 2_000
-"""Characters of a command that may always run: more than that is read by nobody."""
-
-
-class BashArguments(Arguments):
-    command: str = Field(min_length=1, description="The command.")
-    timeout: float | None = Field(
-        None,
-        gt=0,
-        le=86_400,
-        description="Seconds until it is ended; if left out 120, in the background none.",
-    )
-    background: bool = Field(False, description="Return at once and let it run; see `jobs`.")
-
-
-class BashTool(BaseTool[BashArguments]):
-    name = "bash"
-    description = (
-        "Run a command with bash in the working directory, without input. Start a server, or anything that "
-        "runs long, with background instead of `&`."
-    )
-    level = "run"
-
-    def __init__(self) -> None:
-        super().__init__(BashArguments)
-
-    def headline(self, arguments: BashArguments) -> str:
-        return arguments.command
-
-    def stays_inside(self, arguments: BashArguments, context: ToolContext) -> bool:
-        """By the paths its words name: a hint for "always" rules, no wall. The unclear counts as outside."""
-        if "\x00" in arguments.command:
-            return True  # it will not run
-        return command_inside(arguments.command, context.cwd)
-
-    def kinds(self, arguments: BashArguments) -> tuple[Rule, ...]:
-        """By its leading words, where these say what it does; else, or besides, this very command."""
-        command, leading = arguments.command, leading_words(arguments.command)
-        if len(command) > _LONGEST_RULE or not _is_legible(command):
-            return ()
-        exact = Rule(tool=self.name, pattern=command, exact=True)
-        return (Rule(tool=self.name, pattern=leading), exact) if leading else (exact,)
-
-    async def act(self, arguments: BashArguments, context: ToolContext) -> ToolOutcome:
-        argv = [shutil.which("bash") or "/bin/sh", "-c", arguments.command]
-        if arguments.background:
-            return await _in_background(argv, arguments, context)
-        seconds = arguments.timeout or _SECONDS
-        output = Output(context.output, context.mask)
-        timed_out = False
-        status: int | None = None
-        held = False
-        try:
-            async with spawn(argv, context.cwd, environment(), context.jobs.left) as child:
-                try:
-                    async with asyncio.timeout(seconds):
-                        status = await child.follow(output.take)
-                except TimeoutError:
-                    timed_out = True
-                else:
-                    held = status is None
-                    status = child.status
-        finally:
-            output.close()
-        text = await asyncio.to_thread(output.text)
-        if timed_out:
-            brief = "timed out ✗"
-            note = f"[timed out after {seconds:g} s: the command and all it started were ended]"
-        else:
-            brief, note = ending_words(status or 0, bool(text))
-        text, full = await fitted(text, context, self.name, note, _HELD if held else "")
-        return ToolOutcome(text, is_error=timed_out or bool(status), brief=brief, full_output=full)
-
-
-async def _in_background(argv: list[str], arguments: BashArguments, context: ToolContext) -> ToolOutcome:
-    try:
-        job = context.jobs.start(
-            argv,
-            arguments.command,
-            context.cwd,
-            environment(),
-            context.spill_dir,
-            arguments.timeout,
-            context.mask,
-        )
-    except FoldlineError as error:
-        raise ToolFailure(str(error)) from None
-    await job.wait(_AT_ONCE)
-    job.told = not job.runs
-    text = await asyncio.to_thread(newest, job, context)
-    return ToolOutcome(
-        text,
-        is_error=bool(job.status or job.why),
-        brief=f"job {job.number} {job.state}",
-        full_output=str(job.kept.path),
-    )
-
-
-class Output:
-    """Collects a program's output, and passes it on to the screen at a pace a reader's screen can take."""
-
-    def __init__(self, show: Callable[[str], None], mask: Mask) -> None:
-        self._show = show
-        self._masked = mask.stream()
-        self._start = bytearray()
-        self._end = bytearray()
-        self._left_out = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._pending = ""
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def take(self, chunk: bytes) -> bool:
-        self._keep(self._masked.feed(chunk))
-        return True
-
-    def _keep(self, chunk: bytes) -> None:
-        room = _KEPT - len(self._start)
-        self._start += chunk[:room]
-        self._end += chunk[room:]
-        if len(self._end) > 2 * _KEPT_END:
-            self._left_out += len(self._end) - _KEPT_END
-            del self._end[:-_KEPT_END]
-        self._pending = (self._pending + self._decoder.decode(chunk))[-_SHOWN_AT_ONCE:]
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_SHOWN_EVERY, self._flush)
-
-    def close(self) -> None:
-        """Pass on what is still waiting."""
-        self._keep(self._masked.rest())
-        if self._timer is not None:
-            self._timer.cancel()
-        self._pending += self._decoder.decode(b"", final=True)
-        self._flush()
-
-    def text(self) -> str:
-        """All that was kept, as a terminal would have left it."""
-        if not self._left_out:
-            return printed(bytes(self._start + self._end))
-        gap = f"\n[… {sized(self._left_out)} of output were not kept …]\n"
-        return printed(bytes(self._start)) + gap + printed(bytes(self._end))
-
-    def _flush(self) -> None:
-        self._timer = None
-        if self._pending:
-            self._show(self._pending)
-            self._pending = ""
-
-
-_HELD = (
-    "[processes in the background still held the output and were ended; "
-    "to keep one, start it with background]"
-)
-
-
-def ending_words(status: int, has_output: bool) -> tuple[str, str]:
-    """The outcome in a few words, and what the model is told after the output."""
-    if status == 0:
-        return "exit 0", "" if has_output else "[no output, exit 0]"
-    how = ending(status)
-    return f"{how} ✗", f"[ended by {how}]" if status < 0 else f"[{how}]"
-
-
-def _is_legible(command: str) -> bool:
-    """Whether a reader sees all there is of a command: nothing that hides, or turns the rest around."""
-    return all(char.isprintable() or char in "\n\t" for char in command)
+        return f"{job.state} ({seconds:.0f} s)"
+    return f"{job.state} ({f'{seconds / 60:.0f} min' if seconds < 7200 else f'{seconds / 3600:.1f} h'})"

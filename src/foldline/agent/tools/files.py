@@ -1,34 +1,48 @@
-"""Reading and replacing whole files. Blocking: called in a thread."""
+"""The tools `read`, `write` and `edit`, and the diffs of changes.
+
+`edit` works on bytes, so that byte order marks, line ends and whatever is not UTF-8 stay as they are.
+"""
 
 import asyncio
 import difflib
 import os
 import re
 import stat
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field
 
+from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
 from foldline.data import real_path
 from foldline.files import opened, put_whole
 from foldline.protocol import FileTouch, system_words
 
-from .base import Arguments, BaseTool, ToolContext, ToolFailure, ToolOutcome, located, named
+from .base import (
+    Arguments,
+    BaseTool,
+    ToolContext,
+    ToolFailure,
+    ToolOutcome,
+    lines_of,
+    located,
+    named,
+)
 from .images import image_part
 from .paths import is_inside, is_open, may_be_changed, missing
 from .text import (
     FullText,
     clipped,
-    counted,
     decoded,
     is_binary,
     is_wide,
     line_count,
-    lines_from,
+    line_span,
+    shortened,
     sized,
     with_notes,
 )
@@ -37,13 +51,15 @@ LARGEST = 64 * 1024 * 1024
 """Bytes of the largest file that is read as a whole."""
 
 
+# --- whole files; blocking: called in a thread ------------------------------------------------------
+
+
 def contents(path: Path, context: ToolContext) -> bytes:
     """The bytes of an ordinary file.
 
     Raises:
-        ToolFailure: it does not exist, is not an ordinary file (a pipe would block for ever), is too large,
-        or
-            may not be read.
+        ToolFailure: there is none, it is too large, may not be read, or is a pipe or a device, which would
+            block for ever.
     """
     shown = named(path, context)
     try:
@@ -73,10 +89,8 @@ def _refuse_unreadable(status: os.stat_result, shown: str) -> None:
 
 
 def _too_large(shown: str, size: str) -> ToolFailure:
-    return ToolFailure(
-        f"{shown} has {size}: use `grep`, or `bash` with sed -n or tail, to see parts of it.",
-        brief="too large ✗",
-    )
+    sentence = f"{shown} has {size}: use `grep`, or `bash` with sed -n or tail, to see parts of it."
+    return ToolFailure(sentence, brief="too large ✗")
 
 
 def replace(path: Path, content: bytes, shown: str) -> None:
@@ -110,6 +124,271 @@ def _mode(target: Path, shown: str) -> int | None:
         raise ToolFailure(f"{shown} is write-protected.")  # a rename would pass over the protection
     return stat.S_IMODE(status.st_mode)
 
+
+# --- read -------------------------------------------------------------------------------------------
+
+
+class ReadArguments(Arguments):
+    path: str = Field(description="Relative to the working directory, or absolute.")
+    offset: int | None = Field(None, ge=1, description="First line, from 1.")
+    limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
+
+
+class ReadTool(BaseTool[ReadArguments]):
+    name = "read"
+    description = (
+        "Read a text file, without line numbers, or an image (png, jpg, gif, webp). Of a long file, read the "
+        "part you need."
+    )
+    arguments = ReadArguments
+
+    def headline(self, arguments: ReadArguments) -> str:
+        return arguments.path + line_span(arguments.offset, arguments.limit)
+
+    def stays_inside(self, arguments: ReadArguments, context: ToolContext) -> bool:
+        path = located(arguments.path, context)
+        return is_open(path, context.cwd) or is_inside(path, context.spill_dir)
+
+    async def act(self, arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
+        return await asyncio.to_thread(_read, arguments, context)
+
+
+def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
+    path = located(arguments.path, context)
+    content = contents(path, context)
+    shown, size = named(path, context), sized(len(content))
+    touch = FileTouch(path=shown, action="read")
+    if image := image_part(content, shown):
+        text = f"[{shown}: {image.media_type}, {image.width} × {image.height}, {size}]"
+        return ToolOutcome(text, brief=f"image {size}", files=(touch,), images=(image,))
+    if is_binary(content):
+        sentence = (
+            f"{shown} is a binary file ({size}) and was not shown: use `bash` with a tool for its format."
+        )
+        raise ToolFailure(sentence, brief="binary ✗")
+    context.known_files.remember(path, content)
+    part, first, note = lines_of(context.mask(decoded(content)), shown, arguments.offset, arguments.limit)
+    if not part:
+        return ToolOutcome(f"[{shown} is empty]", brief="0 lines", files=(touch,))
+    # The pointer gives the path as it was named, unless its name had to be escaped.
+    whole = FullText(shown if located(shown, context) == path else str(path), first)
+    result = with_notes(clipped(part, context.max_tokens - estimate_tokens(note), whole), note)
+    return ToolOutcome(result, brief=many(line_count(part), "line"), files=(touch,))
+
+
+# --- write and edit ---------------------------------------------------------------------------------
+
+
+class _FileArguments(Arguments):
+    path: str = Field(description="Relative to the working directory, or absolute.")
+
+
+F = TypeVar("F", bound=_FileArguments)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What a call makes of a file as it is now."""
+
+    before: bytes | None
+    """None: there is no file."""
+    after: bytes
+    change: "Change"
+    outcome: str
+    """For the model."""
+    brief: str
+
+
+class _ChangeTool(BaseTool[F]):
+    """A tool that changes one file."""
+
+    level = "edit"
+
+    @abstractmethod
+    def planned(self, arguments: F, path: Path, context: ToolContext) -> _Planned:
+        """
+        Raises:
+            ToolFailure: the change cannot be made.
+        """
+
+    def headline(self, arguments: F) -> str:
+        return arguments.path
+
+    def stays_inside(self, arguments: F, context: ToolContext) -> bool:
+        return may_be_changed(located(arguments.path, context), context.cwd)
+
+    def diff(self, arguments: F, context: ToolContext) -> str | None:
+        path = located(arguments.path, context)
+        planned = self.planned(arguments, path, context)
+        if planned.before is not None and not context.known_files.knows(path):
+            context.known_files.remember(path, planned.before)
+        return planned.change.diff
+
+    async def act(self, arguments: F, context: ToolContext) -> ToolOutcome:
+        return await asyncio.to_thread(self._applied, arguments, context)
+
+    def _applied(self, arguments: F, context: ToolContext) -> ToolOutcome:
+        path = located(arguments.path, context)
+        shown = named(path, context)
+        with context.known_files.lock:
+            planned = self.planned(arguments, path, context)
+            context.before_change(path, planned.before, planned.after)
+            replace(path, planned.after, shown)
+            context.known_files.remember(path, planned.after)
+        made = planned.change
+        touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
+        return ToolOutcome(planned.outcome, brief=planned.brief, files=(touch,), diff=made.kept)
+
+
+def _refuse_stale(path: Path, content: bytes, context: ToolContext) -> None:
+    """Hold back a change of a file that is not as our tools last saw it."""
+    if context.known_files.is_stale(path, content):
+        raise ToolFailure(
+            f"{named(path, context)} has changed on disk since it was last read: "
+            "read it again, then make the change.",
+            brief="stale ✗",
+        )
+
+
+class WriteArguments(_FileArguments):
+    content: str = Field(description="All of it, exactly.")
+
+
+class WriteTool(_ChangeTool[WriteArguments]):
+    name = "write"
+    description = (
+        "Write a whole file: a new one (folders are made as needed) or in place of another. To change a "
+        "part, use edit."
+    )
+    arguments = WriteArguments
+
+    def planned(self, arguments: WriteArguments, path: Path, context: ToolContext) -> _Planned:
+        before = None
+        if os.path.lexists(path) and path.exists():
+            before = contents(path, context)
+            _refuse_stale(path, before, context)
+        shown, content = named(path, context), before or b""
+        old = "(binary content)\n" if is_binary(content) else decoded(content)
+        count = many(line_count(arguments.content), "line")
+        outcome = f"{'Wrote' if before is None else 'Replaced'} {shown}: {count}."
+        made = change(old, arguments.content, shown)
+        return _Planned(before, arguments.content.encode(), made, outcome, count)
+
+
+class EditArguments(_FileArguments):
+    old: str = Field(description="The text to replace, exactly as in the file, indentation included.")
+    new: str = Field(description="What takes its place.")
+    replace_all: bool = Field(False, description="Replace every occurrence.")
+
+
+class EditTool(_ChangeTool[EditArguments]):
+    name = "edit"
+    description = (
+        "Replace a piece of text in a file. `old` must occur exactly once (else give lines around it, or set "
+        "replace_all). Read the file first."
+    )
+    arguments = EditArguments
+
+    def planned(self, arguments: EditArguments, path: Path, context: ToolContext) -> _Planned:
+        shown = named(path, context)
+        if not arguments.old:
+            raise ToolFailure("`old` is empty: give the text to replace, or use write to make a new file.")
+        before = contents(path, context)
+        if is_binary(before) or is_wide(before):
+            kind = "in UTF-16 or UTF-32" if is_wide(before) else "a binary file"
+            raise ToolFailure(f"{shown} is {kind} and was not edited: use `bash`.", brief="not UTF-8 ✗")
+        _refuse_stale(path, before, context)
+        found = list(_pattern(arguments.old).finditer(before))
+        if not found:
+            hint = nearest(context.mask(decoded(before)), arguments.old)
+            raise ToolFailure(f"`old` does not occur in {shown}. {hint}", brief="not found ✗")
+        lines = [before.count(b"\n", 0, match.start()) + 1 for match in found[:1000]]
+        few = ", ".join(map(str, lines[:12])) + (" …" if len(lines) > 12 else "")
+        places = f"line{'' if len(lines) == 1 else 's'} {few}"
+        if len(found) > 1 and not arguments.replace_all:
+            raise ToolFailure(
+                f"`old` occurs {len(found)} times in {shown}, at {places}: "
+                "add lines around it until it is unique, or set replace_all.",
+                brief="not unique ✗",
+            )
+        after = _replaced(before, found, arguments.new)
+        if after == before:
+            raise ToolFailure(f"`old` and `new` are the same: nothing to change in {shown}.")
+        made = change(decoded(before), decoded(after), shown)
+        count = many(len(lines), "replacement")
+        return _Planned(
+            before, after, made, f"Edited {shown}: {count} at {places}, {made.brief}.", made.brief
+        )
+
+
+_MOST_SEARCHED = 20_000
+"""Lines looked at for the nearest one to a text that is not there."""
+_QUOTED = 160
+"""Characters of a line quoted in a message."""
+
+
+def _pattern(old: str) -> re.Pattern[bytes]:
+    """The text with line ends of either kind: models write LF, whatever the file has."""
+    lines = old.replace("\r\n", "\n").split("\n")
+    return re.compile(rb"\r?\n".join(re.escape(line.encode()) for line in lines))
+
+
+def _replaced(before: bytes, found: list[re.Match[bytes]], new: str) -> bytes:
+    """New text gets the line ends of what it replaces; where that has none, those of the file."""
+    with_lf = new.replace("\r\n", "\n").encode()
+    with_crlf = with_lf.replace(b"\n", b"\r\n")
+    file_is_crlf = before.count(b"\r\n") * 2 > before.count(b"\n")
+    pieces, position = [], 0
+    for match in found:
+        replaced = match[0]
+        is_crlf = b"\r\n" in replaced if b"\n" in replaced else file_is_crlf
+        pieces += [before[position : match.start()], with_crlf if is_crlf else with_lf]
+        position = match.end()
+    return b"".join([*pieces, before[position:]])
+
+
+def nearest(text: str, old: str) -> str:
+    """One sentence on where a text that is not there almost is."""
+    wanted = old.replace("\r\n", "\n").split("\n")
+    lines = text.replace("\r\n", "\n").split("\n")[:_MOST_SEARCHED]
+    wanted = wanted[next((at for at, line in enumerate(wanted) if line.strip()), -1) :]
+    starts = [number for number, line in enumerate(lines) if line.strip() == wanted[0].strip() != ""]
+    if starts:
+        start = max(starts, key=lambda number: _same(lines[number:], wanted))
+        agreeing = _same(lines[start:], wanted)
+        if agreeing == len(wanted):
+            return (
+                f"The nearest is at line {start + 1}, where it ends otherwise than the file's lines do: "
+                f"{_quoted(lines[start + agreeing - 1])}."
+            )
+        at = start + agreeing
+        if at >= len(lines):
+            return f"It begins at line {start + 1}, but the file ends at line {len(lines)}."
+        begins = (
+            f"It begins at line {start + 1}, but line {at + 1}"
+            if agreeing
+            else f"The nearest line is {at + 1}, but it"
+        )
+        differs = " only in white space" if lines[at].strip() == wanted[agreeing].strip() else ""
+        return f"{begins} differs{differs}: the file has {_quoted(lines[at])}."
+    best, best_ratio = -1, 0.5
+    matcher = difflib.SequenceMatcher(autojunk=False, b=wanted[0].strip()[:400])
+    for number, line in enumerate(lines):
+        matcher.set_seq1(line.strip()[:400])
+        if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio:
+            ratio = matcher.ratio()
+            if ratio > best_ratio:
+                best, best_ratio = number, ratio
+    if best < 0:
+        return "No line is like its first line: read the file again."
+    return f"The nearest line is {best + 1}: {_quoted(lines[best])}."
+
+
+def _quoted(line: str) -> str:
+    return f"`{shortened(line, _QUOTED)}`"
+
+
+# --- diffs ------------------------------------------------------------------------------------------
 
 _CONTEXT = 3
 _MOST_COMPARED = 4_000
@@ -204,324 +483,3 @@ def _range(first: int, end: int) -> str:
     if count == 1:
         return str(first + 1)
     return f"{first + 1 if count else first},{count}"
-
-
-class ReadArguments(Arguments):
-    path: str = Field(description="Relative to the working directory, or absolute.")
-    offset: int | None = Field(None, ge=1, description="First line, from 1.")
-    limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
-
-
-class ReadTool(BaseTool[ReadArguments]):
-    name = "read"
-    description = (
-        "Read a text file, without line numbers, or an image (png, jpg, gif, webp). Of a long file, read the "
-        "part you need."
-    )
-    level = "read"
-
-    def __init__(self) -> None:
-        super().__init__(ReadArguments)
-
-    def headline(self, arguments: ReadArguments) -> str:
-        match arguments.offset, arguments.limit:
-            case None, None:
-                return arguments.path
-            case first, None:
-                return f"{arguments.path}:{first}-"
-            case first, count:
-                return f"{arguments.path}:{first or 1}-{(first or 1) + (count or 1) - 1}"
-
-    def stays_inside(self, arguments: ReadArguments, context: ToolContext) -> bool:
-        path = located(arguments.path, context)
-        return is_open(path, context.cwd) or is_inside(path, context.spill_dir)
-
-    async def act(self, arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
-        return await asyncio.to_thread(_read, arguments, context)
-
-
-def _read(arguments: ReadArguments, context: ToolContext) -> ToolOutcome:
-    path = located(arguments.path, context)
-    content = contents(path, context)
-    shown = named(path, context)
-    touch = FileTouch(path=shown, action="read")
-    if image := image_part(content, shown):
-        size = sized(len(content))
-        text = f"[{shown}: {image.media_type}, {image.width} × {image.height}, {size}]"
-        return ToolOutcome(text, brief=f"image {size}", files=(touch,), images=(image,))
-    if is_binary(content):
-        raise ToolFailure(
-            f"{shown} is a binary file ({sized(len(content))}) and was not shown: "
-            "use `bash` with a tool for its format.",
-            brief="binary ✗",
-        )
-    context.known_files.remember(path, content)
-    text = context.mask(decoded(content))
-    total = line_count(text)
-    first = arguments.offset or 1
-    if first > max(total, 1):
-        raise ToolFailure(f"{shown} has only {counted(total, 'line')}; line {first} is beyond its end.")
-    part = lines_from(text, first, arguments.limit)
-    count = line_count(part)
-    if not part:
-        return ToolOutcome(f"[{shown} is empty]", brief="0 lines", files=(touch,))
-    note = "" if count == total else f"[lines {first}–{first + count - 1} of {total}]"
-    whole = FullText(_readable(path, shown, context), first)
-    result = with_notes(clipped(part, context.max_tokens - estimate_tokens(note), whole), note)
-    return ToolOutcome(result, brief=counted(count, "line"), files=(touch,))
-
-
-def _readable(path: Path, shown: str, context: ToolContext) -> str:
-    """The path for the pointer: as it was named, unless its name had to be escaped."""
-    return shown if located(shown, context) == path else str(path)
-
-
-class WriteArguments(Arguments):
-    path: str = Field(description="Relative to the working directory, or absolute.")
-    content: str = Field(description="All of it, exactly.")
-
-
-class WriteTool(BaseTool[WriteArguments]):
-    name = "write"
-    description = (
-        "Write a whole file: a new one (folders are made as needed) or in place of another. To change a "
-        "part, use edit."
-    )
-    level = "edit"
-
-    def __init__(self) -> None:
-        super().__init__(WriteArguments)
-
-    def headline(self, arguments: WriteArguments) -> str:
-        return arguments.path
-
-    def stays_inside(self, arguments: WriteArguments, context: ToolContext) -> bool:
-        return may_be_changed(located(arguments.path, context), context.cwd)
-
-    def diff(self, arguments: WriteArguments, context: ToolContext) -> str | None:
-        path = located(arguments.path, context)
-        before = _before(path, context)
-        if before is None:
-            before = b""
-        elif not context.known_files.knows(path):
-            context.known_files.remember(path, before)
-        return change(_shown_text(before), arguments.content, named(path, context)).diff
-
-    async def act(self, arguments: WriteArguments, context: ToolContext) -> ToolOutcome:
-        return await asyncio.to_thread(_write, arguments, context)
-
-
-def refuse_stale(path: Path, content: bytes, context: ToolContext) -> None:
-    """Hold back a change of a file the model does not know as it is now.
-
-    Raises:
-        ToolFailure: the file is not as our tools last saw it.
-    """
-    if context.known_files.is_stale(path, content):
-        raise ToolFailure(
-            f"{named(path, context)} has changed on disk since it was last read: "
-            "read it again, then make the change.",
-            brief="stale ✗",
-        )
-
-
-def _write(arguments: WriteArguments, context: ToolContext) -> ToolOutcome:
-    path = located(arguments.path, context)
-    shown = named(path, context)
-    content = arguments.content.encode()
-    with context.known_files.lock:
-        before = _before(path, context)
-        context.before_change(path, before, content)
-        replace(path, content, shown)
-        context.known_files.remember(path, content)
-    made = change(_shown_text(before or b""), arguments.content, shown)
-    count = counted(line_count(arguments.content), "line")
-    touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
-    verb = "Wrote" if before is None else "Replaced"
-    return ToolOutcome(f"{verb} {shown}: {count}.", brief=count, files=(touch,), diff=made.kept)
-
-
-def _before(path: Path, context: ToolContext) -> bytes | None:
-    """What the file holds now; None where there is none."""
-    if not os.path.lexists(path) or not path.exists():
-        return None
-    before = contents(path, context)
-    refuse_stale(path, before, context)
-    return before
-
-
-def _shown_text(content: bytes) -> str:
-    return "(binary content)\n" if is_binary(content) else decoded(content)
-
-
-_MOST_SEARCHED = 20_000
-"""Lines looked at for the nearest one to a text that is not there."""
-_QUOTED = 160
-"""Characters of a line quoted in a message."""
-
-
-class EditArguments(Arguments):
-    path: str = Field(description="Relative to the working directory, or absolute.")
-    old: str = Field(description="The text to replace, exactly as in the file, indentation included.")
-    new: str = Field(description="What takes its place.")
-    replace_all: bool = Field(False, description="Replace every occurrence.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Edited:
-    before: bytes
-    after: bytes
-    lines: tuple[int, ...]
-    """Where the replaced texts began."""
-    made: Change
-
-
-class EditTool(BaseTool[EditArguments]):
-    name = "edit"
-    description = (
-        "Replace a piece of text in a file. `old` must occur exactly once (else give lines around it, or set "
-        "replace_all). Read the file first."
-    )
-    level = "edit"
-
-    def __init__(self) -> None:
-        super().__init__(EditArguments)
-
-    def headline(self, arguments: EditArguments) -> str:
-        return arguments.path
-
-    def stays_inside(self, arguments: EditArguments, context: ToolContext) -> bool:
-        return may_be_changed(located(arguments.path, context), context.cwd)
-
-    def diff(self, arguments: EditArguments, context: ToolContext) -> str | None:
-        edited = _edited(arguments, context)
-        path = located(arguments.path, context)
-        if not context.known_files.knows(path):
-            context.known_files.remember(path, edited.before)
-        return edited.made.diff
-
-    async def act(self, arguments: EditArguments, context: ToolContext) -> ToolOutcome:
-        return await asyncio.to_thread(_edit, arguments, context)
-
-
-def _edit(arguments: EditArguments, context: ToolContext) -> ToolOutcome:
-    path = located(arguments.path, context)
-    shown = named(path, context)
-    with context.known_files.lock:
-        edited = _edited(arguments, context)
-        context.before_change(path, edited.before, edited.after)
-        replace(path, edited.after, shown)
-        context.known_files.remember(path, edited.after)
-    made = edited.made
-    places = f"{counted(len(edited.lines), 'replacement')} at {_line_list(edited.lines)}"
-    touch = FileTouch(path=shown, action="modified", added=made.added, removed=made.removed)
-    return ToolOutcome(
-        f"Edited {shown}: {places}, {made.brief}.", brief=made.brief, files=(touch,), diff=made.kept
-    )
-
-
-def _edited(arguments: EditArguments, context: ToolContext) -> _Edited:
-    """What the edit makes of the file as it is now.
-
-    Raises:
-        ToolFailure: it cannot be made.
-    """
-    path = located(arguments.path, context)
-    shown = named(path, context)
-    if not arguments.old:
-        raise ToolFailure("`old` is empty: give the text to replace, or use write to make a new file.")
-    before = contents(path, context)
-    if is_binary(before) or is_wide(before):
-        kind = "in UTF-16 or UTF-32" if is_wide(before) else "a binary file"
-        raise ToolFailure(f"{shown} is {kind} and was not edited: use `bash`.", brief="not UTF-8 ✗")
-    refuse_stale(path, before, context)
-    found = list(_pattern(arguments.old).finditer(before))
-    lines = tuple(before.count(b"\n", 0, match.start()) + 1 for match in found[:1000])
-    if not found:
-        hint = nearest(context.mask(decoded(before)), arguments.old)
-        raise ToolFailure(f"`old` does not occur in {shown}. {hint}", brief="not found ✗")
-    if len(found) > 1 and not arguments.replace_all:
-        raise ToolFailure(
-            f"`old` occurs {len(found)} times in {shown}, at {_line_list(lines)}: "
-            "add lines around it until it is unique, or set replace_all.",
-            brief="not unique ✗",
-        )
-    after = _replaced(before, found, arguments.new)
-    if after == before:
-        raise ToolFailure(f"`old` and `new` are the same: nothing to change in {shown}.")
-    return _Edited(before, after, lines, change(decoded(before), decoded(after), shown))
-
-
-def _pattern(old: str) -> re.Pattern[bytes]:
-    """The text with line ends of either kind: models write LF, whatever the file has."""
-    lines = old.replace("\r\n", "\n").split("\n")
-    return re.compile(rb"\r?\n".join(re.escape(line.encode()) for line in lines))
-
-
-def _replaced(before: bytes, found: list[re.Match[bytes]], new: str) -> bytes:
-    """New text gets the line ends of what it replaces; where that has none, those of the file."""
-    with_lf = new.replace("\r\n", "\n").encode()
-    with_crlf = with_lf.replace(b"\n", b"\r\n")
-    file_is_crlf = before.count(b"\r\n") * 2 > before.count(b"\n")
-    pieces, position = [], 0
-    for match in found:
-        replaced = match[0]
-        is_crlf = b"\r\n" in replaced if b"\n" in replaced else file_is_crlf
-        pieces += [before[position : match.start()], with_crlf if is_crlf else with_lf]
-        position = match.end()
-    return b"".join([*pieces, before[position:]])
-
-
-def nearest(text: str, old: str) -> str:
-    """One sentence on where a text that is not there almost is."""
-    wanted = old.replace("\r\n", "\n").split("\n")
-    lines = text.replace("\r\n", "\n").split("\n")[:_MOST_SEARCHED]
-    wanted = wanted[next((at for at, line in enumerate(wanted) if line.strip()), -1) :]
-    starts = [number for number, line in enumerate(lines) if line.strip() == wanted[0].strip() != ""]
-    if starts:
-        start = max(starts, key=lambda number: _agreeing(lines[number:], wanted))
-        agreeing = _agreeing(lines[start:], wanted)
-        if agreeing == len(wanted):
-            return (
-                f"The nearest is at line {start + 1}, where it ends otherwise than the file's lines do: "
-                f"{_quoted(lines[start + agreeing - 1])}."
-            )
-        at = start + agreeing
-        if at >= len(lines):
-            return f"It begins at line {start + 1}, but the file ends at line {len(lines)}."
-        begins = (
-            f"It begins at line {start + 1}, but line {at + 1}"
-            if agreeing
-            else f"The nearest line is {at + 1}, but it"
-        )
-        differs = " only in white space" if lines[at].strip() == wanted[agreeing].strip() else ""
-        return f"{begins} differs{differs}: the file has {_quoted(lines[at])}."
-    best, best_ratio = -1, 0.5
-    matcher = SequenceMatcher(autojunk=False, b=wanted[0].strip()[:400])
-    for number, line in enumerate(lines):
-        matcher.set_seq1(line.strip()[:400])
-        if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio:
-            ratio = matcher.ratio()
-            if ratio > best_ratio:
-                best, best_ratio = number, ratio
-    if best < 0:
-        return "No line is like its first line: read the file again."
-    return f"The nearest line is {best + 1}: {_quoted(lines[best])}."
-
-
-def _agreeing(lines: list[str], wanted: list[str]) -> int:
-    count = 0
-    for line, want in zip(lines, wanted, strict=False):
-        if line != want:
-            break
-        count += 1
-    return count
-
-
-def _quoted(line: str) -> str:
-    return f"`{line if len(line) <= _QUOTED else line[:_QUOTED] + '…'}`"
-
-
-def _line_list(lines: tuple[int, ...]) -> str:
-    few = ", ".join(str(line) for line in lines[:12])
-    return f"line{'' if len(lines) == 1 else 's'} {few}{' …' if len(lines) > 12 else ''}"

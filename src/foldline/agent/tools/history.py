@@ -1,4 +1,8 @@
-"""`history_search` and `history_read`: the agent's own full history. What was folded can be fetched again."""
+"""The tools on the session itself: `history_search`, `history_read`, `send_dmail`.
+
+What was compacted can be fetched again; with a D-Mail the model goes back to a checkpoint of its own and
+leaves itself a message there, which the turn delivers once the other calls of the step have their results.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +10,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from foldline.context.moments import entry_text
+from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
 from foldline.context.view import Fate
 from foldline.history import EntrySearch, Found, Hit, MessageKind, Session
@@ -20,10 +25,11 @@ from .base import (
     ToolOutcome,
     fitted,
     in_thread,
+    lines_of,
     named,
     spilled,
 )
-from .text import FullText, clipped, counted, fits, line_count, lines_from, one_line, with_notes
+from .text import FullText, clipped, fits, line_span, one_line, with_notes
 
 _NAMES = ("history_search", "history_read")
 _NOTE_TOKENS = 30
@@ -57,10 +63,10 @@ class HistorySearchTool(BaseTool[SearchArguments]):
         "are taken as they are, upper and lower case alike. Each comes with its number, where it is now "
         "and the text around the hit; those you still have in view come last. history_read shows one whole."
     )
-    level = "read"
+    arguments = SearchArguments
 
     def __init__(self, session: Session) -> None:
-        super().__init__(SearchArguments)
+        super().__init__()
         self._session = session
         self._search = EntrySearch(session.entries, without_tools=_NAMES)
 
@@ -77,7 +83,7 @@ class HistorySearchTool(BaseTool[SearchArguments]):
         )
         lines = [_hit_line(hit, projection.fate(hit.entry.index)) for hit in found.hits]
         text, whole = await fitted(_listed(found, lines, context.max_tokens), context, self.name)
-        brief = counted(found.total, "match", "matches")
+        brief = many(found.total, "match", "matches")
         return ToolOutcome(text, brief=brief, full_output=whole)
 
 
@@ -115,7 +121,7 @@ def _listed(found: Found, lines: Sequence[str], room: int) -> str:
         shown.append(line)
     more = found.total - len(shown)
     if more:
-        entries = "1 more entry matches" if more == 1 else f"{more} more entries match"
+        entries = f"{many(more, 'more entry', 'more entries')} match{'es' if more == 1 else ''}"
         shown.append(f"[{entries}: add a word or a kind to narrow it down.]")
     return "\n".join(shown)
 
@@ -128,21 +134,14 @@ class HistoryReadTool(BaseTool[EntryArguments]):
         "Show one entry of this session's history as it was, folded, hidden or clipped since or not. Of a "
         "long one, ask for the lines you need."
     )
-    level = "read"
+    arguments = EntryArguments
 
     def __init__(self, session: Session) -> None:
-        super().__init__(EntryArguments)
+        super().__init__()
         self._session = session
 
     def headline(self, arguments: EntryArguments) -> str:
-        first = arguments.offset or 1
-        match arguments.offset, arguments.limit:
-            case None, None:
-                return f"entry {arguments.index}"
-            case _, None:
-                return f"entry {arguments.index}:{first}-"
-            case _, limit:
-                return f"entry {arguments.index}:{first}-{first + (limit or 1) - 1}"
+        return f"entry {arguments.index}{line_span(arguments.offset, arguments.limit)}"
 
     async def act(self, arguments: EntryArguments, context: ToolContext) -> ToolOutcome:
         entry = self._session.projection.entry(arguments.index)
@@ -163,13 +162,7 @@ def _shown(entry: Entry | None, arguments: EntryArguments, context: ToolContext)
         sentence = f"There is no message with the number {arguments.index}."
         raise ToolFailure(f"{sentence} history_search tells the numbers.", "not found ✗")
     text = context.mask(text)
-    total, first = line_count(text), arguments.offset or 1
-    if first > max(total, 1):
-        beyond = f"line {first} is beyond its end"
-        raise ToolFailure(f"Entry {arguments.index} has only {counted(total, 'line')}; {beyond}.")
-    piece = lines_from(text, first, arguments.limit)
-    count = line_count(piece)
-    note = "" if count == total else f"[lines {first}–{first + count - 1} of {total}]"
+    piece, first, note = lines_of(text, f"Entry {arguments.index}", arguments.offset, arguments.limit)
     room = context.max_tokens - estimate_tokens(note)
     if fits(piece, room):
         return with_notes(piece, note), None
@@ -215,10 +208,10 @@ class DmailTool(BaseTool[DmailArguments]):
         "now. Use it when the steps since then were long and only their outcome matters: a large file read "
         "for one line, a search that found one place, an approach that failed. The person sees all of it."
     )
-    level = "read"
+    arguments = DmailArguments
 
     def __init__(self, session: Session, mailbox: Mailbox) -> None:
-        super().__init__(DmailArguments)
+        super().__init__()
         self._session = session
         self._mailbox = mailbox
 

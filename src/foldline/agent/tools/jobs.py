@@ -1,4 +1,4 @@
-"""The output of a job in a file: readable while it grows, clean text, and never larger than a bound."""
+"""Commands in the background: they outlive the call, the turn and Esc. None outlives the agent."""
 
 import asyncio
 import os
@@ -17,16 +17,23 @@ from ..api_keys import Mask
 from .process import LeftBehind, ending, spawn
 from .text import printed, sized
 
-_START = 16 * 1024 * 1024
-"""Bytes kept from the start."""
-_END = 1024 * 1024
-"""Bytes kept, at least, from the end of an output longer than that."""
-_HELD_BACK = 64 * 1024
+KEPT_START = 16 * 1024 * 1024
+"""Bytes of an output kept from its start."""
+KEPT_END = 1024 * 1024
+"""Bytes kept, at least, from the end of one longer than that."""
+_LONGEST_LINE = 64 * 1024
 """Bytes of an unfinished line that are held back until it ends: a progress bar is one line."""
+_MOST_JOBS = 16
+"""Jobs that run at a time."""
+
+
+def gap(left_out: int) -> str:
+    """The line in place of so many bytes."""
+    return f"\n[… {sized(left_out)} of output were not kept …]\n"
 
 
 class JobOutput:
-    """Takes output as it comes. The file holds its start, what was left out, and its end, at any moment."""
+    """The output of a job in a file that holds its start, what was left out, and its end, at any moment."""
 
     def __init__(self, number: int, path: Path, file: BinaryIO, mask: Mask) -> None:
         self.number = number
@@ -47,7 +54,7 @@ class JobOutput:
 
     @classmethod
     def new(cls, folder: Path, mask: Mask) -> "JobOutput":
-        """A keeper with the next number and a file of its own, readable by its owner only.
+        """With the next number and a file of its own, readable by its owner only.
 
         Raises:
             OSError: the file cannot be made.
@@ -71,21 +78,15 @@ class JobOutput:
     def text(self) -> str:
         """What is kept so far, the unfinished line included. Reads the file: call it off the event loop."""
         with self._lock:
-            kept, held = read_regular(self.path), self._held
-        trouble = f"\n[{self.trouble}]" if self.trouble else ""
-        return kept.decode("utf-8", "replace") + self._printed(held) + trouble
+            return self._shown(read_regular(self.path))
 
     def tail(self, size: int) -> str:
-        """The end of what is kept so far, about so many bytes of it, from the start of a line. Reads the
-        file: call it off the event loop."""
+        """The end of `text`, about so many bytes of it, from the start of a line."""
         with self._lock, opened(self.path) as file:
             start = max(file.seek(0, os.SEEK_END) - size, 0)
             file.seek(start)
-            kept, held = file.read(size), self._held
-        if start:
-            kept = kept.partition(b"\n")[2] or kept
-        trouble = f"\n[{self.trouble}]" if self.trouble else ""
-        return kept.decode("utf-8", "replace") + self._printed(held) + trouble
+            kept = file.read(size)
+            return self._shown((kept.partition(b"\n")[2] or kept) if start else kept)
 
     def close(self) -> None:
         """Write what is held back."""
@@ -94,10 +95,17 @@ class JobOutput:
             self._keep(held)
             self._file.close()
 
+    def _shown(self, kept: bytes) -> str:
+        trouble = f"\n[{self.trouble}]" if self.trouble else ""
+        return kept.decode("utf-8", "replace") + self._printed(self._held) + trouble
+
+    def _printed(self, output: bytes) -> str:
+        return self._mask(printed(output))
+
     def _take(self, chunk: bytes) -> None:
         with self._lock:
             lines, line_end, rest = (self._held + self._masked.feed(chunk)).rpartition(b"\n")
-            self._held = rest if len(rest) <= _HELD_BACK else b""
+            self._held = rest if len(rest) <= _LONGEST_LINE else b""
             self._keep(lines + line_end if self._held or not rest else lines + line_end + rest)
 
     def _keep(self, output: bytes) -> None:
@@ -105,24 +113,21 @@ class JobOutput:
             return
         text = self._printed(output).encode()
         try:
-            room = _START - self._written
+            room = KEPT_START - self._written
             self._written += self._file.write(text[:room]) if room else 0
             self._keep_end(text[room:])
         except OSError as error:
             self.trouble = f"the output is not kept from here on: {error.strerror or error}"
 
-    def _printed(self, output: bytes) -> str:
-        return self._mask(printed(output))
-
     def _keep_end(self, text: bytes) -> None:
         self._end += text
-        if len(self._end) <= 2 * _END:
+        if len(self._end) <= 2 * KEPT_END:
             self._file.write(text)
             return
-        self._left_out += len(self._end) - _END
-        del self._end[:-_END]
-        self._file.seek(_START)
-        self._file.write(f"\n[… {sized(self._left_out)} of output were not kept …]\n".encode() + self._end)
+        self._left_out += len(self._end) - KEPT_END
+        del self._end[:-KEPT_END]
+        self._file.seek(KEPT_START)
+        self._file.write(gap(self._left_out).encode() + self._end)
         self._file.truncate()
 
 
@@ -134,10 +139,6 @@ def file_of(number: int, folder: Path) -> Path:
 def _number(path: Path) -> int:
     digits = path.stem.removeprefix("job-")
     return int(digits) if digits.isdecimal() else 0
-
-
-_MOST_JOBS = 16
-"""Jobs that run at a time."""
 
 
 @dataclass(eq=False)
@@ -174,9 +175,7 @@ class Job:
     @property
     def state(self) -> str:
         """How it stands: `runs`, `ended: exit 0`, `ended: stopped`."""
-        if self.runs:
-            return "runs"
-        return f"ended: {self.why or ending(self.status)}"
+        return "runs" if self.runs else f"ended: {self.why or ending(self.status)}"
 
     async def wait(self, seconds: float) -> None:
         """Until it ends, but no longer than that."""
@@ -189,7 +188,7 @@ class Jobs:
 
     def __init__(self, on_end: Callable[[Job], None] = lambda job: None) -> None:
         self.on_end = on_end
-        """Hears of each job that ends, but for those that end with the agent."""
+        """Called with each job that ends, but for those that end with the agent."""
         self.left = LeftBehind()
         """What commands that have ended left running."""
         self._jobs: dict[int, Job] = {}
@@ -223,7 +222,20 @@ class Jobs:
             raise FoldlineError(f"{many(running, 'job')} run already: stop one with `jobs` first.")
         kept = JobOutput.new(folder, mask)
         job = self._jobs[kept.number] = Job(kept.number, command, kept)
-        job.task = asyncio.create_task(_run(job, argv, cwd, environment, seconds, self.left))
+
+        async def run() -> None:
+            try:
+                async with asyncio.timeout(seconds), spawn(argv, cwd, environment, self.left) as child:
+                    # As long as anybody holds the output: a script that starts a server and ends is that
+                    # server.
+                    await child.follow(kept.take, drain=None)
+                    job.status = child.status
+            except TimeoutError:
+                job.why = f"timed out after {seconds:g} s"
+            except OSError as error:
+                job.why = f"could not be started: {system_words(error)}"
+
+        job.task = asyncio.create_task(run())
         job.task.add_done_callback(lambda _: self._ended(job))  # also where it was stopped before it began
         return job
 
@@ -250,22 +262,3 @@ class Jobs:
         job.kept.close()
         if not self._closing:
             self.on_end(job)
-
-
-async def _run(
-    job: Job,
-    argv: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    seconds: float | None,
-    left: LeftBehind,
-) -> None:
-    try:
-        async with asyncio.timeout(seconds), spawn(argv, cwd, environment, left) as child:
-            # As long as anybody holds the output: a script that starts a server and ends is that server.
-            await child.follow(job.kept.take, drain=None)
-            job.status = child.status
-    except TimeoutError:
-        job.why = f"timed out after {seconds:g} s"
-    except OSError as error:
-        job.why = f"could not be started: {system_words(error)}"

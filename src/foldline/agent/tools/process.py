@@ -1,4 +1,11 @@
-"""The environment of commands: ours, quiet, and without the keys of model providers."""
+"""Running a program as a process group of its own: output as it comes, no input, and nobody left behind.
+
+On Linux each program is started with a mark in its environment and with a pipe that nobody writes to (its
+leash). Whoever it starts inherits both: `setsid` and a double fork leave the group, `env -i` leaves the mark,
+and the leash stays. Its session and its parents tell, too. What wipes its environment, closes every file it
+was given, leaves its session and outlives its parents is not found. Where there is no /proc, the group is all
+that is known.
+"""
 
 import asyncio
 import contextlib
@@ -16,6 +23,8 @@ from pathlib import Path
 
 from ..api_keys import secret_variables
 
+MARK = "FOLDLINE_CALL"
+"""The variable with the marks of the calls a process belongs to: one Foldline may run within another."""
 _QUIET = {
     "TERM": "dumb",
     "NO_COLOR": "1",
@@ -27,15 +36,13 @@ _QUIET = {
 }
 """Nobody is there to page, to answer a question or to look at colours."""
 
-
-def environment() -> dict[str, str]:
-    """What a command gets. A key in it would be put into the session by whoever prints it (decision 8)."""
-    secret = secret_variables()
-    return {name: value for name, value in os.environ.items() if name not in secret} | _QUIET
-
-
-MARK = "FOLDLINE_CALL"
-"""The variable with the marks of the calls a process belongs to: one Foldline may run within another."""
+_CHUNK = 64 * 1024
+DRAIN = 0.3
+"""Seconds a finished program's output is still read while others hold it open."""
+_UNREAD = 4 * _CHUNK
+"""Bytes a program may leave unread at its end: a full pipe, and what the reader has taken ahead of us."""
+_ENDING = ThreadPoolExecutor(max_workers=16, thread_name_prefix="ending")
+"""Threads of their own: a cancel must not wait behind slow work in the others."""
 
 _PROC = Path("/proc")
 _GRACE = 0.07
@@ -44,195 +51,35 @@ _SWEEP = 0.07
 """Seconds those who go on are looked for and killed: a process may start others while it is being ended. Both
 together stay below the 200 ms within which a cancel must be done."""
 _LOOK_EVERY = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Whom a program started: what is needed to find them again."""
-
-    group: int
-    """The program's own number: of its group, and of its session."""
-    mark: bytes
-    output: int
-    """The inode of the pipe that is its output."""
-    leash: int
-    """The inode of the pipe that all of them hold."""
-
-
-class Leash:
-    """A pipe that a program and all it starts hold open. The reading end is ours: it tells when the last of
-    them has ended, and as long as it is open, no other pipe has its inode."""
-
-    def __init__(self) -> None:
-        self._reading, self.given = os.pipe()
-        """`given` is the descriptor the program inherits."""
-        self.inode = os.fstat(self._reading).st_ino
-
-    def handed_over(self) -> None:
-        """The program has it, or was not started: our copy of its end is closed."""
-        os.close(self.given)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether one of them is still there."""
-        watch = select.poll()
-        watch.register(self._reading, 0)
-        return not watch.poll(0)
-
-    def close(self) -> None:
-        os.close(self._reading)
-
-
-class LeftBehind:
-    """What commands that have finished left running, detached from their output: it may stay until the agent
-    ends, and no longer."""
-
-    def __init__(self) -> None:
-        self._held: list[tuple[Family, Leash]] = []
-
-    def add(self, kin: Family, leash: Leash) -> None:
-        """Remember whom this command left behind, if anybody; the leash is ours from here on."""
-        self._held.append((kin, leash))
-        for left in [left for left in self._held if not left[1].is_held]:
-            self._held.remove(left)
-            left[1].close()
-
-    def end(self) -> None:
-        """End all of them. Blocking."""
-        while self._held:
-            kin, leash = self._held.pop()
-            if leash.is_held:
-                end_all(kin)
-            leash.close()
-
-
-def new_mark() -> str:
-    return secrets.token_hex(8)
-
-
-def marked(environment: Mapping[str, str], mark: str) -> dict[str, str]:
-    """The environment with this mark beside those it has."""
-    return {**environment, MARK: f"{environment.get(MARK, '')} {mark}".strip()}
-
-
-def end_all(kin: Family) -> None:
-    """A polite signal for all of them, then one that cannot be refused."""
-    known: _Known = {}
-    _send_group(kin.group, signal.SIGTERM)
-    _send(_everybody(kin, known), signal.SIGTERM)
-    deadline = time.monotonic() + _GRACE
-    while time.monotonic() < deadline and _everybody(kin, known):
-        time.sleep(_LOOK_EVERY)
-    _send_group(kin.group, signal.SIGKILL)
-    deadline = time.monotonic() + _SWEEP
-    while left := _everybody(kin, known):
-        _send(left, signal.SIGKILL)
-        if time.monotonic() > deadline:  # asked last: on a busy machine one look may take longer
-            break
-        time.sleep(_LOOK_EVERY)
-
-
-def end_holders(kin: Family) -> None:
-    """End the group, and who else still holds the output of a program that has finished. What it left running
-    apart from both stays."""
-    _send_group(kin.group, signal.SIGTERM)
-    time.sleep(_LOOK_EVERY)
-    _send_group(kin.group, signal.SIGKILL)
-    _send({found.pid for found in _ours(kin, {}) if _holds(found.pid, kin.output)}, signal.SIGKILL)
-
-
-@dataclass(frozen=True, slots=True)
-class _Process:
-    pid: int
-    parent: int
-    group: int
-    session: int
-    is_marked: bool
-
-
-_Known = dict[tuple[int, int], bool]
-"""Who carries the mark or the leash, by number and start time: who was born without them never gets them."""
-
-
-def _everybody(kin: Family, known: _Known) -> set[int]:
-    """Their numbers, without those who have ended and only wait to be noticed."""
-    return {found.pid for found in _ours(kin, known)}
-
-
-def _ours(kin: Family, known: _Known) -> list[_Process]:
-    running = list(_running(kin, known))
-    ours = {found.pid for found in running if found.is_marked or kin.group in (found.group, found.session)}
-    while True:
-        born = {found.pid for found in running if found.parent in ours} - ours
-        if not born:
-            return [found for found in running if found.pid in ours]
-        ours |= born
-
-
-def _running(kin: Family, known: _Known) -> Iterator[_Process]:
-    """The processes of this machine that have not ended; those of others tell no environment."""
-    if not (_PROC / "self" / "environ").exists():
-        return
-    for folder in _PROC.iterdir():
-        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
-            continue
-        with suppress(OSError, ValueError):
-            # After the name of the program, which stands in brackets and may hold anything: proc(5).
-            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-            if fields[0] not in (b"Z", b"X"):
-                pid, started = int(folder.name), int(fields[19])
-                if (pid, started) not in known:
-                    known[pid, started] = _carries(folder, kin.mark) or _holds(pid, kin.leash)
-                parent, group, session = map(int, fields[1:4])
-                yield _Process(pid, parent, group, session, known[pid, started])
-
-
-def _carries(folder: Path, mark: bytes) -> bool:
-    with suppress(OSError):
-        return mark in (folder / "environ").read_bytes()
-    return False
-
-
-def _holds(pid: int, pipe: int) -> bool:
-    with suppress(OSError):
-        for entry in (_PROC / str(pid) / "fd").iterdir():
-            with suppress(OSError):
-                if str(entry.readlink()) == f"pipe:[{pipe}]":
-                    return True
-    return False
-
-
-def _send(pids: set[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def _send_group(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-_CHUNK = 64 * 1024
 _REAPED = 0.03
 """Seconds until the end of a program that was killed is noticed."""
-DRAIN = 0.3
-"""Seconds a finished program's output is still read while others hold it open."""
-_UNREAD = 4 * _CHUNK
-"""Bytes a program may leave unread at its end: a full pipe, and what the reader has taken ahead of us."""
-_ENDING = ThreadPoolExecutor(max_workers=16, thread_name_prefix="ending")
-"""Threads of their own: a cancel must not wait behind slow work in the others."""
+
+
+def environment() -> dict[str, str]:
+    """What a command gets. A key in it would be put into the session by whoever prints it (decision 8)."""
+    secret = secret_variables()
+    return {name: value for name, value in os.environ.items() if name not in secret} | _QUIET
+
+
+def ending(status: int | None) -> str:
+    """How a program ended, in a word or two: `exit 3`, `SIGKILL`."""
+    if status is None or status >= 0:
+        return f"exit {status or 0}"
+    return signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+
+
+# --- a running program ------------------------------------------------------------------------------
 
 
 class Child:
     """A running group, its standard output and error as one stream."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, kin: Family
+        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, family: "Family"
     ) -> None:
         self._process = process
         self._reader = reader
-        self._kin = kin
+        self._family = family
         self.finished = False
         """The program ended by itself and its output was read to the end."""
         self._is_held = False
@@ -242,6 +89,11 @@ class Child:
     def pid(self) -> int:
         """Also the number of the group."""
         return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, once the program has ended."""
+        return self._process.returncode
 
     async def follow(
         self, take: Callable[[bytes], Awaitable[bool]], *, drain: float | None = DRAIN
@@ -287,21 +139,18 @@ class Child:
             if reading is not None:
                 reading.cancel()
 
-    @property
-    def status(self) -> int | None:
-        """The exit status, once the program has ended."""
-        return self._process.returncode
-
     async def end(self) -> None:
         """End what is still there of it. Begun, this is done, also where nobody waits for it."""
         work = end_holders if self._is_held else end_all
-        await asyncio.shield(asyncio.get_running_loop().run_in_executor(_ENDING, work, self._kin))
-        await _bounded(self._process.wait(), _REAPED)
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(_ENDING, work, self._family))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REAPED):
+                await self._process.wait()
 
 
 @contextlib.asynccontextmanager
 async def spawn(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, left: LeftBehind | None = None
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, left: "LeftBehind | None" = None
 ) -> AsyncIterator[Child]:
     """A program in a new session, without input. On leaving, also by cancel or error, it is ended with all it
     started unless it finished; what a finished program deliberately left running in the background, detached
@@ -326,7 +175,7 @@ async def spawn(
         leash.handed_over()
         leash.close()
         raise
-    kin = None
+    family = None
     try:
         try:
             process = await asyncio.create_subprocess_exec(
@@ -342,8 +191,8 @@ async def spawn(
         finally:
             os.close(writing)
             leash.handed_over()
-        kin = Family(process.pid, mark.encode(), output, leash.inode)
-        child = Child(process, reader, kin)
+        family = Family(process.pid, mark.encode(), output, leash.inode)
+        child = Child(process, reader, family)
         try:
             yield child
         finally:
@@ -351,20 +200,173 @@ async def spawn(
                 await child.end()
     finally:
         transport.close()
-        if left is not None and kin is not None:
-            left.add(kin, leash)
+        if left is not None and family is not None:
+            left.add(family, leash)
         else:
             leash.close()
 
 
-def ending(status: int | None) -> str:
-    """How a program ended, in a word or two: `exit 3`, `SIGKILL`."""
-    if status is None or status >= 0:
-        return f"exit {status or 0}"
-    return signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+# --- whom it started, and how they are ended; blocking: called in a thread --------------------------
 
 
-async def _bounded(waiting: Awaitable[int], seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await waiting
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A program and whom it started: what is needed to find them again."""
+
+    group: int
+    """The program's own number: of its group, and of its session."""
+    mark: bytes
+    output: int
+    """The inode of the pipe that is its output."""
+    leash: int
+    """The inode of the pipe that all of them hold."""
+
+
+class Leash:
+    """A pipe that a program and all it starts hold open. The reading end is ours: it tells when the last of
+    them has ended, and as long as it is open, no other pipe has its inode."""
+
+    def __init__(self) -> None:
+        self._reading, self.given = os.pipe()
+        """`given` is the descriptor the program inherits."""
+        self.inode = os.fstat(self._reading).st_ino
+
+    def handed_over(self) -> None:
+        """The program has it, or was not started: our copy of its end is closed."""
+        os.close(self.given)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether one of them is still there."""
+        watch = select.poll()
+        watch.register(self._reading, 0)
+        return not watch.poll(0)
+
+    def close(self) -> None:
+        os.close(self._reading)
+
+
+class LeftBehind:
+    """What commands that have finished left running, detached from their output: it may stay until the agent
+    ends, and no longer."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Family, Leash]] = []
+
+    def add(self, family: Family, leash: Leash) -> None:
+        """Remember whom this command left behind, if anybody; the leash is ours from here on."""
+        self._held.append((family, leash))
+        for left in [left for left in self._held if not left[1].is_held]:
+            self._held.remove(left)
+            left[1].close()
+
+    def end(self) -> None:
+        """End all of them."""
+        while self._held:
+            family, leash = self._held.pop()
+            if leash.is_held:
+                end_all(family)
+            leash.close()
+
+
+def new_mark() -> str:
+    return secrets.token_hex(8)
+
+
+def marked(environment: Mapping[str, str], mark: str) -> dict[str, str]:
+    """The environment with this mark beside those it has."""
+    return {**environment, MARK: f"{environment.get(MARK, '')} {mark}".strip()}
+
+
+def end_all(family: Family) -> None:
+    """A polite signal for all of them, then one that cannot be refused."""
+    known: _Known = {}
+    _send_group(family.group, signal.SIGTERM)
+    _send(_everybody(family, known), signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE
+    while time.monotonic() < deadline and _everybody(family, known):
+        time.sleep(_LOOK_EVERY)
+    _send_group(family.group, signal.SIGKILL)
+    deadline = time.monotonic() + _SWEEP
+    while left := _everybody(family, known):
+        _send(left, signal.SIGKILL)
+        if time.monotonic() > deadline:  # asked last: on a busy machine one look may take longer
+            break
+        time.sleep(_LOOK_EVERY)
+
+
+def end_holders(family: Family) -> None:
+    """End the group, and who else still holds the output of a program that has finished. What it left running
+    apart from both stays."""
+    _send_group(family.group, signal.SIGTERM)
+    time.sleep(_LOOK_EVERY)
+    _send_group(family.group, signal.SIGKILL)
+    _send({pid for pid in _everybody(family, {}) if _holds(pid, family.output)}, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+    group: int
+    session: int
+    is_marked: bool
+
+
+_Known = dict[tuple[int, int], bool]
+"""Who carries the mark or the leash, by number and start time: who was born without them never gets them."""
+
+
+def _everybody(family: Family, known: _Known) -> set[int]:
+    """Their numbers, without those who have ended and only wait to be noticed."""
+    running = list(_running(family, known))
+    theirs = {
+        found.pid for found in running if found.is_marked or family.group in (found.group, found.session)
+    }
+    while born := {found.pid for found in running if found.parent in theirs} - theirs:
+        theirs |= born
+    return theirs
+
+
+def _running(family: Family, known: _Known) -> Iterator[_Process]:
+    """The processes of this machine that have not ended; those of others tell no environment."""
+    if not (_PROC / "self" / "environ").exists():
+        return
+    for folder in _PROC.iterdir():
+        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
+            continue
+        with suppress(OSError, ValueError):
+            # After the name of the program, which stands in brackets and may hold anything: proc(5).
+            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+            if fields[0] not in (b"Z", b"X"):
+                pid, started = int(folder.name), int(fields[19])
+                if (pid, started) not in known:
+                    known[pid, started] = _carries(folder, family.mark) or _holds(pid, family.leash)
+                parent, group, session = map(int, fields[1:4])
+                yield _Process(pid, parent, group, session, known[pid, started])
+
+
+def _carries(folder: Path, mark: bytes) -> bool:
+    with suppress(OSError):
+        return mark in (folder / "environ").read_bytes()
+    return False
+
+
+def _holds(pid: int, pipe: int) -> bool:
+    with suppress(OSError):
+        for entry in (_PROC / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                if str(entry.readlink()) == f"pipe:[{pipe}]":
+                    return True
+    return False
+
+
+def _send(pids: set[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _send_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
+from foldline.context.numbers import many
 from foldline.files import is_there
 
 from .base import (
@@ -29,7 +30,7 @@ from .base import (
 )
 from .paths import is_inside, is_open, kept_in, missing
 from .process import environment, spawn
-from .text import counted, one_line, sized
+from .text import one_line, sized
 from .tree import files_below, matcher
 
 _MOST_MATCHES = 1_000
@@ -55,10 +56,7 @@ class GrepTool(BaseTool[GrepArguments]):
         "Search files for lines that match a regular expression: path:line: text. Leaves out binary files "
         "and what .gitignore does."
     )
-    level = "read"
-
-    def __init__(self) -> None:
-        super().__init__(GrepArguments)
+    arguments = GrepArguments
 
     def headline(self, arguments: GrepArguments) -> str:
         where = [part for part in (arguments.path, arguments.glob) if part]
@@ -89,7 +87,7 @@ class GrepTool(BaseTool[GrepArguments]):
         if timed_out:
             notes.append(f"[stopped after {_SECONDS} s; narrow the path or glob]\n")
         if found.passed_over:
-            notes.append(f"[{counted(found.passed_over, 'matching line')} too long to show]\n")
+            notes.append(f"[{many(found.passed_over, 'matching line')} too long to show]\n")
         if not found.lines and not notes:
             return ToolOutcome(f"No line matches {arguments.pattern}.", brief="no matches")
         text, full = await fitted("".join([*found.lines[:_MOST_MATCHES], *notes]), context, self.name)
@@ -234,10 +232,7 @@ class GlobArguments(Arguments):
 class GlobTool(BaseTool[GlobArguments]):
     name = "glob"
     description = "Find files by a pattern of their path, newest first. Leaves out what .gitignore does."
-    level = "read"
-
-    def __init__(self) -> None:
-        super().__init__(GlobArguments)
+    arguments = GlobArguments
 
     def headline(self, arguments: GlobArguments) -> str:
         return f"{arguments.pattern} {arguments.path or ''}".rstrip()
@@ -258,7 +253,7 @@ class GlobTool(BaseTool[GlobArguments]):
         if total > len(found):
             text += f"[the {len(found)} newest of {total} files; make the pattern narrower to see others]\n"
         text, full = await fitted(text, context, self.name)
-        return ToolOutcome(text, brief=counted(total, "file"), full_output=full)
+        return ToolOutcome(text, brief=many(total, "file"), full_output=full)
 
 
 def _newest_files(
@@ -301,10 +296,7 @@ class LsArguments(Arguments):
 class LsTool(BaseTool[LsArguments]):
     name = "ls"
     description = "List a folder: folders first (with /), then files with sizes. Hidden and ignored ones too."
-    level = "read"
-
-    def __init__(self) -> None:
-        super().__init__(LsArguments)
+    arguments = LsArguments
 
     def headline(self, arguments: LsArguments) -> str:
         return arguments.path or "."
@@ -321,7 +313,7 @@ class LsTool(BaseTool[LsArguments]):
         if len(lines) > _MOST_NAMES:
             text += f"[{len(lines) - _MOST_NAMES} more; use glob with a pattern to find them]\n"
         text, full = await fitted(text, context, self.name)
-        return ToolOutcome(text, brief=counted(len(lines), "entry", "entries"), full_output=full)
+        return ToolOutcome(text, brief=many(len(lines), "entry", "entries"), full_output=full)
 
 
 def _folder_lines(folder: Path, context: ToolContext) -> list[str]:

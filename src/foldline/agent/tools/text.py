@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from foldline.context.numbers import many
 from foldline.context.tokens import estimate_tokens
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
@@ -79,7 +80,7 @@ def line_count(text: str) -> int:
 
 
 def lines_from(text: str, first: int, limit: int | None) -> str:
-    """`limit` lines, or all, from line `first` on, counted from 1; their line ends as they are."""
+    """`limit` lines, or all, from line `first` on from 1; their line ends as they are."""
     if first == 1 and limit is None:
         return text
     start = _line_start(text, 0, first - 1)
@@ -95,9 +96,17 @@ def _line_start(text: str, start: int, lines: int) -> int:
     return start
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 line`, `312 lines`."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+def line_span(offset: int | None, limit: int | None) -> str:
+    """Which lines a call asks for, as its title says it: `:5-14`, `:5-`; nothing for all."""
+    if offset is None and limit is None:
+        return ""
+    first = offset or 1
+    return f":{first}-" if limit is None else f":{first}-{first + limit - 1}"
+
+
+def shortened(text: str, most: int) -> str:
+    """The text within so many characters, `…` for the rest."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def sized(size: int) -> str:
@@ -184,7 +193,7 @@ def _pointer(text: str, head_end: int, tail_start: int, whole: FullText) -> str:
     first = whole.first_line + text.count("\n", 0, head_end)
     last = first + left_out.count("\n") - (1 if left_out.endswith("\n") else 0)
     in_line = (head_end > 0 and text[head_end - 1] != "\n") or not left_out.endswith("\n")
-    size = counted(len(left_out), "character")
+    size = many(len(left_out), "character")
     if first == last and in_line:
         begin = head_end - (text.rfind("\n", 0, head_end) + 1)
         return (
@@ -193,7 +202,7 @@ def _pointer(text: str, head_end: int, tail_start: int, whole: FullText) -> str:
         )
     lines = last - first + 1
     return (
-        f"[… {counted(lines, 'line')} ({size}) left out, {first}–{last}. "
+        f"[… {many(lines, 'line')} ({size}) left out, {first}–{last}. "
         f"To see them: {whole.by or f'`read` {whole.path}'} with offset {first} and limit {lines} …]"
     )
 

@@ -33,10 +33,7 @@ class TodoTool(BaseTool[TodoArguments]):
         "several requests: write it before you begin, have one item in_progress, and mark it completed as "
         "soon as it is done and checked. Not for a single step or a question."
     )
-    level = "read"
-
-    def __init__(self) -> None:
-        super().__init__(TodoArguments)
+    arguments = TodoArguments
 
     def headline(self, arguments: TodoArguments) -> str:
         return current_todo([Todo(item.content, item.status) for item in arguments.todos])

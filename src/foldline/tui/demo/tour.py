@@ -10,8 +10,8 @@ from typing import Final
 
 from foldline.agent import Agent
 from foldline.agent.tools import default_tools
+from foldline.agent.tools.base import replayed
 from foldline.agent.tools.history import recall_tools
-from foldline.agent.tools.replay import replayed
 from foldline.history import Session, read_log
 from foldline.llm.offline import OfflineLLM
 from foldline.llm.replay import ReplayLLM
