@@ -44,9 +44,8 @@ LATER = (
     "foldline.evaluation", "foldline.agent.agent", "foldline.agent.settings", "foldline.agent.tools",
     "foldline.tui.transcript.feed", "foldline.tui.transcript.rows", "foldline.tui.transcript.details",
     "foldline.tui.runner", "foldline.tui.machine", "foldline.tui.inspector",
-    "foldline.tui.preview", "foldline.tui.sessions", "foldline.tui.settings", "foldline.tui.setup",
-    "foldline.tui.approvals", "foldline.tui.jobs", "foldline.tui.rewind", "foldline.tui.context_screen",
-    "foldline.tui.choosing", "foldline.tui.help", "foldline.tui.blocks.markdown",
+    "foldline.tui.preview", "foldline.tui.screens", "foldline.tui.lists", "foldline.tui.session_commands",
+    "foldline.tui.context_screen", "foldline.tui.blocks.markdown",
     "foldline.tui.blocks.plain", "foldline.tui.blocks.code",
 )  # fmt: skip
 """What nobody sees in the first frame: what is slow, and screens that are not open."""
@@ -55,7 +54,7 @@ LATER = (
 NOT_FOR_A_PROMPT = (
     "openai", "mcp", "markdownify", "detect_secrets", "pygal", "tomlkit", "sqlite3", "foldline.llm.offline",
     "foldline.evaluation", "foldline.formats", "foldline.tui.inspector", "foldline.tui.preview.screen",
-    "foldline.tui.setup.state", "foldline.tui.setup.screen", "foldline.tui.sessions",
+    "foldline.tui.screens", "foldline.tui.lists",
 )  # fmt: skip
 """What opens a session and its chat has no use for."""
 
@@ -116,7 +115,7 @@ def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_th
     script = """
 import sys
 import foldline.cli.agents, foldline.tui.app, foldline.tui.figures
-import foldline.tui.previewing, foldline.tui.runner, foldline.tui.setup.opening, foldline.tui.transcript.feed
+import foldline.tui.previewing, foldline.tui.runner, foldline.tui.model_setup, foldline.tui.transcript.feed
 print(*sys.modules)
 """
     assert of(sorted(python(script).split()), *NOT_FOR_A_PROMPT) == []

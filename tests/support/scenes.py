@@ -18,7 +18,7 @@ from foldline.llm import ModelInfo
 from foldline.protocol import Approval, Entry, RequestRecord, Rule, Title, Usage, dump_entry
 from foldline.tui.app import FoldlineApp
 from foldline.tui.context_screen.screen import ContextScreen
-from foldline.tui.rewind.screen import Outcome, RewindScreen, begin
+from foldline.tui.screens.rewind import Outcome, RewindScreen
 from support.agents import PATIENCE, calling
 from support.chat_app import Clock, screen_text
 from support.history import modified, read
@@ -364,7 +364,7 @@ async def scroll_up(scene: Scene, pilot: Pilot[None]) -> None:
 
 async def find_in_the_palette(scene: Scene, pilot: Pilot[None]) -> None:
     """What fits a word, once everything that can be chosen is there."""
-    from foldline.tui.choosing.palette import Palette
+    from foldline.tui.screens.palette import Palette
 
     await pilot.press("ctrl+p")
     app, last = scene.app, {"theme:dusk", "setting:theme"}
@@ -385,7 +385,7 @@ async def look_at_the_rules(scene: Scene, pilot: Pilot[None]) -> None:
 
 async def choose_a_theme(scene: Scene, pilot: Pilot[None]) -> None:
     """The list of themes, one of them tried on."""
-    from foldline.tui.choosing.picker import Picker
+    from foldline.tui.lists.picker import Picker
 
     await scene.enter(pilot, "/theme")
     await scene.until(pilot, lambda: isinstance(scene.app.screen, Picker))
@@ -443,7 +443,7 @@ async def compare_at_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
 
 async def look_at_the_settings(scene: Scene, pilot: Pilot[None]) -> None:
     """The Settings screen, on what decides how it folds."""
-    from foldline.tui.settings.screen import SettingsScreen
+    from foldline.tui.screens.settings import SettingsScreen
 
     await scene.enter(pilot, "/settings")
     await scene.until(pilot, lambda: isinstance(scene.app.screen, SettingsScreen))
@@ -528,6 +528,6 @@ async def rewind(scene: Scene, pilot: Pilot[None]) -> None:
     async def look(_: int) -> Outcome:
         return REWIND_OUTCOME
 
-    screen = RewindScreen(begin(REWIND_PLACES), look)
+    screen = RewindScreen(REWIND_PLACES, look)
     scene.app.push_screen(screen)
-    await scene.until(pilot, lambda: screen.is_current and screen.state.outcome is not None)
+    await scene.until(pilot, lambda: screen.is_current and screen.outcome is not None)

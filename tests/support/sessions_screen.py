@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from textual import events
-from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from foldline.history import Session
 from foldline.protocol import AssistantMessage, Entry, Title, Usage, UserMessage, text_parts
-from foldline.tui.sessions.screen import SessionsScreen
-from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.screens.sessions import SessionsScreen
+from foldline.tui.session_commands import read_along
 from support.agents import PATIENCE
 from support.chat_app import screen_text
 
@@ -68,7 +68,11 @@ class Shelf:
         return [info.meta.title for info in list_sessions(self.home, archived=archived)]
 
 
-class SessionsApp(App[None]):
+async def _no_title(title: str) -> None:
+    raise AssertionError(title)
+
+
+class SessionsApp(KeyedApp[None]):
     """The smallest program around the screen; what it gave back is in `left`."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -82,10 +86,7 @@ class SessionsApp(App[None]):
         lost: str = "",
         retitle: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        super().__init__(ansi_color=True)
-        for theme in load_themes():
-            self.register_theme(theme)
-        self.theme = DEFAULT_THEME
+        super().__init__()
         self.left: list[Path | None] = []
         self.sessions = SessionsScreen(
             "shop-api ▸ Idempotent orders",
@@ -95,11 +96,9 @@ class SessionsApp(App[None]):
             now=lambda: NOON,
             query=query,
             lost=lambda: lost,
-            retitle=retitle,
+            read=lambda listed, index: read_along(self, listed, index),
+            retitle=retitle or _no_title,
         )
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return ROLE_DEFAULTS
 
     async def on_mount(self) -> None:
         await self.push_screen(self.sessions, self.left.append)

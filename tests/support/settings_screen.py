@@ -11,9 +11,8 @@ from textual.pilot import Pilot
 from foldline.agent.settings import load_settings
 from foldline.agent.settings_edit import change, in_toml
 from foldline.protocol import FoldlineError
-from foldline.tui.settings.gathering import gathered
-from foldline.tui.settings.screen import SettingsScreen
-from foldline.tui.settings.state import Setting, SettingsState, begin
+from foldline.tui.screens.settings import SettingsScreen
+from foldline.tui.screens.settings_rows import Setting, list_settings
 from foldline.tui.themed_app import ThemedApp
 from support.agents import PATIENCE
 from support.chat_app import screen_text
@@ -58,7 +57,7 @@ class Kept:
 
     def settings(self) -> tuple[Setting, ...]:
         self.now = self.now.again(self.cwd, self.environ)
-        return gathered(self.now, self.environ, model="kimi-k2", themes=("auto", "dusk", "nord"))
+        return list_settings(self.now, self.environ, model="kimi-k2", themes=("auto", "dusk", "nord"))
 
     def fault(self, setting: Setting, text: str) -> str:
         try:
@@ -84,7 +83,7 @@ class SettingsApp(ThemedApp[None]):
 
     def __init__(self, kept: Kept, theme: str = "foldline-dark") -> None:
         super().__init__(theme)
-        self.screen_shown = SettingsScreen(begin(kept.settings(), "~/.config/foldline/config.toml"), kept)
+        self.screen_shown = SettingsScreen(kept.settings(), kept, "~/.config/foldline/config.toml")
 
     async def on_mount(self) -> None:
         await self.push_screen(self.screen_shown)
@@ -99,8 +98,8 @@ class Seen:
         self.kept = kept
 
     @property
-    def state(self) -> SettingsState:
-        return self.app.screen_shown.state
+    def state(self) -> SettingsScreen:
+        return self.app.screen_shown
 
     @property
     def text(self) -> str:
@@ -117,9 +116,9 @@ class Seen:
 
     async def mark(self, key: str) -> None:
         """Move to a setting."""
-        keys = [each.key for each in self.state.shown]
+        keys = [each.key for each in self.state.rows]
         await self.press("home", *["down"] * keys.index(key))
-        assert self.state.setting is not None and self.state.setting.key == key
+        assert self.state.row is not None and self.state.row.key == key
 
 
 @asynccontextmanager

@@ -6,16 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from textual import events
-from textual.app import App
 from textual.pilot import Pilot
 
 from foldline.llm import LLMError
 from foldline.llm.listing import ListedModel
 from foldline.protocol import FoldlineError
-from foldline.tui.setup.fields import Secret
-from foldline.tui.setup.screen import SetupScreen
-from foldline.tui.setup.state import OFFLINE, OTHER, Choice, SetupState, Source, begin
-from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.screens.setup import SetupScreen
+from foldline.tui.screens.setup_state import OFFLINE, OTHER, Choice, Secret, SetupState, Source, begin
+from foldline.tui.themes import DEFAULT_THEME
 from support.agents import PATIENCE
 from support.chat_app import Clock, screen_text
 
@@ -108,23 +107,17 @@ class MadeUp:
         self.kept.append(choice)
 
 
-class SetupApp(App[None]):
+class SetupApp(KeyedApp[None]):
     """The smallest program around the screen; what it gave back is in `left`."""
 
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, servers: MadeUp, state: SetupState | None = None, theme: str = DEFAULT_THEME) -> None:
-        super().__init__(ansi_color=True)
-        for each in load_themes():
-            self.register_theme(each)
-        self.theme = theme
+        super().__init__(theme)
         self.left: list[Choice | None] = []
         self.clock = Clock()
         self.servers = servers
         self.setup = SetupScreen(state or begin(SOURCES), servers, clock=self.clock)
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return ROLE_DEFAULTS
 
     async def on_mount(self) -> None:
         await self.push_screen(self.setup, self.left.append)

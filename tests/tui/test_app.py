@@ -16,8 +16,8 @@ from foldline.llm import LLMError
 from foldline.protocol import Compaction, FoldlineError, UserMessage, events
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks import markdown_blocks
-from foldline.tui.help import HelpScreen
 from foldline.tui.inspector import InspectorScreen
+from foldline.tui.screens.help import HelpScreen
 from foldline.tui.transcript import rows
 from foldline.tui.transcript.calls import INDENT
 from support.agents import PATIENCE, Gate, Hang, calling, said

@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from foldline.tui.blocks import BlockView, Key, TextBlock
-from foldline.tui.choosing.picker import Picker
-from foldline.tui.help import HelpScreen
+from foldline.tui.lists.picker import Picker
 from foldline.tui.messages import (
     CancelRequested,
     CommandInvoked,
@@ -19,6 +18,7 @@ from foldline.tui.messages import (
     QuestionAnswered,
     QueueEdited,
 )
+from foldline.tui.screens.help import HelpScreen
 from foldline.tui.state import ChatState, Question, Stepping, Waiting
 from foldline.tui.transcript.feed import Transcript
 from support.chat_app import ChatApp, Clock, folding_state, running_state, screen_text, sidebar_data

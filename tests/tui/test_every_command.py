@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from foldline.tui.choosing.sources import run_in_chat
 from foldline.tui.keys.active import ActiveTable, active_tables
+from foldline.tui.palette_items import run_in_chat
 from support.live import Live, live
 
 OPENED_BY = {

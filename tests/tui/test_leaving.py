@@ -11,9 +11,9 @@ from textual import events
 from foldline.agent import Agent
 from foldline.history import index
 from foldline.tui.app import FoldlineApp
-from foldline.tui.help import HelpScreen
 from foldline.tui.inspector import InspectorScreen
-from foldline.tui.widgets.leaving import LeftOnce
+from foldline.tui.lists.screen import LeftOnce
+from foldline.tui.screens.help import HelpScreen
 from support.agents import PATIENCE
 from support.live import Live, live
 

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from foldline.agent.mcp import ServerConfig, ToolServers
-from foldline.tui.choosing.picker import Picker
+from foldline.tui.lists.picker import Picker
 from support.agents import calling
 from support.live import live
 from support.mcp_server import Diary, is_alive, stdio_server

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from foldline.protocol.events import Event
-    from foldline.tui.choosing.palette import Item, Source
     from foldline.tui.inspecting import Inspecting
+    from foldline.tui.model_setup import Setup
     from foldline.tui.runner import Runner
-    from foldline.tui.setup.opening import Setup
+    from foldline.tui.screens.palette import Item, Source
 
 PATIENCE = 0.4
 """Seconds after which it is said that the session is being opened, and how far that is, again and again."""
@@ -143,11 +143,11 @@ class FoldlineApp(KeyedApp[None]):
 
     def _use(self, opened: Opened) -> None:
         from foldline.tui.machine import EDITS
+        from foldline.tui.model_setup import Setup
         from foldline.tui.previewing import Previewing
         from foldline.tui.prompting.earlier import recalled
         from foldline.tui.resume import restore_unsent_prompts, resume_notes
         from foldline.tui.runner import Runner
-        from foldline.tui.setup.opening import Setup
 
         agent, transcript, blocks, figures, typed = opened
         prompt = self.chat.prompt
@@ -298,11 +298,11 @@ class FoldlineApp(KeyedApp[None]):
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
         from foldline.tui.context_screen.opening import context_commands
         from foldline.tui.folding import folding_commands
-        from foldline.tui.rewind.opening import open_rewind
         from foldline.tui.screens.jobs import job_commands
         from foldline.tui.screens.permissions import permission_commands
-        from foldline.tui.sessions.screen import session_commands
-        from foldline.tui.settings.screen import settings_commands
+        from foldline.tui.screens.rewind import open_rewind
+        from foldline.tui.screens.settings import settings_commands
+        from foldline.tui.session_commands import session_commands
         from foldline.tui.tool_servers import server_commands
 
         give_back = self.chat.prompt.give_back
@@ -334,12 +334,12 @@ class FoldlineApp(KeyedApp[None]):
         self.presenter.in_slices(shown.transcript.toggle_all_calls(), "opening")
 
     def palette_items(self, below: "Screen[Any]") -> "Iterable[Item]":
-        from foldline.tui.choosing.sources import chat_items
+        from foldline.tui.palette_items import chat_items
 
         return chat_items(self, below)
 
     def palette_sources(self) -> "Sequence[Source]":
-        from foldline.tui.choosing.sources import chat_sources
+        from foldline.tui.palette_items import chat_sources
 
         return chat_sources(self, self._root)
 

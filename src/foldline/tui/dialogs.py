@@ -70,7 +70,7 @@ async def _keep_theme(name: str, remark: Remark) -> None:
 
 def pick_theme(app: "ThemedApp[Any]", picked: Callable[[str | None], None]) -> None:
     """Moving through the list shows each theme; then it is as before, until what was picked is worn."""
-    from foldline.tui.choosing.picker import Choice, Picker
+    from foldline.tui.lists.picker import Choice, Picker
     from foldline.tui.themes import described
 
     before, faults = app.theme, app.theme_faults()
@@ -84,7 +84,7 @@ def pick_theme(app: "ThemedApp[Any]", picked: Callable[[str | None], None]) -> N
 
     notes = dict(described(app.themes)) | faults
     choices = [Choice(name, name, note) for name, note in notes.items()]
-    picker = Picker("Which colours?", choices, marked=before, on_mark=show, notes_in_full=True)
+    picker = Picker("Choose a theme", choices, marked=before, on_mark=show, notes_in_full=True)
     app.push_screen(picker, back)
 
 

@@ -13,7 +13,7 @@ from foldline.tui.themed_app import ThemedApp
 from foldline.tui.themes import DEFAULT_THEME
 
 if TYPE_CHECKING:
-    from foldline.tui.choosing.palette import Item, Source
+    from foldline.tui.screens.palette import Item, Source
 
 Result = TypeVar("Result")
 
@@ -43,10 +43,10 @@ class KeyedApp(ThemedApp[Result]):
         """Open help or the palette."""
         match command:
             case "help":
-                from foldline.tui.help import open_help
+                from foldline.tui.screens.help import open_help
 
                 open_help(self)
             case "palette":
-                from foldline.tui.choosing.palette import open_palette
+                from foldline.tui.screens.palette import open_palette
 
                 open_palette(self, self.recent, self.palette_items, self.palette_sources())

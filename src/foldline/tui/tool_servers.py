@@ -33,8 +33,8 @@ def server_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], Non
 
 def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
     """The list says how it is with each now, for as long as it is open."""
-    from foldline.tui.choosing.picker import KEYS, Choice, Picker
     from foldline.tui.keys.table import name_of
+    from foldline.tui.lists.picker import KEYS, Choice, Picker
 
     def choices() -> list[Choice]:
         return [
@@ -46,7 +46,7 @@ def _pick(app: "FoldlineApp", servers: "ToolServers") -> None:
         if name is not None:
             _connect(app, servers, name)
 
-    picker = Picker(f"MCP servers: {name_of(KEYS, 'take')} connects anew", choices(), notes_in_full=True)
+    picker = Picker(f"MCP servers: {name_of(KEYS, 'take')} reconnect", choices(), notes_in_full=True)
     app.push_screen(picker, chosen)
     picker.set_interval(_EVERY, lambda: picker.offer(choices()))
 

@@ -8,7 +8,6 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.compaction import Proposal, ToolResultHidingCompaction, plan
-from foldline.tui.help import HelpScreen
 from foldline.tui.keys.table import bindings
 from foldline.tui.preview import (
     ApplyWanted,
@@ -25,6 +24,7 @@ from foldline.tui.preview import (
     RedraftWanted,
 )
 from foldline.tui.preview.keys import KEYS, Facts, hints
+from foldline.tui.screens.help import HelpScreen
 from support.chat_app import screen_text
 from support.previews import BUDGET, NOTES, PreviewApp, orders, proposed
 

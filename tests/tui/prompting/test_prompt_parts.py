@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldline.tui.choosing.picker import Choice, ranked
+from foldline.tui.lists.picker import Choice, ranked
 from foldline.tui.prompting.completion import list_files, match_files
 from foldline.tui.prompting.inputs import Recall
 

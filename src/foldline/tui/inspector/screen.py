@@ -14,7 +14,7 @@ from foldline.tui.blocks.cells import Piece, Span, Spans, row, width_of
 from foldline.tui.dialogs import open_help
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.keys.commands import key_of
-from foldline.tui.widgets.leaving import LeftOnce
+from foldline.tui.lists.screen import LeftOnce
 from foldline.tui.widgets.lines import Lines
 
 _NAMED: Final = 16

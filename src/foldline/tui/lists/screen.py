@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from textual import events
@@ -10,10 +11,10 @@ from textual.await_complete import AwaitComplete
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
-from foldline.tui.keys.table import KeyTable, ScreenKey, hint_words, key_of, works
+from foldline.tui.keys.table import KeyTable, Place, ScreenKey, hint_words, key_of, works
 from foldline.tui.lists.box import Line
-from foldline.tui.prompting.completion import window_start
 from foldline.tui.textual_private import OrderedInput
+from foldline.tui.widgets.lines import cover_if_too_small
 from foldline.tui.widgets.status import StatusLine
 
 Result = TypeVar("Result")
@@ -30,18 +31,26 @@ def moves(
     letters: bool = True,
     home: tuple[str, ...] = ("home",),
     end: tuple[str, ...] = ("end",),
-    pages: bool = True,
+    far: str = "Ten {}s",
+    place: Place = "panel",
     works: Callable[[Any], bool] = lambda _: True,
 ) -> Iterator[ScreenKey[Any]]:
-    """The keys that move the mark. `row` is what a row is called; `letters`: k and j move, too."""
-    up, down = (("up", "k"), ("down", "j")) if letters else (("up",), ("down",))
-    yield ScreenKey("up", up, f"One {row} up.", "List", works=works)
-    yield ScreenKey("down", down, f"One {row} down.", "List", works=works)
-    if pages:
-        yield ScreenKey("page-up", ("pageup",), f"Ten {row}s up.", "List", works=works)
-        yield ScreenKey("page-down", ("pagedown",), f"Ten {row}s down.", "List", works=works)
-    yield ScreenKey("first", home, f"To the first {row}.", "List", works=works)
-    yield ScreenKey("last", end, f"To the last {row}.", "List", works=works)
+    """The keys that move the mark.
+
+    Args:
+        row: what a row is called.
+        letters: whether k and j move, too.
+        far: how far Page Up and Page Down go; empty where there are no such keys.
+    """
+    key = partial(ScreenKey[Any], group="List", place=place, works=works)
+    yield key("up", ("up", "k") if letters else ("up",), f"One {row} up.")
+    yield key("down", ("down", "j") if letters else ("down",), f"One {row} down.")
+    if far:
+        yield key("page-up", ("pageup",), f"{far.format(row)} up.")
+        yield key("page-down", ("pagedown",), f"{far.format(row)} down.")
+    if home:
+        yield key("first", home, f"To the first {row}.")
+        yield key("last", end, f"To the last {row}.")
 
 
 HELP: Final[ScreenKey[Any]] = ScreenKey("help", ("f1", "question_mark"), "This list.", "Program", "keys", "?")
@@ -116,7 +125,7 @@ class Field(OrderedInput):
         return " ".join(text.split())
 
 
-class _Box(StatusLine, can_focus=True):
+class ListBox(StatusLine, can_focus=True):
     """Draws what its screen says; has the focus while no field has it."""
 
     def __init__(self, owner: "ListScreen[Any, Any]", fields: Sequence[Field]) -> None:
@@ -151,7 +160,7 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
 
     DEFAULT_CSS: ClassVar[str] = """
     ListScreen { align: center middle; background: transparent; }
-    ListScreen > _Box { width: 100; max-width: 100%; max-height: 100%; background: ansi_default; }
+    ListScreen > ListBox { width: 100; max-width: 100%; max-height: 100%; background: ansi_default; }
     """
     AUTO_FOCUS: ClassVar[str | None] = None
     KEYS: ClassVar[KeyTable[Any]]
@@ -163,8 +172,10 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         """The place of the mark."""
         self.question: Question | None = None
         self.fields = fields
-        self.box = _Box(self, fields)
-        self._seen: dict[int, int] = {}
+        self.box = ListBox(self, fields)
+        self._first = 0
+        """The row that was at the top: it stays there as long as the mark is in sight."""
+        self.seen: dict[int, int] = {}
         """Which row stands on which line of the box."""
 
     # --- what a screen says of itself -------------------------------------------------------------------
@@ -226,16 +237,17 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
     ) -> list[Line]:
         """Exactly `room` lines with the rows around the mark, drawn by `line(row, is_marked)`. `top` is the
         line of the box on which they begin; `empty` stands there where there is no row."""
-        first = window_start(self.at, len(self.rows), room)
+        least = max(self._first, self.at - room + 1)
+        first = self._first = max(min(least, self.at, len(self.rows) - room), 0)
         shown = self.rows[first : first + room]
-        self._seen = {top + at: first + at for at in range(len(shown))}
+        self.seen = {top + at: first + at for at in range(len(shown))}
         lines = [line(row, first + at == self.at) for at, row in enumerate(shown)] or list(empty)
         return [*lines[:room], *([[]] * (room - len(lines)))]
 
     def clicked(self, line: int) -> None:
         """A click marks the row that stands there."""
-        if line in self._seen:
-            self.move_to(self._seen[line])
+        if line in self.seen:
+            self.move_to(self.seen[line])
 
     # --- keys -------------------------------------------------------------------------------------------
 
@@ -295,7 +307,8 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         self.fit()
         self.place_field()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        cover_if_too_small(self, event.size)
         self.call_after_refresh(self.update)
 
     def fit(self) -> None:
@@ -323,3 +336,30 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
         wanted = self.box if shown is None else shown
         if not wanted.has_focus:
             wanted.focus()
+
+
+class PageScreen(ListScreen[None, Row]):
+    """Rows that are read and not chosen: `at` is the one at the top."""
+
+    margin: ClassVar[int] = 2
+    """Lines of the box that show no row."""
+
+    @property
+    def room(self) -> int:
+        """Rows that are seen at once."""
+        return max(self.box.size.height - self.margin, 1)
+
+    @property
+    def last_top(self) -> int:
+        return max(len(self.rows) - self.room, 0)
+
+    def move(self, step: int) -> None:
+        self.at = min(max(self.at + step, 0), self.last_top)
+        self.update()
+
+    def do(self, command: str) -> None:
+        if command in ("page-up", "page-down"):
+            step = max(self.room - 1, 1)
+            self.move(-step if command == "page-up" else step)
+        else:
+            super().do(command)

@@ -11,13 +11,13 @@ from textual.timer import Timer
 from foldline.tui.dialogs import open_help
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.keys.table import bindings
+from foldline.tui.lists.screen import LeftOnce
 from foldline.tui.preview.bars import Bars, PreviewHeader
 from foldline.tui.preview.keys import named
 from foldline.tui.preview.messages import Closed
 from foldline.tui.preview.outlook import Outlook, outlook_of
 from foldline.tui.preview.panels import PreviewPanels
 from foldline.tui.preview.state import PreviewState
-from foldline.tui.widgets.leaving import LeftOnce
 from foldline.tui.widgets.lines import LEAST, TooSmall
 
 _ROWS_FOR_ALL = 18

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from textual.containers import Vertical
-
 from foldline.context.outline import Entries, MessageOutline
 from foldline.files import opened
 from foldline.protocol import BaseMessage, UserMessage
-from foldline.tui.choosing.picker import Choice, Picker
+from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.prompting.attachments import Attachments, detached
 from foldline.tui.transcript.calls import command_of
 
@@ -31,7 +29,7 @@ class EarlierPrompts(Picker):
 
     DEFAULT_CSS: ClassVar[str] = """
     EarlierPrompts { align: left bottom; }
-    EarlierPrompts > Vertical { width: 100%; }
+    EarlierPrompts > ListBox { width: 100%; }
     """
 
     def __init__(self, prompts: Sequence[str], root: Path | None, *, above: int) -> None:
@@ -45,7 +43,7 @@ class EarlierPrompts(Picker):
         return self._texts[int(number)]
 
     def on_mount(self) -> None:
-        self.query_one(Vertical).styles.margin = (0, 0, self._above, 0)
+        self.box.styles.margin = (0, 0, self._above, 0)
         if self._root is not None:
             self.run_worker(self._look_further(self._root), group="earlier", exclusive=True)
 

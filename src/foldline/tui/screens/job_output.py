@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import ClassVar, Final
 
+from textual import events
 from textual.binding import BindingType
 
 from foldline.context.harmless import clean_line
@@ -11,16 +12,11 @@ from foldline.protocol import FoldlineError
 from foldline.tui.blocks.cells import chop_spans, cut_right
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
 from foldline.tui.lists.box import Line, boxed, filled
-from foldline.tui.lists.screen import HELP, ListScreen
+from foldline.tui.lists.screen import HELP, PageScreen, moves
 
 KEYS: Final = table(
     "output",
-    ScreenKey["OutputScreen"]("up", ("up", "k"), "One line up.", "Output"),
-    ScreenKey("down", ("down", "j"), "One line down.", "Output"),
-    ScreenKey("page-up", ("pageup",), "A screen up.", "Output"),
-    ScreenKey("page-down", ("pagedown",), "A screen down.", "Output"),
-    ScreenKey("first", ("home",), "To the first line.", "Output"),
-    ScreenKey("last", ("end",), "To the last line; new output is followed.", "Output"),
+    *moves("line", far="A screen"),
     HELP,
     ScreenKey("close", ("escape", "q"), "Back to the jobs; this one runs on.", "Program"),
     title="Output of a job",
@@ -42,11 +38,11 @@ def rows_of(text: str, width: int) -> tuple[str, ...]:
     return tuple(rows)
 
 
-class OutputScreen(ListScreen[None, str]):
+class OutputScreen(PageScreen[str]):
     """`read` gives all of it, again and again; it is called in a thread. `at` is the row at the top; who
     sees the last row follows what comes."""
 
-    DEFAULT_CSS: ClassVar[str] = "OutputScreen > _Box { width: 100%; height: 100%; }"
+    DEFAULT_CSS: ClassVar[str] = "OutputScreen > ListBox { width: 100%; height: 100%; }"
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 
@@ -65,16 +61,8 @@ class OutputScreen(ListScreen[None, str]):
     def on_mount(self) -> None:
         self.run_worker(self._follow(), group="follow")
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self._look)
-
-    @property
-    def _room(self) -> int:
-        return max(self.box.size.height - 2, 1)
-
-    @property
-    def _last_top(self) -> int:
-        return max(len(self.rows) - self._room, 0)
 
     async def _follow(self) -> None:
         while True:
@@ -101,20 +89,12 @@ class OutputScreen(ListScreen[None, str]):
         fresh = await asyncio.to_thread(rows)
         if fresh is not None:
             self._cut, self.rows = (fresh[0], width), fresh[1]
-        self.at = self._last_top if self._follows else min(self.at, self._last_top)
+        self.at = self.last_top if self._follows else min(self.at, self.last_top)
         self.update()
 
     def move(self, step: int) -> None:
-        self.at = min(max(self.at + step, 0), self._last_top)
-        self._follows = self.at == self._last_top
-        self.update()
-
-    def do(self, command: str) -> None:
-        if command in ("page-up", "page-down"):
-            step = max(self._room - 1, 1)
-            self.move(-step if command == "page-up" else step)
-        else:
-            super().do(command)
+        super().move(step)
+        self._follows = self.at == self.last_top
 
     def draw(self, width: int, height: int) -> list[Line]:
         room = max(height - 2, 1)

@@ -76,7 +76,7 @@ KEYS: Final = table(
         "end",
         works=_runs,
     ),
-    *moves("job", pages=False, works=_has_jobs),
+    *moves("job", far="", works=_has_jobs),
     HELP,
     ScreenKey("close", ("escape", "q"), "Closes; the jobs run on.", "Program", "close"),
 )
@@ -115,7 +115,7 @@ class JobSource(Protocol):
 class JobsScreen(ListScreen[None, JobRow]):
     """Closing it ends nothing."""
 
-    DEFAULT_CSS: ClassVar[str] = "JobsScreen > _Box { width: 104; }"
+    DEFAULT_CSS: ClassVar[str] = "JobsScreen > ListBox { width: 104; }"
     KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
 

@@ -72,7 +72,7 @@ KEYS: Final = table(
         "revoke",
         works=lambda screen: screen.row is not None,
     ),
-    *moves("rule", pages=False),
+    *moves("rule", far=""),
     HELP,
     ScreenKey("close", ("escape", "q"), "Closes.", "Program"),
     title="Permissions",

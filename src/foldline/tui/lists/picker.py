@@ -1,0 +1,293 @@
+"""Choosing one of many by typing: the palette, themes, tool servers. One modal screen for all of them."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from textual import events, on
+from textual.binding import BindingType
+from textual.widgets import Input
+from textual.worker import Worker
+
+from foldline.context.harmless import clean_line
+from foldline.tui.blocks.cells import Span, crop, cut_right, width_of, wrap_spans
+from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
+from foldline.tui.lists.box import Line, boxed, filled
+from foldline.tui.lists.screen import Field, ListScreen, moves
+
+SLICE: Final = 400
+"""Choices that are looked at between two keys: well below a millisecond each ten."""
+
+_START, _WHOLE, _WORD, _INSIDE, _SPREAD, _NOTE = 100.0, 90.0, 80.0, 60.0, 20.0, 1.0
+"""Where a word was found, best first: at the start, as a whole word, at the start of one, inside one, spread
+over the label from the start of a word on, in the note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Something to choose. `id` is what is handed back; the texts may be foreign."""
+
+    id: str
+    label: str
+    note: str = ""
+    keys: str = ""
+    """What reaches it without the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A choice that fits."""
+
+    choice: Choice
+    letters: frozenset[int] = frozenset()
+    """Places in its label of what was typed."""
+
+
+def ranking(typed: str, choices: Sequence[Choice]) -> Iterator[tuple[Ranked, ...] | None]:
+    """The choices that hold every word typed, best first; of equal ones the first. None after each slice of
+    them, then the result."""
+    words = typed.lower().split()
+    found: list[tuple[float, int, Ranked]] = []
+    for at, choice in enumerate(choices):
+        if at and at % SLICE == 0:
+            yield None
+        if (fits := _fit(words, choice)) is not None:
+            found.append((-fits[0], at, Ranked(choice, fits[1])))
+    if words:
+        found.sort(key=lambda each: each[:2])
+    yield tuple(ranked for _, _, ranked in found)
+
+
+def ranked(typed: str, choices: Sequence[Choice]) -> tuple[Ranked, ...]:
+    """The same, at once."""
+    return next(result for result in ranking(typed, choices) if result is not None)
+
+
+def _fit(words: Sequence[str], choice: Choice) -> tuple[float, frozenset[int]] | None:
+    if not words:
+        return 0.0, frozenset()
+    label = choice.label.lower()
+    if len(label) != len(choice.label):  # a letter that is two in lower case
+        label = choice.label
+    note = f"{choice.note} {choice.keys}".lower()
+    score, letters = 0.0, set[int]()
+    for word in words:
+        worth, places = _in_label(word, label)
+        if not worth and word in note:
+            worth = _NOTE
+        if not worth:
+            return None
+        score += worth
+        letters.update(places)
+    return score, frozenset(letters)
+
+
+def _in_label(word: str, label: str) -> tuple[float, Sequence[int]]:
+    at = label.find(word)
+    if at < 0:
+        return _spread(word, label)
+    while at > 0 and label[at - 1].isalnum():
+        later = label.find(word, at + 1)
+        if later < 0:
+            first = label.find(word)
+            return _INSIDE, range(first, first + len(word))
+        at = later
+    stop = at + len(word)
+    whole = stop == len(label) or not label[stop].isalnum()
+    return (_START if at == 0 else _WHOLE if whole else _WORD), range(at, stop)
+
+
+def _spread(word: str, label: str) -> tuple[float, Sequence[int]]:
+    """The letters one after the other, the first of them at the start of a word; best where they hang
+    together."""
+    best, places = 0.0, list[int]()
+    start = label.find(word[0])
+    while start >= 0:
+        if start == 0 or not label[start - 1].isalnum():
+            found = _from(start, word, label)
+            if found:
+                gaps = sum(two != one + 1 for one, two in pairwise(found))
+                worth = _SPREAD * (1 - gaps / (len(word) + 1))
+                if worth > best:
+                    best, places = worth, found
+        start = label.find(word[0], start + 1)
+    return best, places
+
+
+def _from(start: int, word: str, label: str) -> list[int]:
+    found = [start]
+    for letter in word[1:]:
+        at = label.find(letter, found[-1] + 1)
+        if at < 0:
+            return []
+        found.append(at)
+    return found
+
+
+ROWS: Final = 14
+"""Choices that are seen at once, where there are as many."""
+_NOTE_ROWS: Final = 4
+"""Rows below the list for the whole note of the marked choice, the first of them blank."""
+_MEASURED: Final = 200
+"""Choices by which the columns are laid out."""
+
+KEYS: Final = table(
+    "picker",
+    *moves("choice", letters=False, home=(), far="A screen", place="anywhere"),
+    ScreenKey["Picker"]("take", ("enter",), "Selects the marked choice.", "List", place="anywhere"),
+    ScreenKey("close", ("escape",), "Closes; nothing is chosen.", "List", place="anywhere"),
+    title="Choose from a list",
+)
+
+
+def choice_line(ranked: Ranked, marked: bool, column: int, width: int) -> list[Span]:
+    """`▶Compact the context  /compact [focus]        F3`, the letters typed underlined."""
+    choice = ranked.choice
+    keys = clean_line(choice.keys)
+    tail = cell_len(keys) + 2 if keys else 1
+    label = list(_label(cut_right(clean_line(choice.label), column), ranked.letters, marked))
+    blanks = " " * (column - width_of(label))
+    note = cut_right(clean_line(choice.note), max(width - column - tail - 4, 0))
+    left = [("▶" if marked else " ", "accent"), *label, (blanks + "  ", ""), (note, "muted")]
+    return [*crop(left, width - tail), *([(f" {keys} ", "accent")] if keys else [(" ", "")])]
+
+
+def _label(label: str, letters: frozenset[int], marked: bool) -> Iterator[Span]:
+    for at, character in enumerate(label):
+        yield character, f"{'accent underline' if at in letters else 'text'}{' reverse' if marked else ''}"
+
+
+class Picker(ListScreen[str | None, Ranked]):
+    """Gives back the id of the choice, or None. `on_mark` is called with each id the mark comes to."""
+
+    DEFAULT_CSS: ClassVar[str] = "Picker > ListBox { width: 92; }"
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        marked: str | None = None,
+        on_mark: Callable[[str], None] | None = None,
+        notes_in_full: bool = False,
+    ) -> None:
+        """`notes_in_full`: below the list stands all of what the row of the marked choice had no room for."""
+        self._find = Field("find", "type to find")
+        super().__init__((), (self._find,))
+        self._title = title
+        self._choices = tuple(choices)
+        self._on_mark = on_mark
+        self._notes_in_full = notes_in_full
+        self._show(tuple(map(Ranked, choices)))
+        self.at = next((at for at, choice in enumerate(choices) if choice.id == marked), 0)
+
+    def field(self) -> Field:
+        return self._find
+
+    def height_wanted(self) -> int:
+        return min(len(self._choices), ROWS) + 3 + (_NOTE_ROWS if self._notes_in_full else 0)
+
+    def add(self, more: Iterable[Choice]) -> None:
+        """Further choices, below those there are."""
+        self.offer((*self._choices, *more))
+
+    def offer(self, choices: Iterable[Choice]) -> None:
+        """These from now on. The mark stays on its choice, once the user has moved it."""
+        self._choices = tuple(choices)
+        if self.is_mounted:
+            self.fit()
+            self._rank(keep=self.at > 0)
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._rank(keep=False)
+
+    def _rank(self, *, keep: bool) -> None:
+        """Find what fits; of many choices the first slice now, the others between keys and frames."""
+        slices = ranking(self._find.value, self._choices)
+        found = next(slices)
+        if found is not None:
+            self.workers.cancel_group(self, "rank")
+            self._found(found, keep)
+        else:
+            work = partial(self._finish, slices, keep)
+            _: Worker[None] = self.run_worker(work, group="rank", exclusive=True)
+
+    async def _finish(self, slices: Iterator[tuple[Ranked, ...] | None], keep: bool) -> None:
+        for found in slices:
+            if found is not None:
+                self._found(found, keep)
+            await asyncio.sleep(0)
+
+    def _found(self, found: tuple[Ranked, ...], keep: bool) -> None:
+        before = self.row
+        if found != self.rows:
+            self._show(found)
+            same = (at for at, each in enumerate(found) if before and each.choice.id == before.choice.id)
+            self.at = next(same, 0) if keep else 0
+            self.moved()
+            self.update()
+
+    def _show(self, found: tuple[Ranked, ...]) -> None:
+        """These, laid out by the first of them: that stays as it is while one scrolls."""
+        self.rows = found
+        first = [each.choice for each in found[:_MEASURED]]
+        self._widest = max((cell_len(clean_line(choice.label)) for choice in first), default=0)
+        self._noted = any(choice.note for choice in first)
+
+    def moved(self) -> None:
+        if self._on_mark is not None and self.row is not None:
+            self._on_mark(self.row.choice.id)
+
+    def do(self, command: str) -> None:
+        """Arrows go from the last choice to the first; pages stop there."""
+        match command:
+            case "up" | "down" if self.rows:
+                self.move_to((self.at + (-1 if command == "up" else 1)) % len(self.rows))
+            case "page-up" | "page-down":
+                self.move(-ROWS if command == "page-up" else ROWS)
+            case "take" if self.row is not None:
+                self.dismiss(self.row.choice.id)
+            case _:
+                super().do(command)
+
+    def clicked(self, line: int) -> None:
+        super().clicked(line)
+        if line in self.seen:
+            self.action_list("take")
+
+    def on_click(self, event: events.Click) -> None:
+        """A click beside the box closes it."""
+        if not self.box.region.contains(event.screen_x, event.screen_y):
+            self.dismiss(None)
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        note = self._note(width, height)
+        column = min(self._widest, max(width * 3 // 5 if self._noted else width - 5, 8))
+        rows = self.row_lines(
+            max(height - 3 - len(note), 0),
+            2,
+            lambda row, marked: choice_line(row, marked, column, width - 2),
+            empty=[[("  nothing matches", "muted")]],
+        )
+        count = ((f"{self.at + 1} of {len(self.rows)}", "muted"),) if self.rows else ()
+        words = f"{name_of(KEYS, 'take')} select · {name_of(KEYS, 'close')} close"
+        head: Line = [(" ❯ ", "accent")]
+        title = ((self._title, "text bold"),)
+        return boxed(width, title, "", [head, *rows, *note], ((words, "muted"),), count)
+
+    def _note(self, width: int, height: int) -> list[Line]:
+        """What its row may have cut off, where there is the height."""
+        if not self._notes_in_full or height < 2 * _NOTE_ROWS:
+            return []
+        note = clean_line(self.row.choice.note) if self.row is not None else ""
+        is_cut = width_of([(note, "")]) > width - self._widest - 8
+        lines = wrap_spans([(note, "text")], width - 4) if is_cut else []
+        return filled([[], *([(" ", ""), *line] for line in lines)], _NOTE_ROWS)

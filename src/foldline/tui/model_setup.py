@@ -1,0 +1,122 @@
+"""/model, /provider and the first start: opens Setup, and makes its choice the session's."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from foldline.protocol import FoldlineError, operations
+from foldline.tui.runner import Runner
+
+if TYPE_CHECKING:
+    from foldline.llm.listing import ListedModel
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.screens.setup_state import Choice, Step
+
+Commands = dict[str, Callable[[Runner, str], None]]
+
+
+class Setup:
+    """Opens the screen, and makes its choice the session's. Until a first start is decided, prompts wait."""
+
+    def __init__(
+        self, app: "FoldlineApp", runner: Runner, *, clock: Callable[[], float], is_first_start: bool
+    ) -> None:
+        self._app = app
+        self._clock = clock
+        self._runner = runner
+        self._undecided = is_first_start
+
+    @property
+    def commands(self) -> Commands:
+        return {"model": self._model, "provider": lambda _, __: self._open("provider")}
+
+    def begin(self, early: list[str]) -> None:
+        """The session is open, and these prompts came before it. At a first start the screen comes now, or,
+        where somebody is writing already, before the prompt goes: nobody's keys are taken away."""
+        for text in early:
+            if not self.holds(text):
+                self._runner.send(text)
+        if self._undecided and not early and not self._app.chat.prompt.editor.text:
+            self._open("provider")
+
+    def holds(self, text: str) -> bool:
+        """Whether a prompt waits for the first choice of a model; that is then asked for."""
+        if not self._undecided:
+            return False
+        self._runner.edit_queue((), (text,), paused=True)
+        self._open("provider")
+        return True
+
+    def _model(self, runner: Runner, name: str) -> None:
+        if name:
+            self._undecided = False
+            runner.submit(operations.SwitchModel(model=name))
+        else:
+            self._open("model")
+
+    def _open(self, step: "Step") -> None:
+        """Show the screen at a step; the models are those of the provider in use."""
+        from foldline.agent.room import compacts_before_switch
+        from foldline.agent.settings import load_settings
+        from foldline.tui.screens.setup import SetupScreen
+        from foldline.tui.screens.setup_servers import KnownServers
+        from foldline.tui.screens.setup_state import begin
+
+        if isinstance(self._app.screen, SetupScreen):
+            return
+        agent_state = self._runner.agent.state
+
+        def folds(offer: "ListedModel") -> bool:
+            window = settings.window_of(offer.id) or offer.window
+            return window is not None and compacts_before_switch(
+                agent_state, window, offer.max_output, offer.id
+            )
+
+        try:
+            settings = load_settings(agent_state.cwd, os.environ)
+            servers = KnownServers(settings, os.environ, folds, self._summarise_with)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure))
+            return
+        state = begin(
+            servers.sources,
+            current=("", "") if self._undecided else servers.in_use(agent_state.llm),
+            size=agent_state.size(),
+            step=step,
+            kept_in=servers.kept_in,
+        )
+        state = replace(state, told=servers.trouble, overruled_by=servers.overruled_by)
+        screen = SetupScreen(state, servers, clock=self._clock, by_itself=self._undecided)
+        self._app.push_screen(screen, self._decided)
+
+    async def _summarise_with(self, model: str | None) -> str:
+        """Let another model write the summaries; None: the session's own again. It is kept, too."""
+        from foldline.tui.screens.settings import OwnSettings
+
+        kept = OwnSettings(self._app, self._runner)
+        kept.read()
+        setting = next(each for each in kept.settings_known() if each.key == "compaction.model")
+        told = await kept.keep(setting, model)
+        named = model or "The session's own model"
+        return f"{named} writes the summaries. {told}"
+
+    def _decided(self, choice: "Choice | None") -> None:
+        if choice is not None:
+            self._app.run_worker(self._switch(choice), group="model")
+        elif self._undecided:
+            self._app.chat.remark("The built-in offline model answers. /model chooses another one")
+            self._go_on()
+
+    async def _switch(self, choice: "Choice") -> None:
+        """An ordinary switch, so that the history has it and a smaller window is folded for."""
+        executor = self._runner.agent.executor
+        finished = await executor.wait_for(executor.submit(operations.SwitchModel(model=choice.named)))
+        if finished.outcome == "done":
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """The first choice is made: what waited for it is sent."""
+        if self._undecided:
+            self._undecided = False
+            self._runner.set_paused(False)

@@ -1,1 +1,0 @@
-"""The Rewind screen: the places a session can go back to, and what going there would do."""

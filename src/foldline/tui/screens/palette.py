@@ -1,0 +1,117 @@
+"""The palette: everything that can be done now, over any screen, found by typing."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from textual.app import App
+from textual.screen import Screen
+
+from foldline.protocol import FoldlineError
+from foldline.tui.keys.active import active_tables
+from foldline.tui.keys.commands import CHAT
+from foldline.tui.lists.picker import Choice, Picker
+from foldline.tui.screens.help import HelpScreen
+
+_TITLE: Final = "What do you want to do?"
+_RECENT: Final = 8
+"""Choices taken before that stand first."""
+_MOVES: Final = frozenset(
+    {"up", "down", "left", "right", "pageup", "pagedown", "home", "end", "ctrl+home", "ctrl+end"}
+)
+"""Keys of what one does by keys only: moving about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something the palette does."""
+
+    choice: Choice
+    run: Callable[[], object]
+    """Called when the screen that was below the palette is in front again."""
+
+
+Source = Callable[[], Awaitable[Sequence[Item]]]
+"""Gives further items, and may take its time: they join the list when they are there."""
+
+
+class Palette(Picker):
+    """The list, and what its choices do."""
+
+    def __init__(self, items: Iterable[Item], sources: Iterable[Source], recent: Sequence[str]) -> None:
+        """`recent`: the choices taken before, the last one first."""
+        self._items = tuple(items)
+        self._late: dict[int, Sequence[Item]] = {}
+        self.items = {item.choice.id: item for item in self._items}
+        self._recent = tuple(recent)
+        self._sources = tuple(sources)
+        super().__init__(_TITLE, self._in_order())
+
+    def _in_order(self) -> list[Choice]:
+        """What was chosen before first."""
+        known = [each for each in self._recent if each in self.items]
+        return [self.items[each].choice for each in dict.fromkeys((*known, *self.items))]
+
+    def on_mount(self) -> None:
+        for number, source in enumerate(self._sources):
+            self.run_worker(self._join(number, source), group="sources")
+
+    async def _join(self, number: int, source: Source) -> None:
+        try:
+            items = await source()
+        except FoldlineError as failure:
+            self.tell(str(failure))
+            return
+        # In the order of the sources, whichever was the fastest.
+        self._late[number] = items
+        late = (item for at in sorted(self._late) for item in self._late[at])
+        self.items = {item.choice.id: item for item in (*self._items, *late)}
+        self.offer(self._in_order())
+
+
+def open_palette(
+    app: App[Any],
+    recent: list[str],
+    others: Callable[[Screen[Any]], Iterable[Item]],
+    sources: Iterable[Source] = (),
+) -> None:
+    """Offer everything that works where the user is; where it is open, close it.
+
+    Args:
+        recent: the choices taken before, the last one first; kept up to date.
+        others: what there is to do beside the keys of the screen below.
+    """
+    if isinstance(app.screen, Palette):
+        app.screen.dismiss(None)
+        return
+    if isinstance(app.screen, HelpScreen):
+        app.screen.dismiss()
+        if isinstance(app.screen, Palette):
+            return
+    # Help has just been told to go, and may still be there.
+    below = next(screen for screen in reversed(app.screen_stack) if not isinstance(screen, HelpScreen))
+    palette = Palette((*_of_screen(app, below), *others(below)), sources, recent)
+
+    def taken(choice: str | None) -> None:
+        if choice is not None:
+            recent[:] = [choice, *(each for each in recent if each != choice)][:_RECENT]
+            palette.items[choice].run()
+
+    app.push_screen(palette, taken)
+
+
+def _of_screen(app: App[Any], screen: Screen[Any]) -> Iterator[Item]:
+    """What the keys of this screen do now, the chat's apart."""
+    for active in active_tables(screen):
+        if active.name == CHAT:
+            continue
+        for key, works in active.entries():
+            action = active.actions.get(key.id)
+            if action is None or not works or not key.palette or _MOVES & {*key.keys}:
+                continue
+            choice = Choice(key.binding_id, key.label, active.table.title, key.name)
+
+            def run(action: str = action, node: Any = active.node) -> None:
+                app.call_later(app.run_action, action, node)
+
+            yield Item(choice, run)

@@ -1,0 +1,357 @@
+"""Rewind: choose a place, see what going back would do, choose context, files or both, confirm."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Final, Literal
+
+from textual.app import App
+from textual.binding import BindingType
+
+from foldline.agent.rewind import foresee
+from foldline.context import numbers
+from foldline.context.harmless import clean_line
+from foldline.context.numbers import many
+from foldline.context.rewind_points import FileChange, RewindPoint, rewind_points
+from foldline.protocol import operations
+from foldline.tui.blocks.cells import Piece, cut_left, cut_right, piece, row
+from foldline.tui.keys.table import ScreenKey, bindings, name_of, names_of, table
+from foldline.tui.lists.box import Line, Rule, boxed, filled
+from foldline.tui.lists.screen import HELP, ListScreen, moves
+from foldline.tui.runner import Runner
+
+What = Literal["both", "context", "files"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What going back to the marked place would do."""
+
+    before: int
+    """Tokens of the next request now, as screens show them."""
+    after: int
+    items: int
+    """Items that would leave the view."""
+    prompts: int = 0
+    """Typed prompts among them."""
+    files: Sequence[FileChange] = ()
+
+    @property
+    def changing(self) -> Sequence[FileChange]:
+        """Files that would be put back without a further word."""
+        return [change for change in self.files if change.kind in ("write", "remove")]
+
+    @property
+    def conflicts(self) -> Sequence[FileChange]:
+        return [change for change in self.files if change.kind == "conflict"]
+
+
+KEYS: Final = table(
+    "rewind",
+    ScreenKey["RewindScreen"](
+        "both",
+        ("b",),
+        "Goes back to right before the marked place, with the context and the files that write and edit "
+        "changed since. Shows what changes, and asks.",
+        "Go back",
+        "both",
+        works=lambda screen: screen.can("both"),
+    ),
+    ScreenKey(
+        "context",
+        ("c",),
+        "Only the context goes back: the files stay as they are. Asks, too.",
+        "Go back",
+        "context",
+        works=lambda screen: screen.can("context"),
+    ),
+    ScreenKey(
+        "files",
+        ("f",),
+        "Only the files go back: the conversation goes on as it is. Asks, too.",
+        "Go back",
+        "files",
+        works=lambda screen: screen.can("files"),
+    ),
+    ScreenKey(
+        "overwrite",
+        ("o",),
+        "Puts back, too, what somebody else changed since; what they hold now is kept first. Again: keeps "
+        "them.",
+        "Go back",
+        "overwrite, too",
+        works=lambda screen: screen.outcome is not None and bool(screen.outcome.conflicts),
+    ),
+    ScreenKey(
+        "go",
+        ("ctrl+s",),
+        "Confirms the question; no letter does, for it may be typed ahead. The prompt is then in the editor "
+        "again. /undo takes it back.",
+        "Go back",
+        works=lambda screen: screen.asked is not None,
+    ),
+    *moves("place"),
+    ScreenKey(
+        "steps",
+        ("s", "enter"),
+        "Lists the steps within the turns, or hides them.",
+        "List",
+        "steps",
+        works=lambda screen: any(place.kind == "step" for place in screen.places),
+    ),
+    HELP,
+    ScreenKey("close", ("escape",), "Leaves the question, else closes; nothing has changed.", "Program"),
+)
+
+_DETAILS: Final = 8
+"""Lines below the list, frame apart, where there is room for them."""
+_LEAST_ROWS: Final = 6
+"""Lines that are not for details, however low the terminal: frame, rule, and three of the list."""
+_FILES: Final = 4
+"""Files named there."""
+_WITH: Final[dict[What, str]] = {
+    "both": "with context and files",
+    "context": "with the context",
+    "files": "with the files",
+}
+_AT_THE_QUESTION: Final = ("go", "help", "close")
+"""The commands that work while it is asked: letters may have been typed ahead."""
+
+
+class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
+    """Gives back what was chosen, or None. Nothing happens before that."""
+
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+
+    def __init__(self, places: Sequence[RewindPoint], foresee: Callable[[int], Awaitable[Outcome]]) -> None:
+        """`places`: newest first. `foresee` finds out what going back to a checkpoint would do."""
+        super().__init__([place for place in places if place.kind == "turn"])
+        self.places = places
+        self._foresee = foresee
+        self.steps = False
+        """Whether the steps within the turns are listed, too."""
+        self.outcome: Outcome | None = None
+        """None until the files were looked at."""
+        self.overwrite = False
+        """Whether what others changed is put back as well."""
+        self.asked: What | None = None
+        """What the user wants to go back with: it is done at their second word."""
+
+    def height_wanted(self) -> int:
+        return max(min(len(self.places) + _DETAILS + 3, 30), _DETAILS + 6)
+
+    def on_mount(self) -> None:
+        self.moved()
+
+    def moved(self) -> None:
+        self.outcome, self.overwrite, self.asked = None, False, None
+        if self.row is not None and self.is_running:
+            # The function and not what it gives: where it is overtaken at once, nothing was begun.
+            self.run_worker(partial(self._look, self.row.id), group="look", exclusive=True)  # type: ignore[arg-type]
+
+    async def _look(self, checkpoint: int) -> None:
+        outcome = await self._foresee(checkpoint)
+        if self.row is not None and checkpoint == self.row.id:
+            self.outcome = outcome
+            self.update()
+
+    def can(self, what: What) -> bool:
+        """Whether going back with this would change anything."""
+        known = self.outcome
+        if known is None:
+            return False
+        files = bool(known.changing or (self.overwrite and known.conflicts))
+        return what == "context" or files
+
+    @property
+    def operation(self) -> operations.Rewind | None:
+        """What the user was asked about; None where nothing is asked."""
+        if self.asked is None or self.row is None or self.outcome is None:
+            return None
+        conflicts = tuple(change.path for change in self.outcome.conflicts) if self.overwrite else ()
+        return operations.Rewind(
+            checkpoint=self.row.id,
+            context=self.asked != "files",
+            files=self.asked != "context",
+            overwrite=conflicts,
+        )
+
+    def works_now(self, command: str) -> bool:
+        return super().works_now(command) and (self.asked is None or command in _AT_THE_QUESTION)
+
+    def act(self, command: str) -> None:
+        match command:
+            case "both" | "context" | "files":
+                self.asked = command
+            case "go":
+                self.dismiss(self.operation)
+            case "overwrite":
+                self.overwrite = not self.overwrite
+            case "steps":
+                self.toggle_steps()
+        self.update()
+
+    def toggle_steps(self) -> None:
+        """List the steps, or not; a mark on a step goes to the place of its turn."""
+        before = self.row
+        self.steps = not self.steps
+        self.rows = [place for place in self.places if self.steps or place.kind == "turn"]
+        if before is not None:
+            here = (at for at, place in enumerate(self.rows) if place.index <= before.index)
+            self.at = next(here, 0)
+            if self.row is not before:
+                self.moved()
+
+    def leave(self) -> None:
+        if self.asked is None:
+            self.dismiss(None)
+        else:
+            self.asked = None
+            self.update()
+
+    def word(self, key: ScreenKey[Any]) -> str:
+        match key.id:
+            case "overwrite" if self.overwrite:
+                return "keep them"
+            case "steps" if self.steps:
+                return "hide steps"
+            case _:
+                return key.hint
+
+    # --- drawing ----------------------------------------------------------------------------------------
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        if self.asked is not None and self.outcome is not None and self.row is not None:
+            return self._question(self.outcome, self.row, self.asked, width, height)
+        below = min(_DETAILS, max(height - _LEAST_ROWS, 1))
+        rows = self.row_lines(
+            max(height - below - 3, 1),
+            1,
+            lambda place, marked: self._place_line(place, marked, width - 2),
+            empty=[[("  There is nothing to go back over yet.", "muted")]],
+        )
+        body: list[Line | Rule] = [
+            *rows,
+            Rule((("what going back does", "muted"),)),
+            *self._details(width - 2, below),
+        ]
+        count = f"{self.at + 1} of {len(self.rows)}" if self.rows else ""
+        keys = f"{names_of(KEYS, 'up', 'down')} move · {name_of(KEYS, 'close')} close, change nothing"
+        return boxed(width, (("Rewind to right before …", "text bold"),), count, body, ((keys, "muted"),))
+
+    def _question(
+        self, outcome: Outcome, place: RewindPoint, what: What, width: int, height: int
+    ) -> list[Line]:
+        """What is to change, all of it as far as there is room, and the keys that answer."""
+        label = cut_right(clean_line(place.label) or "(no words)", max(width // 2, 8))
+        when = f"before “{label}”" if place.kind == "turn" else f"after {label}"
+        context: Line = [(" context  ", "muted"), ("stays as it is", "text")]
+        files: list[Line] = [[(" files    ", "muted"), ("stay as they are", "text")]]
+        if what != "files":
+            context = _context_line(outcome)
+        if what != "context":
+            files = self._file_lines(outcome, width - 2, max(height - 7, 1))
+        body = [
+            *filled([[], context, *files], height - 4),
+            [(" /undo takes it back. Letters do nothing here.", "muted")],
+            [(f" {name_of(KEYS, 'go')}", "accent"), (" go back", "text")],
+        ]
+        asks = f"Go back {_WITH[what]} to right {when}?"
+        title = (("? ", "altered"), (cut_right(asks, width - 8), "text bold"))
+        return boxed(width, title, "", body, ((f"{name_of(KEYS, 'close')} change nothing", "muted"),))
+
+    def _place_line(self, place: RewindPoint, marked: bool, width: int) -> Line:
+        is_turn = place.kind == "turn"
+        left = [
+            piece("▶" if marked else " ", "accent", gap=0),
+            piece("❯ " if is_turn else "  after ", "accent" if is_turn else "muted", gap=1),
+            Piece(
+                ((clean_line(place.label) or "(no words)", "text reverse" if marked else "text"),),
+                gap=0,
+                cut="right",
+            ),
+        ]
+        right = [piece(f"{many(place.changes, 'file')} since", "muted", rank=1)] if place.changes else []
+        if place.at is not None:
+            right.append(piece(place.at.astimezone().strftime("%H:%M"), "muted"))
+        return row(left, right, width)
+
+    def _details(self, width: int, height: int) -> list[Line]:
+        """Exactly `height` lines: context, files, keys."""
+        lines: list[Line] = []
+        if self.row is not None:
+            lines = [[(" looking at the files …", "muted")]]
+            if self.outcome is not None:
+                lines = [_context_line(self.outcome), *self._file_lines(self.outcome, width, _FILES)]
+        keys: Line = [(" ", "")]
+        for key, word in self.hints():
+            keys += [(key, "accent"), (f" {word}   ", "text")]
+        return [*filled(lines, height - 1), keys]
+
+    def _file_lines(self, outcome: Outcome, width: int, most: int) -> list[Line]:
+        if not outcome.files:
+            return [[(" files    ", "muted"), ("unchanged", "muted")]]
+        loud = ("conflict", "unreadable")
+        shown = sorted(outcome.files, key=lambda change: change.kind not in loud)
+        lines = [_file_line(change, self.overwrite, width) for change in shown[:most]]
+        lines[0][0] = (" files    ", "muted")
+        if len(shown) > most:
+            lines.append([("          ", ""), (f"and {len(shown) - most} more", "muted")])
+        return lines
+
+
+def _context_line(outcome: Outcome) -> Line:
+    items = f"{many(outcome.items, 'item')} {'leaves' if outcome.items == 1 else 'leave'} the view"
+    if outcome.items < 0:
+        items = "what was compacted since is there again"
+    if outcome.prompts:
+        items += f", {many(outcome.prompts, 'prompt')} among them"
+    sizes = f"{numbers.tokens(outcome.before)} → {numbers.tokens(outcome.after, estimated=True)} tokens"
+    return [(" context  ", "muted"), (sizes, "text"), (f", {items}", "muted")]
+
+
+def _file_line(change: FileChange, overwrite: bool, width: int) -> Line:
+    words, style = _fate(change, overwrite)
+    room = max(width - 13 - len(words), 8)
+    return [("          ", ""), (cut_left(clean_line(change.path), room), "text"), (f"  {words}", style)]
+
+
+def _fate(change: FileChange, overwrite: bool) -> tuple[str, str]:
+    match change.kind:
+        case "write":
+            return "is put back", "muted"
+        case "remove":
+            return "is removed again", "muted"
+        case "conflict" if overwrite:
+            return f"is {'removed' if change.target is None else 'overwritten'}, /undo has it", "alert"
+        case "conflict":
+            return f"! {change.why or 'changed by somebody else'}: stays", "alert"
+        case _:
+            return cut_right(f"! stays: {clean_line(change.why)}", 40), "alert"
+
+
+def open_rewind(app: App[Any], runner: Runner, give_back: Callable[[str], bool]) -> None:
+    """Show the places. The prompt of a turn that the context left comes back through `give_back`."""
+    state = runner.agent.state
+    places = rewind_points(state.projection)
+
+    async def look(checkpoint: int) -> Outcome:
+        foreseen = await foresee(state, checkpoint)
+        scale = state.projection.calibration.scale(state.projection.model)
+        # No report is true of the view that is left: all of it is estimated, as it will be then.
+        after = round((foreseen.tokens + state.overhead) * scale)
+        return Outcome(state.size(), after, foreseen.items, foreseen.prompts, foreseen.files)
+
+    def go(asked: operations.Rewind | None) -> None:
+        if asked is not None:
+            app.run_worker(carry_out(asked), group="rewind")
+
+    async def carry_out(asked: operations.Rewind) -> None:
+        place = next(place for place in places if place.id == asked.checkpoint)
+        executor = runner.agent.executor
+        finished = await executor.wait_for(executor.submit(asked))
+        if finished.outcome == "done" and asked.context and place.prompt:
+            give_back(place.prompt)
+
+    app.push_screen(RewindScreen(places, look), go)

@@ -1,0 +1,611 @@
+"""Sessions: of this folder, of all, archived, of other agents; found, resumed, read, forked and tidied.
+
+The lists are read and searched beside the event loop, one after the other; so is what is done on disk.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from textual import events, on
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from foldline.history.lock import Holder, holder_of
+from foldline.history.session_search import SessionHit
+from foldline.protocol import FoldlineError
+from foldline.tui.blocks import Span, Spans, clean_line
+from foldline.tui.blocks.cells import Piece, crop, piece, row, wrap_spans
+from foldline.tui.keys.commands import key_of as command_key
+from foldline.tui.keys.names import key_name
+from foldline.tui.keys.table import ScreenKey, bindings
+from foldline.tui.lists.box import Line, filled, key_words
+from foldline.tui.lists.screen import Field, ListScreen
+from foldline.tui.screens import sessions_view as view
+from foldline.tui.screens.session_actions import (
+    archive_session,
+    delete_session,
+    fork_session,
+    import_session,
+    kept_title,
+    rename_session,
+)
+from foldline.tui.screens.sessions_list import (
+    DEBOUNCE,
+    SCOPES,
+    Listed,
+    Listing,
+    Scope,
+    Searcher,
+    SessionsState,
+    Shown,
+    read_listing,
+    shown,
+)
+from foldline.tui.widgets.lines import edge, frame, sides
+
+Mode = Literal["list", "field", "renaming", "asking"]
+"""What has the keys: the list, the search line, the field of a new title, or a question."""
+
+_ROWS_FOR_ALL: Final = 18
+"""Rows below which header, details and hints give theirs to the list; as in the chat."""
+_TALL: Final = 30
+"""Rows from which the details have all they need."""
+_SURE: Final = "ctrl+s"
+"""The answer to what nothing takes back: no word that was typed ahead holds it."""
+_AGAIN: Final = 1.0
+"""Seconds between two looks into an index that is being built."""
+_STEADY: Final = 0.05
+"""Seconds the mark stands on a session before it is asked who writes to it."""
+_PLACEHOLDER: Final = "search in all that was ever said"
+
+Action = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """A session, or a match in the one above it."""
+
+    shown: Shown
+    hit: SessionHit | None = None
+    more: int = 0
+    """Matches that are not shown, said on the last one that is."""
+
+    def same(self, other: "ListRow") -> bool:
+        """Whether it is about the same thing, in another state of the list."""
+        places = [each.hit.index if each.hit is not None else None for each in (self, other)]
+        return self.shown.row.path == other.shown.row.path and places[0] == places[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A question, and the keys that answer it; Esc leaves it in any case."""
+
+    sentence: str
+    answers: tuple[tuple[str, str, Action], ...]
+    """(key, its word, what it does)."""
+    leaves: str = "cancel"
+    """What Esc does."""
+
+
+class SessionsScreen(ListScreen[Path | None, ListRow]):
+    """Gives back the event file of the session to go on with, or None to stay in this chat."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    SessionsScreen > ListBox { width: 100%; height: 100%; color: $role-text; }
+    """
+    KEYS = view.KEYS
+    state: SessionsState
+    BINDINGS: ClassVar[list[BindingType]] = bindings(view.KEYS, "list")
+
+    def __init__(
+        self,
+        title: str,
+        *,
+        home: Path,
+        root: Path,
+        here: Path | None,
+        now: Callable[[], datetime],
+        read: Callable[[Listed, int | None], Awaitable[None]],
+        retitle: Callable[[str], Awaitable[None]],
+        query: str | None = None,
+        lost: Callable[[], str] = lambda: "",
+    ) -> None:
+        """
+        Args:
+            title: what stands before `▸ Sessions`.
+            home: the data folder.
+            root: the folder of this chat.
+            here: the event file of its session, which `retitle` gives another title.
+            read: opens a session to be read, at an entry where one is given.
+            query: opens the search line, also where it is empty.
+            lost: says, as sentences, what leaving this chat would end.
+        """
+        self._query_field = Field("query", _PLACEHOLDER)
+        self._title_field = Field("title", "another title")
+        super().__init__((), (self._query_field, self._title_field))
+        self.state = SessionsState(here=here)
+        self.mode: Mode = "list" if query is None else "field"
+        self._first_query = query or ""
+        self.busy = ""
+        """What is being done just now, as a sentence; empty where nothing is."""
+        self._title, self._home, self._root, self._now = title, home, root, now
+        self._read, self._retitle, self._lost = read, retitle, lost
+        self._sessions: tuple[Shown, ...] = ()
+        self._holders: dict[Path, Holder | None] = {}
+        """Who writes to a session, as of the last look."""
+        self._news = ""
+        self._asked: Choices | None = None
+        self._listings: dict[Scope, Listing] = {}
+        self._searcher = Searcher(home)
+        self._index_begun = False
+        self._looked_at = 0.0
+
+    def height_wanted(self) -> str:
+        return "100%"
+
+    def on_mount(self) -> None:
+        self._query_field.value = self._first_query
+        self._list()
+
+    def _begin(self, group: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do this beside the event loop, in the place of what the group was doing."""
+        # Not as a coroutine: Python would complain of one that is put aside before it has begun.
+        self.run_worker(work, group=group, exclusive=True)  # type: ignore[arg-type]  # the union confuses mypy
+
+    # --- what is shown ----------------------------------------------------------------------------------
+
+    @property
+    def marked(self) -> Shown | None:
+        """The session under the mark."""
+        return self.row.shown if self.row is not None else None
+
+    @property
+    def hit(self) -> SessionHit | None:
+        """The match under the mark."""
+        return self.row.hit if self.row is not None else None
+
+    def _with(self, state: SessionsState) -> None:
+        """Show this state. With another query or scope the list is looked at from its top."""
+        before, self.state = self.state, state
+        drawn = ("scope", "listing", "query", "found")
+        if all(getattr(before, name) is getattr(state, name) for name in drawn):
+            self.update()
+            return
+        self._sessions = shown(state)
+        rows = [
+            each
+            for session in self._sessions
+            for each in (
+                ListRow(session),
+                *(
+                    ListRow(session, hit, max(session.total - at, 0) if at == len(session.hits) else 0)
+                    for at, hit in enumerate(session.hits, start=1)
+                ),
+            )
+        ]
+        if (before.query, before.scope) != (state.query, state.scope):
+            self.at = 0
+            self.show_rows(rows)
+        else:
+            self.show_rows(rows, ListRow.same)
+        self._ask_holder()
+
+    def tell(self, words: str) -> None:
+        """Say something in the status row, until the mark moves."""
+        self._news = words
+        self.update()
+
+    def moved(self) -> None:
+        self._news = ""
+        self._ask_holder()
+
+    def _ask_holder(self) -> None:
+        if self.marked is not None and self.marked.row.ours:
+            self._begin("holder", partial(self._holder_asked, self.marked.row.path))
+
+    async def _holder_asked(self, path: Path) -> None:
+        await asyncio.sleep(_STEADY)
+        self._holders[path] = await asyncio.to_thread(holder_of, path.parent)
+        self.update()
+
+    # --- the lists --------------------------------------------------------------------------------------
+
+    def _to_scope(self, scope: Scope) -> None:
+        self._with(self.state.in_scope(scope, self._listings.get(scope)))
+        if scope not in self._listings:
+            self._list()
+        self._search(at_once=True)
+
+    def _list(self) -> None:
+        self._begin("list", partial(self._listed, self.state.scope))
+
+    async def _listed(self, scope: Scope) -> None:
+        listing = self._listings[scope] = await asyncio.to_thread(read_listing, scope, self._home, self._root)
+        if self.state.scope == scope:
+            self._with(replace(self.state, listing=listing))
+            if self.state.asked is not None:
+                self._search(at_once=True)
+
+    def list_again(self) -> None:
+        """Something has changed on disk. What is shown stays until the new list is there."""
+        self._listings = {scope: was for scope, was in self._listings.items() if scope == "others"}
+        self._index_begun = False
+        self._list()
+
+    # --- the search -------------------------------------------------------------------------------------
+
+    @on(Input.Changed, "#query")
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if event.value != self.state.query:
+            self._with(self.state.looking_for(event.value))
+            self._search()
+
+    def _search(self, *, at_once: bool = False) -> None:
+        """Ask the index what was said; the answer to an earlier question is not waited for."""
+        if self.state.asked is None or self.state.scope == "others":
+            self.workers.cancel_group(self, "search")
+            self._with(replace(self.state, searching=False))
+            return
+        self._with(replace(self.state, searching=True))
+        self._begin("search", partial(self._searched, 0.0 if at_once else DEBOUNCE))
+        if not self._index_begun:
+            self._index_begun = True
+            self._begin("index", self._index)
+
+    async def _searched(self, wait: float) -> None:
+        await asyncio.sleep(wait)
+        cwd = self._root if self.state.scope == "here" else None
+        self._looked_at = asyncio.get_running_loop().time()
+        try:
+            found = await self._searcher.look(self.state.query, cwd)
+        except FoldlineError as failure:
+            self._with(replace(self.state, searching=False, trouble=str(failure)))
+            return
+        self._with(replace(self.state, searching=False, found=found, trouble=self._searcher.trouble))
+
+    async def _index(self) -> None:
+        """With the first search, and with the next one after a change on disk."""
+        self._with(replace(self.state, indexed=0.0))
+        trouble = await self._searcher.take_in(self._indexed)
+        self._with(replace(self.state, indexed=None, trouble=trouble or self._searcher.trouble))
+        self._search(at_once=True)
+
+    def _indexed(self, share: float) -> None:
+        if not self.is_attached:
+            return
+        self._with(replace(self.state, indexed=share))
+        if asyncio.get_running_loop().time() - self._looked_at > _AGAIN and not self.state.searching:
+            self._search(at_once=True)
+
+    # --- keys -------------------------------------------------------------------------------------------
+
+    def field(self) -> Field | None:
+        return {"field": self._query_field, "renaming": self._title_field}.get(self.mode)
+
+    def field_place(self, height: int) -> tuple[int, int]:
+        roomy = height >= _ROWS_FOR_ALL
+        return (2 if roomy else 1) if self.mode == "field" else height - (2 if roomy else 1), 2
+
+    def _to(self, mode: Mode) -> None:
+        self.mode = mode
+        self.update()
+
+    @on(Field.Done)
+    def _entered(self, event: Field.Done) -> None:
+        event.stop()
+        renaming = self.mode == "renaming"
+        self._to("list")
+        if renaming and self.marked is not None:
+            listed, title = self.marked.row, kept_title(self._title_field.value)
+            if not title:
+                self.tell("The title is empty: nothing was renamed.")
+            elif title != listed.title:
+                self._begin("action", partial(self._renamed, listed, title))
+
+    def action_list(self, command: str) -> None:
+        if self.busy and self.mode == "list" and not self.works_now(command):
+            self.tell("One moment.")
+        super().action_list(command)
+
+    def do(self, command: str) -> None:
+        match command:
+            case "down" | "page-down" if self.mode == "field":
+                self._to("list")
+            case "up" | "page-up" if self.mode == "field":
+                pass
+            case "page-up" | "page-down":
+                room = max(len(self.seen) - 1, 1)
+                self.move(-room if command == "page-up" else room)
+            case _:
+                super().do(command)
+
+    def act(self, command: str) -> None:
+        self._news = ""
+        if command.startswith("scope"):
+            at = SCOPES.index(self.state.scope) + 1 if command == "scope" else int(command[-1]) - 1
+            self._to_scope(SCOPES[at % len(SCOPES)])
+        elif command == "search" or command == "other":
+            self._to("field" if self.mode == "list" else "list")
+        elif self.marked is not None:
+            self._act_on(command, self.marked.row, self.hit.index if self.hit is not None else None)
+
+    def _act_on(self, command: str, listed: Listed, index: int | None) -> None:
+        match command:
+            case "resume" if listed.path == self.state.here:
+                self.dismiss(None)
+            case "resume" if listed.ours:
+                self._begin("action", partial(self._resume, listed))
+            case "resume" | "read":
+                self._open(listed, index)
+            case "fork":
+                self._fork(listed, index)
+            case "import":
+                copy = partial(import_session, listed, self._home, self._root)
+                self._leave_for(lambda: self._make(f"Importing {view.session_name(listed)}", copy))
+            case "rename":
+                self._title_field.value = listed.title
+                self._title_field.cursor_position = len(listed.title)
+                self._to("renaming")
+            case "archive":
+                self._change("Moving it", partial(archive_session, self._home, listed))
+            case "delete":
+                remove = partial(self._change, "Deleting it", partial(delete_session, self._home, listed))
+                question = view.delete_question(listed, self._look())
+                self._choose(Choices(question, ((_SURE, "delete", remove),)))
+
+    def leave(self) -> None:
+        """One step outwards."""
+        if self.mode != "list":
+            self._to("list")
+        elif self.state.query:
+            self._query_field.value = ""
+        else:
+            self.dismiss(None)
+
+    # --- questions --------------------------------------------------------------------------------------
+
+    def _choose(self, asked: Choices) -> None:
+        self._asked = asked
+        self._to("asking")
+
+    def on_key(self, event: events.Key) -> None:
+        if self.mode == "asking" and self._asked is not None:
+            answers = {key: do for key, _, do in self._asked.answers}
+            if event.key in answers:
+                event.stop()
+                event.prevent_default()
+                self._to("list")
+                answers[event.key]()
+
+    def _leave_for(self, go: Action) -> None:
+        """Go, once the user knows what that ends."""
+        if lost := self._lost():
+            self._choose(Choices(view.leaving_question(lost), ((_SURE, "leave it", go),), "stay here"))
+        else:
+            go()
+
+    # --- what is done -----------------------------------------------------------------------------------
+
+    async def _resume(self, listed: Listed) -> None:
+        holder = self._holders[listed.path] = await asyncio.to_thread(holder_of, listed.path.parent)
+        if holder is None:
+            self._leave_for(partial(self.dismiss, listed.path))
+        else:
+            answers = (
+                ("r", "read along", partial(self._open, listed, None)),
+                ("f", "fork: go on in a copy", partial(self._fork, listed, None)),
+            )
+            self._choose(Choices(view.held_question(listed, holder), answers))
+
+    def _fork(self, listed: Listed, until: int | None) -> None:
+        copy = partial(fork_session, listed.path, self._home, self._root, until)
+        self._leave_for(lambda: self._make(f"Copying {view.session_name(listed)}", copy))
+
+    def _make(self, doing: str, make: Callable[[], Path]) -> None:
+        """Make a session in a thread, and go on with it."""
+
+        async def made() -> str:
+            self.dismiss(await asyncio.to_thread(make))
+            return ""
+
+        self._begin("action", partial(self._done, doing, made))
+
+    def _open(self, listed: Listed, index: int | None) -> None:
+        async def opened() -> str:
+            await self._read(listed, index)
+            return ""
+
+        self._begin("action", partial(self._done, f"Opening {view.session_name(listed)}", opened))
+
+    async def _renamed(self, listed: Listed, title: str) -> None:
+        async def renamed() -> str:
+            if listed.path != self.state.here:
+                return await asyncio.to_thread(rename_session, listed.path, title)
+            await self._retitle(title)
+            return f"This chat is called “{title}” now."
+
+        await self._done("Renaming", renamed, lists=True)
+
+    def _change(self, doing: str, change: Callable[[], str]) -> None:
+        """Change something on disk in a thread, and list the sessions again."""
+        changed = partial(asyncio.to_thread, change)
+        self._begin("action", partial(self._done, doing, changed, lists=True))
+
+    async def _done(self, doing: str, action: Callable[[], Awaitable[str]], *, lists: bool = False) -> None:
+        """What it says, or why it was not done, is in the status row then."""
+        self.busy = f"{doing} …"
+        self.update()
+        try:
+            said = await action()
+        except FoldlineError as failure:
+            said, lists = str(failure), False
+        finally:
+            self.busy = ""
+        self.tell(said)
+        if lists:
+            self.list_again()
+
+    # --- drawing ----------------------------------------------------------------------------------------
+
+    def _look(self) -> view.Look:
+        """What all rows are drawn by, as of now."""
+        return view.Look(self.state.scope, self._now(), self.state.asked, self.state.here)
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        roomy = height >= _ROWS_FOR_ALL
+        asking = self._asked if self.mode == "asking" else None
+        strip_rows = 9 if height >= _TALL else 6 if roomy else 5 if asking is not None else 0
+        room = height - 3 - strip_rows - (3 if roomy else 1)
+        lines = [view.header_row(self._title, self.state, width)] if roomy else []
+        lines += self._search_lines(width)
+        lines += self._list_lines(width, room, len(lines))[:room]
+        if asking is not None:
+            lines += _question_lines(asking, width, strip_rows)
+        elif strip_rows:
+            lines += self._detail_lines(width, strip_rows)
+        lines.append(self._status(width, roomy))
+        if roomy:
+            lines.append(view.hints_row(self.hints(), width))
+        return lines
+
+    def _search_lines(self, width: int) -> list[Line]:
+        look = frame(self.mode == "field")
+        inside: Line = [(" ❯ ", "accent" if self.mode == "field" else "muted")]
+        if self.mode != "field":
+            query = clean_line(self.state.query)
+            inside.append((query, "text") if query else (_PLACEHOLDER, "muted"))
+        return [
+            edge(look, True, (("Search", "bold"),), (), width),
+            sides(look, inside, width),
+            edge(look, False, view.search_foot(self.state), (), width),
+        ]
+
+    def _list_lines(self, width: int, height: int, top: int) -> list[Line]:
+        """The frame with the scopes, the names of the columns, and the rows."""
+        look, room, inner = frame(self.mode == "list"), max(height - 3, 1), width - 2
+        cells = max(inner - 3, 1)  # beside the mark, a blank and the bar
+        drawn = self._look()
+
+        def line(each: ListRow, marked: bool) -> Line:
+            hit = each.hit
+            spans = (
+                view.session_row(each.shown, drawn, cells)
+                if hit is None
+                else view.hit_row(hit, each.more, cells)
+            )
+            if marked and self.mode == "list":
+                styles = ("text bold reverse" if "bold" in style else "text reverse" for _, style in spans)
+                spans = [(text, style) for (text, _), style in zip(crop(spans, cells), styles, strict=False)]
+            mark = ("▶" if self.mode == "list" else "▷") if marked else " "
+            return [(mark, "accent"), (" ", ""), *crop(spans, cells)]
+
+        sentences, style = view.empty(self.state)
+        words = [wrapped for each in sentences for wrapped in (*wrap_spans([(each, style)], cells), [])]
+        rows = self.row_lines(room, top + 2, line, [[], *([("  ", ""), *each] for each in words)])
+        count = view.count(self.state, self._sessions)
+        head = [("  ", ""), *view.heading(cells, self.state.scope)]
+        bar = self._bar(room)
+        return [
+            edge(look, True, view.tabs(self.state.scope), ((count, "muted"),) if count else (), width),
+            sides(look, [(text, "muted") for text, _ in head], width),
+            *(
+                sides(look, [*crop(each, inner - 1), (bar[at], "muted")], width)
+                for at, each in enumerate(rows)
+            ),
+            edge(look, False, (), (), width),
+        ]
+
+    def _bar(self, room: int) -> list[str]:
+        """Which part of the rows is seen, at the right of each line."""
+        count, first = len(self.rows), min(self.seen.values(), default=0)
+        if count <= room:
+            return [" "] * room
+        thumb = max(1, min(round(room * room / count), room))
+        start = round((room - thumb) * first / (count - room))
+        if first and start == 0 and room > thumb:
+            start = 1  # at the top only where the first line is on screen
+        return ["▐" if start <= at < start + thumb else " " for at in range(room)]
+
+    def _detail_lines(self, width: int, height: int) -> list[Line]:
+        look, rows = frame(False), height - 2
+        head, inside = "", list[Line]()
+        if self.marked is not None:
+            listed = self.marked.row
+            head = view.details_head(listed)
+            inside = view.details(listed, self._holders.get(listed.path), self._look(), width - 2, rows)
+        title: Spans = ((head, "muted"),) if head else ()
+        return [
+            edge(look, True, title, (), width),
+            *(sides(look, line, width) for line in filled(inside, rows)),
+            edge(look, False, (), (), width),
+        ]
+
+    def _status(self, width: int, roomy: bool) -> list[Span]:
+        """The news, or what keys would do; what Esc does, where the row of hints has no room to say so."""
+        words = self.busy or self._news
+        if self.mode == "field" and not words:
+            words = "Enter goes to the list"
+        elif self.mode == "list" and not words:
+            words = view.doing(self.marked, self.hit, self.state.here)
+        left = [Piece(((clean_line(words), "text"),), cut="right", least=width // 3)] if words else []
+        return row(left, [] if roomy else [piece(f"Esc {self._closes()}", "muted", rank=1)], width)
+
+    def hints(self) -> list[tuple[str, str]]:
+        match self.mode:
+            case "field":
+                shown = [("Enter ↓", "to the list"), (command_key("help"), "keys")]
+            case "renaming":
+                shown = [("Enter", "save the title")]
+            case "asking":
+                shown = []
+            case "list":
+                foreign = self.marked is not None and not self.marked.row.ours
+                return [
+                    (key.name, self.word(key))
+                    for key in self.KEYS
+                    if key.hint and key.works(self) and not (foreign and key.id == "read")  # Enter reads them
+                ]
+        return [*shown, ("Esc", self._closes())]
+
+    def word(self, key: ScreenKey[Any]) -> str:
+        listed = self.marked.row if self.marked is not None else None
+        match key.id:
+            case "close":
+                return self._closes()
+            case "archive" if listed is not None and listed.archived:
+                return "bring back"
+            case "resume" if listed is not None and listed.path == self.state.here:
+                return "back to it"
+            case "resume" if listed is not None and not listed.ours:
+                return "read"
+            case _:
+                return key.hint
+
+    def _closes(self) -> str:
+        """What Esc does now."""
+        match self.mode:
+            case "asking":
+                return self._asked.leaves if self._asked is not None else ""
+            case "renaming":
+                return "cancel"
+            case "field":
+                return "to the list"
+            case "list":
+                return "end search" if self.state.query else "to the chat"
+
+
+def _question_lines(asked: Choices, width: int, height: int) -> list[Line]:
+    look = frame(True)
+    words: Sequence[Line] = wrap_spans([(asked.sentence, "text")], max(width - 4, 8))
+    keys = [(key_name(key), word) for key, word, _ in asked.answers]
+    return [
+        edge(look, True, (("? ", "altered"), ("Please confirm", "text bold")), (), width),
+        *(sides(look, line, width) for line in filled([[(" ", ""), *line] for line in words], height - 2)),
+        edge(look, False, key_words((*keys, ("Esc", asked.leaves))), (), width),
+    ]

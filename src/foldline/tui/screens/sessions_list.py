@@ -1,0 +1,260 @@
+"""Sessions as the Sessions screen lists them: read from disk, searched, and what of them is shown."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from foldline.context.text_search import Query, casefolded, parse_query
+from foldline.formats.homes import FoundSession
+from foldline.history import SessionInfo, list_sessions
+from foldline.history.session_search import (
+    IndexProgress,
+    SessionHit,
+    SessionHits,
+    SessionSearch,
+    SessionsFound,
+)
+from foldline.history.stored import without_gc
+from foldline.protocol import FoldlineError
+
+Scope = Literal["here", "all", "archived", "others"]
+"""Which sessions: of this folder, of all folders, those put away, those of other agents."""
+
+SCOPES: Final[tuple[Scope, ...]] = ("here", "all", "archived", "others")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One session of a list. All texts may be foreign."""
+
+    path: Path
+    """Its event file, or the other agent's file."""
+    id: str
+    updated_at: datetime
+    title: str = ""
+    """Empty where nothing was said yet."""
+    first_prompt: str = ""
+    last_prompt: str = ""
+    cwd: str = ""
+    model: str = ""
+    entries: int = 0
+    tokens: int = 0
+    size: int = 0
+    """Bytes of its file."""
+    created_at: datetime | None = None
+    moved_from: str = ""
+    note: str = ""
+    """What is wrong with the file, as a sentence."""
+    agent: str = ""
+    """Whose session it is; empty for ours."""
+    archived: bool = False
+    readable: bool = True
+    folded: str = field(default="", repr=False)
+    """What a title search looks at."""
+
+    @property
+    def ours(self) -> bool:
+        return not self.agent
+
+
+def listed(info: SessionInfo) -> Listed:
+    """A session of ours."""
+    meta = info.meta
+    return Listed(
+        info.path,
+        info.id,
+        meta.updated_at,
+        meta.title,
+        meta.first_prompt,
+        meta.last_prompt,
+        meta.cwd,
+        meta.model,
+        meta.entries,
+        meta.tokens,
+        meta.size,
+        meta.created_at,
+        info.moved_from,
+        meta.note,
+        archived=info.archived,
+        readable=info.readable,
+        folded=casefolded(f"{meta.title}\n{meta.first_prompt}\n{meta.last_prompt}"),
+    )
+
+
+def listed_foreign(found: FoundSession) -> Listed:
+    """Another agent's session."""
+    return Listed(
+        found.path,
+        found.id,
+        found.updated_at,
+        found.title,
+        found.first_prompt,
+        cwd=found.cwd,
+        model=found.model,
+        size=found.size,
+        note=found.note,
+        agent=found.agent,
+        readable=bool(found.title or not found.note),
+        folded=casefolded(f"{found.title}\n{found.first_prompt}"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The sessions of one scope, the one last written to first."""
+
+    rows: tuple[Listed, ...] = ()
+    failure: str = ""
+    """Why they could not be listed, as a sentence."""
+    more: bool = False
+    """Whether older ones were left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A session as it is shown, with what matches in it."""
+
+    row: Listed
+    hits: tuple[SessionHit, ...] = ()
+    """Best first; some of them."""
+    total: int = 0
+    """How many entries match; of very many, those that were looked at."""
+
+
+HITS: Final = 2
+"""Matches of one session that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsState:
+    """Everything the screen shows, but for where the cursor stands."""
+
+    scope: Scope = "here"
+    listing: Listing | None = None
+    """None while the sessions are being listed."""
+    query: str = ""
+    found: SessionsFound | None = None
+    """What the index knows of the query; None where it has not been asked, or has not answered yet."""
+    searching: bool = False
+    indexed: float | None = None
+    """The share of what the index lacked that is in by now; None where it is up to date, or nobody asked."""
+    trouble: str = ""
+    """Why text cannot be searched as it should, as a sentence."""
+    here: Path | None = None
+    """The event file of the session of this chat."""
+
+    @property
+    def asked(self) -> Query | None:
+        """What is looked for; None where nothing is."""
+        return parse_query(self.query) if self.query.strip() else None
+
+    def in_scope(self, scope: Scope, listing: Listing | None) -> "SessionsState":
+        """Other sessions. What was found in the ones before says nothing about them."""
+        return replace(self, scope=scope, listing=listing, found=None, searching=False)
+
+    def looking_for(self, query: str) -> "SessionsState":
+        """Another query: at once, what titles and prompts say to it."""
+        same = query.strip() == self.query.strip()
+        return replace(self, query=query, found=self.found if same else None)
+
+
+def shown(state: SessionsState) -> tuple[Shown, ...]:
+    """The sessions to show, in order.
+
+    Without a query all of them. With one, first those whose title or prompts hold it, the newest first: they
+    are there at once, and stay where they are when the index answers. Then those it was said in, best first.
+    """
+    rows = state.listing.rows if state.listing is not None else ()
+    asked = state.asked
+    if asked is None:
+        return tuple(Shown(row) for row in rows)
+    hits = {session.path: session for session in state.found.sessions} if state.found is not None else {}
+    titled = [row for row in rows if asked.matches(row.folded)]
+    named = {row.path for row in titled}
+    by_path = {row.path: row for row in rows}
+    said_in = [by_path[path] for path in hits if path in by_path and path not in named]
+    return tuple(_with_hits(row, hits.get(row.path)) for row in (*titled, *said_in))
+
+
+def _with_hits(row: Listed, found: SessionHits | None) -> Shown:
+    if found is None:
+        return Shown(row)
+    telling = [hit for hit in found.hits if not _is_said_by(row, hit)]
+    return Shown(row, tuple(telling[:HITS]), found.total)
+
+
+def _is_said_by(row: Listed, hit: SessionHit) -> bool:
+    """Whether the row itself shows what matches: a title, or the prompt it was taken from."""
+    return hit.kind == "title" or (hit.kind == "user" and hit.excerpt == row.title)
+
+
+DEBOUNCE: Final = 0.12
+"""Seconds without another key before the index is asked."""
+_SESSIONS: Final = 50
+"""Found sessions that are asked for."""
+
+
+class Searcher:
+    """One per screen. A cancelled `look` or `take_in` ends its thread soon, and is not heard of again."""
+
+    def __init__(self, home: Path) -> None:
+        self._search = SessionSearch(home)
+
+    @property
+    def trouble(self) -> str:
+        """Why the index is not kept on disk, as a sentence; empty where it is."""
+        return self._search.trouble
+
+    async def look(self, query: str, cwd: Path | None) -> SessionsFound:
+        """What was said, as far as the index knows. `cwd`: only in sessions of this folder.
+
+        Raises:
+            FoldlineError: another process keeps the index to itself, or the sessions cannot be listed.
+        """
+        given_up = threading.Event()
+        try:
+            return await asyncio.to_thread(
+                self._search.find, query, limit=_SESSIONS, cwd=cwd, stopped=given_up.is_set
+            )
+        finally:
+            given_up.set()
+
+    async def take_in(self, told: Callable[[float], None]) -> str:
+        """Bring the index up to date; `told` hears the share that is in. Why not all is in, or nothing."""
+        given_up, loop = threading.Event(), asyncio.get_running_loop()
+
+        def progress(step: IndexProgress) -> None:
+            if not given_up.is_set():
+                loop.call_soon_threadsafe(told, step.done / max(step.total, 1))
+
+        try:
+            whole = await asyncio.to_thread(self._search.refresh, progress, given_up.is_set)
+        except FoldlineError as failure:
+            return str(failure)
+        finally:
+            given_up.set()
+        return "" if whole else "another process is at the search index: the newest is not searched"
+
+
+_FOREIGN: Final = 500
+"""Sessions of other agents that are listed: a little of each file has to be read."""
+
+
+def read_listing(scope: Scope, home: Path, root: Path) -> Listing:
+    """The sessions of a scope; where that cannot be read, why. `root` is the folder of this chat."""
+    try:
+        if scope == "others":
+            # Not before the screen is open: this is a thread, that would be the event loop.
+            from foldline.formats.homes import AGENTS, found_sessions
+
+            found = found_sessions(AGENTS, limit=_FOREIGN + 1)
+            return Listing(tuple(map(listed_foreign, found[:_FOREIGN])), more=len(found) > _FOREIGN)
+        with without_gc():  # the collector would stop the screen, too
+            infos = list_sessions(home, root if scope == "here" else None, archived=scope == "archived")
+            return Listing(tuple(map(listed, infos)))
+    except FoldlineError as failure:
+        return Listing(failure=str(failure))

@@ -1,0 +1,545 @@
+"""What the Sessions screen shows: its keys, its words, the rows of its list. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.cells import cell_len
+
+from foldline.agent.tools.text import sized
+from foldline.context import numbers
+from foldline.context.text_search import Query, marks
+from foldline.formats.detection import FOREIGN
+from foldline.formats.homes import PLACES
+from foldline.history import age, short_id
+from foldline.history.lock import Holder
+from foldline.history.paths import with_tilde
+from foldline.history.session_search import SessionHit
+from foldline.tui.blocks import Span, Spans, clean_line, cut_left, cut_right
+from foldline.tui.blocks.cells import Piece, crop, piece, row, width_of
+from foldline.tui.keys.commands import key_of
+from foldline.tui.keys.table import ScreenKey, name_of, table
+from foldline.tui.lists.screen import moves
+from foldline.tui.screens.sessions_list import SCOPES, Listed, Scope, SessionsState, Shown
+
+if TYPE_CHECKING:
+    from foldline.tui.screens.sessions import SessionsScreen
+
+
+def _in_list(screen: "SessionsScreen") -> bool:
+    return screen.mode == "list"
+
+
+def _on(wanted: "Callable[[Listed, SessionsScreen], bool]") -> "Callable[[SessionsScreen], bool]":
+    """Works where the mark is at a session that is wanted, and nothing asked for before is being done."""
+
+    def works(screen: "SessionsScreen") -> bool:
+        marked = screen.marked
+        return _in_list(screen) and marked is not None and not screen.busy and wanted(marked.row, screen)
+
+    return works
+
+
+_another = _on(lambda listed, screen: listed.ours and listed.path != screen.state.here)
+
+KEYS: Final = table(
+    "sessions",
+    ScreenKey(
+        "resume",
+        ("enter",),
+        "Goes on with the session, in place of this chat. Where another process writes to it, asks what "
+        "to do instead; another agent's is opened to be read.",
+        "Session",
+        "resume",
+        works=_on(lambda listed, _: listed.readable),
+    ),
+    ScreenKey(
+        "read",
+        ("o",),
+        "Opens it in the Inspector, read-only: at the match, where the mark stands on one. What is written "
+        "meanwhile is followed.",
+        "Session",
+        "read",
+        works=_on(lambda listed, _: listed.readable),
+    ),
+    ScreenKey(
+        "fork",
+        ("f",),
+        "Goes on in a copy; on a match, in one that ends there. The session stays as it is.",
+        "Session",
+        "fork",
+        works=_on(lambda listed, _: listed.ours and listed.readable),
+    ),
+    ScreenKey(
+        "import",
+        ("i",),
+        "Copies another agent's session and goes on in the copy. Its file stays as it is.",
+        "Session",
+        "import",
+        works=_on(lambda listed, _: not listed.ours),
+    ),
+    ScreenKey(
+        "rename",
+        ("r",),
+        "Gives the session another title.",
+        "Session",
+        "rename",
+        works=_on(lambda listed, _: listed.ours and listed.readable),
+    ),
+    ScreenKey(
+        "archive",
+        ("x",),
+        "Archives the session: lists leave it out; an archived one comes back.",
+        "Session",
+        "archive",
+        works=_another,
+    ),
+    ScreenKey(
+        "delete",
+        ("D",),
+        "Deletes the session for good, after a question.",
+        "Session",
+        "delete",
+        works=_another,
+    ),
+    ScreenKey(
+        "search",
+        ("/",),
+        "To the search line: what titles and prompts hold is there at once, then what was ever said. "
+        'Every word must occur in one entry; "quoted words" as they stand.',
+        "List",
+        "search",
+        works=_in_list,
+    ),
+    ScreenKey(
+        "other",
+        ("tab", "shift+tab"),
+        "To the search line and back.",
+        "List",
+        works=lambda screen: screen.mode in ("list", "field"),
+    ),
+    ScreenKey("scope-1", ("1",), "The sessions of this folder.", "List", works=_in_list),
+    ScreenKey("scope-2", ("2",), "The sessions of all folders.", "List", works=_in_list),
+    ScreenKey("scope-3", ("3",), "The archived sessions.", "List", works=_in_list),
+    ScreenKey(
+        "scope-4", ("4",), "The sessions other agents keep in their own folders.", "List", works=_in_list
+    ),
+    ScreenKey("scope", ("s",), "The next of these four.", "List", "scope", "s 1–4", works=_in_list),
+    *moves("row", far="A screen", works=lambda screen: screen.mode in ("list", "field")),
+    ScreenKey(
+        "help",
+        ("?", "f1"),
+        "This list.",
+        "Program",
+        "keys",
+        "?",
+        works=lambda screen: screen.mode in ("list", "field"),
+    ),
+    ScreenKey(
+        "close",
+        ("escape",),
+        "Leaves the question, the field or the search line, ends the search, else closes the screen.",
+        "Program",
+        "close",
+        "Esc",
+    ),
+)
+
+
+def called(command: str) -> str:
+    """How a sentence calls the key of a command."""
+    return name_of(KEYS, command)
+
+
+MATCH: Final = "accent bold underline"
+_AGE, _GAP = 11, 2
+_TITLE: Final = 76
+"""Cells a title takes at most: it is no longer, and what stands behind it should not be far from it."""
+_EXCERPT: Final = 16
+"""Cells an excerpt has at least before it is said how many more matches there are."""
+_KINDS: Final = {
+    **{each: each for each in ("system", "user", "title")},
+    "assistant": "assist",
+    "developer": "dev",
+    "tool_result": "result",
+    "revert": "rewind",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What all rows are drawn by."""
+
+    scope: Scope
+    now: datetime
+    asked: Query | None = None
+    here: Path | None = None
+    """The event file of the session of this chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    cells: int
+    least: int
+    """It is left out where the title would have fewer cells than this."""
+    right: bool = False
+
+
+_OURS: Final = (_Column("tokens", 7, 20, True), _Column("entries", 7, 26, True))
+_MODEL: Final = _Column("model", 18, 30)
+_LAST: Final = _Column("last prompt", 60, 46)
+_AGENT: Final = _Column("agent", 11, 12)
+_SIZE: Final = _Column("size", 8, 22, True)
+
+
+def _columns(width: int, scope: Scope) -> tuple[_Column, ...]:
+    """The columns beside age and title that a width has room for, in the order in which they stand."""
+    folder = _Column("folder", 36 if width >= 120 else 20, 18)
+    wanted = {
+        "here": (*_OURS, _MODEL, _LAST),
+        "all": (folder, *_OURS, _MODEL, _LAST),
+        "archived": (folder, *_OURS, _MODEL, _LAST),
+        "others": (_AGENT, folder, _SIZE, _MODEL),
+    }[scope]
+    room = width - _AGE - _GAP
+    taken: set[str] = set()
+    for column in wanted:
+        if room - column.cells - _GAP >= column.least:
+            room -= column.cells + _GAP
+            taken.add(column.name)
+    order = (_AGENT, _LAST, folder, _OURS[1], _OURS[0], _SIZE, _MODEL)
+    return tuple(column for column in order if column.name in taken)
+
+
+def heading(width: int, scope: Scope) -> list[Span]:
+    """The names of the columns."""
+    columns = _columns(width, scope)
+    line = f"{'written':<{_AGE}}{' ' * _GAP}" + _title_cell("session", width, columns)
+    for column in columns:
+        line += " " * _GAP + _padded(column.name, column)
+    return [(line, "muted")]
+
+
+def _title_width(width: int, columns: Sequence[_Column]) -> int:
+    room = width - _AGE - _GAP - sum(column.cells + _GAP for column in columns)
+    return max(min(room, _TITLE) if columns else room, 1)
+
+
+def _title_cell(text: str, width: int, columns: Sequence[_Column]) -> str:
+    room = _title_width(width, columns)
+    return text + " " * max(room - cell_len(text), 0)
+
+
+def _padded(text: str, column: _Column) -> str:
+    cut = cut_left if column.name == "folder" else cut_right
+    shown = cut(text, column.cells)
+    blanks = " " * (column.cells - cell_len(shown))
+    return blanks + shown if column.right else shown + blanks
+
+
+def session_row(shown: Shown, look: Look, width: int) -> list[Span]:
+    """` 3 h ago    Idempotent orders                  398    28.6k  kimi-k2`."""
+    row, columns = shown.row, _columns(width, look.scope)
+    room = _title_width(width, columns)
+    spans: list[Span] = [(f"{age(row.updated_at, look.now):<{_AGE}}{' ' * _GAP}", "muted")]
+    spans += crop(_title(row, look, room), room)
+    for column in columns:
+        style = "text" if column.name == "tokens" else "muted"
+        spans += [(" " * _GAP, ""), (_padded(_cell(row, column.name), column), style)]
+    return spans
+
+
+def _title(row: Listed, look: Look, room: int) -> list[Span]:
+    remark = " · this chat" if look.here is not None and row.path == look.here else ""
+    sign = "! " if row.note else ""
+    if not row.readable:
+        return [(sign, "alert"), (cut_right(clean_line(named_note(row)), room - len(sign)), "alert")]
+    text = cut_right(clean_line(title_of(row)), max(room - len(sign) - len(remark), 1))
+    style = "text" if row.title else "muted"
+    return [(sign, "alert"), *emphasised(text, look.asked, style), (remark, "accent")]
+
+
+def title_of(row: Listed) -> str:
+    """What a session is called."""
+    return row.title or ("(nothing typed near its beginning)" if row.agent else "(nothing said yet)")
+
+
+def named_note(row: Listed) -> str:
+    """What is wrong with it, its long path left out."""
+    return row.note.replace(str(row.path), "its file").replace(str(row.path.parent), "its folder")
+
+
+def _cell(row: Listed, column: str) -> str:
+    match column:
+        case "agent":
+            return row.agent
+        case "last prompt":
+            return clean_line("" if row.last_prompt in (row.title, row.first_prompt) else row.last_prompt)
+        case "folder":
+            return clean_line(with_tilde(row.cwd))
+        case "model":
+            return clean_line(row.model.rsplit("/", 1)[-1])
+        case "entries":
+            return f"{row.entries:,}" if row.readable else ""
+        case "tokens":
+            return numbers.tokens(row.tokens) if row.tokens else ""
+        case _:
+            return sized(row.size) if row.size else ""
+
+
+def hit_row(hit: SessionHit, more: int, width: int) -> list[Span]:
+    """`     352 user    … never touch the payments table …   +12 more`."""
+    kind = _KINDS.get(hit.kind, clean_line(hit.kind))
+    lead = f"{'':{_GAP}}{hit.index:>{_AGE - 2}}  {kind:<8}"
+    tail = f"   +{more:,} more" if more else ""
+    if width - len(lead) - len(tail) < _EXCERPT:
+        tail = ""
+    room = max(width - len(lead) - len(tail), 1)
+    return crop([(lead, "muted"), *crop(_around(hit, room), room), (tail, "muted")], width)
+
+
+def _around(hit: SessionHit, room: int) -> list[Span]:
+    """The excerpt, its matches marked; where it is too long, from a little before the first of them."""
+    spans: list[Span] = []
+    at = 0
+    for start, stop in hit.marks:
+        spans += [(clean_line(hit.excerpt[at:start]), "text"), (clean_line(hit.excerpt[start:stop]), MATCH)]
+        at = stop
+    spans.append((clean_line(hit.excerpt[at:]), "text"))
+    if width_of(spans) > room and len(spans) > 1:
+        spans[0] = (cut_left(spans[0][0], max(room // 3, 1)), "text")
+    return spans
+
+
+def emphasised(text: str, asked: Query | None, style: str) -> list[Span]:
+    """Clean text with what was asked for marked in it."""
+    if asked is None:
+        return [(text, style)]
+    spans: list[Span] = []
+    at = 0
+    for start, stop in marks(text, asked):
+        spans += [(text[at:start], style), (text[start:stop], MATCH)]
+        at = stop
+    return [*spans, (text[at:], style)]
+
+
+_NAMES: Final[dict[Scope, str]] = {
+    "here": "This folder",
+    "all": "All folders",
+    "archived": "Archived",
+    "others": "Other agents",
+}
+_LABEL: Final = 8
+
+
+def header_row(title: str, state: SessionsState, width: int) -> list[Span]:
+    """` shop-api ▸ Idempotent orders ▸ Sessions            all folders · F1 help `."""
+    name: Spans = ((clean_line(title), "bold"), (" ▸ ", "muted"), ("Sessions", "text bold"))
+    right = [
+        piece(f"{_NAMES[state.scope].lower()} ·", "text", rank=1),
+        Piece(((key_of("help"), "accent"), (" help", "muted")), rank=2, gap=1),
+    ]
+    return row([Piece(name, cut="left", least=width // 3)], right, width)
+
+
+def tabs(scope: Scope) -> Spans:
+    """`1 This folder  2 All folders  3 Archived  4 Other agents`, the chosen one bold."""
+    spans: list[Span] = []
+    for at, each in enumerate(SCOPES):
+        spans.append((f"{'  ' if at else ''}{_scope_key(each)} ", "muted"))
+        spans.append((_NAMES[each], "text bold" if each == scope else "muted"))
+    return tuple(spans)
+
+
+def _scope_key(scope: Scope) -> str:
+    return called(f"scope-{SCOPES.index(scope) + 1}")
+
+
+def count(state: SessionsState, sessions: tuple[Shown, ...]) -> str:
+    """`12 sessions`, `4 of 3,000`."""
+    if state.listing is None or state.listing.failure:
+        return ""
+    all_of_them = len(state.listing.rows)
+    more = "+" if state.listing.more else ""
+    if state.asked is not None:
+        return f"{len(sessions):,} of {all_of_them:,}{more}"
+    return f"{all_of_them:,}{more} session{'s' * (all_of_them != 1)}"
+
+
+def search_foot(state: SessionsState) -> Spans:
+    """How the search stands, in the lower edge of its frame."""
+    if state.asked is None:
+        return ()
+    if state.scope == "others":
+        return (("titles and first prompts; imported ones are searched whole", "muted"),)
+    if state.trouble:
+        return ((clean_line(state.trouble), "altered"),)
+    if state.indexed:
+        return ((f"the index is being built: {int(state.indexed * 100)} % is searched", "altered"),)
+    if state.searching or state.found is None or state.indexed is not None:
+        return (("searching …", "muted"),)
+    if not state.found.complete:
+        return (("there may be more: another word narrows it down", "muted"),)
+    return (("titles, prompts and all that was said", "muted"),)
+
+
+def empty(state: SessionsState) -> tuple[list[str], str]:
+    """What stands in a list without rows, and its style."""
+    if state.listing is None:
+        return ["Reading the sessions …"], "muted"
+    if state.listing.failure:
+        return [
+            state.listing.failure,
+            f"Nothing was changed. {_scope_key('others')} shows what other agents keep.",
+        ], "alert"
+    if state.listing.rows:
+        return _nothing_found(state), "muted"
+    match state.scope:
+        case "here":
+            return [
+                "No session of this folder has been kept yet. The first prompt makes one.",
+                f"{_scope_key('all')} shows those of all folders, {_scope_key('others')} those of other "
+                "agents.",
+            ], "muted"
+        case "all":
+            return [
+                "No session has been kept yet. The first prompt makes one.",
+                f"{_scope_key('others')} shows those of other agents.",
+            ], "muted"
+        case "archived":
+            return [
+                f"Nothing is archived. In the other lists, {called('archive')} puts a session away."
+            ], "muted"
+        case "others":
+            return [f"No sessions of {_agents()} in their usual folders."], "muted"
+
+
+def _nothing_found(state: SessionsState) -> list[str]:
+    query = clean_line(state.query.strip())
+    if state.scope != "others" and (state.found is None or state.indexed is not None):
+        return [f"No title or prompt holds “{query}”. What was said is being searched …"]
+    where = {
+        "here": "No session of this folder",
+        "all": "No session",
+        "archived": "No archived session",
+        "others": "No title or first prompt of another agent's session",
+    }[state.scope]
+    several = " in one entry" if len(query.split()) > 1 and state.scope != "others" else ""
+    sentences = [f"{where} holds “{query}”{several}."]
+    if state.scope == "here":
+        sentences.append(
+            f"{_scope_key('all')} looks in those of all folders, {_scope_key('archived')} in archived ones."
+        )
+    return sentences
+
+
+def _agents() -> str:
+    titles = {known.name: known.title for known in FOREIGN}
+    *others, last = [titles[place.agent] for place in PLACES if place.patterns]
+    return f"{', '.join(others)} or {last}"
+
+
+def details(listed: Listed, holder: Holder | None, look: Look, width: int, rows: int) -> list[list[Span]]:
+    """What is known of a session, in so many rows; trouble first, then what tells it from others."""
+    lines: list[tuple[str, list[Span]]] = []
+    if holder is not None and listed.path != look.here:
+        lines.append(("held by", [(clean_line(str(holder)), "altered")]))
+    if listed.note:
+        lines.append(("damage", [(clean_line(named_note(listed)), "alert")]))
+    lines.append(("first", _prompt(listed.first_prompt, look)))
+    if listed.last_prompt and listed.last_prompt != listed.first_prompt:
+        lines.append(("last", _prompt(listed.last_prompt, look)))
+    lines.append(("what", [(_figures(listed, look), "text")]))
+    path, cells = with_tilde(str(listed.path)), max(width - _LABEL - 4, 8)
+    lines.append(("folder", [(cut_left(clean_line(_place(listed)), cells), "text")]))
+    lines.append(("file", [(cut_left(clean_line(path), cells), "muted")]))
+    while len(lines) > rows:
+        names = [name for name, _ in lines]
+        lines.pop(next(names.index(name) for name in _YIELDS if name in names))
+    return [[(f" {name:<{_LABEL}}", "muted"), *spans] for name, spans in lines]
+
+
+_YIELDS: Final = ("file", "last", "folder", "first", "what", "damage", "held by")
+"""Details in the order in which they go where there is no room."""
+
+
+def _prompt(text: str, look: Look) -> list[Span]:
+    return emphasised(clean_line(text), look.asked, "text") if text else [("nothing typed", "muted")]
+
+
+def _figures(listed: Listed, look: Look) -> str:
+    known = [listed.agent, clean_line(listed.model)]
+    if listed.ours and listed.readable:
+        known.append(f"{listed.entries:,} entr{'y' if listed.entries == 1 else 'ies'}")
+        known.append(f"{numbers.tokens(listed.tokens)} tokens" if listed.tokens else "")
+    known.append(sized(listed.size) if listed.size else "")
+    if listed.created_at is not None and listed.readable:
+        known.append(f"begun {listed.created_at.astimezone(look.now.tzinfo):%Y-%m-%d %H:%M}")
+    known.append("archived" if listed.archived else "")
+    return " · ".join(filter(None, known))
+
+
+def _place(listed: Listed) -> str:
+    if listed.moved_from:
+        return f"here now; moved from {with_tilde(listed.moved_from)}"
+    return with_tilde(listed.cwd) or "not known"
+
+
+def details_head(listed: Listed) -> str:
+    return clean_line(short_id(listed.id) if listed.ours else f"{listed.agent}:{listed.id}")
+
+
+def session_name(listed: Listed) -> str:
+    """A session in a sentence: its title, or its id."""
+    return f"“{clean_line(listed.title)}”" if listed.title else short_id(listed.id)
+
+
+def delete_question(listed: Listed, look: Look) -> str:
+    known = [f"last written {age(listed.updated_at, look.now)}"]
+    known.append(f"{listed.entries:,} entries" if listed.readable else "unreadable")
+    known.append(sized(listed.size))
+    return f"Delete {session_name(listed)} ({', '.join(known)}) for good? Nothing brings it back."
+
+
+def held_question(listed: Listed, holder: Holder) -> str:
+    return f"{session_name(listed)} is being written by {holder}: only one may write to a session."
+
+
+def leaving_question(lost: str) -> str:
+    return f"Leave this chat? {lost}"
+
+
+def doing(shown: Shown | None, hit: SessionHit | None, here: Path | None) -> str:
+    """What keys would do to the session under the mark."""
+    if shown is None:
+        return ""
+    listed = shown.row
+    if not listed.readable:
+        return named_note(listed)
+    if not listed.ours:
+        return f"Enter read · {called('import')} copy it and go on in the copy"
+    if listed.path == here:
+        return "Enter back to this chat"
+    size = f", {numbers.tokens(listed.tokens)} of context" if listed.tokens else ""
+    if hit is not None:
+        read, fork = called("read"), called("fork")
+        return f"Enter resume{size} · {read} read it at {hit.index} · {fork} fork it there"
+    return f"Enter resume{size} · {called('fork')} go on in a copy"
+
+
+def hints_row(hints: Sequence[tuple[str, str]], width: int) -> list[Span]:
+    """The keys that work now, the last one at the right end; help, resume and search stay longest."""
+    kept = [called(command) for command in ("help", "resume", "search")]
+    pieces = [
+        Piece(
+            ((name, "accent"), (f" {word}", "muted")),
+            rank=kept.index(name) if name in kept else len(kept) + place,
+            gap=2,
+        )
+        for place, (name, word) in enumerate(hints)
+    ]
+    *left, last = pieces
+    return row(left, [Piece(last.spans, gap=2)], width)

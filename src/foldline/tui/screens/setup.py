@@ -1,0 +1,410 @@
+"""Setup: provider, key and model in three steps. What is slow is asked beside the event loop."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Protocol
+
+from textual import on
+from textual.binding import BindingType
+from textual.timer import Timer
+from textual.widgets import Input
+
+from foldline.llm import LLMError
+from foldline.llm.listing import ListedModel
+from foldline.protocol import FoldlineError
+from foldline.tui.keys.table import ScreenKey, bindings, table
+from foldline.tui.lists.box import Line
+from foldline.tui.lists.screen import HELP, Field, ListScreen, moves
+from foldline.tui.screens.setup_state import (
+    OFFLINE,
+    OTHER,
+    Choice,
+    Row,
+    Secret,
+    SetupState,
+    Source,
+    Trouble,
+    cleaned_key,
+)
+from foldline.tui.screens.setup_view import COUNT_CELLS, field_line, screen_lines
+from foldline.tui.widgets.question import DEAF_SECONDS
+from foldline.tui.widgets.status import TICKS
+
+
+def _has_known_key(screen: "SetupScreen") -> bool:
+    pointed = screen.state.pointed
+    known = pointed.key != "none" and not pointed.from_environment and bool(pointed.key_in)
+    return screen.state.step == "provider" and known
+
+
+def _may_continue(screen: "SetupScreen") -> bool:
+    """A model that is known may be taken while its server is still asked."""
+    state = screen.state
+    return not state.is_checking or (state.step == "model" and state.row is not None)
+
+
+def _may_summarise(screen: "SetupScreen") -> bool:
+    state = screen.state
+    return state.step == "model" and bool(state.current[0]) and state.row is not None
+
+
+KEYS: Final = table(
+    "setup",
+    ScreenKey(
+        "on",
+        ("enter",),
+        "Continues: selects the provider, checks the key with one cheap call, selects the model. Where the "
+        "server did not answer, asks it again.",
+        "Steps",
+        "continue",
+        works=_may_continue,
+    ),
+    ScreenKey(
+        "back",
+        ("escape",),
+        "Stops the check, else goes one step back. From the step it opened with, it leaves everything as it "
+        "is; when nothing is set up, that is the offline model. /model opens this screen again.",
+        "Steps",
+        "back",
+    ),
+    ScreenKey(
+        "providers",
+        ("tab", "shift+tab"),
+        "To the list of providers, from any step.",
+        "Steps",
+        "other providers",
+        works=lambda screen: screen.state.step == "model" and not screen.state.is_checking,
+    ),
+    ScreenKey(
+        "summaries",
+        ("alt+s",),
+        "Lets the marked model write the summaries, in this session and in new ones, while the session keeps "
+        "its own. On the one that does: no longer.",
+        "Steps",
+        "summaries",
+        works=_may_summarise,
+    ),
+    ScreenKey(
+        "anyway",
+        ("ctrl+s",),
+        "Continues without a check, where the server did not answer: the model is then named by hand.",
+        "Steps",
+        "continue anyway",
+        works=lambda screen: screen.state.may_go_on,
+    ),
+    ScreenKey(
+        "key",
+        ("k",),
+        "Asks for another key than the one in the key file.",
+        "Steps",
+        "another key",
+        works=_has_known_key,
+    ),
+    *moves(
+        "row",
+        letters=False,
+        home=("ctrl+home",),
+        end=("ctrl+end",),
+        works=lambda screen: screen.state.step in ("provider", "model"),
+    ),
+    replace(HELP, shown="F1"),
+    title="Choose a model",
+)
+
+_REFUSED: Final = (401, 403)
+"""Answers of a server that does not take the key."""
+
+
+class Servers(Protocol):
+    """Providers, the servers behind them, and where a choice is kept. What fails raises FoldlineError."""
+
+    summariser: str
+    """The model that writes the summaries, as settings name it; empty: the session's own."""
+
+    async def answers(self, source: Source) -> bool:
+        """Whether a local server is there right now; asked for a moment only, never an error."""
+
+    async def models(self, source: Source, key: Secret | None) -> Sequence[ListedModel]:
+        """What a server has to offer; also the cheap call that checks a key."""
+
+    def known(self, source: Source, names: Sequence[str]) -> Sequence[ListedModel]:
+        """What is known of these models of a server, and of those set for it, before it is asked."""
+
+    async def summarise_with(self, choice: Choice | None) -> str:
+        """Let this model write the summaries, or the session's own again; what became of it."""
+
+    def other(self, address: str) -> Source:
+        """The server at an address somebody typed."""
+
+    def folds(self, offer: ListedModel) -> bool:
+        """Whether the conversation has to be compacted before this model can go on with it."""
+
+    async def keep(self, choice: Choice) -> None:
+        """Write down the key that was typed, and the choice."""
+
+
+class KeyField(Field):
+    """Shows that something was typed, and never what: it cannot be copied from it either."""
+
+    def __init__(self) -> None:
+        super().__init__("key", "paste or type it", password=True)
+
+    def pasted(self, text: str) -> str:
+        return cleaned_key(text)
+
+    def action_copy(self) -> None:
+        """A key does not leave by the clipboard."""
+
+    def action_cut(self) -> None:
+        self.delete_selection()
+
+
+class SetupScreen(ListScreen[Choice | None, Source | Row]):
+    """Gives back what was chosen, once it is written down; or None, and nothing has changed."""
+
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+
+    def __init__(
+        self,
+        state: SetupState,
+        servers: Servers,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        by_itself: bool = False,
+    ) -> None:
+        """`by_itself`: nobody asked for it. Enter does nothing for a second: it was meant for what was there
+        before."""
+        self._address = Field("address", "http://localhost:8000/v1")
+        self._key = KeyField()
+        self._model = Field("model", "type to find, or a name")
+        super().__init__((), (self._address, self._key, self._model))
+        self._servers = servers
+        self._clock = clock
+        self._spinner: Timer | None = None
+        self._deaf_until = clock() + DEAF_SECONDS if by_itself else None
+        self.state = state
+        self._show(state)
+
+    def field(self) -> Field | None:
+        match self.state.step:
+            case "address":
+                return self._address
+            case "key" if self.state.has_key_field:
+                return self._key
+            case "model":
+                return self._model
+            case _:
+                return None
+
+    def field_place(self, height: int) -> tuple[int, int]:
+        return field_line(self.state, height), COUNT_CELLS if self.state.step == "key" else 2
+
+    def on_mount(self) -> None:
+        for source in self.state.sources:
+            if source.local:
+                self.run_worker(self._look_for(source), group="look")
+        if self.state.step == "model" and self.state.source is not None:
+            self._ask(self.state.source, None)
+
+    def tell(self, words: str) -> None:
+        """Say something where the step's own words stand, until the next key."""
+        self._show(replace(self.state, told=words))
+
+    def _show(self, state: SetupState) -> None:
+        self.state, self.rows, self.at = state, state.listed_rows, state.mark
+        if state.is_checking and self._spinner is None:
+            self._spinner = self.set_interval(1 / TICKS, self.box.update)
+        elif not state.is_checking and self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
+        self.update()
+
+    def moved(self) -> None:
+        self._show(replace(self.state.marking(self.at), told=""))
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        return screen_lines(self.state, self.hints(), width, height, self._clock())
+
+    def word(self, key: ScreenKey[Any]) -> str:
+        state = self.state
+        match key.id:
+            case "on" if state.step == "model":
+                return "select"
+            case "on" if state.trouble is not None and state.trouble.kind == "unreachable":
+                return "ask again"
+            case "on" if state.has_key_field:
+                return "check the key"
+            case "back" if state.is_checking:
+                return "stop"
+            case "back" if state.step == state.first:
+                return "cancel" if state.current[0] else "skip"
+            case _:
+                return key.hint
+
+    # --- from step to step ------------------------------------------------------------------------------
+
+    def act(self, command: str) -> None:
+        self.state = state = replace(self.state, told="")
+        match command:
+            case "on" if self._deaf_until is not None and self._clock() < self._deaf_until:
+                self.tell("This screen has only just appeared: press again to continue.")
+            case "on":
+                self._continue()
+            case "back":
+                self._back()
+            case "providers":
+                self._show(state.to_provider())
+            case "anyway":
+                self._show(state.to_model(listed=False))
+            case "key":
+                self._to_key(replace(state.pointed, key_in=""))
+            case "summaries":
+                self.run_worker(self._summarise(), group="ask", exclusive=True)
+
+    @on(Field.Done)
+    def _entered(self, event: Field.Done) -> None:
+        event.stop()
+        self.action_list("on")
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        state = replace(self.state, told="")
+        if event.input is self._key and state.step == "key":
+            self._show(replace(state, key_length=len(cleaned_key(event.value)), trouble=None))
+        elif event.input is self._model and state.step == "model" and event.value != state.query:
+            self._show(state.filtered(event.value))
+        elif event.input is self._address and state.step == "address":
+            self._show(replace(state, trouble=None))
+
+    def _continue(self) -> None:
+        state = self.state
+        match state.step:
+            case "provider" if state.pointed is OFFLINE:
+                self._take(Choice(OFFLINE, OFFLINE.name))
+            case "provider" if state.pointed is OTHER:
+                self._show(state.to_address())
+            case "provider":
+                self._to_key(state.pointed)
+            case "address":
+                self._to_other(self._address.value)
+            case "key" if state.source is not None:
+                self._check_key(state.source)
+            case "model" if (choice := state.choice()) is not None:
+                self._take(choice)
+
+    def _back(self) -> None:
+        state, source = self.state, self.state.source
+        if state.is_checking:
+            self.workers.cancel_group(self, "ask")
+            typed = state.step != "key" or state.has_key_field
+            self._show(state.failed(None) if typed else state.to_provider())
+        elif state.step == state.first:
+            self.dismiss(None)
+        elif state.step == "model" and source is not None and source.asks_key:
+            self._show(replace(state, step="key", trouble=None))
+        elif state.step == "key" and source is not None and source.name not in _names(state):
+            self._show(state.to_address())
+        else:
+            self._show(state.to_provider())
+
+    def _to_key(self, source: Source) -> None:
+        """The second step. A server that needs nothing typed is asked at once."""
+        self._key.value = self._model.value = ""
+        self._show(self.state.to_key(source))
+        if not source.asks_key:
+            self._ask(source, None)
+
+    def _to_other(self, address: str) -> None:
+        try:
+            source = self._servers.other(address)
+        except FoldlineError as failure:
+            self._fail(failure)
+        else:
+            self._to_key(source)
+
+    def _fail(self, failure: FoldlineError | str) -> None:
+        self._show(self.state.failed(Trouble("wrong", str(failure))))
+
+    def _check_key(self, source: Source) -> None:
+        """Ask the server with the key that stands in the field, where there is one."""
+        key = Secret(cleaned_key(self._key.value)) if self.state.has_key_field else None
+        if key is not None and len(key) == 0:
+            if source.key == "needed":
+                self._fail(f"{source.title} needs a key.")
+                return
+            key = None
+        if key is not None and key.fault:
+            self._fail(key.fault)
+            return
+        self._ask(source, key)
+
+    # --- what is asked of servers and the disk ----------------------------------------------------------
+
+    def _ask(self, source: Source, key: Secret | None) -> None:
+        state = self.state
+        names = (state.current[1] if state.current[0] == source.name else "", source.default_model)
+        known = tuple(self._servers.known(source, names))
+        state = replace(state, known=known, summariser=self._servers.summariser)
+        # While the server is asked, and where it does not answer, this is what there is to choose from.
+        state = state.filtered(state.query) if state.step == "model" else state
+        self._show(state.checking(self._clock(), key))
+        self.run_worker(self._asked(source, key), group="ask", exclusive=True)
+
+    async def _asked(self, source: Source, key: Secret | None) -> None:
+        try:
+            offers = await self._servers.models(source, key)
+        except LLMError as failure:
+            trouble = Trouble("unreachable", str(failure), failure.status)
+            if failure.status in _REFUSED:
+                trouble = replace(trouble, kind="refused")
+            self._show(_failed(self.state, trouble))
+        except FoldlineError as failure:
+            self._fail(failure)
+        else:
+            folding = {offer.id for offer in offers if self._servers.folds(offer)}
+            self._show(self.state.to_model(offers, folding=folding))
+
+    async def _look_for(self, source: Source) -> None:
+        if await self._servers.answers(source):
+            self._show(replace(self.state, running=self.state.running | {source.name}))
+
+    async def _summarise(self) -> None:
+        """Let the marked model write the summaries; the one that does, no longer."""
+        state, choice = self.state, self.state.choice()
+        if choice is None or state.row is None:
+            return
+        wanted = None if state.writes_summaries(state.row) else choice
+        try:
+            told = await self._servers.summarise_with(wanted)
+        except FoldlineError as failure:
+            self._fail(failure)
+        else:
+            self._show(replace(self.state, summariser=self._servers.summariser, told=told))
+
+    def _take(self, choice: Choice) -> None:
+        self.run_worker(self._kept(choice), group="ask", exclusive=True)
+
+    async def _kept(self, choice: Choice) -> None:
+        try:
+            await self._servers.keep(choice)
+        except FoldlineError as failure:
+            self._fail(failure)
+        else:
+            self.dismiss(choice)
+
+
+def _names(state: SetupState) -> set[str]:
+    return {source.name for source in state.sources}
+
+
+def _failed(state: SetupState, trouble: Trouble) -> SetupState:
+    """A server that was thought to want no key, or to take the kept one, and refuses, is given one."""
+    source = state.source
+    asks = source is not None and not source.from_environment and state.step == "key"
+    if trouble.kind == "refused" and source is not None and asks:
+        wants = "optional" if source.key == "none" else source.key
+        state = replace(state, source=replace(source, key=wants, key_in=""))
+    return state.failed(trouble)

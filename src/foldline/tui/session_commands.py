@@ -1,0 +1,167 @@
+"""/sessions, /search, /rename and /fork: opens the Sessions screen, goes on with what was chosen there."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+
+from foldline.history import Session, data_home, short_id, utc_now
+from foldline.history.follower import Follower
+from foldline.protocol import FoldlineError, Title
+from foldline.tui.runner import Runner
+from foldline.tui.screens.session_actions import fork_session, kept_title
+from foldline.tui.screens.sessions import SessionsScreen
+from foldline.tui.screens.sessions_list import Listed
+
+if TYPE_CHECKING:
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.inspector.following import Followed
+
+Commands = dict[str, Callable[[Runner, str], None]]
+
+
+def session_commands(
+    app: "FoldlineApp", root: Path, where: Callable[[], str], go_on_with: Callable[[str], None]
+) -> Commands:
+    """`where` says what stands before a screen's name; `go_on_with` leaves this chat for the session in an
+    event file."""
+    commands = _SessionCommands(app, root, where, go_on_with)
+    return {
+        "sessions": lambda runner, path: commands.resume(path) if path else commands.open(runner, None),
+        "search": commands.open,
+        "rename": commands.rename,
+        "fork": lambda runner, _: commands.fork(runner),
+    }
+
+
+class _SessionCommands:
+    def __init__(
+        self, app: "FoldlineApp", root: Path, where: Callable[[], str], go_on_with: Callable[[str], None]
+    ) -> None:
+        self._app = app
+        self._root = root
+        self._where = where
+        self._go_on_with = go_on_with
+
+    def open(self, runner: Runner, query: str | None) -> None:
+        """Show the sessions; with a query, even an empty one, the search line has the focus."""
+
+        screen = SessionsScreen(
+            self._where(),
+            home=data_home(),
+            root=self._root,
+            here=_kept_in(runner),
+            now=lambda: utc_now().astimezone(),
+            query=query,
+            lost=self._lost,
+            read=lambda listed, index: read_along(self._app, listed, index),
+            retitle=lambda title: _retitle(runner, title),
+        )
+        self._app.push_screen(screen, self._go)
+
+    def resume(self, path: str) -> None:
+        """Go on with the session in this event file, where that ends nothing here."""
+        if lost := self._lost():
+            self._app.chat.remark(f"Not opened. {lost} /sessions opens it all the same")
+        else:
+            self._go_on_with(path)
+
+    def _go(self, chosen: Path | None) -> None:
+        if chosen is not None:
+            self._go_on_with(str(chosen))
+
+    def _lost(self) -> str:
+        """What leaving this chat ends, as sentences; empty where it ends nothing."""
+        state = self._app.state
+        waits = bool(state.waiting.count or self._app.chat.prompt.editor.text.strip())
+        kept = self._app.runner is not None and _kept_in(self._app.runner) is not None
+        sentences = [
+            "What runs is cancelled." if state.busy else "",
+            "The text in the prompt goes." if waits and not kept else "",
+            "What waits to be sent is there next time." if waits and kept and state.busy else "",
+        ]
+        return " ".join(filter(None, sentences))
+
+    def rename(self, runner: Runner, title: str) -> None:
+        """Give this session another title; without one, say which it has."""
+
+        kept = kept_title(title)
+        if kept:
+            self._app.run_worker(self._renamed(runner, kept), group="rename", exclusive=True)
+        else:
+            now = runner.agent.session.meta().title or "not named yet"
+            self._app.chat.remark(f"Now: {now}. /rename TITLE gives it another title")
+
+    async def _renamed(self, runner: Runner, title: str) -> None:
+        try:
+            await _retitle(runner, title)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure))
+        else:
+            self._app.chat.remark(f"This session is called “{title}” now")
+
+    def fork(self, runner: Runner) -> None:
+        """Go on in a copy of this session, from here; the session itself stays as it is."""
+        path, lost = _kept_in(runner), self._lost()
+        if path is None:
+            self._app.chat.remark("Nothing has been said here yet: there is nothing to fork")
+        elif lost:
+            self._app.chat.remark(f"Not forked. {lost}")
+        else:
+            self._app.run_worker(self._forked(path), group="fork", exclusive=True)
+
+    async def _forked(self, path: Path) -> None:
+
+        self._app.chat.remark("Copying this session …")
+        try:
+            copy = await asyncio.to_thread(fork_session, path, data_home(), self._root)
+        except FoldlineError as failure:
+            self._app.chat.remark(str(failure))
+        else:
+            self._go_on_with(str(copy))
+
+
+def _kept_in(runner: Runner) -> Path | None:
+    """The event file of this session; None where nothing was said in it yet."""
+    path = runner.agent.session.path
+    return path if path is not None and path.exists() else None
+
+
+async def _retitle(runner: Runner, title: str) -> None:
+    session = runner.agent.session
+    await session.append(Title(title=title), durable=True)
+    session.save_meta()
+
+
+async def read_along(app: App[Any], row: Listed, index: int | None) -> None:
+    """Open the Inspector on a session, at an entry where one is given.
+
+    Raises:
+        FoldlineError: it cannot be read.
+    """
+    from foldline.tui.inspector import InspectorScreen
+    from foldline.tui.inspector.following import EVERY, Following
+
+    followed = await asyncio.to_thread(_followed, row)
+    session = followed.session
+    screen = InspectorScreen(session.projection, row.title or short_id(row.id), cwd=session.header.cwd)
+    await app.push_screen(screen)
+    following = Following(followed, screen)
+    following.begin()
+    screen.run_worker(following.run(EVERY), group="follow")
+    if index is not None:
+        screen.call_after_refresh(screen.panels.reveal, index)
+
+
+def _followed(row: Listed) -> "Followed[Any]":
+    if row.ours:
+        return Follower(row.path)
+    # Here, in a thread: nobody waits for it before the screen is open.
+    from foldline.formats import read_foreign
+    from foldline.formats.reader import Rereader
+
+    found = read_foreign(row.path, row.agent)
+    session = Session.from_entries(found.header, found.entries, damage=found.damage)
+    return Rereader(row.path, found.format, session)

@@ -1,1 +1,0 @@
-"""The setup screen: which provider, with which key, and which of its models."""

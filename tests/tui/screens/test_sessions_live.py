@@ -1,0 +1,103 @@
+"""/sessions, /search, /rename and /fork in the running program."""
+
+from pathlib import Path
+
+import pytest
+
+from foldline.history import Session
+from foldline.protocol import Title
+from foldline.tui.screens.sessions import SessionsScreen
+from support.agents import Hang
+from support.live import Live, live, session_in
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder of the program, with the session that `live` opens."""
+    data = tmp_path / "shop-api-home"
+    monkeypatch.setenv("FOLDLINE_HOME", str(data))
+    return data
+
+
+def shown(running: Live) -> SessionsScreen:
+    assert isinstance(running.app.screen, SessionsScreen)
+    return running.app.screen
+
+
+async def opened(running: Live, command: str) -> SessionsScreen:
+    await running.enter(command)
+    await running.until(lambda: isinstance(running.app.screen, SessionsScreen))
+    await running.until(lambda: shown(running).state.listing is not None)
+    return shown(running)
+
+
+async def test_sessions_lists_this_chats_and_esc_gives_the_chat_back(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "shop-api", "Hello") as running:
+        await running.ask("hi there")
+        await opened(running, "/sessions")
+        assert "hi there · this chat" in running.text
+        await running.press("escape")
+        await running.until(lambda: running.app.screen is running.app.chat)
+        await running.ask("and on")
+        assert running.app.resume is None
+
+
+async def test_the_chosen_session_is_gone_on_with(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "shop-api") as other:
+        await other.ask("the other one")
+        path = other.agent.session.path
+    assert path is not None
+    mine = session_in(tmp_path / "shop-api", "20260314-120001-mine")
+    async with live(tmp_path / "shop-api", session=mine) as running:
+        await running.ask("this one")
+        await opened(running, "/search other")
+        await running.press("enter", "enter")
+        await running.until(lambda: running.app.resume)
+        assert running.app.resume == str(path)
+
+
+async def test_leaving_while_something_runs_is_asked_about(tmp_path: Path, home: Path) -> None:
+    mine = session_in(tmp_path / "shop-api", "20260314-120001-mine")
+    async with live(tmp_path / "shop-api") as other:
+        await other.ask("the other one")
+    async with live(tmp_path / "shop-api", Hang(), session=mine) as running:
+        await running.enter("slowly")
+        await running.until(lambda: running.llm.silent.is_set())
+        await running.enter("wait for it")
+        screen = await opened(running, "/sessions")
+        await running.press("end", "enter")
+        await running.until(lambda: "Leave this chat?" in running.text)
+        assert "What runs is cancelled. What waits to be sent is there next time." in running.text
+        await running.press("escape")
+        assert running.app.resume is None and running.agent.executor.busy and screen.is_current
+        await running.press("ctrl+c")
+        await running.at_rest()
+
+
+async def test_rename_writes_a_title_that_is_shown_at_once_and_kept(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "shop-api") as running:
+        await running.ask("hi")
+        await running.enter("/rename Orders  [bold]twice")
+        await running.until(lambda: "shop-api ▸ Orders [bold]twice" in running.screen[0])
+        assert running.entries[-1].model_copy(update={"index": 0, "at": None}) == Title(
+            index=0, title="Orders [bold]twice"
+        )
+        path = running.agent.session.path
+        await running.enter("/rename")
+        await running.until(lambda: "Now: Orders [bold]twice." in running.text)
+    assert path is not None and Session.open(path).meta().title == "Orders [bold]twice"
+
+
+async def test_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "shop-api") as running:
+        await running.enter("/fork")
+        await running.until(lambda: "nothing to fork" in running.text)
+        await running.ask("hi")
+        session = running.agent.session
+        assert session.path is not None
+        before = session.path.read_bytes()
+        await running.enter("/fork")
+        await running.until(lambda: running.app.resume)
+    assert running.app.resume != str(session.path) and session.path.read_bytes() == before
+    copy = Session.open(Path(running.app.resume or ""))
+    assert list(copy.entries) == list(session.entries)

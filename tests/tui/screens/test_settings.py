@@ -1,0 +1,154 @@
+"""The Settings screen: what is seen of each setting, and changing it without a look at the file."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.settings import KEYS
+from support.settings_screen import OWN, Kept, settings_on
+
+
+async def test_every_setting_there_is_is_listed_with_its_value_and_who_set_it(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, environ={"FOLDLINE_CONTEXT_WINDOW": "32k"}, **{"compaction.strategy": "hide"})
+    (kept.cwd / ".foldline.toml").write_text("[compaction]\nsoft_ratio = 0.5\n")
+    async with settings_on(kept, size=(120, 48)) as seen:
+        assert {each.key for each in seen.state.settings} >= set(KEYS)
+        rows = {each.key: (each.value, each.origin.rpartition("/")[2]) for each in seen.state.settings}
+        assert rows["compaction.mode"] == ("ask", "config.toml")
+        assert rows["compaction.soft_ratio"] == ("0.5", ".foldline.toml")
+        assert rows["context.window"] == ("32000", "FOLDLINE_CONTEXT_WINDOW")
+        assert rows["compaction.strategy"] == ("hide", "command line")
+        assert rows["offline.pace"] == ("0.008", "")
+        await seen.mark("context.window")
+        assert "FOLDLINE_CONTEXT_WINDOW goes before" in seen.text
+        await seen.press("end", "up", "up")
+        assert seen.state.row is not None and "模型" in seen.state.row.key
+        assert "FOLDLINE_CONTEXT_WINDOW goes before" in seen.text and "says 65536" in seen.text
+        assert "planted-secret" not in seen.text and "planted-secret" not in repr(seen.state.settings)
+
+
+@pytest.mark.parametrize("key", ["enter", "space"])
+async def test_one_of_a_few_is_cycled_and_only_its_line_of_the_file_changes(tmp_path: Path, key: str) -> None:
+    kept = Kept(tmp_path)
+    async with settings_on(kept) as seen:
+        await seen.mark("compaction.mode")
+        await seen.press(key)
+        await seen.until(lambda: "It counts now" in seen.text)
+        assert kept.text == OWN.replace('mode = "ask" # I', 'mode = "off" # I')
+        assert kept.now.compaction.mode == "off"
+        await seen.press("r")
+        await seen.until(lambda: kept.now.compaction.mode == "auto")
+        assert "mode =" not in kept.text and 'theme = "dusk" # at night' in kept.text
+
+
+async def test_what_is_typed_is_judged_while_it_is_typed_and_kept_only_when_it_is_right(
+    tmp_path: Path,
+) -> None:
+    kept = Kept(tmp_path)
+    async with settings_on(kept) as seen:
+        await seen.mark("offline.window")
+        await seen.press("enter", *["backspace"] * 5, "4", "q")
+        assert "offline.window cannot be '4q'; allowed: a number" in seen.text
+        await seen.press("enter")
+        assert seen.state.editing and kept.text == OWN
+        await seen.press("backspace", "k", "enter")
+        await seen.until(lambda: kept.now.offline.window == 4_000)
+        assert '[offline]\nwindow = "4k"' in kept.text
+        await seen.press("e", "escape", "escape")
+        await seen.until(lambda: seen.app.screen is not seen.app.screen_shown)
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "line"),
+    [
+        ("compaction.soft_ratio", "0.5", "soft_ratio = 0.5"),
+        ("compaction.threshold", "90000", "threshold = 90000"),
+        ("models.kimi-k2.reserve_tokens", "10%", 'reserve_tokens = "10%"'),
+        ("compaction.embedding_model", "嵌入-3", 'embedding_model = "嵌入-3"'),
+    ],
+)
+async def test_numbers_and_texts_are_written_as_what_they_are(
+    tmp_path: Path, key: str, typed: str, line: str
+) -> None:
+    kept = Kept(tmp_path, own="")
+    async with settings_on(kept) as seen:
+        await seen.mark(key)
+        await seen.press("e", "end", *["backspace"] * 8)
+        seen.state.value_field.value = typed
+        await seen.press("enter")
+        await seen.until(lambda: kept.path.exists())
+        assert line in kept.text.splitlines()
+
+
+async def test_everything_unasked_is_asked_for_twice(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, own='[approvals]\nmode = "edits"\n')
+    async with settings_on(kept) as seen:
+        await seen.mark("approvals.mode")
+        await seen.press("enter")
+        assert "everything will run without asking. Again: yes" in seen.text
+        await seen.press("down", "enter")
+        assert "edits" in kept.text
+        await seen.press("enter")
+        await seen.until(lambda: kept.now.approvals.mode == "all")
+
+
+@pytest.mark.parametrize("broken", ["not writable", "not TOML"])
+async def test_a_file_that_cannot_be_changed_is_told_in_one_sentence_and_stays(
+    tmp_path: Path, broken: str
+) -> None:
+    kept = Kept(tmp_path)
+    async with settings_on(kept) as seen:
+        await seen.mark("compaction.mode")
+        if broken == "not TOML":
+            kept.path.write_text("theme = [")
+            left, says = "theme = [", "are not valid TOML"
+        else:
+            kept.path.unlink()
+            kept.path.mkdir()
+            left, says = "", "cannot be read"
+        await seen.press("enter")
+        await seen.until(lambda: says in seen.state.fault)
+        assert "! The settings in" in seen.text
+        assert seen.state.settings, "what was in force stays on the screen"
+        if left:
+            assert kept.text == left
+
+
+async def test_a_choice_that_no_file_may_hold_leaves_it_as_it_was(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    mode = stat.S_IMODE(kept.path.stat().st_mode)
+    async with settings_on(kept) as seen:
+        kept.answer = "nobody"
+        await seen.mark("provider")
+        await seen.press("enter")
+        await seen.until(lambda: "there is no provider nobody" in seen.state.fault)
+        assert kept.asked == ["provider"] and kept.text == OWN
+    assert mode
+
+
+async def test_search_finds_by_key_value_meaning_and_who_set_it(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, environ={"FOLDLINE_OFFLINE__PACE": "0.1"})
+    async with settings_on(kept) as seen:
+        for query, found in (
+            ("FOLDLINE_", "offline.pace"),
+            ("verbatim newest", "compaction.keep_recent_tokens"),
+            ("dusk", "theme"),
+            ("mode", "compaction.mode"),
+        ):
+            await seen.press("slash", *(each if each != " " else "space" for each in query), "enter")
+            assert seen.state.row is not None and seen.state.row.key == found
+            await seen.press("escape")
+            assert len(seen.state.rows) == len(seen.state.settings)
+        await seen.press("slash", "q", "q", "q")
+        assert "No setting holds that" in seen.text
+
+
+@pytest.mark.parametrize("size", [(40, 10), (50, 16), (80, 24), (200, 60)])
+async def test_the_marked_one_is_in_sight_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with settings_on(Kept(tmp_path), size=size) as seen:
+        for _ in seen.state.settings:
+            assert "▶" in seen.text
+            await seen.press("down")
+        await seen.pilot.resize_terminal(size[0], size[1] + 7)
+        await seen.until(lambda: "▶" in seen.text and "Esc close" in seen.text)

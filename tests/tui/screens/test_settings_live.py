@@ -1,0 +1,92 @@
+"""/settings in the running program: what is changed holds in the session where it can, and says where not."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from foldline.agent.settings import load_settings
+from foldline.compaction.simple import DigestCompaction
+from foldline.tui.lists.picker import Picker
+from foldline.tui.screens.settings import SettingsScreen
+from support.agents import Hang
+from support.live import Live, live
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "w-home"
+    monkeypatch.setenv("FOLDLINE_HOME", str(folder))
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return folder / "config.toml"
+
+
+async def opened(running: Live, query: str) -> SettingsScreen:
+    """The screen with the mark at what was searched for, by what is said after the command."""
+    running.agent.settings = load_settings(running.agent.state.cwd, os.environ)
+    await running.enter(f"/settings {query}")
+    await running.until(lambda: isinstance(running.app.screen, SettingsScreen))
+    assert isinstance(running.app.screen, SettingsScreen)
+    return running.app.screen
+
+
+async def test_mode_strategy_and_threshold_hold_in_the_session_at_once(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "w", "Done.") as running:
+        state = running.agent.state
+        screen = await opened(running, "compaction.mode")
+        await running.press("enter")
+        await running.until(lambda: state.mode == "ask" and "It counts now" in screen.news)
+        assert running.app.state.fold == "ask" and 'mode = "ask"' in home.read_text()
+        await running.press("escape", "slash", *"strategy", "enter", "e")
+        screen.value_field.value = "digest"
+        await running.press("enter")
+        await running.until(lambda: isinstance(state.strategy, DigestCompaction))
+        await running.press("e")
+        screen.value_field.value = "nonsense"
+        await running.press("enter")
+        await running.until(lambda: "nonsense" in screen.fault)
+        assert "nonsense" not in home.read_text()
+        await running.press("escape")  # what was typed stays until it is left
+        await running.press("escape", "slash", *"threshold", "enter", "e", *"60%", "enter")
+        await running.until(lambda: state.budget.threshold == 32_768 * 60 // 100)
+
+
+async def test_while_a_turn_runs_it_holds_from_the_next_one_on(tmp_path: Path) -> None:
+    async with live(tmp_path / "w", Hang("…")) as running:
+        await running.enter("go")
+        await running.until(lambda: running.agent.executor.busy)
+        screen = await opened(running, "compaction.mode")
+        await running.press("enter")
+        await running.until(lambda: "after this turn" in screen.news)
+        assert running.agent.state.mode == "auto"
+        running.app.runner.cancel()  # type: ignore[union-attr]
+        await running.until(lambda: running.agent.state.mode == "ask")
+
+
+async def test_a_theme_is_tried_on_in_the_list_and_worn_when_it_is_taken(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "w") as running:
+        await opened(running, "theme")
+        await running.press("enter")
+        await running.until(lambda: isinstance(running.app.screen, Picker))
+        await running.press("down")
+        tried = running.app.theme
+        await running.press("escape")
+        assert running.app.theme == "foldline-dark" != tried
+        await running.press("enter", *"gruvbox", "enter")
+        await running.until(lambda: running.app.theme == "gruvbox")
+        await running.until(lambda: 'theme = "gruvbox"' in home.read_text())
+
+
+async def test_a_theme_by_its_command_is_kept_and_a_broken_file_says_why(tmp_path: Path, home: Path) -> None:
+    async with live(tmp_path / "w") as running:
+        running.app.themes_dir = tmp_path / "themes"
+        running.app.themes_dir.mkdir()
+        (running.app.themes_dir / "mine.toml").write_text("dark = [")
+        await running.enter("/theme mine")
+        await running.until(lambda: "mine.toml cannot be read" in running.app.chat.remarked)
+        await running.enter("/theme nord-of-me")
+        await running.until(lambda: "There is no theme nord-of-me" in running.app.chat.remarked)
+        await running.enter("/theme dusk")
+        await running.until(lambda: "Theme dusk, kept in" in running.app.chat.remarked)
+        assert home.read_text() == 'theme = "dusk"\n'

@@ -1,0 +1,238 @@
+"""The first start, /model and /provider in the running program; the real functions, a real server."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from foldline.agent import Agent
+from foldline.agent.settings import connect_llm, load_settings
+from foldline.cli.agents import agent_for
+from foldline.protocol import ModelChange
+from foldline.tui.app import FoldlineApp
+from foldline.tui.screens.setup import SetupScreen
+from support.chat_app import Clock
+from support.live import Live, session_in
+from support.server import MODEL, RunningServer, running_server
+
+KEY = "sk-planted-0123456789abcdef"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder the program knows, and an environment that says nothing."""
+    folder = tmp_path / "shop-api-home"
+    monkeypatch.setenv("FOLDLINE_HOME", str(folder))
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def server() -> Iterator[RunningServer]:
+    with running_server(key=KEY) as running:
+        yield running
+
+
+@asynccontextmanager
+async def started(
+    folder: Path,
+    *,
+    first: bool = False,
+    prompt: str = "",
+    before: Callable[[FoldlineApp], object] | None = None,
+) -> AsyncIterator[Live]:
+    """The program as the front door starts it. `before` is done once the chat is painted."""
+    from os import environ
+
+    session = session_in(folder)
+    settings = load_settings(folder, environ)
+    llm = connect_llm(settings, environ)
+    agent = agent_for(session, settings, llm, interactive=True)
+    clock = Clock()
+
+    def load() -> Agent:
+        if before is not None:
+            app.call_from_thread(before, app)
+        return agent
+
+    app = FoldlineApp(load, root=folder, clock=clock, prompt=prompt, is_first_start=lambda: first)
+    async with app.run_test(size=(100, 30)) as pilot:
+        running = Live(app, pilot, llm, agent)  # type: ignore[arg-type]
+        await running.until(lambda: app.runner is not None)
+        await running.drawn()
+        clock.now += 2  # past the second in which a screen that came by itself takes no Enter
+        yield running
+
+
+async def says(running: Live, *words: str) -> None:
+    try:
+        await running.until(lambda: all(word in running.text for word in words))
+    except TimeoutError:
+        raise AssertionError(f"{words} never came:\n{running.text}") from None
+
+
+def shown(running: Live) -> bool:
+    return isinstance(running.app.screen, SetupScreen)
+
+
+async def choose(running: Live, server: RunningServer) -> None:
+    """From the list of providers to the model of a server of one's own."""
+    await running.press("ctrl+end", "enter")
+    await says(running, "Where is the server?")
+    await running.press(*server.base_url, "enter")
+    await says(running, "if it wants one")
+    await running.press(*KEY, "enter")
+    await says(running, "step 3 of 3", MODEL)
+    await running.press("enter")
+    await running.until(lambda: not shown(running))
+    await running.at_rest()
+
+
+async def test_the_first_choice_is_made_the_sessions_and_kept(
+    tmp_path: Path, home: Path, server: RunningServer
+) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text("# mine\ntheme = 'dusk'  # warm\n")
+    async with started(tmp_path / "shop-api", first=True) as running:
+        assert shown(running) and "Esc skip" in running.text
+        await choose(running, server)
+        assert MODEL in running.screen[0]
+        assert [entry.model for entry in running.entries if isinstance(entry, ModelChange)] == [MODEL]
+        await running.ask("hello")
+        await says(running, "You said: hello")
+    config = (home / "config.toml").read_text()
+    assert config.startswith("# mine\ntheme = 'dusk'  # warm\n")
+    assert f'model = "{MODEL}"' in config and f'base_url = "{server.base_url}"' in config
+    async with started(tmp_path / "shop-api") as running:
+        assert not shown(running) and MODEL in running.screen[0]
+
+
+async def test_a_key_is_written_to_its_file_and_nowhere_else(
+    tmp_path: Path, home: Path, server: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(0)
+    heard: list[str] = []
+    async with started(tmp_path / "shop-api", first=True) as running:
+        running.agent.executor.subscribe(lambda event: heard.append(repr(event)))
+        await choose(running, server)
+        await running.ask("hello")
+        heard += [running.text, running.app.export_screenshot(), repr(running.app.state), caplog.text]
+    assert heard and not [text for text in heard if KEY in text]
+    holding = [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert holding == [home / "keys.toml"]
+    assert holding[0].stat().st_mode & 0o777 == 0o600
+
+
+async def test_skipping_leaves_the_offline_model_and_names_the_way_back(tmp_path: Path, home: Path) -> None:
+    async with started(tmp_path / "shop-api", first=True, prompt="who are you?") as running:
+        assert shown(running) and not running.entries, "the prompt waits"
+        await running.press("escape")
+        await running.until(lambda: len(running.entries) > 3)
+        await says(running, "I am the offline model", "/model chooses another one")
+        await running.at_rest()
+        await running.ask("and now?")
+    assert not (home / "config.toml").exists()
+
+
+async def test_the_prompt_of_the_command_line_goes_to_the_model_that_is_chosen(
+    tmp_path: Path, home: Path, server: RunningServer
+) -> None:
+    async with started(tmp_path / "shop-api", first=True, prompt="hello you") as running:
+        await choose(running, server)
+        await says(running, "You said: hello you")
+
+
+async def test_who_is_typing_already_is_not_interrupted(tmp_path: Path, home: Path) -> None:
+    def type_early(app: FoldlineApp) -> None:
+        app.chat.prompt.editor.insert("who are you?")
+
+    async with started(tmp_path / "shop-api", first=True, before=type_early) as running:
+        assert not shown(running) and running.editor_text == "who are you?"
+        await running.press("enter")
+        await running.until(lambda: shown(running))
+        assert not running.entries
+        await running.press("escape")
+        await says(running, "I am the offline model")
+        await running.at_rest()
+        await running.ask("again")
+        assert not shown(running)
+
+
+async def test_an_enter_that_was_meant_for_the_chat_chooses_nothing(tmp_path: Path, home: Path) -> None:
+    async with started(tmp_path / "shop-api", first=True) as running:
+        clock = running.app._clock
+        assert isinstance(clock, Clock)
+        clock.now -= 2
+        await running.press("enter")
+        await says(running, "has only just appeared")
+        assert shown(running) and not (home / "config.toml").exists()
+        clock.now += 2
+        await running.press("enter")
+        await running.until(lambda: not shown(running))
+    assert (home / "config.toml").read_text() == 'model = "offline"\n'
+
+
+async def test_model_without_a_name_shows_the_models_of_the_provider_in_use(
+    tmp_path: Path, home: Path, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    async with started(tmp_path / "shop-api") as running:
+        await running.ask("hello")
+        await running.enter("/model")
+        await says(running, "step 3 of 3", f"{MODEL}  in use", "32.8k")
+        await running.press("tab")
+        await says(running, "step 1 of 3", "127.0.0.1", "in use")
+        await running.press("ctrl+home", "enter")
+        await running.until(lambda: not shown(running))
+        await running.at_rest()
+        assert "offline" in running.screen[0]
+        await running.enter("/provider")
+        await says(running, "step 1 of 3")
+        await running.press("down", "enter")
+        await says(running, "step 3 of 3", MODEL)
+        await running.press("enter")
+        await running.until(lambda: not shown(running))
+        await running.at_rest()
+        assert MODEL in running.screen[0]
+
+
+async def test_ctrl_c_says_on_the_screen_that_it_quits_when_pressed_again(tmp_path: Path, home: Path) -> None:
+    async with started(tmp_path / "shop-api", first=True) as running:
+        await running.press("ctrl+c")
+        await says(running, "Ctrl+C again quits")
+        await running.press("ctrl+c")
+        await running.until(lambda: running.app.return_code == 0 or not running.app.is_running)
+
+
+async def test_a_file_of_keys_that_others_can_read_is_said_and_not_used(tmp_path: Path, home: Path) -> None:
+    async with started(tmp_path / "shop-api") as running:
+        home.mkdir(exist_ok=True)
+        (home / "keys.toml").write_text(f'[keys]\ndeepseek = "{KEY}"\n')
+        (home / "keys.toml").chmod(0o644)
+        await running.enter("/provider")
+        await says(running, "others on this machine can read it")
+        assert "key in keys.toml" not in running.text
+
+
+async def test_a_model_that_is_to_write_the_summaries_does_so_at_once_and_is_kept(
+    tmp_path: Path, home: Path, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    async with started(tmp_path / "shop-api") as running:
+        state = running.agent.state
+        await running.ask("hello")
+        await running.enter("/model")
+        await says(running, f"{MODEL}  in use")
+        await running.press(*"other-one", "alt+s")
+        await running.until(
+            lambda: state.summary_llm is not None and state.summary_llm.info.id == "other-one"
+        )
+        await says(running, "other-one@env writes the summaries", "writes summaries")
+        assert 'model = "other-one@env"' in (home / "config.toml").read_text()
+        await running.press("alt+s")
+        await running.until(lambda: state.summary_llm is None)
+        assert "other-one" not in (home / "config.toml").read_text()
+        assert shown(running)
