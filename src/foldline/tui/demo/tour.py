@@ -29,7 +29,7 @@ class Facts:
     """What tells that a step was done."""
 
     screens: frozenset[str] = frozenset()
-    """The tables of keys in force where the focus is, by their names in `tui/keys/screens.py`."""
+    """The tables of keys in force where the focus is, by their names in `tui/keys/registry.py`."""
     previewed: bool = False
     """Whether the Compact preview was open at any time."""
     played: bool = False
