@@ -14,8 +14,8 @@ from foldline.protocol import (
     Written,
     text_parts,
 )
-from foldline.tui.inspector.summaries import summary_words
-from foldline.tui.inspector.timeline import fold_words as timeline_words
+from foldline.tui.inspector.timeline import compaction_words as timeline_words
+from foldline.tui.panels.entry_rows import summary_words
 from support.history import History, history, modified, read
 from support.recorded import SHARED, needs_recorded
 from support.tracked_files import tracked_files

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from textual import on
-from textual.app import App
 
 from foldline.compaction import CompactionFailed, CompactionStrategy, Proposal, SummaryCompaction, propose
 from foldline.context.budget import Budget
 from foldline.protocol import Reason, Usage
+from foldline.tui.keyed_app import KeyedApp
 from foldline.tui.preview import (
     ApplyWanted,
     CancelWanted,
@@ -25,7 +25,7 @@ from foldline.tui.preview import (
     RedraftWanted,
 )
 from foldline.tui.preview.screen import PreviewScreen
-from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+from foldline.tui.themes import DEFAULT_THEME
 from support.chat_app import Clock
 from support.history import call, modified, read
 from support.llm import ScriptedLLM, Step, answer
@@ -114,7 +114,7 @@ def index_of(proposal: Proposal, words: str) -> int:
     return next(item.index for item in proposal.view if item.message.text.startswith(words))
 
 
-class PreviewApp(App[None]):
+class PreviewApp(KeyedApp[None]):
     """The smallest program around a preview; what that posts is kept, and carried out where that asks no
     model, as the program does it."""
 
@@ -122,17 +122,11 @@ class PreviewApp(App[None]):
     ESCAPE_TO_MINIMIZE = False
 
     def __init__(self, state: PreviewState, *, clock: Clock | None = None, revises: bool = True) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__(DEFAULT_THEME)
         self.clock = clock or Clock()
         self.preview = PreviewScreen("shop-api ▸ Idempotent orders", clock=self.clock, state=state)
         self.revises = revises
         self.posted: list[PreviewMessage] = []
-        for theme in load_themes():
-            self.register_theme(theme)
-        self.theme = DEFAULT_THEME
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return ROLE_DEFAULTS
 
     async def on_mount(self) -> None:
         await self.push_screen(self.preview)

@@ -434,11 +434,11 @@ async def filter_the_history(scene: Scene, pilot: Pilot[None]) -> None:
 
 async def compare_at_the_fold(scene: Scene, pilot: Pilot[None]) -> None:
     """What the newest fold changed in the view."""
-    from foldline.tui.inspector.diff_screen import DiffScreen
+    from foldline.tui.inspector.compare import CompareScreen
 
     await inspect_after_the_fold(scene, pilot)
     await pilot.press("right_curly_bracket", "d")
-    await scene.until(pilot, lambda: isinstance(scene.app.screen, DiffScreen))
+    await scene.until(pilot, lambda: isinstance(scene.app.screen, CompareScreen))
 
 
 async def look_at_the_settings(scene: Scene, pilot: Pilot[None]) -> None:

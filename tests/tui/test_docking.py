@@ -75,5 +75,5 @@ async def test_a_key_right_behind_the_one_that_opens_it_is_the_panels(tmp_path: 
         await running.ask("hi")
         for key in (events.Key("f2", None), events.Key("slash", "/")):
             running.app.post_message(key)
-        await running.until(lambda: getattr(running.app.focused, "id", "") == "find")
+        await running.until(lambda: getattr(running.app.focused, "id", "") == "one-line")
         assert running.app.chat.prompt.editor.text == ""

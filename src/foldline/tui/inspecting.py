@@ -10,9 +10,9 @@ from textual.binding import BindingType
 
 from foldline.tui.chat import ChatScreen
 from foldline.tui.docking import DOCKED_FROM
-from foldline.tui.inspector import InspectorPanels, InspectorScreen
-from foldline.tui.inspector.docked import DockedInspector
-from foldline.tui.inspector.standing import Standing
+from foldline.tui.inspector.panels import InspectorPanels
+from foldline.tui.inspector.screen import DockedInspector, InspectorScreen
+from foldline.tui.inspector.sheets import PanelState
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.keys.table import bindings
 from foldline.tui.runner import Runner
@@ -77,11 +77,11 @@ class Inspecting:
             return
         if self._app.screen is self._chat and self._app.size.width >= DOCKED_FROM:
             if self.docked is None:
-                self._dock(Standing())
+                self._dock(PanelState())
             else:
                 self._chat.docked.enter()
         else:
-            self._show_full(Standing(), maximised=self._app.screen is not self._chat)
+            self._show_full(PanelState(), maximised=self._app.screen is not self._chat)
 
     def open_at(self, index: int, state: ChatState) -> None:
         """Open it with the cursor on an entry."""
@@ -113,7 +113,7 @@ class Inspecting:
             return self.docked.panels
         return self.screen.panels if self.screen is not None else None
 
-    def _dock(self, standing: Standing) -> None:
+    def _dock(self, state: PanelState) -> None:
         panels = InspectorPanels(
             self._agent.session.projection,
             overhead=self._agent.state.overhead,
@@ -128,18 +128,18 @@ class Inspecting:
         self.docked = DockedInspector(panels, leave=self._to_prompt, maximise=self._maximise)
         self._chat.docked.put(self.docked, self._too_narrow)
         self._chat.fit()
-        _stand(panels, standing)
+        _restore(panels, state)
 
     def _to_prompt(self) -> None:
         self._chat.prompt.editor.focus()
 
-    def _undock(self) -> Standing:
+    def _undock(self) -> PanelState:
         assert self.docked is not None, "it is docked"
-        standing = self.docked.panels.standing
+        state = self.docked.panels.state
         self.docked = None
         self._chat.docked.clear()
         self._chat.fit()
-        return standing
+        return state
 
     def _maximise(self) -> None:
         if self.docked is not None:
@@ -150,23 +150,23 @@ class Inspecting:
         if self.docked is None:
             return
         looked_at = self.docked.has_focus_within and self._app.screen is self._chat
-        standing = self._undock()
+        state = self._undock()
         if looked_at:
-            self._show_full(standing, maximised=False)
+            self._show_full(state, maximised=False)
 
     def _to_dock(self) -> None:
         full = self.screen
         if full is None or not full.is_current:
             return
-        standing = full.panels.standing
+        state = full.panels.state
         full.dismiss()
-        self._app.call_later(self._dock_again, standing)
+        self._app.call_later(self._dock_again, state)
 
-    def _dock_again(self, standing: Standing) -> None:
+    def _dock_again(self, state: PanelState) -> None:
         if self._app.screen is self._chat and self.docked is None:
-            self._dock(standing)
+            self._dock(state)
 
-    def _show_full(self, standing: Standing, *, maximised: bool) -> None:
+    def _show_full(self, state: PanelState, *, maximised: bool) -> None:
         self.screen = _FullInspector(
             self._agent.session.projection,
             title=self._title(),
@@ -182,7 +182,7 @@ class Inspecting:
         self.screen.to_dock = self._to_dock
         self.screen.to_chat = self._chat.run_command
         self._app.push_screen(self.screen)
-        _stand(self.screen.panels, standing)
+        _restore(self.screen.panels, state)
 
     def _price(self) -> float | None:
         """Dollars that a token of a request costs."""
@@ -192,6 +192,6 @@ class Inspecting:
         return None if price is None else price.input / 1_000_000
 
 
-def _stand(panels: InspectorPanels, standing: Standing) -> None:
-    if standing != Standing():
-        panels.call_after_refresh(panels.take_up, standing)
+def _restore(panels: InspectorPanels, state: PanelState) -> None:
+    if state != PanelState():
+        panels.call_after_refresh(panels.restore, state)

@@ -17,7 +17,7 @@ from foldline.tui.screens.sessions_list import Listed
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
-    from foldline.tui.inspector.following import Followed
+    from foldline.tui.inspector.app import Followed
 
 Commands = dict[str, Callable[[Runner, str], None]]
 
@@ -142,7 +142,7 @@ async def read_along(app: App[Any], row: Listed, index: int | None) -> None:
         FoldlineError: it cannot be read.
     """
     from foldline.tui.inspector import InspectorScreen
-    from foldline.tui.inspector.following import EVERY, Following
+    from foldline.tui.inspector.app import EVERY, Following
 
     followed = await asyncio.to_thread(_followed, row)
     session = followed.session

@@ -5,7 +5,7 @@ from typing import Literal
 
 FoldReason = Literal["threshold", "overflow", "manual", "phase"]
 Level = Literal["info", "warning", "error"]
-Rail = Literal["whole", "part", "name", "none"]
+Presence = Literal["whole", "part", "name", "none"]
 """How much of something the model still has: verbatim, changed or a part, only through a summary, nothing."""
 
 
@@ -296,7 +296,7 @@ class ChatState:
 @dataclass(frozen=True, slots=True)
 class FileRow:
     path: str
-    rail: Rail
+    presence: Presence
     added: int = 0
     removed: int = 0
 
@@ -346,3 +346,8 @@ RUNGS = {
 def rung_words(rung: str) -> str:
     """How a compaction was made; empty where the strategy itself made it."""
     return "" if rung == "strategy" else RUNGS.get(rung, rung)
+
+
+def reason_words(reason: str) -> str:
+    """Why a compaction was made, as screens say it."""
+    return "end of task" if reason == "phase" else reason

@@ -17,8 +17,7 @@ from foldline.tui.context_screen.largest import Outcome, largest
 from foldline.tui.context_screen.rows import use_rows
 from foldline.tui.context_screen.state import ContextState
 from foldline.tui.figures import Figures
-from foldline.tui.inspector.edits import Limits, offers
-from foldline.tui.inspector.offering import change_words
+from foldline.tui.panels.edit_hints import Limits, change_words, edit_hints
 from support.agents import PlayedLLM
 from support.history import History
 from support.live import session_in
@@ -71,7 +70,7 @@ def test_what_a_row_promises_is_what_the_key_does(built: Story) -> None:
         found = re.match(r"[zx] (hides|shows|drops) (\S+)", item.remedy)
         if found is None or item.entry is None:
             continue
-        keys = offers(projection, item.entry, Limits()).keys
+        keys = edit_hints(projection, item.entry, Limits()).keys
         changes = [change_words(offer.change) for offer in keys if offer.action == ACTIONS[found[1]]]
         assert changes == [found[2]], item
         promised += 1

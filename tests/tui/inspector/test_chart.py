@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foldline.tui.inspector import chart
-from foldline.tui.inspector.chart import Spread
-from foldline.tui.inspector.peaks import Peaks
+from foldline.tui.inspector.chart import Peaks, Spread
 from foldline.tui.inspector.timeline import Scene, chart_lines, panel_lines, rows_for
 
 sizes = st.lists(st.integers(0, 200_000), max_size=300)
@@ -120,7 +119,7 @@ def test_the_axis_is_labelled_as_in_the_picture() -> None:
 def test_every_line_has_the_width_of_the_panel(values: list[int], width: int, focused: bool) -> None:
     scene = Scene(peaks(values), 10, 131_072, len(values), ((3, 0),), None, ((("▲ 请求", "text"),),), "now")
     for height in (4, 6):
-        lines = panel_lines(scene, width, height, focused=focused, keys=", . one request")
+        lines = panel_lines(scene, width, height, focused=focused)
         assert len(lines) == height
     if width >= 20:
         assert {cell_len(words(line)) for line in lines} == {width}

@@ -10,9 +10,9 @@ from textual.pilot import Pilot
 
 from foldline.context.moments import Moment, at_compaction, at_request
 from foldline.context.projection import Projection
-from foldline.tui.inspector.comparing import comparisons
-from foldline.tui.inspector.diff_screen import DiffScreen, text_changes
-from foldline.tui.inspector.places import row_key
+from foldline.tui.inspector.compare import CompareScreen, text_changes
+from foldline.tui.inspector.past import comparisons
+from foldline.tui.panels.states import row_key
 from support.asking import retold
 from support.stories import PanelsApp, long_story, screen_rows
 
@@ -22,7 +22,7 @@ WIDE = (120, 36)
 @asynccontextmanager
 async def compared(
     projection: Projection, *commands: str, size: tuple[int, int] = WIDE
-) -> AsyncIterator[tuple[PanelsApp, DiffScreen, Pilot[None]]]:
+) -> AsyncIterator[tuple[PanelsApp, CompareScreen, Pilot[None]]]:
     """The difference as it is after these keys, the last of them `diff`."""
     app = PanelsApp(projection)
     async with app.run_test(size=size) as pilot:
@@ -32,7 +32,7 @@ async def compared(
             await app.workers.wait_for_complete()
             await pilot.pause()
         screen = app.screen
-        assert isinstance(screen, DiffScreen)
+        assert isinstance(screen, CompareScreen)
         await app.workers.wait_for_complete()
         await pilot.pause()
         yield app, screen, pilot
@@ -59,8 +59,11 @@ FOLD = NOW.all_compactions[0].index
         (pairs(None), ["request 15 → request 16, the next"]),
         (pairs(at_request(NOW, 12)), ["request 11 → request 12"]),
         (pairs(at_request(NOW, 1)), []),
-        (pairs(at_compaction(NOW, FOLD)), [f"before and after fold {FOLD}"]),
-        (pairs(None, fold=FOLD), [f"before and after fold {FOLD}", "request 15 → request 16, the next"]),
+        (pairs(at_compaction(NOW, FOLD)), [f"before and after compaction {FOLD}"]),
+        (
+            pairs(None, fold=FOLD),
+            [f"before and after compaction {FOLD}", "request 15 → request 16, the next"],
+        ),
         (
             pairs(at_request(NOW, 3), at_request(NOW, 9)),
             ["request 3 → request 9", "request 2 → request 3"],
@@ -78,7 +81,7 @@ def test_the_pair_that_is_most_wanted_comes_first(asked_for: list[str], titles: 
 
 async def test_the_cursor_on_a_compaction_compares_the_views_before_and_after_it() -> None:
     async with compared(NOW, "older-fold", "older-fold", "diff") as (app, screen, pilot):
-        assert f"before and after fold {FOLD}" in text(app)
+        assert f"before and after compaction {FOLD}" in text(app)
         assert "− 16 gone" in text(app) and "+ 1 new" in text(app) and "summarised by" in text(app)
         await pilot.press("d")
         await app.workers.wait_for_complete()
@@ -93,7 +96,7 @@ async def test_a_marked_request_is_compared_with_the_shown_one() -> None:
         assert "request 12 → request 14" in text(app)
         await pilot.press("escape")
         await pilot.pause()
-        assert app.panels.as_of == "request 12" and app.panels.timeline.has_focus
+        assert app.panels.travel.as_of == "request 12" and app.panels.timeline.has_focus
 
 
 # --- What is shown ------------------------------------------------------------------------------------
@@ -136,7 +139,7 @@ async def test_the_entry_is_gone_to_also_where_the_moment_does_not_have_it() -> 
         await pilot.press("o")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert app.panels.moment is None
+        assert app.panels.travel.moment is None
         assert app.panels.history.view.cursor == row_key(new) and app.panels.history.view.has_focus
 
 
@@ -144,12 +147,14 @@ async def test_the_first_request_has_nothing_to_be_compared_with() -> None:
     app = PanelsApp(long_story(8).projection())
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()
-        app.panels.travel("first-request")
+        app.panels.go_by("first-request")
         await app.workers.wait_for_complete()
         await pilot.pause()
         app.panels.action_inspect("diff")
         await pilot.pause()
-        assert "nothing before it to compare it with" in text(app) and not isinstance(app.screen, DiffScreen)
+        assert "nothing before it to compare it with" in text(app) and not isinstance(
+            app.screen, CompareScreen
+        )
 
 
 lines = st.lists(st.sampled_from("abc"), max_size=12)

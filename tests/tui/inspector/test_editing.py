@@ -15,10 +15,10 @@ from foldline.context.projection import Projection
 from foldline.context.weight import item_weight
 from foldline.protocol import Edit, Entry, ToolResultMessage, Undo, UserMessage, text_parts
 from foldline.tui.inspector import InspectorPanels, InspectorScreen
-from foldline.tui.inspector import prices as prices_module
-from foldline.tui.inspector.edits import Limits, offers
-from foldline.tui.inspector.places import row_key
 from foldline.tui.messages import EditWanted, UndoWanted
+from foldline.tui.panels import edit_hints as hints_module
+from foldline.tui.panels.edit_hints import Limits, edit_hints
+from foldline.tui.panels.states import row_key
 from support.agents import PATIENCE
 from support.stories import PanelsApp, Story, chinese, long_story, screen_rows, shop
 
@@ -183,13 +183,13 @@ async def test_letters_are_text_in_the_search_field() -> None:
 
 async def test_while_the_agent_works_an_edit_says_when_it_comes() -> None:
     async with live(shop(), acts=False) as (app, pilot):
-        app.panels.set_moment("request in flight", None)
+        app.panels.set_activity("request in flight", None)
         index = fated(app.panels.projection, "live")
         assert "after this turn:" in await priced(app, pilot, index)
         await pilot.press("x")
         await pilot.pause()
         assert "drop" in app.row and app.row.rstrip().endswith("after this turn")
-        app.panels.set_moment("", None)
+        app.panels.set_activity("", None)
         await pilot.press("down", "up")
         assert "after this turn" not in await settled(app, pilot)
 
@@ -207,9 +207,9 @@ async def test_growth_prices_the_place_anew_and_keeps_the_row_until_then() -> No
 
 
 async def test_a_moving_cursor_works_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices_module, "REST", 3600.0)
+    monkeypatch.setattr(hints_module, "REST", 3600.0)
     worked_out: list[int | None] = []
-    monkeypatch.setattr(prices_module, "offers", lambda _, index, __: worked_out.append(index))
+    monkeypatch.setattr(hints_module, "edit_hints", lambda _, index, __: worked_out.append(index))
     async with live(shop()) as (app, pilot):
         await pilot.press(*["up"] * 8)
         assert not worked_out and not app.panels.priced
@@ -217,7 +217,7 @@ async def test_a_moving_cursor_works_nothing_out(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_long_history_is_worked_out_beside_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices_module, "LONG", 10)
+    monkeypatch.setattr(hints_module, "LONG", 10)
     async with live(long_story(400)) as (app, pilot):
         assert "p pin ±0" in await priced(app, pilot, 201)
         assert not app.panels.projection.pins, "the history that is shown is not touched"
@@ -225,7 +225,7 @@ async def test_a_long_history_is_worked_out_beside_the_drawing(monkeypatch: pyte
 
 async def test_what_was_worked_out_for_a_moment_that_has_passed_is_not_shown() -> None:
     async with live(shop()) as (app, pilot):
-        prices = app.panels._prices
+        prices = app.panels._edit_hints
         assert prices is not None
         index = fated(app.panels.projection, "live")
         await priced(app, pilot, index)
@@ -311,7 +311,7 @@ async def test_a_drop_takes_away_what_the_rows_of_its_group_weigh() -> None:
         index = fated(projection, "live")
         group = set(projection.group(index))
         weight = sum(item_weight(projection, item).tokens for item in projection.view if item.index in group)
-        drop = next(each for each in offers(projection, index, Limits()).keys if each.action == "drop")
+        drop = next(each for each in edit_hints(projection, index, Limits()).keys if each.action == "drop")
         assert drop.change == -weight
 
 
@@ -336,10 +336,13 @@ async def test_g_goes_back_from_a_fold_to_the_entry_one_came_from() -> None:
     async with live(shop()) as (app, pilot):
         index = fated(app.panels.projection, "summarised")
         await priced(app, pilot, index)
-        assert "its fold" in screen_rows(app)[-1]
+        assert "g { } compaction" in screen_rows(app)[-1]
         await pilot.press("g")
-        assert app.panels.link is not None and app.panels.link.index == app.panels.projection.fate(index).by
+        assert (
+            app.panels.lists.link is not None
+            and app.panels.lists.link.index == app.panels.projection.fate(index).by
+        )
         await pilot.press("g")
-        assert app.panels.link.index == index
+        assert app.panels.lists.link.index == index
         await priced(app, pilot, fated(app.panels.projection, "live"))
-        assert "its fold" not in screen_rows(app)[-1]
+        assert "g { } compaction" not in screen_rows(app)[-1]

@@ -10,11 +10,22 @@ from foldline.context.weight import view_size
 from foldline.protocol import Clear, Compaction, Edit, Undo, Usage
 from foldline.protocol.entries import EditAction
 from foldline.tui.blocks.cells import width_of
-from foldline.tui.inspector.edits import Limits, Offer, Offers, action_of, offers, undo_target
-from foldline.tui.inspector.offering import change_words, nothing_to, priced_row
+from foldline.tui.inspector import InspectorPanels
+from foldline.tui.panels.edit_hints import (
+    EditHint,
+    EditHints,
+    Limits,
+    action_of,
+    change_words,
+    edit_hints,
+    edit_row,
+    nothing_to,
+    undo_target,
+)
 from support.history import call, history
 from support.stories import Story, chinese, shop
 
+KEY = InspectorPanels.key
 SHOP = shop().projection()
 
 
@@ -24,12 +35,12 @@ def index_of(projection: Projection, fate: str, kind: str = "tool_result") -> in
     )
 
 
-def offered(projection: Projection, index: int | None, limits: Limits | None = None) -> dict[str, Offer]:
-    return {offer.action: offer for offer in offers(projection, index, limits or Limits()).keys}
+def offered(projection: Projection, index: int | None, limits: Limits | None = None) -> dict[str, EditHint]:
+    return {offer.action: offer for offer in edit_hints(projection, index, limits or Limits()).keys}
 
 
-def text(projection: Projection, found: Offers, width: int, *, later: bool = False) -> str:
-    return "".join(words for words, _ in priced_row(projection, found, later=later, width=width))
+def text(projection: Projection, found: EditHints, width: int, *, later: bool = False) -> str:
+    return "".join(words for words, _ in edit_row(projection, found, KEY, later=later, width=width))
 
 
 def test_a_summarised_entry_can_come_back_and_be_pinned_but_not_dropped_or_hidden() -> None:
@@ -81,7 +92,7 @@ def test_a_pinned_entry_is_unpinned_and_keeps_its_place() -> None:
 @pytest.mark.parametrize("index", [0, 1])
 def test_nothing_applies_to_what_opens_every_request(index: int) -> None:
     assert list(offered(SHOP, index)) == ["undo"]
-    assert "no edit applies" in nothing_to(SHOP, index, "drop")
+    assert "no edit applies" in nothing_to(SHOP, index, "drop", KEY)
 
 
 @pytest.mark.parametrize("fate", ["reverted", "cleared"])
@@ -89,13 +100,13 @@ def test_what_a_rewind_or_a_clear_took_away_does_not_come_back_by_an_edit(fate: 
     projection = SHOP if fate == "reverted" else shop().add(Clear()).projection()
     index = index_of(projection, fate)
     assert list(offered(projection, index)) == ["undo"]
-    assert fate in nothing_to(projection, index, "restore")
+    assert fate in nothing_to(projection, index, "restore", KEY)
 
 
 def test_a_fold_is_undone_not_edited() -> None:
     fold = SHOP.compactions()[0].index
     assert list(offered(SHOP, fold)) == ["undo"]
-    assert "u undoes" in nothing_to(SHOP, fold, "pin")
+    assert "u undoes" in nothing_to(SHOP, fold, "pin", KEY)
 
 
 @pytest.mark.parametrize("index", [None, -1, -2])
@@ -117,7 +128,7 @@ def test_undo_goes_back_change_by_change() -> None:
         assert undo.target == marker.index
         seen.append(undo.what.split()[0])
         projection.append(Undo(index=projection.last_index + 1, target=marker.index))
-    assert seen == ["pin", "rewind", "drop", "fold", "pin"]
+    assert seen == ["pin", "rewind", "drop", "compaction", "pin"]
 
 
 def test_an_undo_past_the_threshold_says_so_beforehand() -> None:
@@ -127,7 +138,7 @@ def test_an_undo_past_the_threshold_says_so_beforehand() -> None:
     undo = offered(projection, None, Limits(threshold=before + 1))["undo"]
     assert undo.over and undo.size > before
     assert not offered(projection, None, Limits(threshold=10 * before))["undo"].over
-    assert "over the threshold" in text(projection, offers(projection, None, Limits(0, before + 1)), 120)
+    assert "over the threshold" in text(projection, edit_hints(projection, None, Limits(0, before + 1)), 120)
 
 
 def test_the_undo_of_a_fold_names_the_size_that_the_meter_shows_then() -> None:
@@ -153,21 +164,21 @@ def test_a_report_that_differs_from_the_estimate_is_no_effect_of_a_key() -> None
 
 def test_the_row_names_entry_fate_and_group_and_prices_every_key() -> None:
     index = index_of(SHOP, "summarised")
-    row = text(SHOP, offers(SHOP, index, Limits()), 160)
+    row = text(SHOP, edit_hints(SHOP, index, Limits()), 160)
     first, last = SHOP.group(index)
     assert row.startswith(f" {index} S┊ summarised by ")
     assert f". Keys act on its tool group {first}–{last}:" in row
-    assert "r restore +" in row and ", kept in later folds too" in row and "u undo rewind" in row
+    assert "r restore +" in row and ", kept later too" in row and "u undo rewind" in row
 
 
 def test_hiding_one_result_of_several_says_that_it_acts_on_that_alone() -> None:
     projection = results("long " * 400, "other " * 400)
     assert projection.group(2) == (1, 2, 3)
-    assert "z hide 2 alone " in text(projection, offers(projection, 2, Limits()), 200)
+    assert "z hide 2 alone " in text(projection, edit_hints(projection, 2, Limits()), 200)
 
 
 def test_a_row_for_an_agent_at_work_says_when_the_key_acts() -> None:
-    found = offers(SHOP, index_of(SHOP, "live"), Limits())
+    found = edit_hints(SHOP, index_of(SHOP, "live"), Limits())
     for width in (80, 160):
         assert ", after this turn:" in text(SHOP, found, width, later=True)
 
@@ -176,8 +187,8 @@ def test_a_row_for_an_agent_at_work_says_when_the_key_acts() -> None:
     st.sampled_from([SHOP, chinese().projection()]), st.integers(-2, 60), st.integers(40, 200), st.booleans()
 )
 def test_the_row_has_exactly_its_width(projection: Projection, index: int, width: int, later: bool) -> None:
-    found = offers(projection, index if projection.entry(index) or index < 0 else 0, Limits())
-    assert width_of(priced_row(projection, found, later=later, width=width)) == width
+    found = edit_hints(projection, index if projection.entry(index) or index < 0 else 0, Limits())
+    assert width_of(edit_row(projection, found, KEY, later=later, width=width)) == width
 
 
 @given(st.sampled_from(range(50)), st.sampled_from(["pin", "hide", "drop", "restore"]))
@@ -186,7 +197,7 @@ def test_a_key_that_does_nothing_is_neither_offered_nor_asked_for(index: int, ke
         return
     action: EditAction | None = action_of(SHOP, index, key)  # type: ignore[arg-type]
     if action is None:
-        assert nothing_to(SHOP, index, key)  # type: ignore[arg-type]
+        assert nothing_to(SHOP, index, key, KEY)  # type: ignore[arg-type]
         return
     after = SHOP.foreseen(Edit(target=index, action=action))
     changed = after.view != SHOP.view or after.pins != SHOP.pins
@@ -197,7 +208,7 @@ def test_working_it_out_changes_nothing() -> None:
     projection = shop().projection()
     view, pins, entries = list(projection.view), projection.pins, len(projection.entries)
     for entry in projection.entries:
-        offers(projection, entry.index, Limits())
+        edit_hints(projection, entry.index, Limits())
     assert (projection.view, projection.pins, len(projection.entries)) == (view, pins, entries)
     assert all(projection.fate(e.index) == SHOP.fate(e.index) for e in projection.entries)
 
@@ -208,6 +219,6 @@ def test_a_change_carries_its_sign(tokens: int, words: str) -> None:
 
 
 def test_a_change_that_cannot_be_undone_says_why() -> None:
-    found = Offers(4, (), (), "Fold 373 builds on entry 131: undo fold 373 first.")
-    assert "undo fold 373 first" in text(SHOP, found, 160)
+    found = EditHints(4, (), (), "Compaction 373 builds on entry 131: undo compaction 373 first.")
+    assert "undo compaction 373 first" in text(SHOP, found, 160)
     assert isinstance(SHOP.entry(SHOP.compactions()[0].index), Compaction)

@@ -6,7 +6,7 @@ from textual.pilot import Pilot
 from foldline.context.outline import message_outline
 from foldline.protocol import NoticeRecord, RequestRecord, ToolDetails, ToolResultMessage, text_parts
 from foldline.tui.inspector.filters import EVERYTHING, Facet, Filter, Option, Tally, facet_of
-from foldline.tui.inspector.places import row_key
+from foldline.tui.panels.states import row_key
 from support.stories import PanelsApp, Story, chinese, long_story, screen_rows, shop
 
 from .test_panels import grow, put_cursor, row_on_screen, running, user, views

@@ -13,9 +13,8 @@ from foldline.history import Session
 from foldline.history.follower import Follower
 from foldline.history.lock import Holder
 from foldline.protocol import NoticeRecord, UserMessage, text_parts
-from foldline.tui.inspector.app import InspectorApp
-from foldline.tui.inspector.following import standing, turn_words
-from foldline.tui.inspector.places import row_key
+from foldline.tui.inspector.app import InspectorApp, turn_words, writer_words
+from foldline.tui.panels.states import row_key
 from support.holders import holder
 from support.stories import long_story, screen_rows
 
@@ -136,10 +135,10 @@ async def test_the_header_says_who_writes_at_any_width(writer: Session, width: i
 
 
 def test_what_is_said_of_a_writer_is_what_is_known_of_it() -> None:
-    assert standing(None) == ""
-    assert standing(Holder()) == "written by another process"
+    assert writer_words(None) == ""
+    assert writer_words(Holder()) == "written by another process"
     written = "written by process 4711 on box2 since 2026-01-02 14:05, suspended"
-    assert standing(Holder(4711, "box2", SINCE, suspended=True)) == written
+    assert writer_words(Holder(4711, "box2", SINCE, suspended=True)) == written
     assert turn_words(None, Holder(5), 0) == "Process 5 writes to this session now."
     assert (
         turn_words(Holder(5), None, 1_200) == "Process 5 is done: 1,200 entries came since this was opened."

@@ -3,8 +3,8 @@
 import pytest
 
 from foldline.tui.blocks import MarkdownBlock, Styles
-from foldline.tui.inspector import bodies
-from foldline.tui.inspector.bodies import body_blocks
+from foldline.tui.panels import bodies
+from foldline.tui.panels.bodies import body_blocks
 from support.history import history
 
 SIZE = 200_000

@@ -49,7 +49,7 @@ class Pictures:
 
     @property
     def of_panels(self) -> list[str]:
-        return [picture for picture in self.seen if "fate  no." in picture]
+        return [picture for picture in self.seen if "state no." in picture]
 
 
 async def opened(running: Live) -> InspectorPanels:
@@ -82,7 +82,7 @@ async def test_it_is_drawn_once_and_whole_from_its_first_picture_on(
         assert [row for row in first if "History" in row] == [row for row in last if "History" in row]
         assert first[-1] == last[-1], "the hints"
         assert all("┏━ 1 History" in picture for picture in pictures.of_panels), "it has the focus"
-        assert {picture.count("fate  no.") for picture in pictures.of_panels} == {1 if size == DOCKED else 2}
+        assert {picture.count("state no.") for picture in pictures.of_panels} == {1 if size == DOCKED else 2}
 
 
 async def test_opened_and_closed_beside_the_chat_in_one_go_the_prompt_has_the_keys(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_a_resize_while_it_opens_shows_what_the_new_size_has_room_for(
         await running.until(
             lambda: (
                 isinstance(running.app.screen, InspectorScreen) == (after != DOCKED)
-                and sum(row.count("fate  no.") for row in running.screen) == {TWO: 2, DOCKED: 1}.get(after, 1)
+                and sum(row.count("state no.") for row in running.screen) == {TWO: 2, DOCKED: 1}.get(after, 1)
             )
         )
 

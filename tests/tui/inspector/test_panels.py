@@ -10,8 +10,8 @@ from textual.worker import WorkerCancelled
 from foldline.context.projection import Projection
 from foldline.protocol import Entry, UserMessage, text_parts
 from foldline.tui.inspector import InspectorPanels
-from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.inspector.places import row_key
+from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.states import row_key
 from support.stories import SERVICE, PanelsApp, Story, chinese, long_story, screen_rows, shop
 
 WIDE = (160, 44)
@@ -29,12 +29,12 @@ async def running(
         yield app, pilot
 
 
-def views(panels: InspectorPanels) -> tuple[EntryView, EntryView, EntryView]:
-    history, view, files = panels.query(EntryView)
+def views(panels: InspectorPanels) -> tuple[EntryList, EntryList, EntryList]:
+    history, view, files = panels.query(EntryList)
     return history, view, files
 
 
-def row_on_screen(view: EntryView, key: tuple[int, int]) -> int | None:
+def row_on_screen(view: EntryList, key: tuple[int, int]) -> int | None:
     index = view.index_of(key)
     return None if index is None else view._row_of(index)
 
@@ -113,7 +113,7 @@ async def test_a_counterpart_posts_nothing() -> None:
         for _ in range(5):
             await pilot.press("down")
         assert history.cursor == row_key(11)
-        assert app.panels.link is not None and app.panels.link.index == 11
+        assert app.panels.lists.link is not None and app.panels.lists.link.index == 11
         assert view.counterpart == row_key(app.panels.projection.compactions()[0].index)
 
 
@@ -380,7 +380,7 @@ async def test_g_goes_to_the_compaction_from_either_panel() -> None:
         await put_cursor(app, pilot, 0)
         await pilot.press("g")
         assert history.cursor == row_key(0)
-        assert any("No fold has touched 0" in row for row in screen_rows(app))
+        assert any("No compaction has touched 0" in row for row in screen_rows(app))
 
 
 async def test_search_finds_text_of_closed_entries_and_n_goes_on() -> None:

@@ -7,15 +7,22 @@ from foldline.context.budget import Size
 from foldline.context.projection import Projection
 from foldline.protocol import Compaction, FileImage, Kept, Revert, ToolCallPart, UserMessage, text_parts
 from foldline.tui.blocks import Block, Styles, lines_of_diff
-from foldline.tui.inspector import file_rows, history_rows, view_rows
-from foldline.tui.inspector.bodies import body_blocks
-from foldline.tui.inspector.describe import view_foot
-from foldline.tui.inspector.filelist import FileBlock
-from foldline.tui.inspector.marks import gutter_width, history_marks, view_marks
-from foldline.tui.inspector.places import DIVIDER_KEY, in_view, row_key
-from foldline.tui.inspector.summaries import SummaryPreview, summary_preview
-from foldline.tui.inspector.text import call_title
-from foldline.tui.inspector.timeline import news_of
+from foldline.tui.inspector.files import FileBlock, file_table
+from foldline.tui.inspector.sheets import news_of
+from foldline.tui.inspector.status import view_foot
+from foldline.tui.panels.bodies import body_blocks
+from foldline.tui.panels.entry_list import DIVIDER_KEY, row_key
+from foldline.tui.panels.entry_rows import (
+    SummaryPreview,
+    gutter_width,
+    history_gutter,
+    history_rows,
+    summary_preview,
+    view_gutter,
+    view_rows,
+)
+from foldline.tui.panels.states import in_view
+from foldline.tui.panels.words import call_title
 from support.history import call, history, modified, read
 from support.stories import SERVICE, Story, chinese, shop
 
@@ -32,8 +39,9 @@ def lines(blocks: list[Block], width: int = 60) -> dict[tuple[int, int], str]:
 
 def marks(projection: Projection, index: int) -> str:
     news = news_of(projection, -1)
+    new_from = news.first_index if news else None
     width = gutter_width(projection.last_index)
-    return "".join(text for text, _ in history_marks(projection, news, row_key(index), 0, width))
+    return "".join(text for text, _ in history_gutter(projection, new_from, row_key(index), 0, width))
 
 
 def test_a_message_shows_kind_first_words_and_tokens() -> None:
@@ -124,7 +132,7 @@ def test_a_preview_keeps_its_height_and_marks_the_lines_that_name_a_file() -> No
     assert len(drawn(plain)) == len(drawn(naming))
     assert not plain.marked and [naming.lines[at] for at in naming.marked] == ["last names src/a.py"]
     (at,) = naming.marked
-    assert "▷" in "".join(text for text, _ in view_marks(naming, None, naming.key, at, 10))
+    assert "▷" in "".join(text for text, _ in view_gutter(naming, None, naming.key, at, 10))
 
 
 def test_hidden_and_clipped_items_weigh_what_is_sent_and_history_what_they_were() -> None:
@@ -148,14 +156,14 @@ def test_many_entries_have_one_summary_as_their_counterpart_and_a_dropped_one_no
 
 def test_files_are_listed_by_section_with_rails() -> None:
     projection = shop().projection()
-    files = [block for block in file_rows(projection) if isinstance(block, FileBlock)]
-    assert {file.path: file.rail for file in files} == {SERVICE: "part", "migrations/0042.py": "part"}
+    files = [block for block in file_table(projection).blocks if isinstance(block, FileBlock)]
+    assert {file.path: file.presence for file in files} == {SERVICE: "part", "migrations/0042.py": "part"}
     assert drawn(next(file for file in files if file.path == SERVICE), 40)[0].endswith("+9 −6")
 
 
 def test_a_file_only_in_a_summary_has_the_rail_of_its_name() -> None:
-    files = [block for block in file_rows(chinese().projection()) if isinstance(block, FileBlock)]
-    assert len(files) == 6 and {file.rail for file in files} == {"name"}
+    files = [block for block in file_table(chinese().projection()).blocks if isinstance(block, FileBlock)]
+    assert len(files) == 6 and {file.presence for file in files} == {"name"}
 
 
 def test_files_of_a_rewind_that_restored_them_have_a_section_of_their_own() -> None:
@@ -164,13 +172,13 @@ def test_files_of_a_rewind_that_restored_them_have_a_section_of_their_own() -> N
     story.checkpoint(1, FileImage(path="a.py", before="new", after="old"))
     story.add(Revert(checkpoint=0, files=True))
     story.tool("read", path="b.py", files=[read("b.py")])
-    shown = [drawn(block, 40)[0] for block in file_rows(story.projection())]
+    shown = [drawn(block, 40)[0] for block in file_table(story.projection()).blocks]
     assert shown[0].startswith("Modified, then restored") and "rewind 5" in shown[1]
 
 
 def test_rows_never_exceed_their_width_in_chinese() -> None:
     projection = chinese().projection()
-    for block in (*history_rows(projection), *view_rows(projection), *file_rows(projection)):
+    for block in (*history_rows(projection), *view_rows(projection), *file_table(projection).blocks):
         for width in (12, 23, 40, 61):
             assert all(strip.cell_length <= width for strip in block.render(width, STYLES)), block
 

@@ -14,12 +14,12 @@ from foldline.context.projection import Projection, project
 from foldline.context.proof import proof_of, recorded_requests
 from foldline.protocol import Entry, RequestRecord, UserMessage, text_parts
 from foldline.tui.inspector import InspectorScreen
-from foldline.tui.inspector.entry_view import EntryView
 from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.past import Past
-from foldline.tui.inspector.places import row_key
 from foldline.tui.keys.table import name_of
 from foldline.tui.messages import EditWanted, UndoWanted
+from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.states import row_key
 from support.asking import retold
 from support.stories import PanelsApp, long_story, screen_rows, shop
 
@@ -58,7 +58,7 @@ class Seen:
 
     async def rest(self) -> None:
         async with asyncio.timeout(20):
-            while not self.panels.settled:
+            while not self.panels.travel.settled:
                 await asyncio.sleep(0.005)
             await self.app.workers.wait_for_complete()
         await self._pilot.pause()
@@ -72,10 +72,10 @@ class Seen:
         return "\n".join(self.rows)
 
     @property
-    def history(self) -> EntryView:
+    def history(self) -> EntryList:
         return self.panels.history.view
 
-    def keys_of(self, view: EntryView) -> list[int]:
+    def keys_of(self, view: EntryList) -> list[int]:
         """The entries a list shows, in order."""
         return [block.key[0] for block in view.blocks() if block.key[0] >= 0 and not block.key[1]]
 
@@ -93,7 +93,7 @@ async def seen(
 
 
 def grow(found: Seen, *entries: Entry) -> None:
-    projection = found.panels.now
+    projection = found.panels.travel.now
     for entry in entries:
         projection.append(entry.model_copy(update={"index": projection.last_index + 1}))
     found.panels.refresh_from(projection)
@@ -105,11 +105,11 @@ def grow(found: Seen, *entries: Entry) -> None:
 async def test_all_panels_show_what_the_command_line_gives_for_the_request() -> None:
     story = retold()
     async with seen(story.projection()) as found:
-        found.panels.travel("first-request")
+        found.panels.go_by("first-request")
         await found.rest()
         for sent in recorded_requests(story.entries):
             _, then = proof_of(sent, story.entries)
-            assert found.panels.moment is not None and found.panels.moment.number == sent.number
+            assert found.panels.travel.moment is not None and found.panels.travel.moment.number == sent.number
             assert found.panels.projection.view == then.view
             assert (
                 view_json(found.panels.projection, WINDOW)["messages"] == view_json(then, WINDOW)["messages"]
@@ -123,14 +123,14 @@ async def test_all_panels_show_what_the_command_line_gives_for_the_request() -> 
             assert found.keys_of(found.history) == said and said[-1] <= then.last_index
             assert f"request {sent.number}" in found.text and "proved by its record" in found.text
             await found.go("newer-request")
-        assert found.panels.moment is None and found.panels.projection is found.panels.now
+        assert found.panels.travel.moment is None and found.panels.projection is found.panels.travel.now
 
 
 async def test_fates_are_those_of_then() -> None:
     async with seen(retold().projection()) as found:
-        grep = next(e.index for e in found.panels.now.entries if e.type == "tool_result")
-        assert found.panels.now.fate(grep).kind == "summarised"
-        found.panels.travel("first-request")
+        grep = next(e.index for e in found.panels.travel.now.entries if e.type == "tool_result")
+        assert found.panels.travel.now.fate(grep).kind == "summarised"
+        found.panels.go_by("first-request")
         await found.go("newer-request", "newer-request")
         await found.press("home", "down", "down", "down")
         assert found.history.cursor == row_key(grep)
@@ -142,7 +142,7 @@ async def test_a_session_without_records_is_gone_through_answer_by_answer() -> N
     entries = [entry for entry in story.entries if not isinstance(entry, RequestRecord)]
     async with seen(project(entries), live=False) as found:
         await found.go("older-request", "older-request")
-        moment = found.panels.moment
+        moment = found.panels.travel.moment
         answers = [entry.index for entry in entries if entry.type == "assistant"]
         assert moment is not None and moment.number == len(answers) - 1
         assert found.panels.projection.view == project([e for e in entries if e.index < answers[-2]]).view
@@ -166,13 +166,13 @@ async def test_what_its_record_does_not_prove_is_said() -> None:
 async def test_a_moment_stays_when_entries_come() -> None:
     async with seen(retold().projection()) as found:
         await found.go("older-request", "older-request")
-        before, count = found.rows[:-8], len(found.panels.now.requests)
+        before, count = found.rows[:-8], len(found.panels.travel.now.requests)
         grow(found, UserMessage(parts=text_parts("more")), RequestRecord(digest="", model="m", estimated=5))
         await found.rest()
         assert found.rows[:-8] == before
-        assert len(found.panels.now.requests) == count + 1
+        assert len(found.panels.travel.now.requests) == count + 1
         await found.go("now")
-        assert found.keys_of(found.history)[-1] == found.panels.now.last_index - 1
+        assert found.keys_of(found.history)[-1] == found.panels.travel.now.last_index - 1
 
 
 async def test_what_comes_on_the_way_back_is_shown_as_well() -> None:
@@ -182,8 +182,8 @@ async def test_what_comes_on_the_way_back_is_shown_as_well() -> None:
         await asyncio.sleep(0)
         grow(found, UserMessage(parts=text_parts("meanwhile")))
         await found.rest()
-        assert found.keys_of(found.history)[-1] == found.panels.now.last_index
-        assert len(found.keys_of(found.history)) == len(found.panels.now.entries)
+        assert found.keys_of(found.history)[-1] == found.panels.travel.now.last_index
+        assert len(found.keys_of(found.history)) == len(found.panels.travel.now.entries)
 
 
 async def test_a_reader_inside_the_history_comes_back_to_where_he_was() -> None:
@@ -191,7 +191,7 @@ async def test_a_reader_inside_the_history_comes_back_to_where_he_was() -> None:
         await found.press("pageup", "up")
         cursor, top = found.history.cursor, found.history.top
         assert cursor is not None and cursor[0] > 20 and not found.history.follow
-        found.panels.travel("first-request")
+        found.panels.go_by("first-request")
         await found.rest()
         assert found.history.cursor != cursor, "there was no such entry then"
         await found.go("newer-request", "now")
@@ -218,33 +218,35 @@ async def test_who_follows_the_end_follows_the_end_of_then() -> None:
 async def test_scrubbing_on_cancels_what_was_on_its_way() -> None:
     async with seen(long_story(9_000).projection()) as found:
         for _ in range(30):
-            found.panels.travel("older-request")
-        assert not found.panels.settled and "on its way" in str(found.panels.timeline.scene.words)
+            found.panels.go_by("older-request")
+        assert not found.panels.travel.settled and "loading" in str(found.panels.timeline.scene.words)
         await found.rest()
-        assert found.panels.moment is not None
-        assert len(found.panels.projection.entries) == found.panels.moment.length
-        assert found.panels.past.folded <= found.panels.moment.length, "only the last of them was folded"
+        assert found.panels.travel.moment is not None
+        assert len(found.panels.projection.entries) == found.panels.travel.moment.length
+        assert found.panels.travel.past.replayed <= found.panels.travel.moment.length, (
+            "only the last of them was replayed"
+        )
 
 
 async def test_the_next_moment_is_folded_from_the_one_before() -> None:
     now = long_story(9_000).projection()
     past = Past(now)
     last = len(now.requests)
-    await past.fold(at_request(now, last))
+    await past.at(at_request(now, last))
     for number in (last - 1, last - 2, last - 1):
-        before = past.folded
-        await past.fold(at_request(now, number))
-        assert past.folded - before <= 4_000
-    assert sum(past.known(at_request(now, number)) is not None for number in range(1, last + 1)) <= 2
+        before = past.replayed
+        await past.at(at_request(now, number))
+        assert past.replayed - before <= 4_000
+    assert len(past._states) <= 2
 
 
 async def test_what_was_closed_at_an_earlier_moment_lets_go_of_it() -> None:
     async with seen(retold().projection()) as found:
         await found.go("older-request")
         panels = found.panels
-        assert panels.projection is not panels.now
+        assert panels.projection is not panels.travel.now
         await panels.remove()
-        assert panels.projection is panels.now
+        assert panels.projection is panels.travel.now
         assert not panels.view.source.projection.entries and not len(panels.view)
         assert not panels.history.source.projection.entries
 
@@ -267,25 +269,31 @@ async def test_nothing_is_edited_in_the_past() -> None:
 
 async def test_folds_are_stops_of_their_own() -> None:
     async with seen(retold().projection()) as found:
-        first, second = (fold.index for fold in found.panels.now.all_compactions)
+        first, second = (fold.index for fold in found.panels.travel.now.all_compactions)
         await found.go("fold-before")
-        assert found.panels.as_of == f"fold {second}" and found.panels.projection.last_index == second
+        assert (
+            found.panels.travel.as_of == f"compaction {second}"
+            and found.panels.projection.last_index == second
+        )
         await found.go("fold-before", "fold-before")
-        assert found.panels.as_of == f"fold {first}" and "No fold before this" in found.rows[-2]
+        assert (
+            found.panels.travel.as_of == f"compaction {first}"
+            and "No compaction before this" in found.rows[-2]
+        )
         await found.go("older-request")
-        assert found.panels.as_of == "request 11"
+        assert found.panels.travel.as_of == "request 11"
         await found.go("newer-request", "older-request", "fold-after")
-        assert found.panels.as_of == f"fold {first}"
+        assert found.panels.travel.as_of == f"compaction {first}"
         await found.go("newer-request")
-        assert found.panels.as_of == "request 12"
+        assert found.panels.travel.as_of == "request 12"
         await found.go("fold-after", "fold-after")
-        assert found.panels.moment is None
+        assert found.panels.travel.moment is None
 
 
 async def test_enter_on_the_timeline_goes_to_what_the_request_sent_first() -> None:
     async with seen(retold().projection()) as found:
         await found.press("4", "left", "enter")
-        moment = found.panels.moment
+        moment = found.panels.travel.moment
         assert moment is not None and found.history.has_focus
         new = found.panels.history.new_from
         assert found.history.cursor is not None and found.history.cursor[0] == new
@@ -313,7 +321,7 @@ async def test_on_a_short_screen_it_comes_and_goes_with_the_focus() -> None:
         await found.press("left")
         assert "reported" in found.rows[-2], "what has no room beside the chart is said below"
         await found.press("1")
-        assert "4 Timeline" not in found.text and found.panels.moment is not None
+        assert "4 Timeline" not in found.text and found.panels.travel.moment is not None
 
 
 @pytest.mark.parametrize("live", [True, False])

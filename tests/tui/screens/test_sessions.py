@@ -221,8 +221,8 @@ async def test_o_on_a_match_opens_the_inspector_at_that_entry(shelf: Shelf) -> N
         await seen.searched()
         await seen.press("enter", "down", "o")
         await seen.until(lambda: isinstance(seen.app.screen, InspectorScreen))
-        await seen.until(lambda: seen.app.screen.panels.link is not None)  # type: ignore[attr-defined]
-        assert seen.app.screen.panels.link.index == 60  # type: ignore[attr-defined]
+        await seen.until(lambda: seen.app.screen.panels.lists.link is not None)  # type: ignore[attr-defined]
+        assert seen.app.screen.panels.lists.link.index == 60  # type: ignore[attr-defined]
         await seen.press("escape")
         assert seen.app.sessions.hit is not None and seen.app.sessions.hit.index == 60
 

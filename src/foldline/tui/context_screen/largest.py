@@ -15,10 +15,10 @@ from foldline.protocol import BaseMessage, DeveloperMessage, ToolResultMessage
 from foldline.tui.blocks import Key, clean_line, cut_left
 from foldline.tui.context_screen.opening import KEYS
 from foldline.tui.context_screen.state import Item
-from foldline.tui.inspector.offering import change_words
-from foldline.tui.inspector.places import RAILS, letter, rail
-from foldline.tui.inspector.text import call_of, call_title, kind_of, message_words
+from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.keys.table import name_of
+from foldline.tui.panels.edit_hints import change_words
+from foldline.tui.panels.words import call_of, call_title, kind_of, message_words
 
 LISTED: Final = 20
 """How many items are listed."""
@@ -62,7 +62,7 @@ def _tools(schemas: Schemas, number: int, scale: float) -> Item:
     return Item(
         key=(_TOOLS - number, 0),
         number="",
-        signs=((" ", ""), RAILS["whole"]),
+        signs=((" ", ""), GUTTER_SIGNS["whole"]),
         kind="tools",
         words=many(schemas.tools, "schema") + (f" of the server {whose}" if whose else " of Foldline"),
         is_path=False,
@@ -83,10 +83,11 @@ def _item(
     remedy, advice = _remedy(projection, item, message, newest, scale)
     if item.key in fold.clipped:
         remedy = f"{remedy} · fold clips"
+    sign = GUTTER_SIGNS["name"] if item.written else gutter_sign(item.fate)
     return Item(
         key=item.key,
         number=str(item.index),
-        signs=((" ", ""), RAILS["name"]) if item.written else (letter(item.fate), rail(item.fate)),
+        signs=((" ", "") if item.written else letter(item.fate), sign),
         kind=kind,
         words=words,
         is_path=is_path,

@@ -29,14 +29,22 @@ from foldline.tui.context_screen.rows import (
 )
 from foldline.tui.context_screen.state import ContextState, Item
 from foldline.tui.dialogs import open_help
-from foldline.tui.inspector.edits import EditKey, Limits, action_of, entries_words, undo_target, undo_words
-from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.inspector.offering import nothing_to, priced_row
-from foldline.tui.inspector.panel import Panel, Text
-from foldline.tui.inspector.prices import Prices
-from foldline.tui.inspector.search import find
 from foldline.tui.keys.table import bindings, hint_words, name_of, works
 from foldline.tui.messages import EditWanted, UndoWanted
+from foldline.tui.panels.edit_hints import (
+    EditKey,
+    HintWorker,
+    Limits,
+    action_of,
+    edit_row,
+    entries_words,
+    nothing_to,
+    undo_target,
+    undo_words,
+)
+from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.frame import Panel, Text
+from foldline.tui.panels.search import find
 from foldline.tui.widgets.fields import OneLine
 from foldline.tui.widgets.lines import LEAST, TooSmall
 
@@ -101,7 +109,7 @@ class ContextScreen(Screen[None]):
         self._hints = Text(id="hints")
         self._one_line = OneLine()
         limits = Limits(overhead, state.room.threshold)
-        self._prices = Prices(self, limits, self._describe)
+        self._prices = HintWorker(self, limits, self._describe)
         self._do: dict[str, Callable[[], None]] = {
             "next-panel": lambda: self._go(1 - self._active),
             "previous-panel": lambda: self._go(1 - self._active),
@@ -177,7 +185,7 @@ class ContextScreen(Screen[None]):
     # --- where things are ---------------------------------------------------------------------------------
 
     @property
-    def active_view(self) -> EntryView:
+    def active_view(self) -> EntryList:
         return self._panels[self._active].view
 
     @property
@@ -228,7 +236,7 @@ class ContextScreen(Screen[None]):
         panels.set_class(wide, "-wide")
         for number, panel in enumerate(self._panels):
             panel.display = both or number == self._active
-            panel.focus_is_inside(number == self._active)
+            panel.show_focus(number == self._active)
         use = self._panels[USE].styles
         use.width = _USE_WIDTH if wide else "1fr"
         use.height = self._use_height if both and not wide else "1fr"
@@ -269,17 +277,17 @@ class ContextScreen(Screen[None]):
             *words.fold_rows(state, width),
         )
         for widget, line in zip(self._top, lines, strict=True):
-            widget.show([line])
+            widget.show(line)
         use, items = self._panels
         inner = use.size.width - 2 if use.size.width else _USE_WIDTH - 2
-        self._heading.show([use_heading(inner)])
+        self._heading.show(use_heading(inner))
         use.head("~ estimated")
         items.head("░ a fold now would take it" if state.fold is not None else "")
         use.foot("Enter shows its largest" if self._active == USE else "")
         items.foot("Enter opens it in the Inspector" if self.facts.on_entry else "")
-        self._status.show([self._status_line(width)])
+        self._status.show(self._status_line(width))
         closes = "ends the search" if self._needle else "close"
-        self._hints.show([_hints_row(self.facts, closes, width)])
+        self._hints.show(_hints_row(self.facts, closes, width))
 
     def _relink(self) -> None:
         """`▷` on the counterpart of the cursor: the category of an item, the largest item of a category."""
@@ -298,7 +306,7 @@ class ContextScreen(Screen[None]):
         if not self._news and item is not None and item.entry is not None:
             offers = self._prices.at(self._projection, item.entry)
             if offers is not None and (offers.keys or offers.refused) and not item.advice:
-                return priced_row(self._projection, offers, later=bool(self.state.doing), width=width)
+                return edit_row(self._projection, offers, _name, later=bool(self.state.doing), width=width)
         said = self._news or (item.advice if item is not None else words.about_row(self.state, self.row))
         return row([piece(said, "text", cut="right")], [], width)
 
@@ -355,7 +363,7 @@ class ContextScreen(Screen[None]):
         index = self.item.entry
         action = action_of(self._projection, index, key)
         if action is None:
-            self._news = nothing_to(self._projection, index, key)
+            self._news = nothing_to(self._projection, index, key, _name)
             return
         self._later(f"{action} {entries_words(self._projection.group(index))}")
         self.post_message(EditWanted(index, action))
@@ -419,8 +427,8 @@ class ContextScreen(Screen[None]):
         self._describe()
 
 
-def _list(name: str, gutter_width: int, gutter: Gutter) -> EntryView:
-    return EntryView(gutter=gutter, gutter_width=gutter_width, faded=lambda _: False, follow=False, id=name)
+def _list(name: str, gutter_width: int, gutter: Gutter) -> EntryList:
+    return EntryList(gutter=gutter, gutter_width=gutter_width, faded=lambda _: False, follow=False, id=name)
 
 
 def _name(command: str) -> str:

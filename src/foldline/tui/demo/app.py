@@ -114,7 +114,9 @@ class DemoApp(FoldlineApp):
         projection = shown.runner.agent.session.projection
         opened = shown.transcript.openings.level
         inspector = shown.inspecting.panels
-        place = inspector.link.index if inspector is not None and inspector.link is not None else -1
+        place = (
+            inspector.lists.link.index if inspector is not None and inspector.lists.link is not None else -1
+        )
         screens = frozenset(table.name for table in active_tables(self.screen))
         self._previewed |= "preview" in screens
         self._asked |= self.state.question is not None
@@ -126,7 +128,7 @@ class DemoApp(FoldlineApp):
             summary_open=any(opened((fold.index, 0)) != "closed" for fold in projection.all_compactions),
             place=place,
             is_fold=any(fold.index == place for fold in projection.all_compactions),
-            past=inspector is not None and bool(inspector.as_of),
+            past=inspector is not None and bool(inspector.travel.as_of),
             answered=self._asked and self.state.question is None,
             pins=sum(isinstance(marker, Edit) and marker.action == "pin" for marker in projection.markers),
         )

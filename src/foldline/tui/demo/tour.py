@@ -17,7 +17,6 @@ from foldline.llm.offline import OfflineLLM
 from foldline.llm.replay import ReplayLLM
 from foldline.protocol import AssistantMessage, ToolResultMessage, UserMessage
 from foldline.tui.inspector.keys import KEYS as INSPECTOR
-from foldline.tui.inspector.timekeys import TIME
 from foldline.tui.keys.commands import BY_ID
 from foldline.tui.keys.table import name_of, names_of
 from foldline.tui.preview.keys import KEYS as PREVIEW
@@ -100,12 +99,14 @@ def steps() -> tuple[Step, ...]:
         ),
         Step(
             "Back in time",
-            f"Press {name_of(TIME, 'older-request')} to see what the model was sent one request earlier, and "
-            "again for one more.",
+            f"Press {name_of(INSPECTOR, 'older-request')} to see what the model was sent one request "
+            "earlier, and again for one more.",
             lambda begun, now: now.past,
         ),
         Step(
-            "And back", f"Press {name_of(TIME, 'now')} to come back to now.", lambda begun, now: not now.past
+            "And back",
+            f"Press {name_of(INSPECTOR, 'now')} to come back to now.",
+            lambda begun, now: not now.past,
         ),
         Step(
             "Your word counts",

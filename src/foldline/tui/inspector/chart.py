@@ -1,4 +1,4 @@
-"""The chart of the timeline: columns of block glyphs, the largest of their share; folds on the axis. Pure."""
+"""The chart of the timeline: columns of block glyphs, compactions on the axis. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,59 @@ from rich.cells import cell_len
 
 from foldline.context import numbers
 from foldline.tui.blocks import Span
-from foldline.tui.inspector.peaks import Peaks
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
-FOLD, SHOWN, MARKED = "▼", "▲", "△"
+COMPACTION, SHOWN, MARKED = "▼", "▲", "△"
 _WHOLE: Final = 20_000
 """Tokens from which on the axis is labelled in whole thousands."""
+
+
+class Peaks:
+    """Numbers with the largest of each aligned run of 2, 4, 8 …: appending and asking are O(log n)."""
+
+    def __init__(self) -> None:
+        self._levels: list[list[int]] = [[]]
+
+    def __len__(self) -> int:
+        return len(self._levels[0])
+
+    def extend(self, values: Sequence[int]) -> None:
+        """Append many: O(1) for each where there is nothing yet."""
+        if len(self):
+            for value in values:
+                self.append(value)
+            return
+        self._levels = [list(values)]
+        for _ in range(1, len(values).bit_length()):
+            below = self._levels[-1]
+            self._levels.append([max(below[at : at + 2]) for at in range(0, len(below), 2)])
+
+    def append(self, value: int) -> None:
+        self._levels[0].append(value)
+        for below, level in enumerate(range(1, len(self).bit_length())):
+            if level == len(self._levels):
+                self._levels.append([])
+            pairs, peaks = self._levels[below], self._levels[level]
+            largest = max(pairs[len(pairs) - 2 :]) if len(pairs) % 2 == 0 else pairs[-1]
+            if len(peaks) < (len(pairs) + 1) // 2:
+                peaks.append(largest)
+            else:
+                peaks[-1] = largest
+
+    def most(self, start: int, stop: int) -> int:
+        """The largest from `start` up to, not including, `stop`; 0 where that is nothing."""
+        largest, level = 0, 0
+        stop = min(stop, len(self))
+        while start < stop:
+            peaks = self._levels[level]
+            if start % 2:
+                largest = max(largest, peaks[start])
+                start += 1
+            if stop % 2:
+                stop -= 1
+                largest = max(largest, peaks[stop])
+            start, stop, level = start // 2, stop // 2, level + 1
+        return largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +129,27 @@ def bar_row(sizes: Sequence[int], top: int, row: int, rows: int, shown: int) -> 
     return [(line[:shown], "muted"), (line[shown : shown + 1], "accent"), (line[shown + 1 :], "muted")]
 
 
-def axis(columns: int, folds: Iterable[tuple[int, int]], shown: int, marked: int | None) -> list[Span]:
-    """The axis: `▼` under the last request before each fold, its index before it where there is room.
+def axis(columns: int, compactions: Iterable[tuple[int, int]], shown: int, marked: int | None) -> list[Span]:
+    """The axis: `▼` under the last request before each compaction, its index before it where there is room.
 
-    `folds` are (index, column) in order; `shown` and `marked` are columns.
+    `compactions` are (index, column) in order; `shown` and `marked` are columns.
     """
     cells = ["─"] * columns
     marks: dict[int, str] = {}
     free = 0  # nothing is written left of this column
-    found = list(folds)
+    found = list(compactions)
     taken = {column for _, column in found} | {shown} | ({marked} if marked is not None else set())
     for index, column in found:
         name = str(index)
         start = column - len(name) - 1
         if start >= free and not taken & set(range(start, column)):
             cells[start : start + len(name)] = name
-        marks[column] = FOLD
+        marks[column] = COMPACTION
         free = column + 1
     if marked is not None:
         marks[marked] = MARKED
     marks[shown] = SHOWN
     for column, sign in marks.items():
         cells[column] = sign
-    styles = {FOLD: "folded bold", SHOWN: "accent bold", MARKED: "accent"}
+    styles = {COMPACTION: "folded bold", SHOWN: "accent bold", MARKED: "accent"}
     return [(cell, styles.get(cell, "folded" if cell.isdigit() else "muted")) for cell in cells]

@@ -12,8 +12,8 @@ from textual.message import Message
 from foldline.context.view import FateKind
 from foldline.tui.blocks import Span, cut_right
 from foldline.tui.blocks.cells import crop, width_of
+from foldline.tui.fates import LETTERS, gutter_sign, letter
 from foldline.tui.inspector.filters import ASIDES, EVERYTHING, FATES, Filter, Option, Tally
-from foldline.tui.inspector.places import LETTERS, letter, rail
 from foldline.tui.keys.table import ScreenKey, bindings, table
 from foldline.tui.prompting.completion import window_start
 from foldline.tui.widgets.lines import HEAVY, Lines, edge, sides
@@ -173,7 +173,7 @@ def _cell(state: Choosing, option: Option, here: bool, width: int) -> list[Span]
 def _sign(option: Option) -> list[Span]:
     if option.group == "fate":
         fate = FATE_OF[LETTERS[option.name]]  # type: ignore[index]
-        return [letter(fate), rail(fate), (" ", "")]
+        return [letter(fate), gutter_sign(fate), (" ", "")]
     if option.group == "mark":
         return [_MARKS[option.name], (" ", "")]
     return [(" ", "")] if option.group == "kind" else [("  ", "")]

@@ -7,10 +7,7 @@ from textual.widget import Widget
 
 from foldline.tui.inspector.filter_bar import FilterBar
 from foldline.tui.inspector.filters import EVERYTHING, Filter
-from foldline.tui.inspector.history_sheet import HistorySheet
-from foldline.tui.inspector.view_sheet import ViewSheet
-
-Filtered = HistorySheet | ViewSheet
+from foldline.tui.inspector.sheets import Sheet
 
 
 class Filtering:
@@ -21,14 +18,14 @@ class Filtering:
         self.bar = FilterBar()
         self._owner = owner
         self._changed = changed
-        self._sheet: Filtered | None = None
+        self._sheet: Sheet | None = None
 
     @property
     def open(self) -> bool:
         """Whether a filter is being chosen."""
         return self._sheet is not None
 
-    def begin(self, sheet: Filtered, over: Region) -> None:
+    def begin(self, sheet: Sheet, over: Region) -> None:
         """Let the reader choose what this list shows, in a box over this part of the board."""
         self._sheet = sheet
         self.bar.open(sheet.filter, len(sheet), sheet.what, over)
@@ -39,7 +36,7 @@ class Filtering:
         self._sheet = None
         self.bar.close()
 
-    def want(self, sheet: Filtered, wanted: Filter) -> None:
+    def want(self, sheet: Sheet, wanted: Filter) -> None:
         """Show what a filter admits."""
         self._owner.run_worker(self._show(sheet, wanted), group=f"filter {sheet.what}", exclusive=True)
 
@@ -48,19 +45,19 @@ class Filtering:
         if self._sheet is not None:
             self.want(self._sheet, wanted)
 
-    def again(self, sheet: Filtered, wanted: Filter) -> None:
+    def again(self, sheet: Sheet, wanted: Filter) -> None:
         """The list was filled anew: the filter is in force again."""
         if wanted.active:
             self.want(sheet, wanted)
 
-    def clear(self, sheet: Filtered) -> bool:
+    def clear(self, sheet: Sheet) -> bool:
         """Show everything again; False where nothing else is shown."""
         if not sheet.filter.active:
             return False
         self.want(sheet, EVERYTHING)
         return True
 
-    def refresh(self, *sheets: Filtered, folded: bool) -> None:
+    def refresh(self, *sheets: Sheet, folded: bool) -> None:
         """Entries came; after a fold others may fit."""
         for sheet in sheets:
             if folded and sheet.filter.active:
@@ -78,10 +75,10 @@ class Filtering:
             if sheet is self._sheet:
                 self.bar.count(found, len(sheet))
 
-    async def _show(self, sheet: Filtered, wanted: Filter) -> None:
+    async def _show(self, sheet: Sheet, wanted: Filter) -> None:
         await sheet.show_only(wanted)
         self._changed()
 
-    async def _rebuild(self, sheet: Filtered) -> None:
+    async def _rebuild(self, sheet: Sheet) -> None:
         await sheet.build()
         self._changed()

@@ -3,8 +3,8 @@
 from collections.abc import Container
 from typing import Final
 
-from foldline.tui.inspector.timekeys import TIME
-from foldline.tui.keys.table import ScreenKey, hint_words, table
+from foldline.tui.keys.names import joined
+from foldline.tui.keys.table import ScreenKey, hint_words, key_of, name_of, table
 
 EDIT: Final = "Edit"
 """The group of the keys that change the view: only a session that is open for work has them."""
@@ -14,9 +14,61 @@ def _is_live(live: bool) -> bool:
     return live
 
 
+def _key(id: str, keys: str, help: str, group: str, title: str, hint: str = "") -> ScreenKey[bool]:
+    """A key of the Inspector; those of a group that edits work where the session is open for work."""
+    works = _is_live if group == EDIT else lambda _: True
+    return ScreenKey(id, tuple(keys.split()), help, group, hint, title=title, works=works)
+
+
+_TIME: Final = (
+    _key(
+        "older-request",
+        ",",
+        "All panels as of the request before. Nothing can be edited there.",
+        "Time",
+        "As of the request before",
+    ),
+    _key("newer-request", ".", "As of the next request.", "Time", "As of the next request"),
+    _key(
+        "fold-before",
+        "<",
+        "Right after the compaction before: what it left of the view.",
+        "Time",
+        "As of the compaction before",
+    ),
+    _key("fold-after", ">", "Right after the next compaction.", "Time", "As of the next compaction"),
+    _key("now", "0", "Back to now, to where you were.", "Time", "Back to now"),
+    ScreenKey[bool](
+        "along",
+        ("left", "right"),
+        "On the timeline: one request. Home: the first one. End: now. Enter: the first entry it sent anew.",
+        "Time",
+        title="Along the timeline",
+        own=True,
+        palette=False,
+    ),
+    _key(
+        "mark",
+        "space",
+        "Marks an entry: pin, hide, drop and restore act on all that are marked. On the timeline: marks the "
+        "shown request to compare others with. Again, unmarks it.",
+        "Time",
+        "Mark",
+    ),
+    _key(
+        "diff",
+        "d",
+        "Compares this request with the one before; on a compaction, the views before and after it; with a "
+        "marked request, that one and this.",
+        "Time",
+        "Compare requests",
+        "compare",
+    ),
+)
+
 KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
     "inspector",
-    ScreenKey(
+    ScreenKey[bool](
         "move",
         ("up", "down", "k", "j"),
         "Moves the cursor by an entry.",
@@ -26,7 +78,7 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         title="Move",
         own=True,
     ),
-    ScreenKey(
+    ScreenKey[bool](
         "page",
         ("pageup", "pagedown", "home", "end"),
         "A screen up or down, the first entry, the last one. At the last line the panel follows.",
@@ -34,7 +86,7 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         title="Page",
         own=True,
     ),
-    ScreenKey(
+    ScreenKey[bool](
         "open",
         ("enter",),
         "Opens an entry in place, or closes it. On a file: its newest touch in History, again an older one.",
@@ -43,7 +95,7 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         title="Open",
         own=True,
     ),
-    ScreenKey(
+    ScreenKey[bool](
         "next-panel",
         ("tab",),
         "To the next panel, on the entry marked ▷.",
@@ -52,116 +104,86 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
         "Tab 1–4",
         title="Next panel",
     ),
-    ScreenKey("previous-panel", ("shift+tab",), "To the panel before.", "Panels", title="Previous panel"),
-    ScreenKey("panel-1", ("1",), "To History: every entry since the first.", "Panels", title="History"),
-    ScreenKey(
-        "panel-2",
-        ("2",),
-        "To the LLM view: what the next request sends, item by item.",
-        "Panels",
-        title="LLM view",
-    ),
-    ScreenKey("panel-3", ("3",), "To the files that were modified and read.", "Panels", title="Files"),
-    ScreenKey("panel-4", ("4",), "To the timeline: tokens per request.", "Panels", title="Timeline"),
-    ScreenKey(
+    _key("previous-panel", "shift+tab", "To the panel before.", "Panels", "Previous panel"),
+    _key("panel-1", "1", "To History: every entry since the first.", "Panels", "History"),
+    _key("panel-2", "2", "To the LLM view: what the next request sends, item by item.", "Panels", "LLM view"),
+    _key("panel-3", "3", "To the files that were modified and read.", "Panels", "Files"),
+    _key("panel-4", "4", "To the timeline: tokens per request.", "Panels", "Timeline"),
+    _key(
         "fold",
-        ("g",),
-        "To the compaction that folded or changed this entry; from one, back to what it stands for.",
+        "g",
+        "To the compaction that took or changed this entry; from one, back to what it stands for.",
         "Jump",
-        "its fold",
-        title="Its fold",
+        "Its compaction",
+        "compaction",
     ),
-    ScreenKey("older-prompt", ("[",), "To the prompt before.", "Jump", "prompt", title="Previous prompt"),
-    ScreenKey("newer-prompt", ("]",), "To the next prompt.", "Jump", "prompt", title="Next prompt"),
-    ScreenKey(
+    _key("older-prompt", "[", "To the prompt before.", "Jump", "Previous prompt", "prompt"),
+    _key("newer-prompt", "]", "To the next prompt.", "Jump", "Next prompt", "prompt"),
+    _key(
         "older-fold",
-        ("{",),
+        "{",
         "To the compaction or summary before.",
         "Jump",
-        "fold",
-        title="Previous fold",
+        "Previous compaction",
+        "compaction",
     ),
-    ScreenKey("newer-fold", ("}",), "To the next compaction or summary.", "Jump", "fold", title="Next fold"),
-    ScreenKey(
+    _key("newer-fold", "}", "To the next compaction or summary.", "Jump", "Next compaction", "compaction"),
+    _key(
         "filter",
-        ("f",),
-        "Chooses what this panel shows: by kind, by what became of it, by mark; asides, too.",
+        "f",
+        "Chooses what this panel shows: by kind, state or mark; system notes, too.",
         "Search",
+        "Filter",
         "filter",
-        title="Filter",
     ),
-    ScreenKey(
-        "search",
-        ("/",),
-        "Finds text in this panel, closed entries included.",
-        "Search",
-        "search",
-        title="Search",
-    ),
-    ScreenKey("next-match", ("n",), "The next entry that holds it.", "Search", title="Next match"),
-    ScreenKey("previous-match", ("N",), "The entry before that holds it.", "Search", title="Previous match"),
-    ScreenKey(
+    _key("search", "/", "Finds text in this panel, closed entries included.", "Search", "Search", "search"),
+    _key("next-match", "n", "The next entry that holds it.", "Search", "Next match"),
+    _key("previous-match", "N", "The entry before that holds it.", "Search", "Previous match"),
+    _key(
         "copy",
-        ("y",),
+        "y",
         "Copies the text of the entry, with OSC 52: the terminal puts it on the clipboard.",
         "Move",
-        title="Copy",
+        "Copy",
     ),
-    ScreenKey(
+    _key(
         "pin",
-        ("p",),
-        "Brings an entry and its tool group back verbatim and keeps them in every later fold; again, unpins.",
+        "p",
+        "Brings an entry and its tool group back verbatim and keeps them in every later compaction; again, "
+        "unpins.",
         EDIT,
+        "Pin",
         "pin",
-        title="Pin",
-        works=_is_live,
     ),
-    ScreenKey(
+    _key(
         "hide",
-        ("z",),
-        "Puts a stub in the place of a tool result; again, shows it.",
+        "z",
+        "Puts a placeholder in the place of a tool result; again, shows it.",
         EDIT,
+        "Hide",
         "hide",
-        title="Hide",
-        works=_is_live,
     ),
-    ScreenKey(
-        "drop",
-        ("x",),
-        "Takes an entry and its tool group out of the view.",
-        EDIT,
-        "drop",
-        title="Drop",
-        works=_is_live,
-    ),
-    ScreenKey(
-        "restore",
-        ("r",),
-        "Brings an entry and its tool group back verbatim.",
-        EDIT,
-        "restore",
-        title="Restore",
-        works=_is_live,
-    ),
-    ScreenKey(
+    _key("drop", "x", "Takes an entry and its tool group out of the view.", EDIT, "Drop", "drop"),
+    _key("restore", "r", "Brings an entry and its tool group back verbatim.", EDIT, "Restore", "restore"),
+    _key(
         "undo",
-        ("u",),
-        "Takes back the newest change of the view: an edit, a fold, a clear, a rewind; then the one before.",
+        "u",
+        "Takes back the newest change of the view: an edit, a compaction, a clear, a rewind; then the one "
+        "before.",
         EDIT,
+        "Undo",
         "undo",
-        title="Undo",
-        works=_is_live,
     ),
-    *TIME,
-    ScreenKey(
+    *_TIME,
+    _key(
         "maximise",
-        ("m",),
+        "m",
         "Beside the chat: the whole screen for the Inspector; again, back beside the chat.",
         "Panels",
-        title="Maximise",
+        "Maximise",
     ),
-    ScreenKey("help", ("?", "f1"), "This list.", "Program", "keys", "?", title="Help"),
-    ScreenKey(
+    ScreenKey[bool]("help", ("?", "f1"), "This list.", "Program", "keys", "?", title="Help"),
+    ScreenKey[bool](
         "close",
         ("escape", "f2"),
         "Closes the search, then the Inspector.",
@@ -174,8 +196,53 @@ KEYS: Final[tuple[ScreenKey[bool], ...]] = table(
 """What decides which of them work: whether the session is open for work."""
 
 
-def hints(closes: str, *, live: bool = False, idle: Container[str] = ()) -> tuple[tuple[str, str], ...]:
+def hints(closes: str, *, live: bool = False, idle: Container[str] = ()) -> list[tuple[str, str]]:
     """(keys, word) pairs for the row of hints, the last one for its right end. `idle` commands would do
     nothing at the place."""
     keys = [key for key in KEYS if key.id not in idle]
-    return tuple((names, closes if word == "close" else word) for names, word in hint_words(keys, live))
+    return [(names, closes if word == "close" else word) for names, word in hint_words(keys, live)]
+
+
+_PAST_HINTS: Final = (
+    (("older-request", "newer-request"), "request"),
+    (("now",), "now"),
+    (("fold-before", "fold-after"), "compactions"),
+    (("diff",), "compare"),
+    (("move",), "move"),
+    (("open",), "open"),
+    (("next-panel",), "panel"),
+    (("search",), "search"),
+    (("filter",), "filter"),
+    (("help",), "keys"),
+    (("close",), "close"),
+)
+_TIMELINE_HINTS: Final = (
+    (("along",), "one request"),
+    (("fold-before", "fold-after"), "compactions"),
+    (("open",), "its first entry"),
+    (("now",), "now"),
+    (("mark",), "mark"),
+    (("diff",), "compare"),
+    (("next-panel",), "panel"),
+    (("help",), "keys"),
+    (("close",), "close"),
+)
+
+
+def time_hints(*, on_timeline: bool) -> list[tuple[str, str]]:
+    """(keys, word) of what works on the timeline, or in the other panels at an earlier moment."""
+    return [(names(*commands), word) for commands, word in (_TIMELINE_HINTS if on_timeline else _PAST_HINTS)]
+
+
+def scrubbing_words() -> str:
+    """The lower edge of the timeline: `, . one request · < > compactions · 0 back to now`."""
+    requests, compactions = names("older-request", "newer-request"), names("fold-before", "fold-after")
+    return f"{requests} one request · {compactions} compactions · {name_of(KEYS, 'now')} back to now"
+
+
+def names(*commands: str) -> str:
+    """How hints call the keys of commands that belong together."""
+    shown = (
+        "".join(key_of(KEYS, each).names[:2]) if each == "along" else name_of(KEYS, each) for each in commands
+    )
+    return joined([name for name in shown if name])

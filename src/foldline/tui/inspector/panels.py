@@ -1,58 +1,640 @@
-"""The Inspector's keys at work: opening in place, jumps, edits; the widget others use."""
+"""History, LLM view, Files and Timeline as one widget: what is shown where, at which moment, and the keys."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.geometry import Size as Space
 from textual.message import Message
-from textual.widgets import Input
+from textual.worker import Worker
 
-from foldline.context.moments import first_entry
+from foldline.context.moments import Moment, first_entry
 from foldline.context.numbers import many
 from foldline.context.projection import Projection
+from foldline.history.stored import without_gc
 from foldline.protocol import Compaction
-from foldline.tui.blocks import Block, BlockView
-from foldline.tui.inspector.comparing import comparisons
-from foldline.tui.inspector.diff_screen import DiffScreen
-from foldline.tui.inspector.edits import (
-    EditKey,
-    Picked,
-    action_of,
-    actions_of,
-    entries_words,
-    may_edit,
-    undo_target,
-    undo_words,
-)
-from foldline.tui.inspector.filelist import FileBlock
+from foldline.tui.blocks import Block, BlockView, Key, Span
+from foldline.tui.blocks.cells import Piece, row
+from foldline.tui.docking import CHAT_COLUMNS
+from foldline.tui.inspector import status
+from foldline.tui.inspector.compare import CompareScreen
+from foldline.tui.inspector.files import FileBlock
 from foldline.tui.inspector.filter_bar import FilterBar
+from foldline.tui.inspector.filtering import Filtering
 from foldline.tui.inspector.filters import EVERYTHING
-from foldline.tui.inspector.keys import KEYS
-from foldline.tui.inspector.layout import FILES, HISTORY, TIMELINE
-from foldline.tui.inspector.linked import Link
-from foldline.tui.inspector.offering import nothing_to
-from foldline.tui.inspector.places import first_folded, fold_of, row_key, row_of
-from foldline.tui.inspector.rows import is_fold, is_prompt
-from foldline.tui.inspector.standing import Standing, scroll_of, take_up
-from foldline.tui.inspector.timeboard import TimeBoard
-from foldline.tui.inspector.timeline import TimelinePanel
-from foldline.tui.keys.table import bindings, name_of, works
-from foldline.tui.messages import EditWanted, UndoWanted
+from foldline.tui.inspector.keys import EDIT, KEYS, hints, time_hints
+from foldline.tui.inspector.link import (
+    FILES,
+    HEADER_ROWS,
+    HISTORY,
+    TIMELINE,
+    VIEW,
+    LinkedLists,
+    files_width,
+    panels_at,
+)
+from foldline.tui.inspector.past import comparisons, moment_words
+from foldline.tui.inspector.sheets import PanelState, Sheet
+from foldline.tui.inspector.time_travel import TimeTravel
+from foldline.tui.inspector.timeline import TimelinePanel, rows_for
+from foldline.tui.keys.table import bindings, works
+from foldline.tui.panels import edit_hints
+from foldline.tui.panels.entry_list import EntryList, Scroll, row_key, row_of
+from foldline.tui.panels.entry_rows import is_compaction, is_prompt
+from foldline.tui.panels.frame import PanelRow, hints_row
+from foldline.tui.panels.states import compaction_of
+from foldline.tui.panels.workbench import Workbench
 from foldline.tui.terminal.clipboard import copy
 
+_OF_ENTRIES: Final = frozenset(key.id for key in KEYS if key.group in ("Jump", "Search", EDIT)) - {"undo"}
+"""Keys that are of no use on the timeline."""
+_STEPS: Final = frozenset({"older-request", "newer-request", "fold-before", "fold-after", "now"})
 
-class FindingBoard(TimeBoard):
-    """Shows less, or goes where a word is; each in the panel that has the focus."""
 
-    # --- Filter ---------------------------------------------------------------------------------------
+class InspectorPanels(Workbench):
+    """The Inspector's panels, docked beside the chat or on a screen of their own. The owner calls
+    `refresh_from` after events; nothing here changes the history: what the reader wants of it is posted as
+    `EditWanted` and `UndoWanted`."""
+
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "inspect")
+    DEFAULT_CSS: ClassVar[str] = """
+    InspectorPanels { layers: base popup; }
+    InspectorPanels > #panels { height: 1fr; width: 1fr; }
+    """
+    one_at_a_time: bool = False
+    """Whether one panel shows, however wide it is: beside the chat."""
+
+    class CloseRequested(Message):
+        """Esc or F2: the reader is done here."""
+
+    class HelpRequested(Message):
+        """The reader asks for the keys."""
+
+    class MaximiseRequested(Message):
+        """The reader wants the whole screen for it, or no longer."""
+
+    class MomentChanged(Message):
+        """Another moment is shown, or on its way."""
+
+    def __init__(
+        self,
+        projection: Projection,
+        *,
+        overhead: int = 0,
+        window: int = 0,
+        cwd: str = "",
+        rows: bool = True,
+        live: bool = False,
+        threshold: int | None = None,
+        activity: str = "",
+        id: str | None = None,
+    ) -> None:
+        """
+        Args:
+            overhead: estimate of the tool schemas in tokens, before calibration.
+            window: the model's, in tokens; 0 where it is not known.
+            cwd: paths below it are shown relative to it.
+            rows: whether there is a row of hints below the panels.
+            live: whether the view can be edited here.
+            threshold: size in tokens from which on the view is compacted before a request.
+            activity: what the agent does just now; empty: nothing, edits act at once.
+        """
+        self.lists = LinkedLists(projection, cwd, overhead, self._rows_changed)
+        super().__init__(*self.lists.panels, id=id)
+        self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
+        self.travel = TimeTravel(projection, overhead, window)
+        self.timeline = TimelinePanel()
+        self.filtering = Filtering(self, self._rows_changed)
+        limits = edit_hints.Limits(overhead, threshold)
+        self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
+        self._activity = activity
+        self._with_hints = rows
+        self._wanted_entry: int | None = None
+        """The entry to go to once the moment that is on its way is shown."""
+        self._entered: int | None = None
+        """The panel the focus came to from outside: Tab goes round to it, and leaves, beside the chat."""
+
+    def compose(self) -> ComposeResult:
+        with PanelRow(id="panels"):
+            yield from self.panels
+        yield self.timeline
+        yield self.line
+        yield self.status
+        if self._with_hints:
+            yield self.hints
+        yield self.filtering.bar
+
+    def on_mount(self) -> None:
+        self.lay_out()
+        self._rebuild()
+        self.call_after_refresh(self._show_timeline)
+
+    def on_unmount(self) -> None:
+        """Let go of all that is as large as the history: see `BlockCanvas.on_unmount`."""
+        self.travel.past.forget()
+        self.lists.projection = self.travel.now
+        for sheet in self.lists.sheets:
+            sheet.forget()
+
+    # --- For the owner --------------------------------------------------------------------------------
+
+    @property
+    def projection(self) -> Projection:
+        """The history that is shown."""
+        return self.lists.projection
+
+    @property
+    def live(self) -> bool:
+        """Whether the view can be edited here, now."""
+        return self._edit_hints is not None and self.travel.is_now
+
+    @property
+    def priced(self) -> bool:
+        """Whether the status row says by now what the edit keys would do."""
+        return self._edit_hints is not None and self._edit_hints.known
+
+    @property
+    def _busy(self) -> bool:
+        """Whether the agent does something: edits then wait for its end."""
+        return bool(self._activity)
+
+    @property
+    def _index(self) -> int:
+        """The entry all panels show; negative: none."""
+        return -1 if self.lists.link is None else self.lists.link.index
+
+    @property
+    def shown_panel(self) -> int:
+        """The panel that has, or last had, the focus."""
+        return TIMELINE if self.timeline.has_focus else self.active
+
+    def enter(self) -> None:
+        """Take the focus, in the panel that had it last."""
+        self._entered = self.active
+        self.focus_panels()
+
+    def set_activity(self, activity: str, threshold: int | None) -> None:
+        """What the agent does just now, and the threshold where it is known; shown by `refresh_from`."""
+        self._activity = activity
+        if self._edit_hints is not None and threshold is not None:
+            self._edit_hints.limits = replace(self._edit_hints.limits, threshold=threshold)
+
+    def set_price(self, dollars: float | None) -> None:
+        """What a token of a request costs; None where that is not known."""
+        if self._edit_hints is not None:
+            self._edit_hints.limits = replace(self._edit_hints.limits, price=dollars)
+
+    def refresh_from(self, projection: Projection) -> None:
+        """Show what has come since; the panels only where they show now."""
+        if projection is not self.travel.now:
+            self.travel.begin(projection)
+            self.lists.projection, self.lists.link = projection, None
+            self._rebuild()
+        elif self.travel.is_now:
+            self._grow()
+        self._show_timeline()
+
+    def reveal(self, index: int) -> None:
+        """Go to an entry in History, also where its row is still to be built."""
+        self.go(HISTORY)
+        key = row_key(index)
+        if self.history.view.index_of(key) is None and (self.history.missing or self.history.filter.active):
+            self.run_worker(self._reveal_when_filled(index), group="reveal", exclusive=True)
+            return
+        self.history.view.cursor_to(key, quiet=True)
+        self.relink()
+        self.describe()
+
+    async def _reveal_when_filled(self, index: int) -> None:
+        if self.history.filter.active:
+            await self.history.show_only(EVERYTHING)
+        while self.history.missing:  # what is built as the panels open may overtake this
+            await self.history.fill()
+        if self.history.view.index_of(row_key(index)) is not None:
+            self.reveal(index)
+
+    # --- Content --------------------------------------------------------------------------------------
+
+    def _rebuild(self) -> None:
+        """All anew: the ends at once, what is above them in slices."""
+        filters = [(sheet, sheet.filter) for sheet in self.lists.sheets]
+        self.lists.begin(self.projection)
+        self._fill_later()
+        for sheet, wanted in filters:
+            self.filtering.again(sheet, wanted)
+        self.describe()
+
+    def _grow(self) -> None:
+        came, changed = self.lists.grow(self.active)
+        if came:
+            self.filtering.refresh(*self.lists.sheets, folded=changed)
+            self._fill_later()
+        self.describe()
+
+    def _fill_later(self) -> None:
+        if self.history.missing or self.view.missing:
+            self.run_worker(self._fill(), group="fill", exclusive=True)
+
+    async def _fill(self) -> None:
+        for sheet in self.lists.sheets:
+            await sheet.fill()
+        self._rows_changed()
+
+    def _rows_changed(self) -> None:
+        """Other rows are shown: the place stays."""
+        self.lists.relink(self.active, scroll=False)
+        self.describe()
+
+    def relink(self) -> None:
+        self.lists.link_here(self.active)
+
+    @property
+    def _sheet(self) -> Sheet:
+        """The list of the active panel, where that is one of entries; else History's."""
+        return self.view if self.active == VIEW else self.history
+
+    # --- Panels and focus -----------------------------------------------------------------------------
+
+    @property
+    def room(self) -> Space:
+        """Columns and rows: before its first layout those it will have, else that would be done twice."""
+        if self.size:
+            return self.size
+        width, height = self.app.size
+        return Space(width - CHAT_COLUMNS if self.one_at_a_time else width, max(height - HEADER_ROWS, 0))
+
+    def lay_out(self) -> None:
+        width, height = self.room
+        shown = panels_at(width, self.active, alone=self.one_at_a_time)
+        for number, panel in enumerate(self.panels):
+            panel.display = number in shown
+        self._files.lay_out(files_width(width) if len(shown) > 1 else None, height)
+        self.call_after_refresh(self._show_places)
+        self._lay_out_timeline()
+
+    def _lay_out_timeline(self) -> None:
+        """On a short screen it is there only as long as it has the focus."""
+        rows = rows_for(self.room.height, self.timeline.has_focus)
+        self.timeline.display = self.timeline.has_focus or (bool(rows) and not self.one_at_a_time)
+        self.timeline.styles.height = rows + 2
+
+    def _show_places(self) -> None:
+        for panel in self.panels:
+            if panel.display:
+                panel.view.show_place()
+        self.describe()
+
+    def take_over(self, number: int) -> None:
+        super().take_over(number)
+        if self.active_view.cursor != self.lists.counterpart(number):
+            self.relink()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        self._lay_out_timeline()
+
+    def on_descendant_blur(self) -> None:
+        self.call_after_refresh(self._lay_out_timeline)
+
+    def focus_timeline(self) -> None:
+        """Give the timeline the focus."""
+        self.news = ""
+        self.timeline.display = True
+        self.timeline.focus()
+
+    def _next_panel(self, step: int) -> None:
+        there = (self.shown_panel + step) % (TIMELINE + (self.timeline.display or self.one_at_a_time))
+        if self.one_at_a_time and there == self._entered:
+            self.post_message(self.CloseRequested())
+        elif there == TIMELINE:
+            self.focus_timeline()
+        else:
+            self.go(there)
+
+    # --- Other moments --------------------------------------------------------------------------------
+
+    def go_to(self, moment: Moment | None) -> None:
+        """Show another moment; None is now. It is on its way at once, and takes its time where it is far."""
+        if moment == self.travel.moment:
+            return
+        self.travel.moment = moment
+        self.news = ""
+        self.post_message(self.MomentChanged())
+        self._show_timeline()
+        self.describe()
+        # The function and not what it gives: where it is overtaken at once, nothing was begun.
+        _: Worker[None] = self.run_worker(self._turn, group="moment", exclusive=True)
+
+    async def _turn(self) -> None:
+        """Let the panels show what was chosen. Whoever chooses again cancels it."""
+        moment = self.travel.moment
+        with without_gc():
+            then = self.travel.now if moment is None else await self.travel.past.at(moment)
+            await self.lists.turn(then)
+            self.travel.shown = moment
+            if moment is None:
+                self._grow()  # what came while its rows were made
+            self.relink()
+            self.describe()
+            self._show_timeline()
+            self.post_message(self.MomentChanged())
+            index, self._wanted_entry = self._wanted_entry, None
+            if index is not None:
+                self.reveal(index)
+            if moment is not None:
+                await self.travel.past.prove(moment, then)
+                self._show_timeline()
+
+    def _reveal_there(self, index: int) -> None:
+        """Go to an entry as soon as the moment that was chosen is shown."""
+        if self.travel.settled:
+            self.reveal(index)
+        else:
+            self._wanted_entry = index
+
+    def go_by(self, command: str) -> None:
+        """A key of the timeline."""
+        if command == "first-entry":
+            index = first_entry(self.travel.now, self.travel.moment)
+            if index is None:
+                self.news = "Nothing was added for it."
+            else:
+                self._reveal_there(index)
+            return
+        there = self.travel.step(command)
+        if isinstance(there, str):
+            self.news = there
+        else:
+            self.go_to(there)
+
+    @on(TimelinePanel.Asked)
+    def _timeline_asked(self, event: TimelinePanel.Asked) -> None:
+        event.stop()
+        self.go_by(event.command)
+        self.describe()
+
+    def _show_timeline(self) -> None:
+        if self.is_mounted:
+            self.timeline.show(self.travel.scene(self.projection, self._activity))
+        if self.timeline.has_focus:
+            self.describe()
+
+    def _compare(self) -> None:
+        """Compare the views of two requests, or before and after a compaction."""
+        travel, index = self.travel, self._index
+        in_list = self.active != FILES and not self.timeline.has_focus and index >= 0
+        on = index if in_list and isinstance(self.projection.entry(index), Compaction) else None
+        pairs = comparisons(travel.now, travel.moment, travel.marked, on)
+        if pairs:
+            screen = CompareScreen(travel.now, travel.past, pairs, self.lists.cwd)
+            self.app.push_screen(screen, self._back_from_comparison)
+        else:
+            self.news = "There is nothing before it to compare it with."
+
+    def _back_from_comparison(self, index: int | None) -> None:
+        """To the entry that was asked for, at the moment that is shown where it is there, else now."""
+        if index is not None:
+            if self.projection.entry(index) is None:
+                self.go_to(None)
+            self._reveal_there(index)
+
+    # --- Words ----------------------------------------------------------------------------------------
+
+    def describe(self) -> None:
+        if not self.is_attached:
+            return
+        projection, link, here = self.projection, self.lists.link, self.shown_panel
+        as_of, weight = self.travel.as_of, self.travel.weight(self.projection)
+        focused = self.has_focus_within and here != TIMELINE and not self.filtering.open
+        for number, panel in enumerate(self.panels):
+            panel.show_focus(focused and number == self.active)
+        history, view, files = self.panels
+        history.head(status.history_head(projection, self.history, as_of))
+        view.head(*status.view_head(projection, weight, self.view, as_of))
+        files.head(str(len(self._files.table.by_path)))
+        history.foot(*status.history_foot(projection, link, here == HISTORY, self.history.opened))
+        view.foot(*status.view_foot(projection, weight, link, here == VIEW, self.view))
+        files.foot("Enter jumps to latest" if here == FILES else "")
+        self._files.show_touches(link.index if link is not None else None)
+        self.status.show(self._status_row())
+        if self._with_hints:
+            self.hints.show(hints_row(self._hint_pairs(), self.room.width))
+
+    def _hint_pairs(self) -> list[tuple[str, str]]:
+        """(keys, word) of what works now; the last two for the right end."""
+        if self.timeline.has_focus or self.travel.moment is not None:
+            return time_hints(on_timeline=self.timeline.has_focus)
+        link = self.lists.link
+        known = (
+            link is not None and link.index >= 0 and compaction_of(self.projection, link.index) is not None
+        )
+        return hints(self._esc_words(), live=self.live, idle=() if known else ("fold",))
+
+    def _esc_words(self) -> str:
+        """What Esc does now."""
+        if self.searching:
+            return "ends the search"
+        if self.lists.picked:
+            return "unmarks"
+        if self.active != FILES and self._sheet.filter.active:
+            return "shows all"
+        return "to the prompt" if self.one_at_a_time else "close"
+
+    def _status_row(self) -> list[Span]:
+        width = self.room.width
+        if self.news:
+            return status.news_row(self.news, width)
+        if self.timeline.has_focus:
+            words = self.timeline.scene.words
+            if self.timeline.says_all or len(words) < 2:  # the keys may be faster than its first picture
+                return row([], [], width)
+            _, weight, *more = words
+            return row([Piece(weight), *(Piece(each, cut="right") for each in more[-1:])], [], width)
+        if self.active == FILES:
+            return status.file_row(self._files.file, width)
+        if self._edit_hints is None or not self.live:
+            return status.entry_row(self.projection, self.lists.link, self.active_view.cursor, width)
+        index = None if self.lists.link is None else self.lists.link.index
+        picked = tuple(sorted(self.lists.picked))
+        found = self._edit_hints.at(self.projection, picked or index)
+        found = found or edit_hints.EditHints(index, picked=picked)
+        return edit_hints.edit_row(self.projection, found, self.key, later=self._busy, width=width)
+
+    # --- Keys -----------------------------------------------------------------------------------------
+
+    def works_now(self, command: str) -> bool:
+        """Whether a key does anything now."""
+        return works(KEYS, command, self.live)
+
+    def action_inspect(self, command: str) -> None:
+        """One of the keys of the table."""
+        if self.timeline.has_focus and command in (*_OF_ENTRIES, "copy"):
+            self.news = f"This is the timeline: {self.key('panel-1')} goes to History."
+        elif command in _STEPS:
+            self.go_by(command)
+        elif not self._go_somewhere(command):
+            self._act(command)
+        self.describe()
+
+    def _go_somewhere(self, command: str) -> bool:
+        """A key that leads to another place; False where it is none."""
+        step = -1 if command.startswith(("older", "previous")) else 1
+        match command:
+            case "next-panel" | "previous-panel":
+                self._next_panel(step)
+            case "panel-1" | "panel-2" | "panel-3":
+                self.go(int(command[-1]) - 1)
+            case "panel-4":
+                self.focus_timeline()
+            case "fold":
+                self._to_compaction()
+            case "older-prompt" | "newer-prompt" | "older-fold" | "newer-fold" if self.active == FILES:
+                self.news = f"Nothing to jump to here: {self.key('panel-1')} goes to History."
+            case "older-prompt" | "newer-prompt":
+                self.to_next(step, is_prompt, "prompt")
+            case "older-fold" | "newer-fold":
+                self.to_next(step, is_compaction, "compaction")
+            case "search":
+                self.ask_search()
+            case "next-match" | "previous-match":
+                self.search(step)
+            case _:
+                return False
+        return True
+
+    def _act(self, command: str) -> None:
+        match command:
+            case "diff":
+                self._compare()
+            case "filter":
+                self._open_filter()
+            case "pin" | "hide" | "drop" | "restore":
+                self._edit(command)
+            case "mark":
+                self._mark()
+            case "copy":
+                self._copy()
+            case "undo":
+                self._undo()
+            case "maximise":
+                self.post_message(self.MaximiseRequested())
+            case "help":
+                self.post_message(self.HelpRequested())
+            case "close":
+                self._close()
+            case _:
+                pass
+
+    @on(BlockView.Opened)
+    def _opened(self, event: BlockView.Opened) -> None:
+        event.stop()
+        self.news = ""
+        block = event.view.block(event.key)
+        if isinstance(block, FileBlock):
+            self.lists.jump_to_touch(block, self.active)
+        else:
+            self._sheet.toggle(row_of(event.key))
+        self.describe()
+
+    def _to_compaction(self) -> None:
+        """To the compaction of the entry under the cursor; from one, to what it stands for."""
+        index = self._index
+        if index < 0:
+            return
+        there = self.lists.beside_compaction(index)
+        if there is None:
+            is_one = compaction_of(self.projection, index) == index
+            stands = f"Compaction {index} stands for no entry now."
+            self.news = stands if is_one else f"No compaction has touched {index}."
+        elif self.history.view.index_of(row_key(there)) is None and self.history.filter.active:
+            self.news = f"{there} is not in the filter: {self.key('close')} shows all."
+        else:
+            if self.active != HISTORY:
+                self.go(HISTORY)
+            self.history.view.cursor_to(row_key(there))
+            self.relink()
+
+    def _edit(self, key: edit_hints.EditKey) -> None:
+        """Ask for an edit of the entry under the cursor, or of those that are marked, or say why not."""
+        if not self.live:
+            self.news = self._why_not_live()
+        elif self.active == FILES:
+            history, view = self.key("panel-1"), self.key("panel-2")
+            self.news = f"Edits are of entries: {history} goes to History, {view} to the LLM view."
+        else:
+            picked = tuple(sorted(self.lists.picked))
+            answer = edit_hints.edit(self.projection, picked or self._index, key, self.key, later=self._busy)
+            if picked and answer.wanted:
+                self.lists.pick(set())
+            self._ask_for(answer)
+
+    def _undo(self) -> None:
+        if self.live:
+            self._ask_for(edit_hints.undo(self.projection, later=self._busy))
+        else:
+            self.news = self._why_not_live()
+
+    def _ask_for(self, answer: edit_hints.Answer) -> None:
+        self.news = answer.words
+        for wanted in answer.wanted:
+            self.post_message(wanted)
+
+    def _why_not_live(self) -> str:
+        moment = self.travel.moment
+        if moment is None:
+            return "This session is only looked at here: nothing in it is edited."
+        back = f"{self.key('now')} goes back to now"
+        return f"This is how it was at {moment_words(moment)}: nothing to edit. {back}."
+
+    def _mark(self) -> None:
+        """Mark a request on the timeline, or the entry under the cursor for the edit keys; or no longer."""
+        index = self._index
+        if self.timeline.has_focus:
+            self.news = self.travel.mark()
+            self._show_timeline()
+        elif not self.live:
+            self.news = self._why_not_live()
+        elif self.active == FILES or index < 0 or not edit_hints.may_edit(self.projection, index):
+            self.news = "There is nothing to mark here: what is marked is edited together."
+        else:
+            self.lists.pick(self.lists.picked ^ {index})
+
+    def _copy(self) -> None:
+        """The text of the entry under the cursor goes to the clipboard."""
+        key = self.active_view.cursor or self.active_view.counterpart
+        block = self.active_view.block(row_of(key) if self.active != FILES else key) if key else None
+        text = block.text() if block is not None else ""
+        if not text:
+            self.news = "There is nothing to copy here."
+            return
+        wrong = copy(self.app, text)
+        self.news = f"Copied {many(len(text), 'character')}{f': {wrong}' if wrong else ''}."
+
+    def _close(self) -> None:
+        """One step outwards."""
+        if self.end_search():
+            return
+        if self.lists.picked:
+            self.lists.pick(set())
+        elif self.active == FILES or not self.filtering.clear(self._sheet):
+            self.post_message(self.CloseRequested())
+
+    # --- Search and filter ----------------------------------------------------------------------------
+
+    def search_text(self, view: EntryList, block: Block) -> str:
+        """An entry that is opened has its text below it."""
+        return "" if self.active != FILES and block.key in self._sheet.opened else block.text()
+
+    def match_words(self, key: Key) -> str:
+        return f" in {key[0]}" if self.active != FILES and key[0] >= 0 else ""
 
     def _open_filter(self) -> None:
-        if self._active == FILES:
-            self._news = f"A filter is of entries: {name_of(KEYS, 'panel-1')} goes to History."
+        if self.active == FILES:
+            self.news = f"A filter is of entries: {self.key('panel-1')} goes to History."
         else:
-            panel = self._panels[self._active].region
+            panel = self.panels[self.active].region
             self.filtering.begin(self._sheet, panel.translate(-self.region.offset))
 
     @on(FilterBar.Chosen)
@@ -65,453 +647,47 @@ class FindingBoard(TimeBoard):
         event.stop()
         self.filtering.end()
         self.active_view.focus()
-        self._describe()
+        self.describe()
 
-    # --- Search ---------------------------------------------------------------------------------------
-
-    def _open_search(self) -> None:
-        self._status.display = False
-        self._searching.ask()
-
-    def _close_search(self) -> None:
-        self._status.display = True
-        if self._searching.close():
-            self.screen.set_focus(self.active_view)  # at once: a key may be right behind
-
-    @on(Input.Submitted, "#find")
-    def _search_for(self, event: Input.Submitted) -> None:
-        event.stop()
-        self._searching.needle = event.value
-        self._close_search()
-        self.active_view.set_search(event.value)
-        if event.value:
-            self._search(1)
-
-    def _search(self, step: int) -> None:
-        if not self._searching.needle:
-            self._news = f"Nothing to look for yet: {name_of(KEYS, 'search')} asks."
-            return
-        self.run_worker(self._look(self._active, step), group="search", exclusive=True)
-
-    async def _look(self, panel: int, step: int) -> None:
-        view = self._panels[panel].view
-        opened = self.history.opened if panel == HISTORY else self.view.opened
-        key, words = await self._searching.look(view, step, opened, of_entries=panel != FILES)
-        if key is not None and self._active == panel:
-            view.cursor_to(key, quiet=True)
-            self._link_here()
-        if key is None or self._active == panel:
-            self._news = words
-        self._describe()
-
-
-_OF_ENTRIES: Final = frozenset(
-    (
-        *("fold", "older-prompt", "newer-prompt", "older-fold", "newer-fold", "filter", "search"),
-        *("next-match", "previous-match", "pin", "hide", "drop", "restore", "copy"),
-    )
-)
-"""Keys that are of no use on the timeline."""
-
-
-class InspectorPanels(FindingBoard):
-    """History, LLM view and Files, docked beside the chat or on a screen of their own. The owner calls
-    `refresh_from` after events; nothing here changes the history: what the reader wants of it is posted as
-    `EditWanted` and `UndoWanted`."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "inspect")
-
-    _wanted_entry: int | None = None
-    """The entry to go to once the moment that is on its way is shown."""
-
-    class CloseRequested(Message):
-        """Esc or F2: the reader is done here."""
-
-    class HelpRequested(Message):
-        """The reader asks for the keys."""
-
-    class MaximiseRequested(Message):
-        """The reader wants the whole screen for it, or no longer."""
-
-    _came_from: int | None = None
-    """The entry from which the reader went to its fold."""
-    _entered: int | None = None
-    """The panel the focus came to from outside: Tab goes round to it, and leaves, beside the chat."""
-
-    def enter(self) -> None:
-        """Take the focus, in the panel that had it last."""
-        self._entered = self._active
-        self.focus_panels()
+    # --- From one Inspector to another ----------------------------------------------------------------
 
     @property
-    def shown_panel(self) -> int:
-        """The panel that has, or last had, the focus."""
-        return TIMELINE if self.timeline.has_focus else self._active
-
-    def reveal(self, index: int) -> None:
-        """Go to an entry in History, also where its row is still to be built."""
-        self._go(HISTORY)
-        key = row_key(index)
-        if self.history.view.index_of(key) is None and (self.history.missing or self.history.filter.active):
-            self.run_worker(self._reveal_when_filled(index), group="reveal", exclusive=True)
-            return
-        self.history.view.cursor_to(key, quiet=True)
-        self._link_here()
-
-    async def _reveal_when_filled(self, index: int) -> None:
-        if self.history.filter.active:
-            await self.history.show_only(EVERYTHING)
-        while self.history.missing:  # what is built as the panels open may overtake this
-            await self.history.fill()
-        if self.history.view.index_of(row_key(index)) is not None:
-            self.reveal(index)
-
-    def tell(self, words: str) -> None:
-        """Say something in the status row, until the cursor moves."""
-        self._news = words
-        self._describe()
-
-    # --- Enter ----------------------------------------------------------------------------------------
-
-    @on(BlockView.Opened)
-    def _opened(self, event: BlockView.Opened) -> None:
-        event.stop()
-        self._news = ""
-        block = event.view.block(event.key)
-        if isinstance(block, FileBlock):
-            self._jump_to_touch(block)
-        elif event.view is self.history.view:
-            self.history.toggle(row_of(event.key))
-        elif event.view is self.view.view:
-            self.view.toggle(row_of(event.key))
-        self._describe()
-
-    def _jump_to_touch(self, file: FileBlock) -> None:
-        """History to the newest touch of a file; from there to an older one; round to the newest."""
-        touches = file.touches
-        at = touches.index(self._link.index) if self._link and self._link.index in touches else 0
-        again = self._link is not None and self._link.source == FILES
-        target = touches[at - 1] if again or self._link is None else touches[-1]
-        self._files.file = file
-        self._link = Link(row_key(target), FILES)
-        self._relink(scroll=True)
-
-    # --- Keys -----------------------------------------------------------------------------------------
-
-    def works_now(self, command: str) -> bool:
-        """Whether a key does anything now."""
-        return works(KEYS, command, self.live)
-
-    def action_inspect(self, command: str) -> None:
-        """One of the keys in `keys.KEYS`."""
-        if self.timeline.has_focus and command in _OF_ENTRIES:
-            self._news = f"This is the timeline: {name_of(KEYS, 'panel-1')} goes to History."
-            self._describe()
-            return
-        match command:
-            case "next-panel":
-                self._next_panel(1)
-            case "previous-panel":
-                self._next_panel(-1)
-            case "panel-4":
-                self.focus_timeline()
-            case "diff":
-                self._compare()
-            case "panel-1" | "panel-2" | "panel-3":
-                self._go(int(command[-1]) - 1)
-            case "fold":
-                self._to_fold()
-            case "older-prompt" | "newer-prompt":
-                self._to_next(-1 if command.startswith("older") else 1, is_prompt, "prompt")
-            case "older-fold" | "newer-fold":
-                self._to_next(-1 if command.startswith("older") else 1, is_fold, "fold")
-            case "filter":
-                self._open_filter()
-            case "search":
-                self._open_search()
-            case "next-match" | "previous-match":
-                self._search(1 if command.startswith("next") else -1)
-            case "pin" | "hide" | "drop" | "restore":
-                self._edit(command)
-            case "mark" if self.timeline.has_focus:
-                self._mark_request()
-            case "mark":
-                self._mark_entry()
-            case "copy":
-                self._copy()
-            case "undo":
-                self._undo()
-            case "maximise":
-                self.post_message(self.MaximiseRequested())
-            case "help":
-                self.post_message(self.HelpRequested())
-            case "close":
-                self._close()
-            case _:
-                self.travel(command)
-        self._describe()
-
-    @on(TimelinePanel.Asked)
-    def _timeline_asked(self, event: TimelinePanel.Asked) -> None:
-        event.stop()
-        if event.command == "first-entry":
-            self._to_first_entry()
-        else:
-            self.travel(event.command)
-        self._describe()
-
-    def _to_first_entry(self) -> None:
-        """From the timeline to the first entry that the shown request sent anew."""
-        index = first_entry(self.now, self.moment)
-        if index is None:
-            self._news = "Nothing was added for it."
-        else:
-            self._reveal_there(index)
-
-    def _compare(self) -> None:
-        """Show what two views do not share: of the marked request, of a fold, of the request before."""
-        link = self._link
-        entry = self._projection.entry(link.index) if link is not None and link.index >= 0 else None
-        on_fold = isinstance(entry, Compaction) and self._active != FILES and not self.timeline.has_focus
-        pairs = comparisons(self.now, self.moment, self.marked, entry.index if entry and on_fold else None)
-        if not pairs:
-            self._news = "There is nothing before it to compare it with."
-            return
-        self.app.push_screen(DiffScreen(self.now, self.past, pairs, self._cwd), self._back_from_difference)
-
-    def _back_from_difference(self, index: int | None) -> None:
-        """To the entry that was asked for, at the moment that is shown where it is there, else now."""
-        if index is None:
-            return
-        if self._projection.entry(index) is None:
-            self.go_to(None)
-        self._reveal_there(index)
-
-    def _reveal_there(self, index: int) -> None:
-        """Go to an entry as soon as the moment that was chosen is shown."""
-        if self.settled:
-            self.reveal(index)
-        else:
-            self._wanted_entry = index
-
-    def arrived(self) -> None:
-        index, self._wanted_entry = self._wanted_entry, None
-        if index is not None:
-            self.reveal(index)
-
-    def _next_panel(self, step: int) -> None:
-        here = TIMELINE if self.timeline.has_focus else self._active
-        there = (here + step) % (TIMELINE + (self.timeline.display or self.one_at_a_time))
-        if self.one_at_a_time and there == self._entered:
-            self.post_message(self.CloseRequested())
-            return
-        if there == TIMELINE:
-            self.focus_timeline()
-        else:
-            self._go(there)
-
-    def _edit(self, key: EditKey) -> None:
-        """Ask for an edit of the entry under the cursor, or say why there is none."""
-        if not self.live:
-            self._news = self._why_not_live()
-            return
-        if self._active == FILES:
-            history, view = _key("panel-1"), _key("panel-2")
-            self._news = f"Edits are of entries: {history} goes to History, {view} to the LLM view."
-            return
-        later = bool(self._activity)
-        if self._picked:
-            answer = edit_all(self._projection, tuple(sorted(self._picked)), key, later=later)
-            if answer.wanted:
-                self._pick(())
-        else:
-            index = -1 if self._link is None else self._link.index
-            answer = edit(self._projection, index, key, later=later)
-        self._give(answer)
-
-    def _give(self, answer: "Answer") -> None:
-        self._news = answer.words
-        for wanted in answer.wanted:
-            self.post_message(wanted)
-
-    def _mark_entry(self) -> None:
-        """Mark the entry under the cursor for the edit keys, or no longer."""
-        index = -1 if self._link is None else self._link.index
-        if not self.live:
-            self._news = self._why_not_live()
-        elif self._active == FILES or index < 0 or not may_edit(self._projection, index):
-            self._news = "There is nothing to mark here: what is marked is edited together."
-        else:
-            self._pick(self._picked ^ {index})
-
-    def _pick(self, picked: Iterable[int]) -> None:
-        self._picked = set(picked)
-        for sheet in (self.history, self.view):
-            sheet.view.refresh()
-
-    def _copy(self) -> None:
-        """The text of the entry under the cursor goes to the clipboard."""
-        key = self.active_view.cursor or self.active_view.counterpart
-        block = self.active_view.block(row_of(key) if self._active != FILES else key) if key else None
-        text = block.text() if block is not None else ""
-        if not text:
-            self._news = "There is nothing to copy here."
-            return
-        wrong = copy(self.app, text)
-        self._news = f"Copied {many(len(text), 'character')}{f': {wrong}' if wrong else ''}."
-
-    def _undo(self) -> None:
-        """Ask for the newest change of the view to be taken back, or say why it cannot be."""
-        if not self.live:
-            self._news = self._why_not_live()
-            return
-        self._give(undo(self._projection, later=bool(self._activity)))
-
-    def _why_not_live(self) -> str:
-        if self.moment is None:
-            return "This session is only looked at here: nothing in it is edited."
-        name = self.moment.name
-        return f"This is how it was at {name}: nothing to edit. {name_of(KEYS, 'now')} goes back to now."
-
-    def _to_next(self, step: int, wanted: Callable[[Block], bool], what: str) -> None:
-        if self._active == FILES:
-            self._news = f"No {what}s here: {_key('panel-1')} goes to History."
-            return
-        view = self.active_view
-        key = view.stop_where(view.cursor, step, wanted)
-        if key is None:
-            self._news = f"No {what} {'above' if step < 0 else 'below'}."
-        else:
-            view.cursor_to(key)
-
-    def _to_fold(self) -> None:
-        link = self._link
-        if link is None or link.index < 0:
-            return
-        there = fold_of(self._projection, link.index)
-        if there is None:
-            self._news = f"No fold has touched {link.index}."
-            return
-        if there == link.index:
-            there = self._folded_by(there)
-            if there is None:
-                self._news = f"Fold {link.index} stands for no entry now."
-                return
-        else:
-            self._came_from = link.index
-        if self.history.view.index_of(row_key(there)) is None and self.history.filter.active:
-            self._news = f"{there} is not in the filter: {name_of(KEYS, 'close')} shows all."
-            return
-        if self._active != HISTORY:
-            self._go(HISTORY)
-        self.history.view.cursor_to(row_key(there))
-        self._link_here()
-
-    def _folded_by(self, fold: int) -> int | None:
-        """The entry one came from to a fold; else the first that it stands for."""
-        came = self._came_from
-        if came is not None and came != fold and fold_of(self._projection, came) == fold:
-            return came
-        return first_folded(self._projection, fold)
-
-    def _close(self) -> None:
-        if self._searching.going:
-            self._searching.needle = ""
-            self.active_view.set_search("")
-            self._close_search()
-        elif self._picked:
-            self._pick(())
-        elif self._active == FILES or not self.filtering.clear(self._sheet):
-            self.post_message(self.CloseRequested())
-
-    # --- From one board to another --------------------------------------------------------------------
-
-    @property
-    def standing(self) -> Standing:
-        """Where the reader stands."""
-        return Standing(
-            active=self._active,
+    def state(self) -> PanelState:
+        """All that the reader has chosen."""
+        return PanelState(
+            active=self.active,
             timeline=self.timeline.has_focus,
-            history=self.history.listed,
-            view=self.view.listed,
-            files=scroll_of(self._panels[FILES].view),
-            needle=self._searching.needle,
-            picked=frozenset(self._picked),
-            moment=self.moment,
+            history=self.history.state,
+            view=self.view.state,
+            files=Scroll.of(self._files.view),
+            needle=self.needle,
+            picked=frozenset(self.lists.picked),
+            moment=self.travel.moment,
         )
 
-    def take_up(self, standing: Standing) -> None:
-        """Stand where another board stood."""
-        if standing.moment is not None:
-            self.go_to(standing.moment)
-        self._picked = set(standing.picked)
-        self._searching.needle = standing.needle
-        self._go(standing.active)
-        if self.history.lacks(standing.history) or self.view.lacks(standing.view):
-            self.run_worker(self._take_up_later(standing), group="fill", exclusive=True)
+    def restore(self, state: PanelState) -> None:
+        """Show what another Inspector showed."""
+        if state.moment is not None:
+            self.go_to(state.moment)
+        self.lists.picked = set(state.picked)
+        self.needle = state.needle
+        self.go(state.active)
+        if self.history.lacks(state.history) or self.view.lacks(state.view):
+            self.run_worker(self._restore_rows(state), group="fill", exclusive=True)
         else:
-            self._stand(standing)
+            self._restore_places(state)
 
-    async def _take_up_later(self, standing: Standing) -> None:
-        await self.history.take_up(standing.history)
-        await self.view.take_up(standing.view)
-        self._stand(standing)
+    async def _restore_rows(self, state: PanelState) -> None:
+        await self.history.restore(state.history)
+        await self.view.restore(state.view)
+        self._restore_places(state)
 
-    def _stand(self, standing: Standing) -> None:
-        scrolls = standing.history.scroll, standing.view.scroll, standing.files
-        for panel, scroll in zip(self._panels, scrolls, strict=True):
-            take_up(panel.view, scroll)
-        self.active_view.set_search(self._searching.needle)
-        if standing.timeline:
+    def _restore_places(self, state: PanelState) -> None:
+        scrolls = state.history.scroll, state.view.scroll, state.files
+        for panel, scroll in zip(self.panels, scrolls, strict=True):
+            scroll.restore(panel.view)
+        self.active_view.set_search(self.needle)
+        if state.timeline:
             self.focus_timeline()
-        self._link_here()
-
-
-def _key(command: str) -> str:
-    """How a sentence calls the key of a command."""
-    return name_of(KEYS, command)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a key asks for, if anything, and the words for the status row."""
-
-    words: str
-    wanted: Sequence[Message] = ()
-
-
-def edit(projection: Projection, index: int, key: EditKey, *, later: bool) -> Answer:
-    """An edit of one entry. `later`: something runs, and it waits for the end of that."""
-    action = action_of(projection, index, key) if index >= 0 else None
-    if action is None:
-        return Answer(nothing_to(projection, index, key))
-    said = _later(f"{action} {entries_words(projection.group(index))}", later)
-    return Answer(said, (EditWanted(index, action),))
-
-
-def edit_all(projection: Projection, picked: Picked, key: EditKey, *, later: bool) -> Answer:
-    """The same for all that are marked; each is an edit of its own."""
-    action, targets = actions_of(projection, picked, key)
-    if action is None:
-        return Answer(f"Nothing to {key} in what is marked.")
-    said = f"{action}: {many(len(targets), 'edit')}"
-    back = f"{name_of(KEYS, 'undo')} takes back one after the other"
-    wanted = tuple(EditWanted(target, action) for target in targets)
-    return Answer(_later(said, later) or f"{said}. {back}.", wanted)
-
-
-def undo(projection: Projection, *, later: bool) -> Answer:
-    """The newest change of the view taken back, or why it cannot be."""
-    marker = undo_target(projection)
-    if marker is None:
-        return Answer("Nothing to undo: no fold, edit, clear or rewind is in force.")
-    refusal = projection.undo_refusal(marker.index)
-    if refusal is not None:
-        return Answer(refusal)
-    said = _later(f"undo {undo_words(projection, marker)}", later)
-    return Answer(said, (UndoWanted(marker.index),))
-
-
-def _later(what: str, later: bool) -> str:
-    """A key that acts at once needs no words: the panels show it."""
-    return f"{what}: after this turn" if later else ""
+        self.relink()
+        self.describe()

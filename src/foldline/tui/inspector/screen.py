@@ -1,10 +1,11 @@
-"""The Inspector on a screen of its own: a header, the panels, help on top."""
+"""The Inspector with its header: on a screen of its own, or docked beside the chat, one panel at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.widget import Widget
 
 from foldline.context import numbers
 from foldline.context.budget import Size
@@ -12,8 +13,11 @@ from foldline.context.projection import Projection
 from foldline.tui.blocks import clean_line
 from foldline.tui.blocks.cells import Piece, Span, Spans, row, width_of
 from foldline.tui.dialogs import open_help
+from foldline.tui.inspector.keys import KEYS
 from foldline.tui.inspector.panels import InspectorPanels
+from foldline.tui.inspector.past import moment_words
 from foldline.tui.keys.commands import key_of
+from foldline.tui.keys.table import name_of
 from foldline.tui.lists.screen import LeftOnce
 from foldline.tui.widgets.lines import Lines
 
@@ -21,6 +25,7 @@ _NAMED: Final = 16
 """Cells that are left of the session's name before anything beside it goes."""
 _NAMED_WITH_WRITER: Final = 4
 """The same where it is said who writes to it, which is of more use then."""
+_PANELS: Final = ("History", "LLM view", "Files", "Timeline")
 
 
 class InspectorHeader(Lines):
@@ -32,14 +37,13 @@ class InspectorHeader(Lines):
         self._live = live
         self._share = ""
         self._activity = ""
-        self._standing = ""
+        self._writer = ""
         self._as_of = ""
 
-    def stand(self, standing: str) -> None:
-        shown = clean_line(standing)
-        if shown != self._standing:
-            self._standing = shown
-            self.update()
+    def show_writer(self, words: str) -> None:
+        """Who writes to the session; empty: nobody."""
+        self._writer = clean_line(words)
+        self.update()
 
     def show(self, size: Size | None, window: int, activity: str, as_of: str) -> None:
         """`as_of` names the moment that is shown, nothing where that is now; its size may be unknown yet."""
@@ -50,19 +54,19 @@ class InspectorHeader(Lines):
 
     def lines(self, width: int) -> list[list[Span]]:
         # A file's name says most at its end, a title at its beginning.
-        least = _NAMED_WITH_WRITER if self._standing and not self._as_of else _NAMED
+        least = _NAMED_WITH_WRITER if self._writer and not self._as_of else _NAMED
         name = Piece(((self._title, "bold"),), cut="right" if self._live else "left", least=least)
         here = Piece(((" ▸ ", "muted"), ("Inspector", "text bold")), gap=0)
         room = width - 4 - min(width_of(name.spans), least) - width_of(here.spans)
-        return [row([name, here], [Piece(self._said(room))], width)]
+        return [row([name, here], [Piece(self._facts(room))], width)]
 
-    def _said(self, room: int) -> Spans:
-        """What stands at the right end, in so many cells: `now · 28.6k of 131k 22% · F1 help`."""
+    def _facts(self, room: int) -> Spans:
+        """The right end, in so many cells: `now · 28.6k of 131k 22% · F1 help`."""
         parts: list[tuple[int, Spans]] = []
         if self._as_of:
             parts.append((0, ((f"as of {self._as_of}", "accent bold"),)))
-        elif self._standing:
-            parts.append((0, (("live", "accent"), (f" · {self._standing}", "text"))))
+        elif self._writer:
+            parts.append((0, (("live", "accent"), (f" · {self._writer}", "text"))))
         elif self._live:
             parts.append((4, (("now", "text"),)))
         else:
@@ -108,11 +112,8 @@ class InspectorScreen(LeftOnce[None]):
         threshold: int | None = None,
         activity: str = "",
     ) -> None:
-        """`title` stands before `▸ Inspector`. `window` is the model's, 0 where it is not known; `threshold`
-        is the size from which on a request is folded first. Edits are offered where it is `live`."""
+        """As `InspectorPanels`; `title` stands before `▸ Inspector`."""
         super().__init__()
-        self._live = live
-        self._overhead = overhead
         self._window = window
         self._activity = activity
         self._header = InspectorHeader(title, live)
@@ -142,25 +143,26 @@ class InspectorScreen(LeftOnce[None]):
     def refresh_from(
         self, projection: Projection, *, activity: str = "", threshold: int | None = None
     ) -> None:
-        """Show what has come since. `activity` says what the agent does just now, nothing where it does
-        nothing: edits then act at once. Without a `threshold` the one before stays."""
+        """Show what has come since. `activity` is what the agent does just now; where it does nothing, edits
+        act at once. Without a `threshold` the one before stays."""
         self._activity = activity
-        self.panels.set_moment(activity, threshold)
+        self.panels.set_activity(activity, threshold)
         self.panels.refresh_from(projection)
         self._show_header()
 
-    def show_standing(self, standing: str) -> None:
-        """Say in the header that the session is live, and who writes to it; nothing said: nobody does."""
-        self._header.stand(standing)
+    def show_writer(self, words: str) -> None:
+        """Say in the header that the session is live, and who writes to it; empty: nobody does."""
+        self._header.show_writer(words)
 
     def tell(self, words: str) -> None:
         """Say something in the status row."""
         self.panels.tell(words)
 
     def _show_header(self) -> None:
-        moment = self.panels.moment
-        as_of = moment.name if moment is not None else ""
-        self._header.show(self.panels.chosen_weight, self._window, self._activity, as_of)
+        moment = self.panels.travel.moment
+        as_of = moment_words(moment) if moment is not None else ""
+        size = self.panels.travel.chosen_weight(self.panels.projection)
+        self._header.show(size, self._window, self._activity, as_of)
 
     @on(InspectorPanels.MomentChanged)
     def _moment_changed(self, event: InspectorPanels.MomentChanged) -> None:
@@ -171,6 +173,91 @@ class InspectorScreen(LeftOnce[None]):
     def _close(self, event: InspectorPanels.CloseRequested) -> None:
         event.stop()
         self.dismiss()
+
+    @on(InspectorPanels.HelpRequested)
+    def _help(self, event: InspectorPanels.HelpRequested) -> None:
+        event.stop()
+        open_help(self.app)
+
+
+class DockedHeader(Lines):
+    """` 1 History  2 LLM view  3 Files  4 Timeline          now · m maximises `."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = 0
+        self._as_of = ""
+
+    def show(self, shown: int, as_of: str) -> None:
+        """Which panel shows, and which moment; empty where that is now."""
+        self._shown, self._as_of = shown, as_of
+        self.update()
+
+    def lines(self, width: int) -> list[list[Span]]:
+        left = []
+        for number, name in enumerate(_PANELS):
+            here = number == self._shown
+            key = name_of(KEYS, f"panel-{number + 1}")
+            spans = ((key, "accent"), (f" {name}", "text bold" if here else "muted"))
+            left.append(Piece(spans, rank=0 if here else 1, gap=2))
+        moment = (f"as of {self._as_of}", "accent bold") if self._as_of else ("now", "muted")
+        more = ((" · ", "muted"), (name_of(KEYS, "maximise"), "accent"), (" maximises", "muted"))
+        return [row(left, [Piece((moment,)), Piece(more, rank=2, gap=0)], width)]
+
+
+class DockedInspector(Widget):
+    """The panels beside the chat. `leave` is called where the reader goes back to the prompt, `maximise`
+    where the panels are to have the whole screen."""
+
+    DEFAULT_CSS: ClassVar[str] = "DockedInspector { layout: vertical; width: 1fr; height: 1fr; }"
+    BLANK: ClassVar[bool] = True
+
+    def __init__(
+        self, panels: InspectorPanels, *, leave: Callable[[], None], maximise: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self.panels = panels
+        self._leave = leave
+        self._maximise = maximise
+        self._header = DockedHeader()
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self.panels
+
+    def on_mount(self) -> None:
+        self._show_header()
+        self.enter()
+
+    def enter(self) -> None:
+        self.panels.enter()
+
+    def refresh_from(self, projection: Projection, activity: str, threshold: int | None) -> None:
+        """Show what has come since."""
+        self.panels.set_activity(activity, threshold)
+        self.panels.refresh_from(projection)
+
+    def _show_header(self) -> None:
+        moment = self.panels.travel.moment
+        self._header.show(self.panels.shown_panel, moment_words(moment) if moment is not None else "")
+
+    def on_descendant_focus(self) -> None:
+        self._show_header()
+
+    @on(InspectorPanels.MomentChanged)
+    def _moment_changed(self, event: InspectorPanels.MomentChanged) -> None:
+        event.stop()
+        self._show_header()
+
+    @on(InspectorPanels.CloseRequested)
+    def _close(self, event: InspectorPanels.CloseRequested) -> None:
+        event.stop()
+        self._leave()
+
+    @on(InspectorPanels.MaximiseRequested)
+    def _maximise_wanted(self, event: InspectorPanels.MaximiseRequested) -> None:
+        event.stop()
+        self._maximise()
 
     @on(InspectorPanels.HelpRequested)
     def _help(self, event: InspectorPanels.HelpRequested) -> None:

@@ -12,17 +12,15 @@ from foldline.context.budget import Size
 from foldline.context.files import compacted_count
 from foldline.context.moments import Moment, SinceRequest, at_request, requests_before, since_request
 from foldline.context.numbers import many
-from foldline.context.outline import Outline
 from foldline.context.projection import Projection, RequestSize
-from foldline.context.view import ViewItem
-from foldline.context.view_state import ViewMarker
-from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord, Undo
+from foldline.protocol import AssistantMessage, Compaction, Entry, RequestRecord
 from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Spans, crop, width_of
 from foldline.tui.inspector import chart
-from foldline.tui.inspector.chart import SHOWN, Spread
-from foldline.tui.inspector.past import Verdict
-from foldline.tui.inspector.peaks import Peaks
+from foldline.tui.inspector.chart import Peaks, Spread
+from foldline.tui.inspector.keys import scrubbing_words
+from foldline.tui.inspector.past import Verdict, moment_words
+from foldline.tui.state import reason_words
 from foldline.tui.widgets.lines import Lines, edge, frame, sides
 
 TALL: Final = 29
@@ -34,7 +32,9 @@ _LEAST: Final = 20
 _NARROW: Final = 88
 """Cells inside the frame from which on words stand beside the chart."""
 _WORDS: Final = 60
-"""Cells of these words; SCREENS, picture (b)."""
+"""Cells of these words."""
+_GAP: Final = "   "
+_LOADING: Final = "loading …"
 
 
 class Series:
@@ -62,8 +62,8 @@ class Scene:
     window: int
     """Tokens; 0 where it is not known."""
     shown: int
-    folds: tuple[tuple[int, int], ...] = ()
-    """Index and slot of each fold."""
+    compactions: tuple[tuple[int, int], ...] = ()
+    """Index and slot of each."""
     marked: int | None = None
     words: tuple[Spans, ...] = ()
     """What the shown request was, line by line."""
@@ -72,7 +72,7 @@ class Scene:
 
 
 def slot_of(projection: Projection, moment: Moment | None) -> int:
-    """Where a moment stands; None is now, which comes last. A fold stands at the last request before it."""
+    """The slot of a moment; None is now, which comes last. A compaction stands at the last request before."""
     if moment is None:
         return len(projection.requests)
     if moment.kind == "request":
@@ -80,8 +80,8 @@ def slot_of(projection: Projection, moment: Moment | None) -> int:
     return max(requests_before(projection.requests, moment.length) - 1, 0)
 
 
-def fold_slots(projection: Projection) -> tuple[tuple[int, int], ...]:
-    """Index and slot of every fold there ever was."""
+def compaction_slots(projection: Projection) -> tuple[tuple[int, int], ...]:
+    """Index and slot of every compaction there ever was."""
     requests = projection.requests
     return tuple(
         (fold.index, max(requests_before(requests, projection.count_up_to(fold.index)) - 1, 0))
@@ -94,9 +94,7 @@ def rows_for(height: int, asked_for: bool) -> int:
     while it is `asked_for`."""
     if height >= TALL:
         return ROWS
-    if not asked_for:
-        return 0
-    return ROWS if height >= _LEAST else 2
+    return 0 if not asked_for else ROWS if height >= _LEAST else 2
 
 
 def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
@@ -114,11 +112,10 @@ def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
     lines: list[list[Span]] = []
     for number, label in enumerate(labels):
         if number < bars:
-            body = chart.bar_row(sizes, top, bars - 1 - number, bars, shown)
-            sign = "┤"
+            body, sign = chart.bar_row(sizes, top, bars - 1 - number, bars, shown), "┤"
         else:
-            folds = ((index, spread.column(slot)) for index, slot in scene.folds)
-            body, sign = chart.axis(spread.columns, folds, shown, marked), "└"
+            columns = ((index, spread.column(slot)) for index, slot in scene.compactions)
+            body, sign = chart.axis(spread.columns, columns, shown, marked), "└"
         line: list[Span] = [(f" {label} {sign}", "muted"), *body]
         if beside and number < len(scene.words):
             line = [*crop(line, width - beside), *crop(scene.words[number], beside)]
@@ -126,26 +123,25 @@ def chart_lines(scene: Scene, width: int, rows: int) -> list[list[Span]]:
     return lines
 
 
-def panel_lines(scene: Scene, width: int, height: int, *, focused: bool, keys: str) -> list[list[Span]]:
-    """The panel with its frame. `keys` says what scrubs, for the lower edge."""
+def panel_lines(scene: Scene, width: int, height: int, *, focused: bool) -> list[list[Span]]:
+    """The panel with its frame."""
     look = frame(focused)
-    right: Spans = (("▼", "folded"), (" fold  ", "muted"), ("▲", "accent"), (" shown", "muted"))
+    right: Spans = (("▼", "folded"), (" compaction  ", "muted"), ("▲", "accent"), (" shown", "muted"))
     if width - 2 < _NARROW:
         right = ((chart.SHOWN, "accent"), (f" {scene.brief}", "text"))
     title = "4 Timeline: tokens per request"
     if width_of(right) + len(title) + 10 > width:
         title = "4 Timeline"
+    enter: Spans = (("Enter to its first entry", "text"),) if focused else ()
     return [
         edge(look, True, ((title, "bold"),), right, width),
         *(sides(look, line, width) for line in chart_lines(scene, width - 2, max(height - 2, 2))),
-        edge(
-            look, False, ((keys, "muted"),), (("Enter to its first entry", "text"),) if focused else (), width
-        ),
+        edge(look, False, ((scrubbing_words(), "muted"),), enter, width),
     ]
 
 
 class TimelinePanel(Lines, can_focus=True):
-    """The panel. What it is asked for it posts; the board goes there."""
+    """The panel. What it is asked for it posts; the Inspector goes there."""
 
     DEFAULT_CSS: ClassVar[str] = "TimelinePanel { height: 6; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -163,10 +159,8 @@ class TimelinePanel(Lines, can_focus=True):
             super().__init__()
             self.command = command
 
-    def __init__(self, keys: str) -> None:
-        """`keys` says what scrubs."""
+    def __init__(self) -> None:
         super().__init__(id="timeline")
-        self._keys = keys
         self.scene = Scene(Peaks(), 0, 0, 0)
 
     def show(self, scene: Scene) -> None:
@@ -179,7 +173,7 @@ class TimelinePanel(Lines, can_focus=True):
         return self.size.width - 2 >= _NARROW and self.size.height >= ROWS + 2
 
     def lines(self, width: int) -> Sequence[Sequence[Span]]:
-        return panel_lines(self.scene, width, self.size.height, focused=self.has_focus, keys=self._keys)
+        return panel_lines(self.scene, width, self.size.height, focused=self.has_focus)
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
@@ -189,8 +183,7 @@ class TimelinePanel(Lines, can_focus=True):
         self.post_message(self.Asked(command))
 
 
-_GAP: Final = "   "
-_ON_ITS_WAY: Final = "on its way …"
+# --- Words ------------------------------------------------------------------------------------------------
 
 
 def now_words(now: Projection, size: Size, activity: str) -> tuple[Spans, ...]:
@@ -206,11 +199,9 @@ def now_words(now: Projection, size: Size, activity: str) -> tuple[Spans, ...]:
         weight = f"{tokens}: the last report, and an estimate of what came since"
     lines: list[Spans] = [_head(f"request {number}", newest, now.model, state), ((weight, "text"),)]
     if number > 1:
-        before = now.requests[number - 2]
-        was = sizes_words(before, on_record=now.records_requests)
+        was = sizes_words(now.requests[number - 2], on_record=now.records_requests)
         lines.append(((f"request {number - 1}: {was}", "text"),))
-        since = at_request(now, number - 1).length
-        lines.append(((against_words(since_request(now, number - 1, since)), "muted"),))
+        lines.append(_against_line(now, now, number - 1))
     return tuple(lines)
 
 
@@ -233,32 +224,28 @@ def request_words(
     lines.append(((sizes_words(asked, on_record=moment.sent is not None), "text"),))
     lines.append((_proof_words(moment, then, proof),))
     if moment.number > 1 and then is not None:
-        since = at_request(now, moment.number - 1).length
-        lines.append(((against_words(since_request(then, moment.number - 1, since)), "muted"),))
+        lines.append(_against_line(now, then, moment.number - 1))
     return tuple(lines)
 
 
-def fold_words(now: Projection, moment: Moment, then: Projection | None, diff_key: str) -> tuple[Spans, ...]:
-    """Of a fold: what it made of how much."""
+def compaction_words(
+    now: Projection, moment: Moment, then: Projection | None, compare_key: str
+) -> tuple[Spans, ...]:
+    """Of a compaction: what it made of how much."""
     entry = now.entry(moment.number)
+    name = moment_words(moment)
     if not isinstance(entry, Compaction):
-        return (_head(moment.name, entry, None, ""),)
-    lines: list[Spans] = [_head(moment.name, entry, entry.model, entry.reason)]
+        return (_head(name, entry, None, ""),)
+    lines: list[Spans] = [_head(name, entry, entry.model, reason_words(entry.reason))]
     if entry.tokens_before and entry.tokens_after:
-        lines.append(
-            ((f"{numbers.tokens(entry.tokens_before)} → {numbers.tokens(entry.tokens_after)}", "text"),)
-        )
+        lines.append(((numbers.sizes(entry.tokens_before, entry.tokens_after), "text"),))
     if then is None:
-        lines.append(((_ON_ITS_WAY, "muted"),))
-        return tuple(lines)
-    written = len(entry.written)
-    folded = compacted_count(then, entry)
+        return (*lines, ((_LOADING, "muted"),))
+    written, compacted = len(entry.written), compacted_count(then, entry)
     if written:
-        lines.append(
-            ((f"{many(folded, 'entry', 'entries')} → {many(written, 'summary', 'summaries')}", "text"),)
-        )
-    lines.append(((f"{diff_key} shows what it changed", "muted"),))
-    return tuple(lines)
+        words = f"{many(compacted, 'entry', 'entries')} → {many(written, 'summary', 'summaries')}"
+        lines.append(((words, "text"),))
+    return (*lines, ((f"{compare_key} shows what it changed", "muted"),))
 
 
 def sizes_words(asked: RequestSize, *, on_record: bool) -> str:
@@ -283,7 +270,7 @@ def off_by(error: float) -> str:
 def against_words(against: SinceRequest) -> str:
     """`against 84: 2 items added, nothing above them changed`."""
     if not against.added and not against.changed_by:
-        return f"against {against.number}: the same once more"
+        return f"against {against.number}: unchanged"
     added = f"against {against.number}: {many(against.added, 'item')} added"
     if not against.changed_by:
         return f"{added}, nothing above {'it' if against.added == 1 else 'them'} changed"
@@ -291,17 +278,22 @@ def against_words(against: SinceRequest) -> str:
     return f"{added}, above changed by {by}"
 
 
-def brief(moment: Moment | None, now: Projection, size: Size) -> str:
-    """The same in a few words, for a narrow frame."""
+def _against_line(now: Projection, then: Projection, before: int) -> Spans:
+    since = at_request(now, before).length
+    return ((against_words(since_request(then, before, since)), "muted"),)
+
+
+def brief_words(moment: Moment | None, now: Projection, size: Size) -> str:
+    """The moment in a few words, for a narrow frame."""
     if moment is None:
         return f"request {len(now.requests) + 1} {numbers.tokens(size.tokens, estimated=size.estimated)}"
     if moment.asked is None:
-        return moment.name
+        return moment_words(moment)
     return f"{moment.name} {numbers.tokens(moment.asked.tokens, estimated=moment.asked.is_estimated)}"
 
 
 def _head(name: str, entry: Entry | None, model: str | None, state: str, *, failed: bool = False) -> Spans:
-    parts: list[Span] = [(f"{SHOWN} ", "accent"), (name, "bold")]
+    parts: list[Span] = [(f"{chart.SHOWN} ", "accent"), (name, "bold")]
     if entry is not None and entry.at is not None:
         parts.append((f"{_GAP}{entry.at.astimezone():%H:%M:%S}", "text"))
     if model:
@@ -313,51 +305,11 @@ def _head(name: str, entry: Entry | None, model: str | None, state: str, *, fail
 
 def _proof_words(moment: Moment, then: Projection | None, proof: Verdict | None) -> Span:
     if then is None:
-        return _ON_ITS_WAY, "muted"
+        return _LOADING, "muted"
     if moment.sent is None:
         return "no record of it: this is what the history gives", "muted"
     if proof is None:
         return "its record is compared …", "muted"
-    return (
-        ("as sent, proved by its record", "live") if proof.holds else (f"not proved: {proof.words}", "alert")
-    )
-
-
-def changes_view(entry: Outline) -> bool:
-    """Whether an entry of this outline may change fates or the view above its end."""
-    return isinstance(entry, ViewMarker | Undo)
-
-
-def newest_change(projection: Projection) -> int:
-    """Index of the newest entry that may have changed fates or the view above its end; -1 without any."""
-    newest = projection.newest_change
-    return -1 if newest is None else newest.index
-
-
-def common_prefix(old: Sequence[ViewItem], new: Sequence[ViewItem]) -> int:
-    """How many items both begin with. Identity decides: items are never changed, only replaced."""
-    count = 0
-    for before, after in zip(old, new, strict=False):
-        if before is not after:
-            break
-        count += 1
-    return count
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """What the next request sends that the last one did not."""
-
-    first_index: int
-    """Entries of the view from this index on are new; the answer of the last request is the first."""
-    position: int | None
-    """Where in the view they start; None where a marker has changed what stands above them since."""
-
-
-def news_of(projection: Projection, last_change: int) -> News | None:
-    """None before the first answer. `last_change` is the index of the newest view-changing marker, or -1."""
-    for position in range(len(projection.view) - 1, -1, -1):
-        item = projection.view[position]
-        if isinstance(item.message, AssistantMessage):
-            return News(item.index, position if last_change < item.index else None)
-    return None
+    if proof.holds:
+        return "as sent, proved by its record", "live"
+    return f"not proved: {proof.words}", "alert"

@@ -14,7 +14,7 @@ SCREENS: Final = {
     CHAT: "keys.commands",
     "transcript": "transcript.panel",
     "inspector": "inspector.keys",
-    "difference": "inspector.diff_screen",
+    "difference": "inspector.compare",
     "filter": "inspector.filter_bar",
     "preview": "preview.keys",
     "context": "context_screen.opening",

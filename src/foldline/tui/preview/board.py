@@ -13,9 +13,9 @@ from foldline.compaction import Proposal
 from foldline.context import numbers
 from foldline.tui.blocks import BlockView, Key, Spans
 from foldline.tui.blocks.cells import Piece
-from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.inspector.panel import Panel, Text
 from foldline.tui.keys.table import key_of
+from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.frame import Panel, Text
 from foldline.tui.preview import words
 from foldline.tui.preview.audit_rows import Fact, Names, empty_block, fact_blocks, facts_of
 from foldline.tui.preview.cut_rows import CUT_KEY, GUTTER, Row, cut_rows, marks, row_blocks
@@ -146,11 +146,11 @@ class PreviewBoard(Widget):
         self._news = ""
         self._sure = ""
         """Identity of the proposal that the next x throws away."""
-        cut = EntryView(gutter=self._marks, gutter_width=GUTTER, faded=self._faded, follow=False, id="cut")
-        draft = EntryView(
+        cut = EntryList(gutter=self._marks, gutter_width=GUTTER, faded=self._faded, follow=False, id="cut")
+        draft = EntryList(
             gutter=lambda key, line: (), gutter_width=1, faded=lambda _: False, follow=True, id="draft"
         )
-        audit = EntryView(
+        audit = EntryList(
             gutter=lambda key, line: (), gutter_width=1, faded=lambda _: False, follow=False, id="audit"
         )
         self.draft = DraftPanel(draft, title="2 Draft")
@@ -181,7 +181,7 @@ class PreviewBoard(Widget):
     # --- For the owner --------------------------------------------------------------------------------
 
     @property
-    def active_view(self) -> EntryView:
+    def active_view(self) -> EntryList:
         """The list of the panel that has, or last had, the focus."""
         return self._panels[self._active].view
 
@@ -423,7 +423,7 @@ class PreviewBoard(Widget):
         state, outlook, facts = self._state, self._outlook, self.facts
         focused = self.has_focus_within
         for number, panel in enumerate(self._panels):
-            panel.focus_is_inside(focused and number == self._active)
+            panel.show_focus(focused and number == self._active)
         cut, draft, audit = self._panels
         movable = facts.has_cut and facts.proposal and not facts.drafting
         more, less = (key_of(KEYS, each).names[:1] for each in ("keep-more", "keep-less"))
@@ -440,8 +440,8 @@ class PreviewBoard(Widget):
         keys = f"Enter pins · {named('focus')} adds to the focus · {named('mark')} marks several"
         audit.foot(keys if works else "", f"{named('entry')} opens the entry" if works else "")
         width = self.size.width
-        self._status.show([words.status_row(self._effect(facts), self._aside(), width)])
-        self._hints.show([words.hints_row(facts, self._closes(facts), width)])
+        self._status.show(words.status_row(self._effect(facts), self._aside(), width))
+        self._hints.show(words.hints_row(facts, self._closes(facts), width))
 
     def _effect(self, facts: Facts) -> str | list[Piece]:
         """What Enter would do, or the news, or what is waited for."""

@@ -11,8 +11,8 @@ from foldline.context import numbers
 from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage, UserMessage
 from foldline.tui.blocks import Block, Column, Key, RowBlock, Span, Spans, Styles, clean_line
 from foldline.tui.blocks.cells import crop, to_strip
-from foldline.tui.inspector.places import LETTERS, RAILS, rail
-from foldline.tui.inspector.text import call_title, first_words, message_words
+from foldline.tui.fates import GUTTER_SIGNS, LETTERS, gutter_sign
+from foldline.tui.panels.words import call_title, first_words, message_words
 from foldline.tui.preview.outlook import Outlook, Part, Would, held_tokens
 
 PREAMBLE_KEY: Final[Key] = (-2, 0)
@@ -317,7 +317,7 @@ def marks(row: Row | None) -> Spans:
         return ()
     pinned = ("*", "accent") if row.pinned else (" ", "")
     if row.kind == "held":
-        return ((" ", ""), (" ", ""), RAILS["whole"], (" ", ""))
+        return ((" ", ""), (" ", ""), GUTTER_SIGNS["whole"], (" ", ""))
     shown = row.fate in ("clipped", "hidden", "truncated")
-    letter = (LETTERS[row.fate], rail(row.fate)[1] or "muted") if shown else (" ", "")
-    return ((" ", ""), letter, rail(row.fate), pinned)
+    letter = (LETTERS[row.fate], gutter_sign(row.fate)[1] or "muted") if shown else (" ", "")
+    return ((" ", ""), letter, gutter_sign(row.fate), pinned)

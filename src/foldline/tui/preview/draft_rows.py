@@ -10,7 +10,7 @@ from foldline.compaction import Proposal
 from foldline.compaction.summary_text import CONSTRAINTS, LAST_MESSAGES, counted, lists_of, notes_of, unframed
 from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
 from foldline.tui.blocks.cells import crop, to_strip
-from foldline.tui.inspector.entry_view import EntryView
+from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.preview.state import PreviewState
 
 NOTES: Final = 0
@@ -96,7 +96,7 @@ def diff_blocks(earlier: str, notes: str) -> Iterator[Block]:
 class DraftSheet:
     """Fills a view. A line that is there already stays: a draft that grows only draws its last one again."""
 
-    def __init__(self, view: EntryView) -> None:
+    def __init__(self, view: EntryList) -> None:
         self.view = view
         self.differing = False
         """Whether the difference to the earlier summary is shown."""

@@ -7,9 +7,9 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from foldline.tui.blocks import Spans, clean
-from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.inspector.panel import Panel
 from foldline.tui.keys.table import key_of
+from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.frame import Panel
 from foldline.tui.preview.keys import KEYS
 from foldline.tui.widgets.fields import Editor
 
@@ -51,7 +51,7 @@ class NotesEditor(Editor):
 class DraftPanel(Panel):
     """Shows the draft, or in the same place the field to edit it in."""
 
-    def __init__(self, view: EntryView, *, title: str) -> None:
+    def __init__(self, view: EntryList, *, title: str) -> None:
         super().__init__(view, title=title)
         self.editor = NotesEditor()
 

@@ -10,8 +10,8 @@ from textual.message import Message
 
 from foldline.tui import dialogs
 from foldline.tui.blocks import Block, BlockView, clean, clean_line
-from foldline.tui.inspector.search import find
 from foldline.tui.keys.table import bindings, works
+from foldline.tui.panels.search import find
 from foldline.tui.preview import messages, words
 from foldline.tui.preview.board import AUDIT, CUT, DRAFT, PreviewBoard
 from foldline.tui.preview.cut_rows import Row
@@ -155,7 +155,7 @@ class PreviewPanels(PreviewBoard):
         def is_prompt(block: Block) -> bool:
             return self._rows[block.key].prompt
 
-        key = view.stop_where(view.cursor, step, is_prompt)
+        key = view.next_where(view.cursor, step, is_prompt)
         if key is None:
             self._news = f"No prompt {'above' if step < 0 else 'below'}."
         else:

@@ -45,6 +45,7 @@ from foldline.tui.blocks import (
     cut_right,
     markdown_blocks,
 )
+from foldline.tui.fates import GONE, GUTTER_SIGNS, gutter_sign
 from foldline.tui.prompting.attachments import named_pictures
 from foldline.tui.state import rung_words
 from foldline.tui.transcript.calls import CALL_PIECE, INDENT, Opening, call_of, call_row, shell_block
@@ -267,17 +268,6 @@ def _time(at: datetime | None) -> tuple[tuple[str, str], ...]:
     return () if at is None else ((f"{at.astimezone():%H:%M}", "muted"),)
 
 
-_RAILS: Final = {
-    "live": ("┃", "live"),
-    "clipped": ("╏", "altered"),
-    "hidden": ("╏", "altered"),
-    "summarised": ("┊", "folded"),
-}
-_NONE: Final = (" ", "")
-_GONE: Final = ("summarised", "truncated", "reverted", "cleared", "dropped")
-"""Fates of what is no longer in the view as it was said."""
-
-
 class Rails:
     """Asks the projection while a line is painted: after a fold one repaint shows all rails as they are.
     `entry_of` says which entry a block stands for: of a tool call its result."""
@@ -302,13 +292,13 @@ class Rails:
 
     def _rail(self, index: int) -> tuple[str, str]:
         if index > self._projection.last_index:
-            return _RAILS["live"]  # it is being written
-        return _RAILS.get(self._projection.fate(index).kind, _NONE)
+            return GUTTER_SIGNS["whole"]  # it is being written
+        return gutter_sign(self._projection.fate(index).kind)
 
     def faded(self, key: Key) -> bool:
         """Whether the model has this no longer, or only through a summary."""
         index = self._entry_of(key)
-        return index <= self._projection.last_index and self._projection.fate(index).kind in _GONE
+        return index <= self._projection.last_index and self._projection.fate(index).kind in GONE
 
 
 def gap_below(above: Block | None, block: Block | None) -> int:

@@ -34,7 +34,7 @@ class OneLine(OrderedInput):
         """Show the field; `done` gets the text when Enter is pressed."""
         self.placeholder, self.value, self._done = placeholder, text, done
         self.display = True
-        self.focus()
+        self.screen.set_focus(self)  # at once: a letter may be right behind
 
     def close(self) -> None:
         self.display = False

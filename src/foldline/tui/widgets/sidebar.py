@@ -8,15 +8,10 @@ from rich.cells import cell_len
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Span, crop, cut_left, cut_right
-from foldline.tui.state import FileRow, FoldRow, PinRow, Rail, SidebarData
+from foldline.tui.fates import GUTTER_SIGNS
+from foldline.tui.state import FileRow, FoldRow, PinRow, SidebarData
 from foldline.tui.widgets.lines import Lines
 
-RAILS: dict[Rail, Span] = {
-    "whole": ("┃", "live"),
-    "part": ("╏", "altered"),
-    "name": ("┊", "folded"),
-    "none": (" ", "muted"),
-}
 WIDTH = 33
 """Cells of the side list, its rule at the left included."""
 
@@ -32,11 +27,11 @@ def sidebar(data: SidebarData, width: int, height: int) -> list[Line]:
     legend: list[Line] = [
         [("The model still has", "muted")],
         [
-            RAILS["whole"],
+            GUTTER_SIGNS["whole"],
             (" whole  ", "muted"),
-            RAILS["part"],
+            GUTTER_SIGNS["part"],
             (" part  ", "muted"),
-            RAILS["name"],
+            GUTTER_SIGNS["name"],
             (" the name", "muted"),
         ],
     ]
@@ -86,7 +81,11 @@ def _file(file: FileRow, inner: int) -> Line:
     what = numbers.change(file.added, file.removed)
     room = inner - 2 - 1 - (len(what) + 2 if what else 0)
     path = cut_left(clean_line(file.path), room)
-    line: Line = [RAILS[file.rail], (" ", ""), (path, "text" if file.rail != "none" else "muted")]
+    line: Line = [
+        GUTTER_SIGNS[file.presence],
+        (" ", ""),
+        (path, "text" if file.presence != "none" else "muted"),
+    ]
     if what:
         line.append((" " * (room - cell_len(path) + 2), ""))
         line += _change(file)
@@ -108,7 +107,7 @@ def _pin(pin: PinRow, inner: int) -> Line:
     room = inner - 2 - len(number) - 1 - len(weight) - 3
     shown = cut_right(clean_line(pin.text), room)
     gap = " " * (room - cell_len(shown) + 2)
-    return [RAILS["whole"], (f" {number} ", "muted"), (shown, "text"), (gap, ""), (weight, "muted")]
+    return [GUTTER_SIGNS["whole"], (f" {number} ", "muted"), (shown, "text"), (gap, ""), (weight, "muted")]
 
 
 def _fold(fold: FoldRow, inner: int) -> Line:
@@ -117,7 +116,7 @@ def _fold(fold: FoldRow, inner: int) -> Line:
     gap = " " * max(inner - 4 - len(str(fold.index)) - len(change) - len(when) - 1, 1)
     style = "muted" if fold.undone else "text"
     return [
-        RAILS["none" if fold.undone else "name" if fold.written else "part"],
+        GUTTER_SIGNS["none" if fold.undone else "name" if fold.written else "part"],
         (f" {fold.index}  ", "muted"),
         (change, style),
         (gap, ""),

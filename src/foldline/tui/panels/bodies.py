@@ -3,11 +3,10 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from textual.strip import Strip
 
-from foldline.context import numbers
 from foldline.context.projection import Projection
 from foldline.protocol import (
     AssistantMessage,
@@ -17,6 +16,7 @@ from foldline.protocol import (
     DeveloperMessage,
     Entry,
     ImagePart,
+    Part,
     Revert,
     SystemMessage,
     TextPart,
@@ -27,7 +27,6 @@ from foldline.protocol import (
 from foldline.tui.blocks import (
     Block,
     DiffBlock,
-    DiffLine,
     Key,
     Styles,
     TextBlock,
@@ -37,18 +36,17 @@ from foldline.tui.blocks import (
     markdown_blocks,
 )
 from foldline.tui.blocks.cells import estimated_lines
-from foldline.tui.inspector.asides import aside_text
-from foldline.tui.inspector.places import piece_key
-from foldline.tui.inspector.text import call_of
+from foldline.tui.panels.entry_list import piece_key
+from foldline.tui.panels.words import call_of, note_text, usage_words
 
-_LINES: Final = 40
+PIECE_LINES: Final = 40
 """Lines of a plain piece: pieces are drawn one by one."""
 _LENGTH, _MOST = 1_600, 4_000
 """Characters of a plain piece from which on it ends with its line, or within it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Foreign(Block):
+class _RawText(Block):
     """A piece of text as it came: cleaned when it is drawn."""
 
     body: str
@@ -80,15 +78,29 @@ class _Pieces:
 
     def plain(self, text: str, style: str = "text", *, gap: int = 0) -> None:
         for number, piece in enumerate(_chunks(text.rstrip("\n"))):
-            self.blocks.append(_Foreign(self._key, piece, style, gap=0 if number else gap))
+            self.blocks.append(_RawText(self._key, piece, style, gap=0 if number else gap))
 
     def markdown(self, text: str) -> None:
         index, first = self._key
         self.blocks += markdown_blocks(text, index, first, gap=int(bool(self.blocks)))
 
     def diff(self, text: str) -> None:
-        for lines in _sliced(tuple(lines_of_diff(text))):
-            self.blocks.append(DiffBlock(self._key, lines))
+        lines = tuple(lines_of_diff(text))
+        for start in range(0, len(lines), PIECE_LINES):
+            self.blocks.append(DiffBlock(self._key, lines[start : start + PIECE_LINES]))
+
+    def image(self, image: ImagePart) -> None:
+        size = f", {image.width}×{image.height}" if image.width and image.height else ""
+        self.head(f"[image {image.media_type}{size}]")
+
+    def arguments(self, call: ToolCallPart) -> None:
+        """Arguments by name; text as it is, everything else as JSON. Broken JSON is shown as it came."""
+        arguments = call.parsed()
+        if not arguments and call.arguments.strip() not in ("", "{}"):
+            self.plain(call.arguments)
+        for name, value in arguments.items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+            self.plain(f"{name}: {shown}" if "\n" not in shown else f"{name}:\n{shown}")
 
 
 def body_blocks(projection: Projection, entry: Entry, row: Key) -> list[Block]:
@@ -104,29 +116,16 @@ def body_blocks(projection: Projection, entry: Entry, row: Key) -> list[Block]:
         case BaseMessage():
             _message(pieces, entry)
         case _:
-            pieces.plain(aside_text(entry))
+            pieces.plain(note_text(entry))
     if not pieces.blocks:
         pieces.head("nothing more here")
     return pieces.blocks
 
 
 def _message(pieces: _Pieces, message: BaseMessage) -> None:
+    is_summary = isinstance(message, SystemMessage) and message.origin == "summary"
     for part in message.parts:
-        match part:
-            case TextPart() if isinstance(message, AssistantMessage) or _is_summary(message):
-                pieces.markdown(part.text)
-            case TextPart():
-                pieces.plain(part.text)
-            case ThinkingPart():
-                pieces.head("thinking")
-                pieces.plain(part.text, "muted italic")
-            case ToolCallPart():
-                pieces.head(f"calls {part.name}")
-                _arguments(pieces, part)
-            case ImagePart():
-                pieces.head(_image_words(part))
-            case CheckpointPart():
-                pieces.head(f"checkpoint {part.id}: the model may come back here")
+        _part(pieces, part, as_markdown=is_summary or isinstance(message, AssistantMessage))
     if isinstance(message, AssistantMessage):
         if message.error:
             pieces.plain(message.error, "alert", gap=1)
@@ -136,15 +135,29 @@ def _message(pieces: _Pieces, message: BaseMessage) -> None:
         pieces.head(f"from {message.source}")
 
 
-def _is_summary(message: BaseMessage) -> bool:
-    return isinstance(message, SystemMessage) and message.origin == "summary"
+def _part(pieces: _Pieces, part: Part, *, as_markdown: bool) -> None:
+    match part:
+        case TextPart() if as_markdown:
+            pieces.markdown(part.text)
+        case TextPart():
+            pieces.plain(part.text)
+        case ThinkingPart():
+            pieces.head("thinking")
+            pieces.plain(part.text, "muted italic")
+        case ToolCallPart():
+            pieces.head(f"calls {part.name}")
+            pieces.arguments(part)
+        case ImagePart():
+            pieces.image(part)
+        case CheckpointPart():
+            pieces.head(f"checkpoint {part.id}: the model may come back here")
 
 
 def _result(pieces: _Pieces, projection: Projection, result: ToolResultMessage) -> None:
     call = call_of(projection, result)
     if call is not None:
         pieces.head(f"{call.name} was called with")
-        _arguments(pieces, call)
+        pieces.arguments(call)
     if result.details.diff:
         pieces.head("changed")
         pieces.diff(result.details.diff)
@@ -154,7 +167,7 @@ def _result(pieces: _Pieces, projection: Projection, result: ToolResultMessage) 
             case TextPart():
                 pieces.plain(part.text, "alert" if result.is_error else "text")
             case ImagePart():
-                pieces.head(_image_words(part))
+                pieces.image(part)
             case _:
                 pass
     if not result.parts:
@@ -163,31 +176,8 @@ def _result(pieces: _Pieces, projection: Projection, result: ToolResultMessage) 
         pieces.head(f"whole output: {result.details.full_output}")
 
 
-def _arguments(pieces: _Pieces, call: ToolCallPart) -> None:
-    """Arguments by name; text as it is, everything else as JSON. Broken JSON is shown as it came."""
-    arguments = call.parsed()
-    if not arguments and call.arguments.strip() not in ("", "{}"):
-        pieces.plain(call.arguments)
-    for name, value in arguments.items():
-        shown = value if isinstance(value, str) else _json(value)
-        pieces.plain(f"{name}: {shown}" if "\n" not in shown else f"{name}:\n{shown}")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def _image_words(image: ImagePart) -> str:
-    size = f", {image.width}×{image.height}" if image.width and image.height else ""
-    return f"[image {image.media_type}{size}]"
-
-
 def _answer_words(message: AssistantMessage) -> str:
-    usage = message.usage
-    parts = [message.model or ""]
-    if usage is not None:
-        cached = f", {numbers.tokens(usage.cached)} from cache" if usage.cached else ""
-        parts += [f"in {numbers.tokens(usage.input)}{cached}", f"out {numbers.tokens(usage.output)}"]
+    parts = [message.model or "", *(usage_words(message.usage) if message.usage is not None else ())]
     if message.stop_reason not in (None, "stop", "tool_calls"):
         parts.append(f"ended by {message.stop_reason}")
     return " · ".join(part for part in parts if part)
@@ -200,14 +190,9 @@ def _chunks(text: str) -> Iterator[str]:
         end = text.find("\n", at + _LENGTH, at + _MOST)
         if end < 0:
             end = min(at + _MOST, len(text))
-        if text.count("\n", at, end) >= _LINES:
+        if text.count("\n", at, end) >= PIECE_LINES:
             end = at - 1
-            for _ in range(_LINES):
+            for _ in range(PIECE_LINES):
                 end = text.index("\n", end + 1)
         yield text[at:end]
         at = max(end + text.startswith("\n", end), at + 1)
-
-
-def _sliced(lines: tuple[DiffLine, ...]) -> Iterator[tuple[DiffLine, ...]]:
-    for start in range(0, len(lines), _LINES):
-        yield lines[start : start + _LINES]

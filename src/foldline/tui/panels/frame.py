@@ -1,13 +1,15 @@
-"""A panel: a frame drawn as text, a head row, a list; heavy where the focus is."""
+"""A panel: a frame drawn as text around a list, heavy where the focus is; and the rows around panels."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from foldline.tui.blocks.cells import Span, Spans, crop, width_of
-from foldline.tui.inspector.entry_view import EntryView
+from foldline.tui.blocks.cells import Piece, Span, Spans, crop, row, width_of
+from foldline.tui.panels.entry_list import EntryList
 from foldline.tui.widgets.lines import Lines, edge, frame
 
 _BESIDE: Final = 10
@@ -30,7 +32,7 @@ class Edge(Lines):
         self._left, self._right = left, right
         self.update()
 
-    def focus_is_inside(self, heavy: bool) -> None:
+    def show_focus(self, heavy: bool) -> None:
         self._heavy = heavy
         self.update()
 
@@ -45,79 +47,72 @@ class Text(Lines):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._text: list[list[Span]] = []
+        self._text: Sequence[Sequence[Span]] = []
 
-    def show(self, text: list[list[Span]]) -> None:
+    def show(self, *text: Sequence[Span]) -> None:
         self._text = text
         self.update()
 
-    def lines(self, width: int) -> list[list[Span]]:
+    def lines(self, width: int) -> Sequence[Sequence[Span]]:
         return self._text
 
 
-class Columns(Lines):
-    """The names of the columns of a list of entries."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__()
-        self._what = what
-        self._gutter = 10
-
-    def show(self, gutter: int) -> None:
-        self._gutter = gutter
-        self.update()
-
-    def lines(self, width: int) -> list[list[Span]]:
-        left = f"fate{'no.':>{self._gutter - 5}} {self._what}"
-        right = "tokens "
-        if len(left) + len(right) + 1 > width:
-            right = ""
-        return [[(left + " " * max(width - len(left) - len(right), 0) + right, "muted")]]
-
-
 class Panel(Widget):
-    """One of the Inspector's panels. `above` stands over the list, `below` under it, inside the frame."""
+    """A framed list. `above` stands over the list, `below` under it, inside the frame."""
 
     DEFAULT_CSS: ClassVar[str] = """
     Panel { width: 1fr; height: 1fr; layout: vertical; }
     Panel > .inside { height: 1fr; border-left: solid $role-muted; border-right: solid $role-muted; }
     Panel.-active > .inside { border-left: heavy $role-accent; border-right: heavy $role-accent; }
-    Panel EntryView { height: 1fr; }
+    Panel EntryList { height: 1fr; }
     """
     BLANK: ClassVar[bool] = True
 
     def __init__(
-        self, view: EntryView, *, title: str, above: Lines | None = None, below: Lines | None = None
+        self, view: EntryList, *, title: str, above: Widget | None = None, below: Widget | None = None
     ) -> None:
         super().__init__(id=f"panel-{view.id}")
         self.view = view
         self._title = title
-        self._above = above
-        self._below = below
+        self._inside = [each for each in (above, view, below) if each is not None]
         self._upper = Edge(top=True)
         self._lower = Edge(top=False)
 
     def compose(self) -> ComposeResult:
         yield self._upper
         with Vertical(classes="inside"):
-            if self._above is not None:
-                yield self._above
-            yield self.view
-            if self._below is not None:
-                yield self._below
+            yield from self._inside
         yield self._lower
 
-    def head(self, count: str, title: str = "") -> None:
-        """What stands in the upper edge; a `title` replaces the one before."""
+    def head(self, count: str | Spans, title: str = "") -> None:
+        """Set the remark in the upper edge; a `title` replaces the one before."""
         self._title = title or self._title
-        self._upper.show(((self._title, "bold"),), ((count, "muted"),) if count else ())
+        remark = ((count, "muted"),) if isinstance(count, str) and count else count
+        self._upper.show(((self._title, "bold"),), remark or ())
 
     def foot(self, left: str, right: str = "") -> None:
-        """What stands in the lower edge."""
+        """Set the words in the lower edge."""
         self._lower.show(((left, "muted"),) if left else (), ((right, "text"),) if right else ())
 
-    def focus_is_inside(self, inside: bool) -> None:
+    def show_focus(self, inside: bool) -> None:
         """Heavy frame or light."""
         self.set_class(inside, "-active")
-        self._upper.focus_is_inside(inside)
-        self._lower.focus_is_inside(inside)
+        self._upper.show_focus(inside)
+        self._lower.show_focus(inside)
+
+
+class PanelRow(Horizontal):
+    """Panels side by side. Nothing is seen of it: it draws no lines (`BLANK`), as whatever they cover."""
+
+    BLANK: ClassVar[bool] = True
+
+
+def hints_row(pairs: Iterable[tuple[str, str]], width: int) -> list[Span]:
+    """The row of (keys, word) hints. How to leave, the last, stands at the right end and stays longest, then
+    the help before it, which names what had no room."""
+    parts = [
+        Piece(((name, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
+        for rank, (name, word) in enumerate(pairs, 2)
+    ]
+    *left, help_, close = parts
+    return row(left, [replace(help_, rank=1), replace(close, rank=0)], width)

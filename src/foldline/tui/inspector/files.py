@@ -1,4 +1,4 @@
-"""The files that were modified and read, what the model still has of them, and their touches."""
+"""Files: those that were modified and read, what the model still has of them, and their touches."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -28,14 +28,18 @@ from foldline.tui.blocks import (
     cut_left,
 )
 from foldline.tui.blocks.cells import to_strip, width_of, wrap_spans
-from foldline.tui.inspector.entry_view import EntryView
-from foldline.tui.inspector.layout import touches_height
-from foldline.tui.inspector.panel import Panel, Text
-from foldline.tui.inspector.places import RAILS, letter, marks, rail
-from foldline.tui.inspector.text import short_path
-from foldline.tui.state import Rail
+from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
+from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.frame import Panel, Text
+from foldline.tui.panels.states import signs
+from foldline.tui.panels.words import short_path
+from foldline.tui.state import Presence
 
 _SECTION: Final = -1  # index of the keys of headings; files have the position of their first touch
+_MANY: Final = 5_000
+"""Touches of files from which on all of them are counted beside the drawing."""
+_LEGEND_FROM: Final = 11
+"""Rows below the files from which on there is room for what the letters mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,18 +48,18 @@ class FileBlock(Block):
 
     path: str
     shown: str
-    rail: Rail
-    change: tuple[Span, ...]
+    presence: Presence
+    change: Spans
     touches: tuple[int, ...]
     """Indices of the tool results that touched it, oldest first."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
         change = self.change
-        room = width - sum(cell_len(text) for text, _ in self.change) - (2 if self.change else 0)
+        room = width - width_of(change) - (2 if change else 0)
         if room < 14:  # the name says more than the numbers
             room, change = width, ()
         path = cut_left(self.shown, room)
-        line: list[Span] = [(path, "muted" if self.rail == "none" else "text")]
+        line: list[Span] = [(path, "muted" if self.presence == "none" else "text")]
         if change:
             line += [(" " * (room - cell_len(path) + 2), ""), *change]
         return [to_strip(line, styles)]
@@ -72,17 +76,12 @@ class FileTable:
     """All files of a history, by section."""
 
     blocks: tuple[Block, ...] = ()
-    count: int = 0
     by_path: dict[str, FileBlock] = field(default_factory=dict)
 
 
-def file_rows(projection: Projection, cwd: str = "") -> list[Block]:
-    """The rows of the Files panel: modified, modified and restored since, read; newest touch first."""
-    return list(file_table(projection, cwd).blocks)
-
-
 def file_table(projection: Projection, cwd: str = "") -> FileTable:
-    """Linear in the number of touches."""
+    """The files that were modified, modified and restored since, read; newest touch first. Linear in the
+    number of touches."""
     return FileList(cwd).table(projection)
 
 
@@ -93,9 +92,6 @@ class FileList:
         self._cwd = cwd
         self.of: Projection | None = None
         """The history that is followed; another one is read from its start."""
-        self._forget()
-
-    def _forget(self) -> None:
         self._ledger = FileLedger()
         self._rows: dict[str, tuple[FileState, int, FileBlock]] = {}
         """Each with the state it shows, and how many touches there were."""
@@ -103,53 +99,44 @@ class FileList:
     def table(self, projection: Projection) -> FileTable:
         """All files as they are now."""
         if projection is not self.of:
-            self._forget()
-            self.of = projection
+            self._ledger, self._rows, self.of = FileLedger(), {}, projection
         files = self._ledger.files(projection)
-        restored = self._ledger.restored(projection)
-        return _table(
-            files,
-            {file.path: self._row(file) for file in files},
-            [self._restored_row(projection, path) for path in restored],
+        sections: tuple[tuple[str, list[FileBlock]], ...] = (
+            ("Modified", [self._row(file) for file in files if file.modified]),
+            (
+                "Modified, then restored",
+                [self._restored_row(projection, path) for path in self._ledger.restored(projection)],
+            ),
+            ("Read", [self._row(file) for file in files if not file.modified]),
         )
+        blocks: list[Block] = []
+        for number, (title, rows) in enumerate(sections):
+            if rows:
+                blocks += [_heading(number, title, len(rows), gap=int(bool(blocks))), *rows]
+        if not blocks:
+            words = "No tool has read or changed a file yet."
+            blocks.append(TextBlock((_SECTION, 9), words, "muted", stop=False))
+        return FileTable(tuple(blocks), {row.path: row for _, rows in sections for row in rows})
 
     def _row(self, file: FileState) -> FileBlock:
         touches = self._ledger.touches(file.path)
         known = self._rows.get(file.path)
         if known is not None and known[:2] == (file, len(touches)):
             return known[2]
-        shown = clean_line(short_path(file.path, self._cwd))
         change = _change(file.added, file.removed) if file.modified else ()
         counted = tuple(index for index, touch in touches if file.modified or touch.action == "read")
-        row = FileBlock((self._ledger.first(file.path), 0), file.path, shown, file.presence, change, counted)
+        row = self._block(file.path, file.presence, change, counted)
         self._rows[file.path] = file, len(touches), row
         return row
 
     def _restored_row(self, projection: Projection, path: str) -> FileBlock:
         touches = tuple(index for index, _ in self._ledger.touches(path))
         by = projection.fate(touches[-1]).by
-        change: tuple[Span, ...] = (("" if by is None else f"rewind {by}", "muted"),)
+        return self._block(path, "none", (("" if by is None else f"rewind {by}", "muted"),), touches)
+
+    def _block(self, path: str, presence: Presence, change: Spans, touches: tuple[int, ...]) -> FileBlock:
         shown = clean_line(short_path(path, self._cwd))
-        return FileBlock((self._ledger.first(path), 0), path, shown, "none", change, touches)
-
-
-def _table(files: Sequence[FileState], rows: dict[str, FileBlock], restored: list[FileBlock]) -> FileTable:
-    sections: tuple[tuple[str, list[FileBlock]], ...] = (
-        ("Modified", [rows[file.path] for file in files if file.modified]),
-        ("Modified, then restored", restored),
-        ("Read", [rows[file.path] for file in files if not file.modified]),
-    )
-    blocks: list[Block] = []
-    for number, (title, section) in enumerate(sections):
-        if section:
-            blocks.append(_heading(number, title, len(section), gap=int(bool(blocks))))
-            blocks += section
-    if not blocks:
-        blocks.append(
-            TextBlock((_SECTION, 9), "No tool has read or changed a file yet.", "muted", stop=False)
-        )
-    every = {row.path: row for _, section in sections for row in section}
-    return FileTable(tuple(blocks), len(every), every)
+        return FileBlock((self._ledger.first(path), 0), path, shown, presence, change, touches)
 
 
 def _heading(number: int, title: str, count: int, gap: int) -> Block:
@@ -157,13 +144,20 @@ def _heading(number: int, title: str, count: int, gap: int) -> Block:
     return RowBlock((_SECTION, number), (), ((title, "bold"),), columns, gap=gap, stop=False, wide=True)
 
 
-def _change(added: int, removed: int) -> tuple[Span, ...]:
-    parts: list[Span] = []
-    if added:
-        parts.append((f"+{added}", "live"))
-    if removed:
-        parts += [(" ", ""), (f"−{removed}", "alert")] if parts else [(f"−{removed}", "alert")]
-    return tuple(parts)
+def _change(added: int, removed: int) -> Spans:
+    plus = ((f"+{added}", "live"),) if added else ()
+    minus = ((f"−{removed}", "alert"),) if removed else ()
+    return (*plus, (" ", ""), *minus) if plus and minus else (*plus, *minus)
+
+
+def names_of(path: str, cwd: str) -> tuple[str, ...]:
+    """How a summary may name a file: by its path, relative or not, or by its name alone."""
+    name = path[path.rfind("/") + 1 :]
+    alone = (name,) if len(name) > 4 and "." in name else ()
+    return tuple(dict.fromkeys((path, short_path(path, cwd), *alone)))
+
+
+# --- Below the files --------------------------------------------------------------------------------------
 
 
 def touch_lines(
@@ -172,9 +166,9 @@ def touch_lines(
     """A rule with the file's name, its touches oldest first, and what the model has of it, in `height` lines.
     With too many touches, those around the `linked` one, else the newest."""
     lines = [_rule(cut_left(file.shown, max(width - 6, 1)), width)]
-    note = wrap_spans([(_has(projection, file), "muted")], width - 2)
+    note = wrap_spans([(_has_words(projection, file), "muted")], width - 2)
     room = max(height - 1, 0)
-    if len(note) + 2 > room or len(note) + min(len(file.touches), 3) + 1 > room:
+    if len(note) + min(max(len(file.touches), 1), 3) + 1 > room:
         note = []
     room -= len(note) + 1 if note else 0
     touches = list(file.touches)
@@ -185,10 +179,7 @@ def touch_lines(
         start = min(max(at - (room - 1) // 2, 0), hidden)
         touches = touches[start : start + room - 1]
     digits = max((len(str(index)) for index in touches), default=1)
-    lines += [
-        _touch(projection, index, _touch_of(projection, index, file.path), index == linked, digits, width)
-        for index in touches
-    ]
+    lines += [_touch_line(projection, index, file.path, index == linked, digits, width) for index in touches]
     if hidden:
         lines.append([(f"    … {hidden} more", "muted")])
     if note:
@@ -196,15 +187,10 @@ def touch_lines(
     return lines[:height]
 
 
-def _touch_of(projection: Projection, index: int, path: str) -> FileTouch | None:
-    outline = projection.outline(index)
-    touches = outline.touches if isinstance(outline, MessageOutline) else ()
-    return next((touch for touch in touches if touch.path == path), None)
-
-
-def _touch(
-    projection: Projection, index: int, touch: FileTouch | None, linked: bool, digits: int, width: int
+def _touch_line(
+    projection: Projection, index: int, path: str, linked: bool, digits: int, width: int
 ) -> list[Span]:
+    touch = next((touch for touch in _touches(projection, index) if touch.path == path), None)
     entry = projection.entry(index)
     name = clean_line(entry.name)[:12] if isinstance(entry, ToolResultMessage) else ""
     right = _change(touch.added, touch.removed) if touch is not None and touch.action == "modified" else ()
@@ -213,39 +199,34 @@ def _touch(
         right = ((numbers.tokens(weight.tokens, estimated=weight.estimated), "muted"),)
     left: list[Span] = [
         ("▷" if linked else " ", "accent"),
-        *marks(projection, index),
+        *signs(projection, index),
         (f" {index:>{digits}} {name}", "text"),
     ]
-    free = width - sum(cell_len(text) for text, _ in (*left, *right)) - 1
-    return [*left, (" " * max(free, 1), ""), *right]
+    return [*left, (" " * max(width - width_of([*left, *right]) - 1, 1), ""), *right]
 
 
-def _has(projection: Projection, file: FileBlock) -> str:
+def _touches(projection: Projection, index: int) -> Sequence[FileTouch]:
+    outline = projection.outline(index)
+    return outline.touches if isinstance(outline, MessageOutline) else ()
+
+
+def _has_words(projection: Projection, file: FileBlock) -> str:
     """What the model still has of a file, in a sentence."""
-    match file.rail:
+    match file.presence:
         case "whole":
             return "The model has its whole text."
         case "part":
             parts = [index for index in file.touches if projection.fate(index).kind in ("live", "clipped")]
-            names = _listed([str(index) for index in parts[-3:]])
-            return (
-                f"The model has {names}, but no whole copy of it." if names else "The model has a stub of it."
-            )
+            *names, last = map(str, parts[-3:] or ("a placeholder",))
+            listed = f"{', '.join(names)} and {last}" if names else last
+            return f"The model has {listed}, but no whole copy of it."
         case "name":
-            folds = [
-                fate.by for index in file.touches if (fate := projection.fate(index)).kind == "summarised"
-            ]
-            return (
-                f"The model has at most its name, in summary {folds[-1]}."
-                if folds
-                else "The model has its name."
-            )
+            fates = [projection.fate(index) for index in file.touches]
+            summaries = [fate.by for fate in fates if fate.kind == "summarised"]
+            where = f" at most its name, in summary {summaries[-1]}." if summaries else " its name."
+            return f"The model has{where}"
         case "none":
             return "The model has nothing of it."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def _rule(label: str, width: int) -> list[Span]:
@@ -254,11 +235,11 @@ def _rule(label: str, width: int) -> list[Span]:
 
 
 def legend_lines(width: int) -> list[list[Span]]:
-    """What the marks mean: a rule and two lines, three where it is narrow."""
+    """What the letters mean: a rule and two lines, three where it is narrow."""
     kinds: tuple[FateKind, ...] = ("live", "clipped", "hidden", "summarised")
-    parts: list[list[Span]] = [[letter(kind), rail(kind), (f" {kind}", "muted")] for kind in kinds]
+    parts: list[list[Span]] = [[letter(kind), gutter_sign(kind), (f" {kind}", "muted")] for kind in kinds]
     parts.append([("T R X D", "muted"), (" gone", "muted")])
-    lines: list[list[Span]] = [_rule("fates", width), []]
+    lines: list[list[Span]] = [_rule("states", width), []]
     for part in parts:
         line = lines[-1]
         if line and width_of(line) + 2 + width_of(part) > width:
@@ -266,26 +247,6 @@ def legend_lines(width: int) -> list[list[Span]]:
             lines.append(line)
         line += ([("  ", "")] if line else []) + part
     return lines
-
-
-def file_gutter(block: Block | None, line: int) -> tuple[Span, ...]:
-    """The rail of a file's row, right of the cursor's cell."""
-    if not isinstance(block, FileBlock) or line != block.gap:
-        return ()
-    return (" ", ""), RAILS[block.rail], (" ", "")
-
-
-def names_of(path: str, cwd: str) -> tuple[str, ...]:
-    """How a summary may name a file: by its path, relative or not, or by its name alone."""
-    relative = short_path(path, cwd)
-    name = path[path.rfind("/") + 1 :]
-    return tuple(dict.fromkeys((path, relative, *((name,) if len(name) > 4 and "." in name else ()))))
-
-
-_MANY: Final = 5_000
-"""Touches of files from which on all of them are counted beside the drawing."""
-_LEGEND_FROM: Final = 11
-"""Rows below the files from which on there is room for what the letters mean."""
 
 
 class FilesPanel(Panel):
@@ -297,7 +258,7 @@ class FilesPanel(Panel):
     def __init__(self, cwd: str, changed: Callable[[], None]) -> None:
         """Paths below `cwd` are shown relative to it."""
         self._touches = Text(id="touches")
-        view = EntryView(gutter=self._gutter, gutter_width=3, faded=lambda _: False, follow=False, id="files")
+        view = EntryList(id="files", gutter=self._gutter, gutter_width=3)
         super().__init__(view, title="3 Files", below=self._touches)
         self.table = FileTable()
         self.file: FileBlock | None = None
@@ -313,13 +274,13 @@ class FilesPanel(Panel):
         """What was counted goes at once: see `BlockView.on_unmount`."""
         self._list, self.table, self._projection = FileList(self._cwd), FileTable(), None
 
-    def refresh_from(self, projection: Projection, *, folded: bool) -> None:
+    def refresh_from(self, projection: Projection, *, changed: bool) -> None:
         """Count what was touched since; after a change of the view everything."""
         count = len(projection.touches)
-        if not folded and projection is self._projection and count == self._seen:
+        if not changed and projection is self._projection and count == self._seen:
             return
         self._projection, self._seen = projection, count
-        if folded and count > _MANY:
+        if changed and count > _MANY:
             # Once what is here is drawn: a thread that computes doubles what that takes.
             self.call_after_refresh(self._count_later, projection)
         else:
@@ -335,7 +296,7 @@ class FilesPanel(Panel):
         if projection is not self._projection:
             return
         if projection.last_index != last:
-            self.refresh_from(projection, folded=True)
+            self.refresh_from(projection, changed=True)
             return
         files.of = projection
         self._list = files
@@ -355,19 +316,18 @@ class FilesPanel(Panel):
 
     def path_of(self, index: int) -> str | None:
         """The file that this result touched."""
-        outline = None if self._projection is None else self._projection.outline(index)
-        touches = outline.touches if isinstance(outline, MessageOutline) else ()
+        touches = () if self._projection is None else _touches(self._projection, index)
         return touches[0].path if touches else None
 
     def row_of(self, index: int) -> Key | None:
-        """Its row."""
+        """The row of the file that this result touched."""
         path = self.path_of(index)
         return self.table.by_path[path].key if path in self.table.by_path else None
 
     def lay_out(self, width: int | None, height: int) -> None:
-        """So wide, or as wide as there is room, on a board of this height."""
+        """So wide, or as wide as there is room, in an Inspector of this height."""
         self.styles.width = "1fr" if width is None else width
-        self._touches.styles.height = touches_height(height)
+        self._touches.styles.height = max(min((height - 6) * 2 // 5, 15), 4)
 
     def show_touches(self, linked: int | None) -> None:
         """Of the chosen file; `linked` is the entry all panels show."""
@@ -380,7 +340,11 @@ class FilesPanel(Panel):
             room = height - len(legend) - bool(legend)
             lines = touch_lines(self._projection, self.file, linked, width, room)
         lines += [[]] * max(height - len(lines) - len(legend), 0)
-        self._touches.show([*lines, *legend])
+        self._touches.show(*lines, *legend)
 
     def _gutter(self, key: Key, line: int) -> Spans:
-        return file_gutter(self.view.block(key), line)
+        """The sign of a file's row, right of the cursor's cell."""
+        block = self.view.block(key)
+        if not isinstance(block, FileBlock) or line != block.gap:
+            return ()
+        return (" ", ""), GUTTER_SIGNS[block.presence], (" ", "")

@@ -1,0 +1,192 @@
+"""Panels of which one has the cursor, with a status row and a row of hints below them: what the Inspector,
+the preview and the Context screen have in common."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from textual import events, on
+from textual.widget import Widget
+
+from foldline.tui.blocks import Block, BlockView, Key, clean_line
+from foldline.tui.keys.table import ScreenKey, name_of
+from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.frame import Panel, Text
+from foldline.tui.panels.search import find
+from foldline.tui.widgets.fields import OneLine
+
+
+class Workbench(Widget):
+    """Owns panels, focus and search. A subclass composes the panels, `status`, `line` and `hints`, and fills
+    in the methods that raise or do nothing here."""
+
+    KEYS: ClassVar[Sequence[ScreenKey[Any]]] = ()
+    BLANK: ClassVar[bool] = True
+    DEFAULT_CSS: ClassVar[str] = "Workbench { layout: vertical; width: 1fr; height: 1fr; }"
+
+    def __init__(self, *panels: Panel, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.panels = panels
+        self.active = 0
+        """The panel that has, or last had, the focus."""
+        self.news = ""
+        """What the status row says until the cursor moves."""
+        self.needle = ""
+        self.status = Text(id="status")
+        self.hints = Text(id="hints")
+        self.line = OneLine()
+
+    @classmethod
+    def key(cls, command: str) -> str:
+        """How sentences call the key of a command."""
+        return name_of(cls.KEYS, command)
+
+    @property
+    def active_view(self) -> EntryList:
+        """The list of the active panel."""
+        return self.panels[self.active].view
+
+    def tell(self, words: str) -> None:
+        """Say something in the status row, until the cursor moves."""
+        self.news = words
+        self.describe()
+
+    def describe(self) -> None:
+        """Bring frames, status and hints up to date."""
+        raise NotImplementedError
+
+    def lay_out(self) -> None:
+        """Show the panels there is room for."""
+        raise NotImplementedError
+
+    def relink(self) -> None:
+        """The cursor of the active panel is somewhere else: show its counterparts."""
+
+    def forget_news(self) -> None:
+        """The reader has read it."""
+        self.news = ""
+
+    # --- Focus ----------------------------------------------------------------------------------------
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.lay_out()
+
+    def focus_panels(self) -> None:
+        """Focus the panel that had it last: at once, so that no picture shows it without."""
+        if self.is_attached:  # it may be closed before it was there
+            self.screen.set_focus(self.active_view)
+            self.describe()
+
+    def go(self, number: int) -> None:
+        """Focus a panel."""
+        self.forget_news()
+        if number != self.active:
+            self.take_over(number)
+        self.active_view.focus()
+        self.describe()
+
+    def take_over(self, number: int) -> None:
+        """The cursor goes to another panel."""
+        if self.has_cursor(self.active):
+            self.active_view.give_cursor()
+        self.active_view.set_search("")
+        self.active = number
+        self.active_view.set_search(self.needle)
+        if self.has_cursor(number) and self.active_view.cursor is None:
+            self.active_view.take_cursor()
+        self.lay_out()
+
+    def to_next(self, step: int, wanted: Callable[[Block], bool], what: str) -> None:
+        """The cursor to the next wanted row in a direction, or say that there is none."""
+        view = self.active_view
+        key = view.next_where(view.cursor, step, wanted)
+        if key is None:
+            self.news = f"No {what} {'above' if step < 0 else 'below'}."
+        else:
+            view.cursor_to(key)
+
+    def has_cursor(self, number: int) -> bool:
+        """Whether a panel shares the one cursor with the others."""
+        return True
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Tab, a number or the mouse: the cursor goes along."""
+        for number, panel in enumerate(self.panels):
+            if event.widget is panel.view and number != self.active:
+                self.take_over(number)
+        self.describe()
+
+    def on_descendant_blur(self) -> None:
+        self.call_after_refresh(self.describe)
+
+    @on(BlockView.CursorMoved)
+    def _cursor_moved(self, event: BlockView.CursorMoved) -> None:
+        event.stop()
+        if event.view is self.active_view:
+            self.forget_news()
+            self.relink()
+            self.describe()
+
+    # --- Search ---------------------------------------------------------------------------------------
+
+    @property
+    def searching(self) -> bool:
+        """Whether the reader is asked what to look for, or something is looked for."""
+        return self.line.display or bool(self.needle)
+
+    def ask_search(self) -> None:
+        """Ask in the place of the status row what to look for."""
+        self.status.display = False
+        self.line.ask("find in this panel", self.needle, self._search_for)
+
+    def _search_for(self, text: str) -> None:
+        self.close_line()
+        self.needle = text
+        self.active_view.set_search(text)
+        if text:
+            self.search(1)
+
+    def close_line(self) -> None:
+        """The status row takes its place again."""
+        if not self.status.display:
+            self.line.close()
+            self.status.display = True
+            self.screen.set_focus(self.active_view)  # at once: a key may be right behind
+
+    def end_search(self) -> bool:
+        """Look for nothing any more; False where nothing was looked for."""
+        was = self.searching
+        self.needle = ""
+        self.active_view.set_search("")
+        self.close_line()
+        return was
+
+    def search(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) match."""
+        if self.needle:
+            self.run_worker(self._look(self.active, step), group="search", exclusive=True)
+        else:
+            self.news = f"Nothing to look for yet: {self.key('search')} asks."
+
+    def search_text(self, view: EntryList, block: Block) -> str:
+        """The text of a block that is searched."""
+        return block.text()
+
+    def match_words(self, key: Key) -> str:
+        """Where a match is, with a blank before it."""
+        return ""
+
+    async def _look(self, number: int, step: int) -> None:
+        view, shown = self.panels[number].view, f"“{clean_line(self.needle)}”"
+        key, wrapped = await find(
+            view, self.needle, view.cursor, step, lambda block: self.search_text(view, block)
+        )
+        here = self.active == number
+        if key is None:
+            self.news = f"{shown} is nowhere in this panel."
+        elif here:
+            view.cursor_to(key, quiet=True)
+            self.relink()
+            where = f"{self.match_words(key)}{', round the end' if wrapped else ''}"
+            keys = f"{self.key('next-match')} {self.key('previous-match')} next, previous"
+            self.news = f"{shown}{where} · {keys} · {self.key('close')} ends the search"
+        self.describe()
