@@ -19,7 +19,8 @@ from foldline.protocol import (
     text_parts,
 )
 from foldline.tui.inspector import InspectorPanels
-from foldline.tui.themes import DEFAULT_THEME, ROLE_DEFAULTS, load_themes
+from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.themes import DEFAULT_THEME
 from support.history import History, call, modified, read
 
 
@@ -191,21 +192,15 @@ def long_story(entries: int) -> Story:
     return story
 
 
-class PanelsApp(App[None]):
+class PanelsApp(KeyedApp[None]):
     """The panels alone."""
 
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, projection: Projection, *, overhead: int = 0, live: bool = False) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__(DEFAULT_THEME)
         self.panels = InspectorPanels(projection, overhead=overhead, live=live)
         self.closed = 0
-        for theme in load_themes():
-            self.register_theme(theme)
-        self.theme = DEFAULT_THEME
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return ROLE_DEFAULTS
 
     def compose(self) -> ComposeResult:
         yield self.panels
