@@ -98,7 +98,7 @@ class MadeUp:
             raise FoldlineError("This is no http or https address.")
         return Source("own-server", "own-server", address, key="optional")
 
-    def folds(self, offer: ListedModel) -> bool:
+    def compacts_first(self, offer: ListedModel) -> bool:
         return offer.id in self.too_small
 
     async def keep(self, choice: Choice) -> None:

@@ -130,6 +130,6 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
 def test_the_completion_of_undo_tells_its_price() -> None:
     state = ChatState(room=Room(size=27_400), undo_adds=88_800)
     [found] = commands(Completing("command", "und", 0), state)
-    assert found.note == "Undo the last fold, clear or rewind: 27.4k → ~116.2k"
+    assert found.note == "Undo the last compaction, clear or rewind: 27.4k → ~116.2k"
     [unknown] = commands(Completing("command", "und", 0), ChatState())
-    assert unknown.note == "Undo the last fold, clear or rewind"
+    assert unknown.note == "Undo the last compaction, clear or rewind"

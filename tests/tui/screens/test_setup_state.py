@@ -95,11 +95,14 @@ def test_without_a_list_the_usual_model_is_offered() -> None:
 
 def test_nothing_of_one_server_is_left_for_the_next() -> None:
     asked = (
-        begin(SOURCES).to_key(OPENAI).checking(1.0, Secret(KEY)).to_model(offers("gpt-5"), folding=["gpt-5"])
+        begin(SOURCES)
+        .to_key(OPENAI)
+        .checking(1.0, Secret(KEY))
+        .to_model(offers("gpt-5"), compacting=["gpt-5"])
     )
     state = asked.filtered("gpt").to_provider().to_key(OLLAMA)
     assert (state.key, state.key_length, state.offers, state.query, state.rows) == (None, 0, (), "", ())
-    assert not state.folding and not state.listed
+    assert not state.compacting and not state.listed
 
 
 def test_moving_stays_within_the_list() -> None:
@@ -152,7 +155,7 @@ def test_every_step_fills_any_terminal_exactly(step: str, size: tuple[int, int])
         "checking": state.to_key(chinese).checking(0.0),
         "trouble": state.to_key(chinese).failed(Trouble("unreachable", "It does not answer. " * 20)),
         "model": state.to_key(chinese).to_model(
-            [ListedModel("深度求索/模型-8b" * 9, 8_192), *offers("gpt-5")], folding=["gpt-5"]
+            [ListedModel("深度求索/模型-8b" * 9, 8_192), *offers("gpt-5")], compacting=["gpt-5"]
         ),
     }[step]
     lines = screen_lines(state, hints(state), width, height, 3.0)
@@ -162,7 +165,9 @@ def test_every_step_fills_any_terminal_exactly(step: str, size: tuple[int, int])
 
 def test_a_window_that_cannot_hold_the_conversation_says_so() -> None:
     state = begin(SOURCES, current=("openai", "gpt-5"), size=116_200).to_key(OPENAI)
-    state = state.to_model([ListedModel("small", 32_768), ListedModel("gpt-5", 400_000)], folding=["small"])
+    state = state.to_model(
+        [ListedModel("small", 32_768), ListedModel("gpt-5", 400_000)], compacting=["small"]
+    )
     assert "small  compacts first" in text(state) and "gpt-5  in use" in text(state)
     assert "Its window of 32.8k" in text(state.marking(state.marked + 1)) and "116.2k" in text(
         state.marking(state.marked + 1)

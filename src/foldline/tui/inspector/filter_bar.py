@@ -20,27 +20,25 @@ from foldline.tui.widgets.lines import HEAVY, Lines, edge, sides
 
 KEYS: Final[tuple[ScreenKey[None], ...]] = table(
     "filter",
-    ScreenKey("up", ("up", "k"), "To the choice above.", "Move", title="Choice above"),
-    ScreenKey("down", ("down", "j"), "To the choice below.", "Move", title="Choice below"),
-    ScreenKey("left", ("left", "h"), "To the column at the left.", "Move", title="Column at the left"),
-    ScreenKey("right", ("right", "l"), "To the column at the right.", "Move", title="Column at the right"),
-    ScreenKey(
-        "choose", ("space",), "Chooses it, or no longer; the panel follows at once.", "Filter", "chooses"
-    ),
-    ScreenKey("take", ("enter",), "Chooses it and goes back to the panel.", "Filter", "takes"),
+    "Move",
+    ScreenKey("up", ("up", "k"), "To the choice above.", title="Choice above"),
+    ScreenKey("down", ("down", "j"), "To the choice below.", title="Choice below"),
+    ScreenKey("left", ("left", "h"), "To the column at the left.", title="Column at the left"),
+    ScreenKey("right", ("right", "l"), "To the column at the right.", title="Column at the right"),
+    "Filter",
+    ScreenKey("choose", ("space",), "Chooses it, or no longer; the panel follows at once.", hint="chooses"),
+    ScreenKey("take", ("enter",), "Chooses it and goes back to the panel.", hint="takes"),
     ScreenKey(
         "fate",
         ("L", "C", "H", "S", "T", "R", "X", "D"),
         "Chooses what became of an entry by its letter.",
-        "Filter",
         title="A fate by its letter",
         own=True,
     ),
-    ScreenKey("asides", ("a",), "Shows asides, too, or hides them.", "Filter", title="Asides"),
-    ScreenKey("clear", ("backspace",), "Shows everything again.", "Filter", "all", title="Clear the filter"),
-    ScreenKey(
-        "close", ("escape", "f"), "Back to the panel; the filter stays.", "Program", "closes", title="Close"
-    ),
+    ScreenKey("asides", ("a",), "Shows asides, too, or hides them.", title="Asides"),
+    ScreenKey("clear", ("backspace",), "Shows everything again.", hint="all", title="Clear the filter"),
+    "Program",
+    ScreenKey("close", ("escape", "f"), "Back to the panel; the filter stays.", hint="closes", title="Close"),
     title="Inspector: filter",
 )
 """Nothing decides which of them work: all do, always."""

@@ -1,4 +1,4 @@
-"""What Esc and Ctrl+C do: two tables, first match wins (SCREENS, rules 7 and 8). Pure."""
+"""What Esc and Ctrl+C do: two tables, first match wins. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class EscFacts:
     cancelling: bool = False
     """A cancel is on its way; another one would change nothing."""
     drafting_ahead: bool = False
-    """The next fold is drafted in the background."""
+    """The next compaction is drafted in the background."""
     queue_waits: bool = False
     """Prompts wait and are not paused."""
     selection: bool = False
@@ -71,7 +71,7 @@ _TABLE: tuple[tuple[Callable[[EscFacts], bool], EscStep], ...] = (
     (lambda f: f.drafting_ahead and not f.running, EscStep("cancel", "Esc cancels the draft")),
     (lambda f: f.queue_waits, EscStep("pause", "Esc pauses the queue")),
     (lambda f: f.selection, EscStep("unselect", "Esc unselects")),
-    (lambda f: f.text, EscStep("stash", "Esc puts it aside, ↑ returns it")),
+    (lambda f: f.text, EscStep("stash", "Esc stashes it, ↑ returns it")),
     (lambda f: f.again, EscStep("rewind", "Esc again: rewind")),
 )
 

@@ -80,7 +80,8 @@ class ScreenKey(Generic[F]):
     """Ours, the one to show first; what is in force is `pressed`."""
     help: str
     """What it does, in sentences."""
-    group: str
+    group: str = ""
+    """Its heading in help and docs; set by `table` where headings stand between the keys."""
     hint: str = ""
     """Its word in the row of hints."""
     shown: str = ""
@@ -137,9 +138,16 @@ class KeyTable(tuple[K, ...]):
 _TABLES: dict[str, KeyTable[Any]] = {}
 
 
-def table(name: str, *keys: K, title: str = "") -> KeyTable[K]:
-    """Declare the keys of a screen. The title is the name where none is given."""
-    made = KeyTable(replace(key, screen=name) for key in keys)
+def table(name: str, *keys: K | str, title: str = "") -> KeyTable[K]:
+    """Declare the keys of a screen. A text between them is the group of those that follow and name none; the
+    title is the name where none is given."""
+    group, listed = "", list[K]()
+    for key in keys:
+        if isinstance(key, str):
+            group = key
+        else:
+            listed.append(replace(key, screen=name, group=key.group or group))
+    made = KeyTable(listed)
     made.name, made.title = name, title or name.capitalize()
     _TABLES[name] = made
     return made
@@ -197,12 +205,10 @@ def names_of(keys: Sequence[ScreenKey[F]], *commands: str) -> str:
     return joined([name for command in commands for name in key_of(keys, command).names[:1]])
 
 
-def hint_words(
-    keys: Sequence[ScreenKey[F]], facts: F, word: Callable[[ScreenKey[F]], str] = lambda key: key.hint
-) -> Iterator[tuple[str, str]]:
+def hint_words(keys: Sequence[ScreenKey[F]], facts: F) -> Iterator[tuple[str, str]]:
     """(keys, word) of what works now, in order; those with the same word share a place."""
     grouped: dict[str, list[str]] = {}
     for key in keys:
         if key.hint and key.pressed and key.works(facts):
-            grouped.setdefault(word(key), []).append(key.name)
-    return ((joined(names), said) for said, names in grouped.items())
+            grouped.setdefault(key.hint, []).append(key.name)
+    return ((joined(names), word) for word, names in grouped.items())

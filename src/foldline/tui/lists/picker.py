@@ -138,8 +138,9 @@ _MEASURED: Final = 200
 KEYS: Final = table(
     "picker",
     *moves("choice", letters=False, home=(), far="A screen", place="anywhere"),
-    ScreenKey["Picker"]("take", ("enter",), "Selects the marked choice.", "List", place="anywhere"),
-    ScreenKey("close", ("escape",), "Closes; nothing is chosen.", "List", place="anywhere"),
+    "List",
+    ScreenKey[None]("take", ("enter",), "Selects the marked choice.", place="anywhere"),
+    ScreenKey("close", ("escape",), "Closes; nothing is chosen.", place="anywhere"),
     title="Choose from a list",
 )
 

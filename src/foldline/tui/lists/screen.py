@@ -11,7 +11,7 @@ from textual.await_complete import AwaitComplete
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
-from foldline.tui.keys.table import KeyTable, Place, ScreenKey, hint_words, key_of, works
+from foldline.tui.keys.table import KeyTable, Place, ScreenKey, key_of
 from foldline.tui.lists.box import Line
 from foldline.tui.textual_private import OrderedInput
 from foldline.tui.widgets.lines import cover_if_too_small
@@ -33,7 +33,6 @@ def moves(
     end: tuple[str, ...] = ("end",),
     far: str = "Ten {}s",
     place: Place = "panel",
-    works: Callable[[Any], bool] = lambda _: True,
 ) -> Iterator[ScreenKey[Any]]:
     """The keys that move the mark.
 
@@ -42,7 +41,7 @@ def moves(
         letters: whether k and j move, too.
         far: how far Page Up and Page Down go; empty where there are no such keys.
     """
-    key = partial(ScreenKey[Any], group="List", place=place, works=works)
+    key = partial(ScreenKey[Any], group="List", place=place)
     yield key("up", ("up", "k") if letters else ("up",), f"One {row} up.")
     yield key("down", ("down", "j") if letters else ("down",), f"One {row} down.")
     if far:
@@ -253,11 +252,12 @@ class ListScreen(ModalScreen[Result], LeftOnce[Result], Generic[Result, Row]):
 
     def works_now(self, command: str) -> bool:
         """Whether a key does anything now."""
-        return works(self.KEYS, command, self)
+        return True
 
     def hints(self) -> list[tuple[str, str]]:
         """(keys, word) of what works now."""
-        return list(hint_words(self.KEYS, self, self.word))
+        shown = [key for key in self.KEYS if key.hint and key.pressed and self.works_now(key.id)]
+        return [(key.name, self.word(key)) for key in shown]
 
     def action_list(self, command: str) -> None:
         """What a key of the table does."""

@@ -20,11 +20,11 @@ from foldline.tui.lists.screen import Field, PageScreen, moves
 KEYS: Final = table(
     "help",
     *moves("line", letters=False, far="A screen", place="anywhere"),
-    ScreenKey["HelpScreen"](
+    "List",
+    ScreenKey[None](
         "close",
         ("escape", "f1"),
         "Empties the field, then closes. So does the key that opened the help.",
-        "List",
         place="anywhere",
     ),
 )

@@ -18,7 +18,8 @@ KEYS: Final = table(
     "output",
     *moves("line", far="A screen"),
     HELP,
-    ScreenKey("close", ("escape", "q"), "Back to the jobs; this one runs on.", "Program"),
+    "Program",
+    ScreenKey("close", ("escape", "q"), "Back to the jobs; this one runs on."),
     title="Output of a job",
 )
 

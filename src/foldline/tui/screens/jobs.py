@@ -50,35 +50,17 @@ class JobRow:
         return not self.ending
 
 
-def _has_jobs(screen: "JobsScreen") -> bool:
-    return screen.row is not None
-
-
-def _runs(screen: "JobsScreen") -> bool:
-    return screen.row is not None and screen.row.runs
-
-
 KEYS: Final = table(
     "jobs",
-    ScreenKey(
-        "open",
-        ("enter",),
-        "Shows all that it wrote; new output is followed.",
-        "Job",
-        "whole output",
-        works=_has_jobs,
+    "Job",
+    ScreenKey[None](
+        "open", ("enter",), "Shows all that it wrote; new output is followed.", hint="whole output"
     ),
-    ScreenKey(
-        "end",
-        ("K",),
-        "Ends it and all it started. Asks once more; the model is told.",
-        "Job",
-        "end",
-        works=_runs,
-    ),
-    *moves("job", far="", works=_has_jobs),
+    ScreenKey("end", ("K",), "Ends it and all it started. Asks once more; the model is told.", hint="end"),
+    *moves("job", far=""),
     HELP,
-    ScreenKey("close", ("escape", "q"), "Closes; the jobs run on.", "Program", "close"),
+    "Program",
+    ScreenKey("close", ("escape", "q"), "Closes; the jobs run on.", hint="close"),
 )
 
 _MOST_ROWS: Final = 8
@@ -167,6 +149,15 @@ class JobsScreen(ListScreen[None, JobRow]):
             self.update()
         else:
             self.look()
+
+    def works_now(self, command: str) -> bool:
+        match command:
+            case "help" | "close":
+                return True
+            case "end":
+                return self.row is not None and self.row.runs
+            case _:
+                return self.row is not None
 
     def act(self, command: str) -> None:
         row = self.row

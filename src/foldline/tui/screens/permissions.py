@@ -48,33 +48,17 @@ class Permissions:
 
 KEYS: Final = table(
     "approvals",
-    ScreenKey["PermissionsScreen"]("ask", ("1",), "Reads run; edits and commands ask first.", "Mode", "ask"),
-    ScreenKey("edits", ("2",), "Edits inside the folder run without asking, too.", "Mode", "edits"),
-    ScreenKey(
-        "all",
-        ("3",),
-        "Everything runs without asking, outside the folder, too, until you leave Foldline. Asks once more.",
-        "Mode",
-        "all",
-    ),
-    ScreenKey(
-        "confirm",
-        ("ctrl+s",),
-        "Confirms the mode all: no sign that may be typed ahead does.",
-        "Mode",
-        works=lambda screen: screen.question is not None,
-    ),
-    ScreenKey(
-        "revoke",
-        ("x", "delete"),
-        "Revokes the rule: calls like it ask again.",
-        "Rules",
-        "revoke",
-        works=lambda screen: screen.row is not None,
-    ),
+    "Mode",
+    ScreenKey[None]("ask", ("1",), "Reads run; edits and commands ask first.", hint="ask"),
+    ScreenKey("edits", ("2",), "Edits inside the folder run without asking, too.", hint="edits"),
+    ScreenKey("all", ("3",), "Everything runs without asking, outside the folder, too. Asks.", hint="all"),
+    ScreenKey("confirm", ("ctrl+s",), "Confirms the mode all: no sign that may be typed ahead does."),
+    "Rules",
+    ScreenKey("revoke", ("x", "delete"), "Revokes the rule: calls like it ask again.", hint="revoke"),
     *moves("rule", far=""),
     HELP,
-    ScreenKey("close", ("escape", "q"), "Closes.", "Program"),
+    "Program",
+    ScreenKey("close", ("escape", "q"), "Closes."),
     title="Permissions",
 )
 
@@ -105,6 +89,9 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
         """Show what holds now."""
         self.now = now
         self.show_rows(now.rules)
+
+    def works_now(self, command: str) -> bool:
+        return {"confirm": self.question, "revoke": self.row}.get(command, True) is not None
 
     def act(self, command: str) -> None:
         match command:
@@ -152,9 +139,9 @@ class PermissionsScreen(ListScreen[None, RuleRow]):
         if self.now.fault:
             yield from wrap_spans([(f" ! {clean_line(self.now.fault)}", "alert")], width)
         spans: list[Span] = [(" ", "")]
-        for key in KEYS:
-            if key.hint and key.group != "Mode" and key.works(self):
-                spans += [(key.name, "accent"), (f" {key.hint}   ", "text")]
+        for key, word in self.hints():
+            if word not in _MODES:
+                spans += [(key, "accent"), (f" {word}   ", "text")]
         yield spans
 
 

@@ -48,59 +48,34 @@ class Outcome:
 
 KEYS: Final = table(
     "rewind",
-    ScreenKey["RewindScreen"](
+    "Go back",
+    ScreenKey[None](
         "both",
         ("b",),
         "Goes back to right before the marked place, with the context and the files that write and edit "
         "changed since. Shows what changes, and asks.",
-        "Go back",
-        "both",
-        works=lambda screen: screen.can("both"),
+        hint="both",
     ),
-    ScreenKey(
-        "context",
-        ("c",),
-        "Only the context goes back: the files stay as they are. Asks, too.",
-        "Go back",
-        "context",
-        works=lambda screen: screen.can("context"),
-    ),
-    ScreenKey(
-        "files",
-        ("f",),
-        "Only the files go back: the conversation goes on as it is. Asks, too.",
-        "Go back",
-        "files",
-        works=lambda screen: screen.can("files"),
-    ),
+    ScreenKey("context", ("c",), "Only the context goes back. Asks, too.", hint="context"),
+    ScreenKey("files", ("f",), "Only the files go back. Asks, too.", hint="files"),
     ScreenKey(
         "overwrite",
         ("o",),
-        "Puts back, too, what somebody else changed since; what they hold now is kept first. Again: keeps "
-        "them.",
-        "Go back",
-        "overwrite, too",
-        works=lambda screen: screen.outcome is not None and bool(screen.outcome.conflicts),
+        "Puts back, too, what somebody else changed since; /undo has it. Again: keeps them.",
+        hint="overwrite, too",
     ),
     ScreenKey(
         "go",
         ("ctrl+s",),
         "Confirms the question; no letter does, for it may be typed ahead. The prompt is then in the editor "
         "again. /undo takes it back.",
-        "Go back",
-        works=lambda screen: screen.asked is not None,
     ),
     *moves("place"),
-    ScreenKey(
-        "steps",
-        ("s", "enter"),
-        "Lists the steps within the turns, or hides them.",
-        "List",
-        "steps",
-        works=lambda screen: any(place.kind == "step" for place in screen.places),
-    ),
+    "List",
+    ScreenKey("steps", ("s", "enter"), "Lists the steps within the turns, or hides them.", hint="steps"),
     HELP,
-    ScreenKey("close", ("escape",), "Leaves the question, else closes; nothing has changed.", "Program"),
+    "Program",
+    ScreenKey("close", ("escape",), "Leaves the question, else closes; nothing has changed."),
 )
 
 _DETAILS: Final = 8
@@ -114,8 +89,6 @@ _WITH: Final[dict[What, str]] = {
     "context": "with the context",
     "files": "with the files",
 }
-_AT_THE_QUESTION: Final = ("go", "help", "close")
-"""The commands that work while it is asked: letters may have been typed ahead."""
 
 
 class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
@@ -178,7 +151,17 @@ class RewindScreen(ListScreen[operations.Rewind | None, RewindPoint]):
         )
 
     def works_now(self, command: str) -> bool:
-        return super().works_now(command) and (self.asked is None or command in _AT_THE_QUESTION)
+        match command:
+            case "go":
+                return self.asked is not None
+            case "both" | "context" | "files":
+                return self.asked is None and self.can(command)
+            case "overwrite":
+                return self.asked is None and self.outcome is not None and bool(self.outcome.conflicts)
+            case "steps":
+                return self.asked is None and any(place.kind == "step" for place in self.places)
+            case _:
+                return self.asked is None or command in ("help", "close")
 
     def act(self, command: str) -> None:
         match command:

@@ -308,6 +308,29 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
             elif title != listed.title:
                 self._begin("action", partial(self._renamed, listed, title))
 
+    def works_now(self, command: str) -> bool:
+        match command:
+            case "close":
+                return True
+            case "help" | "other" | "up" | "down" | "page-up" | "page-down" | "first" | "last":
+                return self.mode in ("list", "field")
+            case _ if self.mode != "list":
+                return False
+            case _ if command.startswith("scope") or command == "search":
+                return True
+            case _ if self.marked is None or self.busy:
+                return False
+        listed = self.marked.row
+        match command:
+            case "resume" | "read":
+                return listed.readable
+            case "import":
+                return not listed.ours
+            case "fork" | "rename":
+                return listed.ours and listed.readable
+            case _:
+                return listed.ours and listed.path != self.state.here
+
     def action_list(self, command: str) -> None:
         if self.busy and self.mode == "list" and not self.works_now(command):
             self.tell("One moment.")
@@ -566,11 +589,8 @@ class SessionsScreen(ListScreen[Path | None, ListRow]):
                 shown = []
             case "list":
                 foreign = self.marked is not None and not self.marked.row.ours
-                return [
-                    (key.name, self.word(key))
-                    for key in self.KEYS
-                    if key.hint and key.works(self) and not (foreign and key.id == "read")  # Enter reads them
-                ]
+                read = view.called("read")
+                return [each for each in super().hints() if not (foreign and each[0] == read)]  # Enter reads
         return [*shown, ("Esc", self._closes())]
 
     def word(self, key: ScreenKey[Any]) -> str:

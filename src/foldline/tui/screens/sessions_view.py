@@ -1,10 +1,10 @@
 """What the Sessions screen shows: its keys, its words, the rows of its list. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.cells import cell_len
 
@@ -24,126 +24,49 @@ from foldline.tui.keys.table import ScreenKey, name_of, table
 from foldline.tui.lists.screen import moves
 from foldline.tui.screens.sessions_list import SCOPES, Listed, Scope, SessionsState, Shown
 
-if TYPE_CHECKING:
-    from foldline.tui.screens.sessions import SessionsScreen
-
-
-def _in_list(screen: "SessionsScreen") -> bool:
-    return screen.mode == "list"
-
-
-def _on(wanted: "Callable[[Listed, SessionsScreen], bool]") -> "Callable[[SessionsScreen], bool]":
-    """Works where the mark is at a session that is wanted, and nothing asked for before is being done."""
-
-    def works(screen: "SessionsScreen") -> bool:
-        marked = screen.marked
-        return _in_list(screen) and marked is not None and not screen.busy and wanted(marked.row, screen)
-
-    return works
-
-
-_another = _on(lambda listed, screen: listed.ours and listed.path != screen.state.here)
-
 KEYS: Final = table(
     "sessions",
-    ScreenKey(
+    "Session",
+    ScreenKey[None](
         "resume",
         ("enter",),
         "Goes on with the session, in place of this chat. Where another process writes to it, asks what "
         "to do instead; another agent's is opened to be read.",
-        "Session",
-        "resume",
-        works=_on(lambda listed, _: listed.readable),
+        hint="resume",
     ),
     ScreenKey(
         "read",
         ("o",),
-        "Opens it in the Inspector, read-only: at the match, where the mark stands on one. What is written "
-        "meanwhile is followed.",
-        "Session",
-        "read",
-        works=_on(lambda listed, _: listed.readable),
+        "Opens it in the Inspector, read-only: at the match, where the mark stands on one.",
+        hint="read",
     ),
-    ScreenKey(
-        "fork",
-        ("f",),
-        "Goes on in a copy; on a match, in one that ends there. The session stays as it is.",
-        "Session",
-        "fork",
-        works=_on(lambda listed, _: listed.ours and listed.readable),
-    ),
-    ScreenKey(
-        "import",
-        ("i",),
-        "Copies another agent's session and goes on in the copy. Its file stays as it is.",
-        "Session",
-        "import",
-        works=_on(lambda listed, _: not listed.ours),
-    ),
-    ScreenKey(
-        "rename",
-        ("r",),
-        "Gives the session another title.",
-        "Session",
-        "rename",
-        works=_on(lambda listed, _: listed.ours and listed.readable),
-    ),
-    ScreenKey(
-        "archive",
-        ("x",),
-        "Archives the session: lists leave it out; an archived one comes back.",
-        "Session",
-        "archive",
-        works=_another,
-    ),
-    ScreenKey(
-        "delete",
-        ("D",),
-        "Deletes the session for good, after a question.",
-        "Session",
-        "delete",
-        works=_another,
-    ),
+    ScreenKey("fork", ("f",), "Goes on in a copy; on a match, in one that ends there.", hint="fork"),
+    ScreenKey("import", ("i",), "Copies another agent's session and goes on in the copy.", hint="import"),
+    ScreenKey("rename", ("r",), "Gives the session another title.", hint="rename"),
+    ScreenKey("archive", ("x",), "Archives the session, or brings it back.", hint="archive"),
+    ScreenKey("delete", ("D",), "Deletes the session for good, after a question.", hint="delete"),
+    "List",
     ScreenKey(
         "search",
         ("/",),
         "To the search line: what titles and prompts hold is there at once, then what was ever said. "
         'Every word must occur in one entry; "quoted words" as they stand.',
-        "List",
-        "search",
-        works=_in_list,
+        hint="search",
     ),
-    ScreenKey(
-        "other",
-        ("tab", "shift+tab"),
-        "To the search line and back.",
-        "List",
-        works=lambda screen: screen.mode in ("list", "field"),
-    ),
-    ScreenKey("scope-1", ("1",), "The sessions of this folder.", "List", works=_in_list),
-    ScreenKey("scope-2", ("2",), "The sessions of all folders.", "List", works=_in_list),
-    ScreenKey("scope-3", ("3",), "The archived sessions.", "List", works=_in_list),
-    ScreenKey(
-        "scope-4", ("4",), "The sessions other agents keep in their own folders.", "List", works=_in_list
-    ),
-    ScreenKey("scope", ("s",), "The next of these four.", "List", "scope", "s 1–4", works=_in_list),
-    *moves("row", far="A screen", works=lambda screen: screen.mode in ("list", "field")),
-    ScreenKey(
-        "help",
-        ("?", "f1"),
-        "This list.",
-        "Program",
-        "keys",
-        "?",
-        works=lambda screen: screen.mode in ("list", "field"),
-    ),
+    ScreenKey("other", ("tab", "shift+tab"), "To the search line and back."),
+    ScreenKey("scope-1", ("1",), "The sessions of this folder."),
+    ScreenKey("scope-2", ("2",), "The sessions of all folders."),
+    ScreenKey("scope-3", ("3",), "The archived sessions."),
+    ScreenKey("scope-4", ("4",), "The sessions other agents keep in their own folders."),
+    ScreenKey("scope", ("s",), "The next of these four.", hint="scope", shown="s 1–4"),
+    *moves("row", far="A screen"),
+    "Program",
+    ScreenKey("help", ("?", "f1"), "This list.", hint="keys"),
     ScreenKey(
         "close",
         ("escape",),
         "Leaves the question, the field or the search line, ends the search, else closes the screen.",
-        "Program",
-        "close",
-        "Esc",
+        hint="close",
     ),
 )
 

@@ -36,58 +36,24 @@ if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp
 
 
-def _in_list(screen: "SettingsScreen") -> bool:
-    return not screen.editing and not screen.searching
-
-
-def _on_a_row(screen: "SettingsScreen") -> bool:
-    return _in_list(screen) and screen.row is not None
-
-
 KEYS: Final = table(
     "settings",
-    ScreenKey(
+    "Setting",
+    ScreenKey[None](
         "change",
         ("enter", "space"),
         "Another value: the next one, one of a list, or a field to type it in. It is kept in your "
         "config.toml, with everything else in that file as it is.",
-        "Setting",
-        "change",
-        works=_on_a_row,
+        hint="change",
     ),
-    ScreenKey(
-        "edit",
-        ("e",),
-        "Types the value, also one that is on no list. A wrong one is told while you type.",
-        "Setting",
-        "type",
-        works=lambda screen: _on_a_row(screen) and screen.row.is_typed,
-    ),
-    ScreenKey(
-        "reset",
-        ("r", "delete"),
-        "Takes it out of your config.toml: the value from elsewhere, or the default, holds again.",
-        "Setting",
-        "reset",
-        works=lambda screen: _on_a_row(screen) and screen.row.own is not None,
-    ),
-    ScreenKey(
-        "search",
-        ("slash",),
-        "Finds settings by key, value, meaning, or who set them.",
-        "List",
-        "find",
-        "/",
-        works=_in_list,
-    ),
-    *moves(
-        "setting",
-        home=("home", "ctrl+home"),
-        end=("end", "ctrl+end"),
-        works=lambda screen: not screen.editing,
-    ),
+    ScreenKey("edit", ("e",), "Types the value, also one that is on no list.", hint="type"),
+    ScreenKey("reset", ("r", "delete"), "Takes the value out of your config.toml.", hint="reset"),
+    "List",
+    ScreenKey("search", ("slash",), "Finds settings by key, value, meaning, or who set them.", hint="find"),
+    *moves("setting", home=("home", "ctrl+home"), end=("end", "ctrl+end")),
     HELP,
-    ScreenKey("close", ("escape", "q"), "Leaves the field, ends the search, then closes.", "Program"),
+    "Program",
+    ScreenKey("close", ("escape", "q"), "Leaves the field, ends the search, then closes."),
 )
 
 UNCONFIRMED: Final = ("approvals.mode", "all")
@@ -237,6 +203,22 @@ class SettingsScreen(ListScreen[None, Setting]):
             self.dismiss(None)
 
     # --- changing ---------------------------------------------------------------------------------------
+
+    def works_now(self, command: str) -> bool:
+        in_list = not self.editing and not self.searching
+        match command:
+            case "help" | "close":
+                return True
+            case "search":
+                return in_list
+            case "change":
+                return in_list and self.row is not None
+            case "edit":
+                return in_list and self.row is not None and self.row.is_typed
+            case "reset":
+                return in_list and self.row is not None and self.row.own is not None
+            case _:
+                return not self.editing
 
     def act(self, command: str) -> None:
         setting = self.row

@@ -71,7 +71,7 @@ class Setting:
 _GENERAL = "General"
 _AT_ONCE = frozenset({"theme", "model", "provider"})
 _FROM_THE_START = frozenset({"embedding_model", "window"})
-"""Of what folds: the last names of keys that are built into a running session."""
+"""Of compaction: the last names of keys that are built into a running session."""
 _CYCLED = 4
 """Values of which the next one is taken, instead of one from a list."""
 
@@ -175,5 +175,5 @@ def _kind(names: Names, key: str, kind: object, choices: Sequence[str]) -> Kind:
 def _effect(names: Names, key: str) -> Effect:
     if key == "approvals.mode":
         return "sessions"
-    folds = names[0] in ("compaction", MODELS) and names[-1] not in _FROM_THE_START
-    return "now" if key in _AT_ONCE or folds else "start"
+    compaction = names[0] in ("compaction", MODELS) and names[-1] not in _FROM_THE_START
+    return "now" if key in _AT_ONCE or compaction else "start"

@@ -31,83 +31,40 @@ from foldline.tui.screens.setup_view import COUNT_CELLS, field_line, screen_line
 from foldline.tui.widgets.question import DEAF_SECONDS
 from foldline.tui.widgets.status import TICKS
 
-
-def _has_known_key(screen: "SetupScreen") -> bool:
-    pointed = screen.state.pointed
-    known = pointed.key != "none" and not pointed.from_environment and bool(pointed.key_in)
-    return screen.state.step == "provider" and known
-
-
-def _may_continue(screen: "SetupScreen") -> bool:
-    """A model that is known may be taken while its server is still asked."""
-    state = screen.state
-    return not state.is_checking or (state.step == "model" and state.row is not None)
-
-
-def _may_summarise(screen: "SetupScreen") -> bool:
-    state = screen.state
-    return state.step == "model" and bool(state.current[0]) and state.row is not None
-
-
 KEYS: Final = table(
     "setup",
-    ScreenKey(
+    "Steps",
+    ScreenKey[None](
         "on",
         ("enter",),
         "Continues: selects the provider, checks the key with one cheap call, selects the model. Where the "
         "server did not answer, asks it again.",
-        "Steps",
-        "continue",
-        works=_may_continue,
+        hint="continue",
     ),
     ScreenKey(
         "back",
         ("escape",),
         "Stops the check, else goes one step back. From the step it opened with, it leaves everything as it "
         "is; when nothing is set up, that is the offline model. /model opens this screen again.",
-        "Steps",
-        "back",
+        hint="back",
     ),
     ScreenKey(
-        "providers",
-        ("tab", "shift+tab"),
-        "To the list of providers, from any step.",
-        "Steps",
-        "other providers",
-        works=lambda screen: screen.state.step == "model" and not screen.state.is_checking,
+        "providers", ("tab", "shift+tab"), "To the list of providers, from any step.", hint="other providers"
     ),
     ScreenKey(
         "summaries",
         ("alt+s",),
-        "Lets the marked model write the summaries, in this session and in new ones, while the session keeps "
-        "its own. On the one that does: no longer.",
-        "Steps",
-        "summaries",
-        works=_may_summarise,
+        "Lets the marked model write the summaries, in this session and in new ones; once more, no longer.",
+        hint="summaries",
     ),
     ScreenKey(
         "anyway",
         ("ctrl+s",),
         "Continues without a check, where the server did not answer: the model is then named by hand.",
-        "Steps",
-        "continue anyway",
-        works=lambda screen: screen.state.may_go_on,
+        hint="continue anyway",
     ),
-    ScreenKey(
-        "key",
-        ("k",),
-        "Asks for another key than the one in the key file.",
-        "Steps",
-        "another key",
-        works=_has_known_key,
-    ),
-    *moves(
-        "row",
-        letters=False,
-        home=("ctrl+home",),
-        end=("ctrl+end",),
-        works=lambda screen: screen.state.step in ("provider", "model"),
-    ),
+    ScreenKey("key", ("k",), "Asks for another key than the one in the key file.", hint="another key"),
+    *moves("row", letters=False, home=("ctrl+home",), end=("ctrl+end",)),
     replace(HELP, shown="F1"),
     title="Choose a model",
 )
@@ -137,7 +94,7 @@ class Servers(Protocol):
     def other(self, address: str) -> Source:
         """The server at an address somebody typed."""
 
-    def folds(self, offer: ListedModel) -> bool:
+    def compacts_first(self, offer: ListedModel) -> bool:
         """Whether the conversation has to be compacted before this model can go on with it."""
 
     async def keep(self, choice: Choice) -> None:
@@ -244,6 +201,26 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
                 return key.hint
 
     # --- from step to step ------------------------------------------------------------------------------
+
+    def works_now(self, command: str) -> bool:
+        state, pointed = self.state, self.state.pointed
+        in_models = state.step == "model"
+        match command:
+            case "on":  # a known model may be taken while its server is still asked
+                return not state.is_checking or (in_models and state.row is not None)
+            case "back" | "help":
+                return True
+            case "providers":
+                return in_models and not state.is_checking
+            case "summaries":
+                return in_models and bool(state.current[0]) and state.row is not None
+            case "anyway":
+                return state.may_go_on
+            case "key":
+                kept = pointed.key != "none" and pointed.key_in and not pointed.from_environment
+                return state.step == "provider" and bool(kept)
+            case _:
+                return state.step in ("provider", "model")
 
     def act(self, command: str) -> None:
         self.state = state = replace(self.state, told="")
@@ -364,8 +341,8 @@ class SetupScreen(ListScreen[Choice | None, Source | Row]):
         except FoldlineError as failure:
             self._fail(failure)
         else:
-            folding = {offer.id for offer in offers if self._servers.folds(offer)}
-            self._show(self.state.to_model(offers, folding=folding))
+            compacting = {offer.id for offer in offers if self._servers.compacts_first(offer)}
+            self._show(self.state.to_model(offers, compacting=compacting))
 
     async def _look_for(self, source: Source) -> None:
         if await self._servers.answers(source):

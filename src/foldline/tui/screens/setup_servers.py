@@ -27,12 +27,12 @@ class KnownServers:
         self,
         settings: Settings,
         environ: Mapping[str, str],
-        folds: Callable[[ListedModel], bool],
+        compacts_first: Callable[[ListedModel], bool],
         summarise_with: Callable[[str | None], Awaitable[str]] | None = None,
     ) -> None:
         """`summarise_with` lets a model write the summaries from now on, by its name in settings."""
         self._environ = environ
-        self._folds = folds
+        self._compacts_first = compacts_first
         self._summarise_with = summarise_with
         self.summariser = settings.compaction.model
         own = settings.own_providers()
@@ -111,8 +111,8 @@ class KnownServers:
         source = self._source(provider)
         return source if source.key != "none" else replace(source, key="optional")
 
-    def folds(self, offer: ListedModel) -> bool:
-        return self._folds(offer)
+    def compacts_first(self, offer: ListedModel) -> bool:
+        return self._compacts_first(offer)
 
     async def keep(self, choice: Choice) -> None:
         await asyncio.to_thread(self._keep, choice)

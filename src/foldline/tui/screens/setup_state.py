@@ -177,7 +177,7 @@ class SetupState:
     """The marked row of `rows`."""
     current: tuple[str, str] = ("", "")
     """(name of the source, model) in use, where the screen was opened in a session; empty at first start."""
-    folding: frozenset[str] = frozenset()
+    compacting: frozenset[str] = frozenset()
     """Models whose windows are too small for the conversation as it is."""
     size: int = 0
     """Tokens of the conversation as it is."""
@@ -248,13 +248,13 @@ class SetupState:
         )
 
     def to_model(
-        self, offers: Sequence[ListedModel] = (), *, listed: bool = True, folding: Iterable[str] = ()
+        self, offers: Sequence[ListedModel] = (), *, listed: bool = True, compacting: Iterable[str] = ()
     ) -> "SetupState":
         """The last step, with what the server has to offer; `listed` is False where it did not say."""
         ordered = tuple(sorted(offers, key=lambda offer: offer.id.lower()))
         marked = self.row if self.step == "model" and self.is_checking else None
         state = replace(
-            self, step="model", offers=ordered, listed=listed, folding=frozenset(folding), asked=None
+            self, step="model", offers=ordered, listed=listed, compacting=frozenset(compacting), asked=None
         )
         fresh = replace(state, trouble=None).filtered(state.query)
         # The list comes when it comes: who has moved on a row meanwhile stays on it.

@@ -276,7 +276,7 @@ def _note(row: Row, state: SetupState) -> Line:
         notes.append(("default", "muted"))
     if state.writes_summaries(row):
         notes.append(("writes summaries", "live"))
-    if row.model in state.folding:
+    if row.model in state.compacting:
         notes.append(("compacts first", "altered"))
     spans: Line = []
     for note in notes:
@@ -341,7 +341,7 @@ def _about_model(row: Row, state: SetupState) -> list[Line]:
     offer, source = row.offer, state.source
     if offer is None:
         first: Line = [("What its server does not say of it is guessed from its name.", "muted")]
-    elif row.model in state.folding and offer.window:
+    elif row.model in state.compacting and offer.window:
         window, held = numbers.short_tokens(offer.window), numbers.tokens(state.size)
         sentence = f"Its window of {window} is too small for the {held} in use: they are compacted first."
         first = [("! ", "altered"), (sentence, "text")]
