@@ -18,14 +18,14 @@ import pytest
 from bench.tables import Table, table
 from foldline.compaction import BUILT_IN, DEFAULT
 from foldline.context.tokens import message_tokens
-from foldline.evaluation.arms import arm_named
+from foldline.evaluation.comparison import arm_named
 from foldline.evaluation.cost import Cost, PromptCache, cost
 from foldline.evaluation.record import Meter
 from foldline.evaluation.replay import replay
-from foldline.evaluation.summarisers import Double
 from foldline.llm import LLM, Request
 from foldline.llm.dialect import STRICT, to_openai, tools_to_openai
 from foldline.llm.models import price_of
+from support.compared import Double
 from support.job import tokens_of
 from support.recorded import SHARED, needs_recorded
 from support.recorded_job import Bill, Cell, Pace, played_tools, recorded_job

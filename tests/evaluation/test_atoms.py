@@ -2,7 +2,7 @@
 
 import pytest
 
-from foldline.evaluation.atoms import Atom, AtomKind, atoms, needed, said, sought
+from foldline.evaluation.recall import Atom, AtomKind, atoms, needed, said, sought
 from foldline.protocol import AssistantMessage, BaseMessage
 from support.evaluation import messages_of
 from support.history import call, history

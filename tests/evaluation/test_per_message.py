@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.context.view import interrupted_result
-from foldline.evaluation.per_message import PerMessage, Presence
+from foldline.evaluation.record import PerMessage, Presence
 from foldline.protocol import AssistantMessage, BaseMessage, ToolCallPart, ToolResultMessage, text_parts
 
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.context.view import clip_to_tokens, with_text
-from foldline.evaluation.atoms import Atom
-from foldline.evaluation.recall import Recall, Tally, needs, recall
+from foldline.evaluation.recall import Atom, Recall, Tally, needs, recall
 from foldline.evaluation.record import Run
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage
 from support.evaluation import METER, answered, folded_before, hidden, length, messages_of, raw, summary

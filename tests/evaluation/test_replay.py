@@ -12,10 +12,9 @@ from foldline.context.tokens import message_tokens
 from foldline.evaluation.record import Run
 from foldline.evaluation.replay import STRIDE, UNLIMITED, recorded_messages, recorded_pins
 from foldline.evaluation.safety import violations
-from foldline.evaluation.summarisers import opaque
 from foldline.llm import LLM, LLMError
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage
-from support.compared import METER, replayed
+from support.compared import METER, opaque, replayed
 from support.history import History, history
 from support.llm import ScriptedLLM, refusal
 

@@ -10,8 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foldline.agent.settings import Settings, connect_embedder, connect_llm, connect_summariser, known_window
-from foldline.evaluation.arms import RAW, default_arms
-from foldline.evaluation.comparison import Cell, NotCompared, Setup, Subject, compare, messages_to_play
+from foldline.evaluation.comparison import (
+    RAW,
+    Cell,
+    NotCompared,
+    Setup,
+    Subject,
+    compare,
+    default_arms,
+    messages_to_play,
+)
 from foldline.evaluation.figures import Figures, meter_named
 from foldline.evaluation.judge import (
     ENOUGH,

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import log2
 
-from foldline.evaluation import atoms
-from foldline.evaluation.arms import RAW
-from foldline.evaluation.comparison import NotCompared, Setup
+from foldline.evaluation.comparison import RAW, NotCompared, Setup
 from foldline.evaluation.cost import OPENAI_CACHE, RHO_SWEEP
 from foldline.evaluation.figures import USUAL, Figures
-from foldline.evaluation.recall import LEAST_SESSIONS, Difference, difference
+from foldline.evaluation.recall import ATOMS_VERSION, LEAST_SESSIONS, Difference, difference
 from foldline.evaluation.survival import KINDS, Share
 from foldline.version import __version__
 
@@ -68,7 +66,7 @@ def report_json(report: Report) -> dict[str, object]:
     return {
         "version": __version__,
         "tokenizer": setup.meter.name,
-        "atoms_version": atoms.VERSION,
+        "atoms_version": ATOMS_VERSION,
         "summariser": setup.summarised_by,
         "prices_dated": str(setup.prices_dated),
         "cache": {
@@ -259,7 +257,7 @@ def _say_foot(report: Report) -> None:
     facts = [
         f"tokens by {setup.meter.name}",
         f"summaries by {setup.summarised_by}",
-        f"atoms v{atoms.VERSION}",
+        f"atoms v{ATOMS_VERSION}",
         f"foldline {__version__}",
         f"prompt cache: blocks of {cache.granularity} from {cache.minimum:,}, {cache.life:.0f} s",
         f"prices of {setup.prices_dated}",

@@ -1,7 +1,7 @@
 """What the requests of a run cost, under a model of the provider's prompt cache.
 
 The model is ideal: a prefix that was sent within the cache's life is found, message by message. Real servers
-miss more, above all after a new user message, so that costs are lower bounds (evaluation.md §4).
+miss more, above all after a new user message, so that costs are lower bounds.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from foldline.llm.models import Price
 from foldline.protocol import BaseMessage, ThinkingPart, ToolResultMessage, UserMessage
 
-from .per_message import PerMessage
-from .record import Meter, Run, Sent
+from .record import Meter, PerMessage, Run, Sent
 
 RHO_SWEEP = (1.0, 0.5, 0.25, 0.1, 0.02)
 """Price of cached input, as a share of that of fresh input, from servers without a cache to DeepSeek's."""
@@ -37,7 +36,6 @@ class PromptCache:
 
 OPENAI_CACHE = PromptCache(granularity=128, minimum=1_024)
 """As documented for the models before gpt-5.6."""
-DEEPSEEK_CACHE = PromptCache(granularity=64, minimum=64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,40 +186,7 @@ def churn(folded: Cost, raw: Cost) -> float | None:
 def elongation_tolerance(folded: Cost, raw: Cost, rates: Rates) -> float | None:
     """How many more steps of the same mean cost would cancel the saving; negative where there is none.
 
-    For scale: JetBrains measured 4 % more steps under masking, 20 % under summaries (evaluation.md §1.3).
+    For scale: JetBrains measured 4 % more steps under masking, 20 % under summaries.
     """
     spent = folded.equivalent(rates)
     return (raw.equivalent(rates) - spent) / (spent / folded.steps) if spent and folded.steps else None
-
-
-@dataclass(frozen=True, slots=True)
-class OneFold:
-    """The lengths, in tokens, that decide from which request on one compaction has paid for itself."""
-
-    before: int
-    after: int
-    prefix: int
-    """What the views before and after share at their beginning."""
-    summary: int
-    """Output of the summary."""
-    folded: int
-    """The span that is summarised."""
-    instruction: int = 0
-    """What the cache-aligned form adds to the ordinary request."""
-
-    def break_even(self, rates: Rates, *, aligned: bool) -> float | None:
-        """n*: requests after which it costs less than going on. None where it never does.
-
-        `aligned` summaries are the ordinary request with one instruction more, which finds its prefix in the
-        cache; others send the span in a prompt of their own.
-        """
-        asked = rates.rho * self.before + self.instruction if aligned else self.folded
-        written = rates.omega * self.summary + (rates.w - rates.rho) * (self.after - self.prefix)
-        saved = rates.rho * (self.before - self.after)
-        return (asked + written) / saved if saved > 0 else None
-
-
-def least_hidden(behind: float, rho: float) -> float:
-    """The tokens that hiding one result on every call must save to pay for the `behind` tokens that stand
-    after it and are sent afresh (d(1-rho)/rho)."""
-    return behind * (1 - rho) / rho

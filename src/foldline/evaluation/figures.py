@@ -103,11 +103,6 @@ class Figures:
         """Whether an extract stood in for a model's summaries: what they would have kept is not known."""
         return self.cost.aux > 0 and self.summariser == "digest"
 
-    @property
-    def refetch_adjusted(self) -> int:
-        """Input tokens, and those to read again at the least."""
-        return self.cost.input + self.recall.refetch_tokens
-
     def as_json(self) -> dict[str, object]:
         cost, recall, survival = self.cost, self.recall, self.survival
         return {
@@ -146,7 +141,7 @@ class Figures:
             "recall_by_kind": {kind: tally.share("retained") for kind, tally in recall.by_kind.items()},
             "refetch_tokens": recall.refetch_tokens,
             "refetch_calls": recall.refetch_calls,
-            "refetch_adjusted_input": self.refetch_adjusted,
+            "refetch_adjusted_input": cost.input + recall.refetch_tokens,
             "survival": survival.end.facts.value,
             "survival_by_kind": {kind: share.value for kind, share in survival.end.by_kind.items()},
             "survival_per_1000_tokens": survival.end.density,

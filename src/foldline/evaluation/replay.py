@@ -1,7 +1,7 @@
 """A recorded session played again, step by step, through the agent's own folding, under one strategy.
 
 Teacher-forced: every answer is the recorded one, whatever the view holds. So it measures what a strategy
-costs and what it keeps, and not how an agent would have gone on from there (evaluation.md §5.8).
+costs and what it keeps, and not how an agent would have gone on from there.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -39,8 +39,7 @@ from foldline.protocol import (
     events,
 )
 
-from .per_message import PerMessage
-from .record import Folded, Meter, Run, Sent
+from .record import Folded, Meter, PerMessage, Run, Sent
 
 STEP_SECONDS = 10.0
 """Between two messages of a session that recorded no times."""

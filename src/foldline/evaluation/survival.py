@@ -25,9 +25,8 @@ from foldline.context.audit import (
 from foldline.context.todos import open_todos
 from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage
 
-from .per_message import PerMessage, Presence
 from .recall import answered_steps
-from .record import Meter, Run
+from .record import Meter, PerMessage, Presence, Run
 
 KINDS: tuple[FactKind, ...] = get_args(FactKind)
 
