@@ -1,10 +1,19 @@
 """Models for probes: one that answers by a function, and the question it was asked."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable
 
-from foldline.evaluation.judge.probes import Probe
-from foldline.evaluation.judge.selftest import right_answer
+from foldline.evaluation.judge.answers import (
+    REFUSAL,
+    Absent,
+    Action,
+    Files,
+    Ground,
+    Place,
+    Probe,
+    Text,
+)
 from foldline.llm import Answer, Chunk, LLMError, ModelInfo, Request
 from foldline.protocol import Usage
 from support.llm import answer
@@ -70,3 +79,19 @@ def key_to(probes: list[Probe]) -> Callable[[Request], str | LLMError]:
         return next(right_answer(probe) for probe in probes if probe.question in asked_of(request))
 
     return reply
+
+
+def right_answer(probe: Probe) -> str:
+    match probe.truth:
+        case Text(text):
+            return text
+        case Place(path):
+            return path
+        case Files(files):
+            return "\n".join(files)
+        case Ground():
+            return probe.truth.text
+        case Action(tool, path):
+            return json.dumps({"tool": tool, "path": path})
+        case Absent():
+            return REFUSAL

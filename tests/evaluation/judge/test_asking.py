@@ -7,12 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from foldline.evaluation.judge.asking import CONCURRENCY, Progress, Sitting
-from foldline.evaluation.judge.bill import estimate
-from foldline.evaluation.judge.exam import NOISE_REPEATS, Exam, exam_of
-from foldline.evaluation.judge.points import Point
+from foldline.evaluation.judge.exam import NOISE_REPEATS, Exam, Point, estimate, exam_of
 from foldline.evaluation.judge.result import Row, judgement
 from foldline.evaluation.judge.selftest import trial_session
+from foldline.evaluation.judge.sitting import CONCURRENCY, Progress, Sitting
 from foldline.llm import LLMError, Request
 from foldline.protocol import Usage
 from support.clients import chat_at

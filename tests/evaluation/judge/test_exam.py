@@ -2,9 +2,19 @@
 
 import pytest
 
-from foldline.evaluation.judge.bill import Bill, estimate
-from foldline.evaluation.judge.exam import NOISE_REPEATS, WEIGHTS, Exam, exam_of, question
-from foldline.evaluation.judge.points import CEILING, FLOOR, Point, fold_positions
+from foldline.evaluation.judge.exam import (
+    CEILING,
+    FLOOR,
+    NOISE_REPEATS,
+    WEIGHTS,
+    Bill,
+    Exam,
+    Point,
+    compaction_positions,
+    estimate,
+    exam_of,
+    question,
+)
 from foldline.evaluation.judge.selftest import trial_session
 from foldline.evaluation.record import Folded, Run
 from foldline.llm.models import Price
@@ -78,7 +88,7 @@ def test_points_are_where_any_run_folded() -> None:
         )
         return Run("a", strategy, 64_000, "digest", SESSION, (), folds, ())
 
-    assert fold_positions([run("hide", 4, 9), run("simple", 6, 9), run("raw")]) == {"a": (4, 6, 9)}
+    assert compaction_positions([run("hide", 4, 9), run("simple", 6, 9), run("raw")]) == {"a": (4, 6, 9)}
 
 
 # -- the bill --------------------------------------------------------------------------------------

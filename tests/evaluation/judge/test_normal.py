@@ -1,6 +1,6 @@
 import pytest
 
-from foldline.evaluation.judge.normal import f1, gives, is_refusal, named_paths, normal, same_file
+from foldline.evaluation.judge.answers import f1, gives, is_refusal, named_paths, normal, same_file
 
 SAME = [
     ("246", "`246`"),

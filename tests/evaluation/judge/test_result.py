@@ -4,12 +4,10 @@ import json
 
 import pytest
 
-from foldline.evaluation.judge.asking import Graded, Record, Reply
-from foldline.evaluation.judge.exam import WEIGHTS, Exam, Sheet
-from foldline.evaluation.judge.points import CEILING, ENOUGH, FLOOR, Point
-from foldline.evaluation.judge.probes import Ground, Probe, Text
+from foldline.evaluation.judge.answers import Ground, Probe, Text
+from foldline.evaluation.judge.exam import CEILING, ENOUGH, FLOOR, WEIGHTS, Exam, Point, Sheet
 from foldline.evaluation.judge.result import Judgement, Row, half_width, judgement
-from foldline.evaluation.judge.rubric import CRITERIA
+from foldline.evaluation.judge.sitting import CRITERIA, Graded, Record, Reply
 
 RECALL = Probe("recall", "Which number?", Text("75"))
 DECISION = Probe("decision", "What was decided?", Ground(("To retry.",)))

@@ -1,7 +1,17 @@
 import pytest
 
-from foldline.evaluation.judge.probes import Absent, Action, Files, Ground, Place, Probe, Text, Truth
-from foldline.evaluation.judge.scoring import marks, next_call
+from foldline.evaluation.judge.answers import (
+    Absent,
+    Action,
+    Files,
+    Ground,
+    Place,
+    Probe,
+    Text,
+    Truth,
+    marks,
+    next_call,
+)
 
 REFUSES = "Not in this session."
 

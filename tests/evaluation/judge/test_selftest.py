@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from foldline.evaluation.judge import scoring, writing
+from foldline.evaluation.judge import answers, questions
 from foldline.evaluation.judge.selftest import self_test
 
 
@@ -27,10 +27,10 @@ def test_the_instrument_is_in_order() -> None:
 def test_a_broken_score_is_noticed(
     name: str, broken: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scoring, name, broken)
+    monkeypatch.setattr(answers, name, broken)
     assert self_test()
 
 
 def test_probes_that_are_not_written_any_more_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "superseded_candidates", lambda *_: [])
+    monkeypatch.setattr(questions, "superseded", lambda *_: [])
     assert self_test() == ["No probe was written of the kind superseded."]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from foldline.evaluation.judge.material import everything, material
-from foldline.evaluation.judge.normal import normal
-from foldline.evaluation.judge.probes import Absent, Action, Files, Ground, Place, Probe, Text, leaks
-from foldline.evaluation.judge.writing import QUOTAS, write_probes
+from foldline.evaluation.judge.answers import Absent, Action, Files, Ground, Place, Probe, Text, leaks, normal
+from foldline.evaluation.judge.material import Material, everything
+from foldline.evaluation.judge.questions import QUOTAS, write_probes
 from foldline.evaluation.replay import recorded_messages
 from foldline.formats import read_foreign
 from foldline.protocol import BaseMessage
@@ -20,7 +19,7 @@ from support.recorded import needs_recorded, recorded
 
 def probes(session: History, position: int | None = None) -> tuple[Probe, ...]:
     messages = [entry for entry in session.entries if isinstance(entry, BaseMessage)]
-    return write_probes(material(messages), session.last if position is None else position, seed="1")
+    return write_probes(Material(messages), session.last if position is None else position, seed="1")
 
 
 def of_kind(kind: str, session: History, position: int | None = None) -> list[Probe]:
@@ -187,7 +186,7 @@ def test_decisions_are_held_against_what_was_said_then() -> None:
 def test_a_session_that_offers_nothing_is_asked_nothing_false() -> None:
     assert probes(history().user("hi")) == ()
     assert probes(history().system("You help.")) == ()
-    assert material([]).count(5) == 0
+    assert Material([]).count(5) == 0
 
 
 def test_texts_that_look_like_places_of_a_prompt_stay_as_they_are() -> None:
@@ -212,7 +211,7 @@ def messages_of(path: Path) -> tuple[BaseMessage, ...]:
 @cache
 def recorded_probes(path: Path) -> tuple[Probe, ...]:
     messages = messages_of(path)
-    offered = material(messages)
+    offered = Material(messages)
     places = [messages[len(messages) * tenths // 10].index for tenths in (4, 7, 9)]
     return tuple(probe for place in places for probe in write_probes(offered, place, seed="1"))
 
@@ -227,7 +226,7 @@ def test_no_recorded_question_holds_its_answer(path: Path) -> None:
 @each_recorded
 def test_recorded_sessions_are_asked_the_same_again(path: Path) -> None:
     messages = messages_of(path)
-    again = write_probes(material(list(messages)), messages[len(messages) * 4 // 10].index, seed="1")
+    again = write_probes(Material(list(messages)), messages[len(messages) * 4 // 10].index, seed="1")
     assert recorded_probes(path)[: len(again)] == again
 
 
@@ -236,7 +235,7 @@ def test_recorded_sessions_are_asked_the_same_again(path: Path) -> None:
 def test_made_up_names_stand_nowhere_in_a_recorded_session(path: Path) -> None:
     messages = messages_of(path)
     place = len(messages) * 7 // 10
-    asked = write_probes(material(messages), messages[place].index, seed="1")
+    asked = write_probes(Material(messages), messages[place].index, seed="1")
     text = "\n".join(map(everything, messages[: place + 1])).casefold()
     made_up = [probe.truth.name for probe in asked if isinstance(probe.truth, Absent)]
     assert made_up

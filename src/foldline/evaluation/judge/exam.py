@@ -1,25 +1,109 @@
-"""What will be asked: at each point the views that differ, and the probes that all of them get."""
+"""What will be asked, and what that costs: at each point of a session the views that differ, and the probes
+that all of them get. A point is a moment at which any strategy compacted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, assert_never
 
 from foldline.context.calls import paired
+from foldline.context.conversation import delimited
 from foldline.context.tokens import message_tokens
-from foldline.protocol import BaseMessage, ToolResultMessage, UserMessage, text_parts
+from foldline.context.view import is_summary
+from foldline.llm.models import Price
+from foldline.protocol import NEW, BaseMessage, SystemMessage, ToolResultMessage, UserMessage, text_parts
 
-from ..record import Meter
-from .material import Material, material
-from .normal import REFUSAL
-from .points import CEILING, FLOOR, Point, floor_view
-from .probes import Probe
-from .rubric import worded
-from .writing import write_probes
+from ..record import Folded, Meter, Run
+from .answers import REFUSAL, Absent, Action, Files, Ground, Place, Probe, Text
+from .material import Material
+from .questions import worded, write_probes
 
-NOISE_REPEATS = 3
+FLOOR, CEILING = "floor", "ceiling"
+"""The arms that give the scale: as good as no context, and all of it."""
+ENOUGH: Final = 30
+"""Points below which no difference can be told."""
+NOISE_REPEATS: Final = 3
 """How often the next action is asked for from the raw history: what differs there is noise."""
-MOST_OUTPUT = 4_000
+GRADED: Final = 3
+"""How often each answer is graded: what differs between the grades is the judge's own spread."""
+MOST_OUTPUT: Final = 4_000
 """Tokens an answer may have: the answers are short, the reasoning before them is not always."""
-WEIGHTS = Meter("script weights", message_tokens)
+WEIGHTS: Final = Meter("script weights", message_tokens)
+
+
+# --- points -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One moment of a session, and what each strategy's model would have seen at it."""
+
+    session: str
+    position: int
+    """Index of the newest recorded message."""
+    history: tuple[BaseMessage, ...]
+    """All recorded messages of the session, those after the point too."""
+    views: Mapping[str, tuple[BaseMessage, ...]]
+    """By arm; without floor and ceiling."""
+
+    @property
+    def past(self) -> tuple[BaseMessage, ...]:
+        return tuple(message for message in self.history if message.index <= self.position)
+
+
+def points_of(runs: Sequence[Run]) -> list[Point]:
+    """Every moment at which any of these runs compacted, with the view of each of them then."""
+    sessions: dict[str, list[Run]] = {}
+    for run in runs:
+        sessions.setdefault(run.session, []).append(run)
+    return [
+        Point(
+            session=session,
+            position=position,
+            history=sessions[session][0].history,
+            views={run.strategy: _view_at(run, position) for run in sessions[session]},
+        )
+        for session, positions in compaction_positions(runs).items()
+        for position in positions
+    ]
+
+
+def compaction_positions(runs: Iterable[Run]) -> dict[str, tuple[int, ...]]:
+    """By session: the positions at which any of its runs compacted, oldest first."""
+    found: dict[str, set[int]] = {}
+    for run in runs:
+        found.setdefault(run.session, set()).update(at for at, _ in _placed(run))
+    return {session: tuple(sorted(places)) for session, places in found.items()}
+
+
+def _placed(run: Run) -> list[tuple[int, Folded]]:
+    """The compactions of a run, each with the index of the newest recorded message in the view before it."""
+    recorded = {message.index for message in run.history}
+    found = []
+    for fold in run.folds:
+        seen = [m.index for m in fold.before if m.index in recorded and not is_summary(m)]
+        found += [(max(seen), fold)] if seen else []
+    return found
+
+
+def _view_at(run: Run, position: int) -> tuple[BaseMessage, ...]:
+    """What the run's next request would have held once the message at `position` had been said."""
+    since = NEW
+    base: tuple[BaseMessage, ...] = ()
+    for at, fold in _placed(run):
+        if at <= position:
+            since, base = at, fold.after
+    later = (message for message in run.history if since < message.index <= position)
+    return (*base, *(run.clipped.get(message.index, message) for message in later))
+
+
+def _floor_view(point: Point) -> tuple[BaseMessage, ...]:
+    """The system prompt and the last user message: what an answer is worth that guesses."""
+    prompts = [m for m in point.past if isinstance(m, SystemMessage) and m.origin == "prompt"]
+    asked = [m for m in point.past if isinstance(m, UserMessage) and m.origin == "typed"]
+    return (*prompts, *asked[-1:])
+
+
+# --- the exam -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +120,6 @@ class Sheet:
     def times(self, probe: Probe) -> int:
         """How often a probe is asked from this view."""
         return NOISE_REPEATS if probe.kind == "action" and CEILING in self.arms else 1
-
-    @property
-    def answers(self) -> int:
-        return sum(map(self.times, self.probes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +140,7 @@ class Exam:
 
     @property
     def answers(self) -> int:
-        return sum(sheet.answers for sheet in self.sheets)
+        return sum(sheet.times(probe) for sheet in self.sheets for probe in sheet.probes)
 
 
 def exam_of(points: Sequence[Point], *, window: int, seed: str = "1", meter: Meter = WEIGHTS) -> Exam:
@@ -71,9 +151,8 @@ def exam_of(points: Sequence[Point], *, window: int, seed: str = "1", meter: Met
     left_out: dict[str, int] = {}
     for number, point in enumerate(points):
         if id(point.history) not in known:
-            known[id(point.history)] = material(point.history)
-        offered = known[id(point.history)]
-        probes = write_probes(offered, point.position, seed=f"{seed} {point.session}")
+            known[id(point.history)] = Material(point.history)
+        probes = write_probes(known[id(point.history)], point.position, seed=f"{seed} {point.session}")
         longest = max((meter.tokens(question(probe)) for probe in probes), default=0)
         for arms, view in _views(point):
             sent = tuple(paired(view))
@@ -90,30 +169,103 @@ def exam_of(points: Sequence[Point], *, window: int, seed: str = "1", meter: Met
 
 
 def _views(point: Point) -> list[tuple[tuple[str, ...], tuple[BaseMessage, ...]]]:
-    """The views of a point that differ, each with its arms."""
-    found: list[tuple[tuple[str, ...], tuple[BaseMessage, ...]]] = []
-    for arm, view in ((FLOOR, floor_view(point)), *point.views.items(), (CEILING, point.past)):
-        same = next((at for at, (_, other) in enumerate(found) if _alike(other, view)), None)
-        if same is None:
-            found.append(((arm,), view))
-        else:
-            found[same] = ((*found[same][0], arm), view)
-    return found
-
-
-def _alike(one: Sequence[BaseMessage], other: Sequence[BaseMessage]) -> bool:
-    """Whether two views read the same. What was noted about a message, such as its usage, is not sent."""
-    return len(one) == len(other) and all(
-        a is b or _sent(a) == _sent(b) for a, b in zip(one, other, strict=True)
-    )
-
-
-def _sent(message: BaseMessage) -> tuple[object, ...]:
-    call_id = message.call_id if isinstance(message, ToolResultMessage) else None
-    return (message.type, call_id, message.parts)
+    """The views of a point that read differently, each with its arms. What was noted about a message, such as
+    its usage, is not sent and makes no difference."""
+    found: dict[tuple[object, ...], tuple[tuple[str, ...], tuple[BaseMessage, ...]]] = {}
+    for arm, view in ((FLOOR, _floor_view(point)), *point.views.items(), (CEILING, point.past)):
+        sent = tuple((m.type, m.call_id if isinstance(m, ToolResultMessage) else "", m.parts) for m in view)
+        arms, first = found.get(sent, ((), view))
+        found[sent] = ((*arms, arm), first)
+    return list(found.values())
 
 
 def question(probe: Probe) -> UserMessage:
     """A probe as the model gets it, behind the view."""
     text = worded("ask", refusal=REFUSAL, question=probe.question)
     return UserMessage(origin="machine", parts=text_parts(text))
+
+
+def grading(probe: Probe, answer: str) -> tuple[BaseMessage, ...]:
+    """The request for the grades of one answer. It does not say which strategy it comes from."""
+    assert isinstance(probe.truth, Ground)
+    text = worded(
+        "item",
+        question=delimited("question", probe.question),
+        record=delimited("record", probe.truth.text),
+        answer=delimited("answer", answer),
+    )
+    return (
+        SystemMessage(parts=text_parts(worded("rubric"))),
+        UserMessage(origin="machine", parts=text_parts(text)),
+    )
+
+
+# --- what it costs ------------------------------------------------------------------------------------
+
+_SHORT, _PROSE, _PATH, _GRADES = 30, 350, 20, 120
+"""Tokens of a short answer, of one in sentences, of a path in a list, of a judge's grades. Reasoning comes on
+top of them and cannot be foreseen."""
+_MILLION: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Tokens. A view is fresh when its first probe is asked; a provider with a cache has it from then on."""
+
+    requests: int
+    fresh: int
+    cached: int
+    output: int
+    judge_requests: int
+    judge_input: int
+    judge_output: int
+
+    @property
+    def tokens(self) -> int:
+        return self.fresh + self.cached + self.output + self.judge_input + self.judge_output
+
+    def dollars(self, price: Price, judge: Price | None = None, *, cache: bool = True) -> float:
+        """In USD; `cache=False` is the most it can be: nothing is found in a cache."""
+        judge = judge or price
+        view = price.write * price.input * self.fresh + price.cached * self.cached
+        asked = view if cache else price.input * (self.fresh + self.cached)
+        judged = judge.input * self.judge_input + judge.output * self.judge_output
+        return (asked + price.output * self.output + judged) / _MILLION
+
+
+def estimate(exam: Exam) -> Bill:
+    """What it takes to ask and grade everything, repairs and retries left out."""
+    tokens = exam.meter.tokens
+    fresh = cached = output = 0
+    judge_requests = judge_input = 0
+    for sheet in exam.sheets:
+        for nth, probe in enumerate(sheet.probes):
+            times = sheet.times(probe)
+            fresh += times * tokens(question(probe)) + (0 if nth else sheet.tokens)
+            cached += (times if nth else times - 1) * sheet.tokens
+            output += times * _length(probe)
+            if probe.is_judged:
+                judge_requests += GRADED
+                judge_input += GRADED * (sum(map(tokens, grading(probe, ""))) + _PROSE)
+    return Bill(
+        exam.answers,
+        fresh,
+        cached,
+        output,
+        judge_requests,
+        judge_input,
+        judge_output=judge_requests * _GRADES,
+    )
+
+
+def _length(probe: Probe) -> int:
+    """Tokens of an answer."""
+    match probe.truth:
+        case Text() | Place() | Absent() | Action():
+            return _SHORT
+        case Files(files):
+            return _SHORT + _PATH * len(files)
+        case Ground():
+            return _PROSE
+        case _:
+            assert_never(probe.truth)

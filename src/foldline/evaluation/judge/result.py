@@ -7,18 +7,40 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from random import Random
 from statistics import fmean, stdev
+from typing import Literal
 
-from .asking import Record, Reply
-from .exam import Exam
-from .points import CEILING, ENOUGH, FLOOR
-from .probes import Ground
-from .rubric import CRITERIA
-from .scoring import DIMENSIONS, JUDGED, Dimension, marks, next_call
+from .answers import EXACT, FALSE_REFUSALS, NEXT_PATH, NEXT_TOOL, STALE, Ground, marks, next_call
+from .exam import CEILING, ENOUGH, FLOOR, Exam
+from .sitting import CRITERIA, HIGHEST, Record, Reply
 
 NOT_DISCRIMINATING = "not discriminating"
 NO_SCALE = "no floor and ceiling to hold it against"
 MEAN_OF_PROBES, MEAN_OF_GRADES = "mean of the probes", "mean of the grades"
 HAND_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """Something that is scored. Only `exact` and `judged` ones have a mean over several of them."""
+
+    name: str
+    kind: Literal["exact", "judged", "behaviour", "count"]
+    highest: int = 1
+
+    @property
+    def least_span(self) -> float:
+        """Between ceiling and floor: below a tenth of the scale nothing can be told apart."""
+        return 0.1 * self.highest
+
+
+JUDGED = {name: f"graded {name}" for name in CRITERIA}
+"""Dimension by criterion. Not to be confused with `artifact`, which is counted."""
+DIMENSIONS = (
+    *(Dimension(name, "exact") for name in EXACT),
+    *(Dimension(name, "judged", HIGHEST) for name in JUDGED.values()),
+    *(Dimension(name, "behaviour") for name in (NEXT_TOOL, NEXT_PATH)),
+    *(Dimension(name, "count") for name in (FALSE_REFUSALS, STALE)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +116,7 @@ class Judgement:
         return bool(self.judge) and self.judge == self.answerer
 
     def as_json(self) -> dict[str, object]:
-        return {
-            **asdict(self),
-            "insufficient": self.insufficient,
-            "judges_itself": self.judges_itself,
-        }
+        return {**asdict(self), "insufficient": self.insufficient, "judges_itself": self.judges_itself}
 
 
 def judgement(record: Record) -> Judgement:
@@ -143,7 +161,7 @@ def _scores(record: Record) -> _Scores:
     for number, reply in enumerate(record.replies):
         sheet = record.exam.sheets[reply.sheet]
         found = marks(record.probe(reply), reply.text)
-        found |= {JUDGED[name].name: fmean(repeats) for name, repeats in graded.get(number, {}).items()}
+        found |= {JUDGED[name]: fmean(repeats) for name, repeats in graded.get(number, {}).items()}
         for arm in sheet.arms:
             for name, value in found.items():
                 single.setdefault((arm, name), {}).setdefault(sheet.point, []).append(value)
@@ -171,15 +189,8 @@ def _rows(exam: Exam, scores: _Scores) -> list[Row]:
 def _row(arm: str, dimension: Dimension, scores: _Scores) -> Row:
     points = scores[arm, dimension.name]
     norm, remark = _norm(points, dimension, scores)
-    return Row(
-        arm=arm,
-        dimension=dimension.name,
-        n=len(points),
-        score=fmean(points.values()),
-        half_width=half_width(list(points.values())),
-        norm=norm,
-        remark=remark,
-    )
+    values = list(points.values())
+    return Row(arm, dimension.name, len(values), fmean(values), half_width(values), norm, remark)
 
 
 def half_width(values: Sequence[float]) -> float | None:
@@ -235,20 +246,14 @@ def _hand_check(record: Record) -> tuple[HandCheck, ...]:
     judged = list(dict.fromkeys(graded.reply for graded in record.graded))
     judged.sort(key=lambda number: record.replies[number][:3])
     count = math.ceil(HAND_SHARE * len(judged))
-    return tuple(
-        HandCheck(
-            question=record.probe(record.replies[number]).question,
-            record=_ground(record, number),
-            answer=record.replies[number].text,
-            grades=tuple(each.grades for each in record.graded if each.reply == number),
-        )
-        for number in Random(f"{record.exam.seed} hand").sample(judged, count)
-    )
-
-
-def _ground(record: Record, number: int) -> str:
-    truth = record.probe(record.replies[number]).truth
-    return truth.text if isinstance(truth, Ground) else ""
+    checks = []
+    for number in Random(f"{record.exam.seed} hand").sample(judged, count):
+        reply = record.replies[number]
+        probe = record.probe(reply)
+        ground = probe.truth.text if isinstance(probe.truth, Ground) else ""
+        given = tuple(each.grades for each in record.graded if each.reply == number)
+        checks.append(HandCheck(probe.question, ground, reply.text, given))
+    return tuple(checks)
 
 
 def _notes(record: Record) -> list[str]:

@@ -4,7 +4,7 @@ it is shown, one that says nothing, one that always refuses, one that gives old 
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Literal, assert_never
 
 from foldline.protocol import (
@@ -19,16 +19,26 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .asking import Graded, Record, Reply
-from .exam import Exam, Sheet, exam_of
+from .answers import (
+    EXACT,
+    FALSE_REFUSALS,
+    REFUSAL,
+    STALE,
+    Absent,
+    Action,
+    Files,
+    Ground,
+    Place,
+    Probe,
+    Text,
+    leaks,
+    normal,
+)
+from .exam import CEILING, FLOOR, GRADED, Exam, Point, Sheet, exam_of
 from .material import everything
-from .normal import REFUSAL, normal
-from .points import CEILING, FLOOR, Point
-from .probes import Absent, Action, Files, Ground, Place, Probe, Text, leaks
-from .result import Judgement, judgement
-from .rubric import CRITERIA, HIGHEST, REPEATS
-from .scoring import EXACT, FALSE_REFUSALS, JUDGED, STALE
-from .writing import QUOTAS
+from .questions import QUOTAS
+from .result import JUDGED, Judgement, judgement
+from .sitting import CRITERIA, HIGHEST, Graded, Record, Reply
 
 Answerer = Callable[[Sheet], Callable[[Probe], str]]
 """Shown a view, somebody who answers probes from it."""
@@ -56,26 +66,23 @@ def faults(paper: Exam) -> list[str]:
         if leaks(probe.question, probe.truth)
     ]
     reader = sat(paper, reader_of)
-    found += _expect(reader, "a reader of everything", CEILING, dict.fromkeys(_exact(), 1.0))
-    found += _expect(reader, "a reader of everything", CEILING, {FALSE_REFUSALS.name: 0.0})
-    found += _expect(
-        reader, "a reader of everything", CEILING, {each.name: float(HIGHEST) for each in JUDGED.values()}
-    )
-    empty = {name: 0.0 for name in _exact() if name != "abstain"}
+    best = {
+        **dict.fromkeys(EXACT, 1.0),
+        **dict.fromkeys(JUDGED.values(), float(HIGHEST)),
+        FALSE_REFUSALS: 0.0,
+    }
+    found += _expect(reader, "a reader of everything", CEILING, best)
+    empty = {name: 0.0 for name in EXACT if name != "abstain"}
     if NOTHING in paper.arms:
         found += _expect(reader, "a reader of nothing", NOTHING, empty)
     mute = sat(paper, lambda _: lambda _: "")
-    found += _expect(mute, "an answerer without words", CEILING, dict.fromkeys(_exact(), 0.0))
+    found += _expect(mute, "an answerer without words", CEILING, dict.fromkeys(EXACT, 0.0))
     refuser = sat(paper, lambda _: lambda _: REFUSAL)
-    found += _expect(refuser, "an answerer who refuses", FLOOR, {**empty, "abstain": 1.0})
-    found += _expect(refuser, "an answerer who refuses", FLOOR, {FALSE_REFUSALS.name: 1.0})
+    refused = {**empty, "abstain": 1.0, FALSE_REFUSALS: 1.0}
+    found += _expect(refuser, "an answerer who refuses", FLOOR, refused)
     dated = sat(paper, lambda _: _old_value)
-    found += _expect(dated, "an answerer of old values", CEILING, {STALE.name: 1.0, "superseded": 0.0})
+    found += _expect(dated, "an answerer of old values", CEILING, {STALE: 1.0, "superseded": 0.0})
     return found
-
-
-def _exact() -> Sequence[str]:
-    return [dimension.name for dimension in EXACT]
 
 
 def _expect(result: Judgement, who: str, arm: str, scores: dict[str, float]) -> Iterator[str]:
@@ -101,7 +108,7 @@ def sat(paper: Exam, answerer: Answerer) -> Judgement:
         assert isinstance(truth, Ground)
         share = sum(quote in reply.text for quote in truth.quotes) / len(truth.quotes)
         grades = dict.fromkeys(CRITERIA, HIGHEST * share)
-        record.graded += [Graded(number, nth, grades) for nth in range(REPEATS)]
+        record.graded += [Graded(number, nth, grades) for nth in range(GRADED)]
     return judgement(record)
 
 
@@ -123,7 +130,7 @@ def reader_of(sheet: Sheet) -> Callable[[Probe], str]:
                 seen = [quote for quote in quotes if raw or (quote.partition(": ")[2] or quote) in text]
                 return "\n".join(seen) or REFUSAL
             case Action(tool):
-                return right_answer(probe) if tool in text else REFUSAL
+                return json.dumps({"tool": tool, "path": probe.truth.path}) if tool in text else REFUSAL
             case Absent(name):
                 return name if name in text else REFUSAL
             case _:
@@ -137,24 +144,6 @@ def _as_written(path: str, text: str, least: int = 1) -> str:
     names = path.split("/")
     ends = ("/".join(names[start:]) for start in range(len(names) - least + 1))
     return next((end for end in ends if end and end in text), "")
-
-
-def right_answer(probe: Probe) -> str:
-    match probe.truth:
-        case Text(text):
-            return text
-        case Place(path):
-            return path
-        case Files(files):
-            return "\n".join(files)
-        case Ground():
-            return probe.truth.text
-        case Action(tool, path):
-            return json.dumps({"tool": tool, "path": path})
-        case Absent():
-            return REFUSAL
-        case _:
-            assert_never(probe.truth)
 
 
 def _old_value(probe: Probe) -> str:

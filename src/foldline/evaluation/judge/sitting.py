@@ -1,24 +1,33 @@
 """Asks: the probes of each view one after the other, so that the provider's cache serves the view; then the
-judge. What has been answered is kept, however it ends.
+judge, which never learns which strategy it grades. What has been answered is kept, however it ends.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from foldline.compaction.summary import answer_of
 from foldline.context.tokens import Calibration
 from foldline.llm import LLM, ContextOverflow, Request
-from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, Usage
+from foldline.protocol import AssistantMessage, BaseMessage, FoldlineError, Usage, UserMessage, text_parts
 
-from .exam import Exam, Sheet, question
-from .probes import Probe
-from .rubric import NOTHING_SAID, REPEATS, Grades, Unreadable, grades, item, repair
+from .answers import Probe
+from .exam import GRADED, Exam, Sheet, grading, question
+from .questions import worded
 
-CONCURRENCY = 4
+CONCURRENCY: Final = 4
 """Views that are asked at a time."""
+CRITERIA: Final = ("accuracy", "context", "artifact", "completeness", "continuity", "instruction")
+"""Factory's six; each from 0 to `HIGHEST`."""
+HIGHEST: Final = 5
+Grades = Mapping[str, float | None]
+"""By criterion; None where the question leaves nothing to grade."""
+NOTHING_SAID: Final[Grades] = dict.fromkeys(CRITERIA, 0.0)
+"""What an empty answer gets: a judge need not be asked."""
 
 
 class Reply(NamedTuple):
@@ -100,29 +109,25 @@ class Sitting:
         once."""
         record = self.record
         try:
-            await _side_by_side([self._asks(number) for number in range(len(self._exam.sheets))])
-            await _side_by_side([self._grades(number) for number in record.judged()])
+            await _side_by_side(self._ask, range(len(self._exam.sheets)))
+            await _side_by_side(self._grade, record.judged())
         except* FoldlineError as failed:
             record.stopped = str(_first(failed))
         finally:  # a client may learn its model's name from the first answer
             record.answerer, record.judge = self._answerer.info.id, self._judge.info.id
 
-    # --- the probes -------------------------------------------------------------------------------
-
-    def _asks(self, number: int) -> Callable[[], Awaitable[None]]:
-        async def ask() -> None:
-            sheet = self._exam.sheets[number]
-            for at, probe in enumerate(sheet.probes):
-                for nth in range(sheet.times(probe)):
-                    try:
-                        answer = await self._answer(sheet, number, probe)
-                    except ContextOverflow:
-                        self.record.refused.add(number)
-                        return
-                    self.record.replies.append(Reply(number, at, nth, answer.text))
-                    self._progress(Progress("asking", len(self.record.replies), self._exam.answers))
-
-        return ask
+    async def _ask(self, number: int) -> None:
+        """Asks all probes of one view."""
+        sheet = self._exam.sheets[number]
+        for at, probe in enumerate(sheet.probes):
+            for nth in range(sheet.times(probe)):
+                try:
+                    answer = await self._answer(sheet, number, probe)
+                except ContextOverflow:
+                    self.record.refused.add(number)
+                    return
+                self.record.replies.append(Reply(number, at, nth, answer.text))
+                self._progress(Progress("asking", len(self.record.replies), self._exam.answers))
 
     async def _answer(self, sheet: Sheet, number: int, probe: Probe) -> AssistantMessage:
         asked = question(probe)
@@ -134,21 +139,17 @@ class Sitting:
                 self.record.cut_short.add(number)
         return answer
 
-    # --- the judge --------------------------------------------------------------------------------
-
-    def _grades(self, number: int) -> Callable[[], Awaitable[None]]:
-        async def grade() -> None:
-            record = self.record
-            reply = record.replies[number]
-            for nth in range(REPEATS):
-                found: Grades | None = NOTHING_SAID
-                if reply.text.strip():
-                    found = await self._judged(item(record.probe(reply), reply.text))
-                record.graded.append(Graded(number, nth, found))
-                total = REPEATS * sum(record.probe(each).is_judged for each in record.replies)
-                self._progress(Progress("judging", len(record.graded), total))
-
-        return grade
+    async def _grade(self, number: int) -> None:
+        """Has one reply graded."""
+        record = self.record
+        reply = record.replies[number]
+        total = GRADED * sum(record.probe(each).is_judged for each in record.replies)
+        for nth in range(GRADED):
+            found: Grades | None = NOTHING_SAID
+            if reply.text.strip():
+                found = await self._judged(grading(record.probe(reply), reply.text))
+            record.graded.append(Graded(number, nth, found))
+            self._progress(Progress("judging", len(record.graded), total))
 
     async def _judged(self, request: tuple[BaseMessage, ...]) -> Grades | None:
         """The judge's grades, after one repair where that is needed; None where they cannot be had."""
@@ -176,19 +177,63 @@ class Sitting:
         return answer
 
 
-async def _side_by_side(jobs: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Does all jobs, a few at a time. The first one that fails ends the others."""
-    waiting = iter(jobs)
+async def _side_by_side(do: Callable[[int], Awaitable[None]], numbers: Sequence[int]) -> None:
+    """Does all of them, a few at a time. The first one that fails ends the others."""
+    waiting = iter(numbers)
 
     async def work() -> None:
-        for job in waiting:
-            await job()
+        for number in waiting:
+            await do(number)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(CONCURRENCY, len(jobs))):
+        for _ in range(min(CONCURRENCY, len(numbers))):
             group.create_task(work())
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     first = group.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+# --- the judge's answers ------------------------------------------------------------------------------
+
+_FENCED: Final = re.compile(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An answer of the judge that is no grades."""
+
+    reason: str
+
+
+def grades(answer: str) -> Grades | Unreadable:
+    """The grades in a judge's answer: one JSON object, at most with a fence around it."""
+    text = answer.strip()
+    fenced = _FENCED.match(text)
+    try:
+        value = json.loads(fenced[1] if fenced else text)
+    except (ValueError, RecursionError):
+        return Unreadable("it is not one JSON object")
+    if not isinstance(value, dict):
+        return Unreadable("it is not a JSON object")
+    read: dict[str, float | None] = {}
+    for name in CRITERIA:
+        if name not in value:
+            return Unreadable(f"`{name}` is missing")
+        grade = value[name]
+        if grade is not None and not _is_grade(grade):
+            return Unreadable(f"`{name}` is no number from 0 to {HIGHEST}")
+        read[name] = None if grade is None else float(grade)
+    return read
+
+
+def _is_grade(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= HIGHEST
+
+
+def repair(request: tuple[BaseMessage, ...], answer: str, fault: Unreadable) -> tuple[BaseMessage, ...]:
+    """The request once more, with what was wrong with the first answer."""
+    first = AssistantMessage(parts=text_parts(answer.strip() or "…"))
+    text = worded("repair", reason=fault.reason)
+    return (*request, first, UserMessage(origin="machine", parts=text_parts(text)))
