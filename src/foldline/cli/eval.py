@@ -30,12 +30,11 @@ from foldline.evaluation.judge import (
     exam_of,
     judgement,
     points_of,
-    self_test,
 )
 from foldline.evaluation.plot import plotted
 from foldline.evaluation.record import Meter, Run
 from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
-from foldline.evaluation.selftest import self_test as instrument_faults
+from foldline.evaluation.selftest import self_test
 from foldline.llm import LLM
 from foldline.llm.models import Price, PriceTable, price_of
 from foldline.llm.models import price_table as prices_in
@@ -114,7 +113,7 @@ def evaluate(
         if target.suffix.lower() != ".svg":
             raise UsageError(f"--plot draws SVG: call it {target.with_suffix('.svg').name}.")
         check_new(target)
-    if faults := instrument_faults():
+    if faults := self_test():
         raise FoldlineError(f"The instrument failed its own test, so nothing was measured: {faults[0]}")
     subjects = _subjects(sources, format_name)
     found = run_async(_measure(subjects, setup, settings, judge=judge, yes=yes))
@@ -262,10 +261,8 @@ async def judged(
     """What the model knew from each view; None where nothing was folded, or the price was declined.
 
     Raises:
-        FoldlineError: the instrument is wrong, or nobody is there to agree to the price.
+        FoldlineError: nobody is there to agree to the price.
     """
-    if faults := self_test():
-        raise FoldlineError(f"The probes failed their own test, so nothing was asked: {faults[0]}")
     points = points_of(runs)
     if not points:
         return None

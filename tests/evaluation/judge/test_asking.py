@@ -9,11 +9,11 @@ import pytest
 
 from foldline.evaluation.judge.exam import NOISE_REPEATS, Exam, Point, estimate, exam_of
 from foldline.evaluation.judge.result import Row, judgement
-from foldline.evaluation.judge.selftest import trial_session
 from foldline.evaluation.judge.sitting import CONCURRENCY, Progress, Sitting
 from foldline.llm import LLMError, Request
 from foldline.protocol import Usage
 from support.clients import chat_at
+from support.judge_trial import trial_session
 from support.llm import HANG, ScriptedLLM, answer, overflow, refusal
 from support.probes import GRADES, AnsweringLLM, asked_of, is_judging, key_to
 from support.server import running_server

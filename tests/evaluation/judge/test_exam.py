@@ -15,10 +15,10 @@ from foldline.evaluation.judge.exam import (
     exam_of,
     question,
 )
-from foldline.evaluation.judge.selftest import trial_session
 from foldline.evaluation.record import Folded, Run
 from foldline.llm.models import Price
 from foldline.protocol import AssistantMessage, BaseMessage, Compaction, SystemMessage, text_parts
+from support.judge_trial import trial_session
 
 SESSION = trial_session()
 NEWEST = SESSION[-3].index

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from foldline.evaluation.judge import answers, questions
-from foldline.evaluation.judge.selftest import self_test
+from support.judge_trial import self_test
 
 
 def test_the_instrument_is_in_order() -> None:

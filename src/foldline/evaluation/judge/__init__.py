@@ -10,7 +10,6 @@ result = judgement(sitting.record)                        # also after a cancel 
 
 from .exam import ENOUGH, estimate, exam_of, points_of
 from .result import Judgement, judgement
-from .selftest import self_test
 from .sitting import Progress, Sitting
 
 __all__ = [
@@ -22,5 +21,4 @@ __all__ = [
     "exam_of",
     "judgement",
     "points_of",
-    "self_test",
 ]

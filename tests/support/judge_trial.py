@@ -7,19 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Literal, assert_never
 
-from foldline.protocol import (
-    AssistantMessage,
-    BaseMessage,
-    FileTouch,
-    SystemMessage,
-    ToolCallPart,
-    ToolDetails,
-    ToolResultMessage,
-    UserMessage,
-    text_parts,
-)
-
-from .answers import (
+from foldline.evaluation.judge.answers import (
     EXACT,
     FALSE_REFUSALS,
     REFUSAL,
@@ -34,11 +22,22 @@ from .answers import (
     leaks,
     normal,
 )
-from .exam import CEILING, FLOOR, GRADED, Exam, Point, Sheet, exam_of
-from .material import everything
-from .questions import QUOTAS
-from .result import JUDGED, Judgement, judgement
-from .sitting import CRITERIA, HIGHEST, Graded, Record, Reply
+from foldline.evaluation.judge.exam import CEILING, FLOOR, GRADED, Exam, Point, Sheet, exam_of
+from foldline.evaluation.judge.material import everything
+from foldline.evaluation.judge.questions import QUOTAS
+from foldline.evaluation.judge.result import JUDGED, Judgement, judgement
+from foldline.evaluation.judge.sitting import CRITERIA, HIGHEST, Graded, Record, Reply
+from foldline.protocol import (
+    AssistantMessage,
+    BaseMessage,
+    FileTouch,
+    SystemMessage,
+    ToolCallPart,
+    ToolDetails,
+    ToolResultMessage,
+    UserMessage,
+    text_parts,
+)
 
 Answerer = Callable[[Sheet], Callable[[Probe], str]]
 """Shown a view, somebody who answers probes from it."""
