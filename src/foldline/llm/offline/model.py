@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
-from foldline.context.tokens import CALL_OVERHEAD, estimate_tokens, image_tokens
+from foldline.context.digest import within
+from foldline.context.tokens import call_tokens, estimate_tokens, image_tokens
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -71,27 +73,28 @@ class OfflineLLM:
             ContextOverflow: the request leaves no room for an answer within the window.
         """
         rendering = _rendered(request)
-        pictures = sum(map(image_tokens, _images(request.messages)))
+        images = (part for message in request.messages for part in message.parts)
+        pictures = sum(image_tokens(part) for part in images if isinstance(part, ImagePart))
         sent = estimate_tokens(rendering) + pictures
         if sent >= self._info.window:
             raise ContextOverflow(
                 f"The request is longer than the window of {OFFLINE}: it takes {sent:,} of "
-                f"{self._info.window:,} tokens. Fold the conversation, or set a larger window.",
+                f"{self._info.window:,} tokens. Compact the conversation, or set a larger window.",
                 status=400,
             )
-        cached = estimate_tokens(rendering[: _shared(self._previous, rendering)])
+        # Character by character is what is meant.
+        cached = estimate_tokens(os.path.commonprefix([self._previous, rendering]))  # noqa: RUF071
         self._previous = rendering
         room = min(self._info.window - sent, request.max_output or MAX_OUTPUT, self._info.max_output or sent)
-        reply, stop_reason = _within(reply_to(request, room), room)
+        reply, stop_reason = _fitted(reply_to(request, room), room)
         for chunk in _chunks(reply):
             await self._sleep(self._pace)
             yield chunk
-        output = estimate_tokens(reply.text) + sum(map(_call_tokens, reply.calls))
         yield Answer(
             AssistantMessage(
                 parts=(*text_parts(reply.text), *reply.calls),
                 model=OFFLINE,
-                usage=Usage(input=sent, cached=min(cached, sent), output=output),
+                usage=Usage(input=sent, cached=min(cached, sent), output=_output_tokens(reply)),
                 stop_reason=stop_reason,
             )
         )
@@ -100,7 +103,7 @@ class OfflineLLM:
         """Nothing is open."""
 
 
-# -- counting ----------------------------------------------------------------------------------------
+# --- counting ---------------------------------------------------------------------------------------
 
 
 def _rendered(request: Request) -> str:
@@ -114,58 +117,35 @@ def _rendered(request: Request) -> str:
 
 def _message(message: BaseMessage) -> str:
     label = f"{message.type} {message.call_id}" if isinstance(message, ToolResultMessage) else message.type
-    return "\n".join([f"[{label}]", *(text for part in message.parts for text in _part(part))])
+    return "\n".join([f"[{label}]", *filter(None, map(_part, message.parts))])
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part(part: Part) -> str:
     match part:
         case TextPart():
-            yield part.text
+            return part.text
         case ToolCallPart():
-            yield f"{part.call_id} {part.name} {part.arguments}"
+            return f"{part.call_id} {part.name} {part.arguments}"
         case ImagePart():
-            yield f"[image {part.media_type}]"
+            return f"[image {part.media_type}]"
         case CheckpointPart():
-            yield f"CHECKPOINT {part.id}"
+            return f"CHECKPOINT {part.id}"
         case ThinkingPart():
-            return  # not sent back, as with other models
+            return ""  # not sent back, as with other models
 
 
-def _images(messages: Sequence[BaseMessage]) -> Iterator[ImagePart]:
-    return (part for message in messages for part in message.parts if isinstance(part, ImagePart))
+def _output_tokens(reply: Reply) -> int:
+    return estimate_tokens(reply.text) + sum(map(call_tokens, reply.calls))
 
 
-def _shared(before: str, now: str) -> int:
-    """How many characters two renderings begin with in common, by bisection."""
-    low, high = 0, min(len(before), len(now))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if before[low:middle] == now[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+# --- streaming --------------------------------------------------------------------------------------
 
 
-def _call_tokens(call: ToolCallPart) -> int:
-    return CALL_OVERHEAD + estimate_tokens(call.name) + estimate_tokens(call.arguments)
-
-
-# -- streaming ---------------------------------------------------------------------------------------
-
-
-def _within(reply: Reply, room: int) -> tuple[Reply, StopReason]:
+def _fitted(reply: Reply, room: int) -> tuple[Reply, StopReason]:
     """The reply as far as there is room; cut off in the middle, as servers do it."""
-    if estimate_tokens(reply.text) + sum(map(_call_tokens, reply.calls)) <= room:
+    if _output_tokens(reply) <= room:
         return reply, "tool_calls" if reply.calls else "stop"
-    low, high = 0, len(reply.text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if estimate_tokens(reply.text[:middle]) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return Reply(reply.text[:low]), "length"
+    return Reply(within(reply.text, room)), "length"
 
 
 # A word with the blanks behind it; of a script without blanks a few characters.
