@@ -121,7 +121,6 @@ def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
 
 
 def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
-    """What the file says about the chat, and its messages."""
     document = parse_document(data, "messages")
     if document is not None and not _is_message(document):
         listed: Json = next((document[name] for name in _LISTS if document.get(name)), [])
@@ -147,7 +146,6 @@ def _truncated(path: Path) -> tuple[int, int] | None:
 
 
 def _tree(about: JsonObject) -> str:
-    """The folder an Amp thread was held in."""
     trees = as_list(value_at(about, "env", "initial", "trees"))
     uri = urlparse(text_at(next(iter(trees), None), "uri"))
     return unquote(uri.path) if uri.scheme == "file" else ""
@@ -160,7 +158,6 @@ def _time(value: Json) -> datetime | None:
 
 
 def _text(value: Json) -> str:
-    """A text, or the texts of a list of blocks."""
     if isinstance(value, str):
         return value
     return "\n".join(filter(None, (text_at(block, "text") for block in as_list(value))))
@@ -170,7 +167,6 @@ def _text(value: Json) -> str:
 
 
 def _blocks(message: JsonObject) -> list[JsonObject]:
-    """The blocks of a message, all in Anthropic's spelling."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
@@ -240,7 +236,6 @@ class _Reader:
     """The entries that are not sent to the model any more."""
 
     def read(self, message: JsonObject) -> tuple[int, int]:
-        """Add the entries of a message; where they begin and end."""
         start = len(self.log.entries)
         told = (
             *(message.get(key) for key in ("timestamp", "ts", "created")),

@@ -49,7 +49,6 @@ class ForeignSession:
 
 
 def header(session_id: str, times: Iterable[datetime | None], cwd: str) -> SessionHeader:
-    """`times`: the first that is known is when the session began."""
     return SessionHeader(id=session_id, created_at=next(filter(None, times), EPOCH), cwd=cwd)
 
 
@@ -58,8 +57,6 @@ def header(session_id: str, times: Iterable[datetime | None], cwd: str) -> Sessi
 
 @dataclass(frozen=True, slots=True)
 class JsonLine:
-    """One record of a JSONL file."""
-
     position: int
     """Among the non-empty lines, from 0."""
     record: JsonObject
@@ -180,7 +177,6 @@ def as_time(value: Json) -> datetime | None:
 
 
 def as_time_in_seconds(value: Json) -> datetime | None:
-    """The same, where numbers are seconds."""
     return as_time(value * 1000 if isinstance(value, int | float) else value)
 
 
@@ -215,5 +211,4 @@ def time_at(record: Json, *path: str) -> datetime | None:
 
 
 def first_text(record: Json, keys: Sequence[str]) -> str:
-    """The first of these fields that holds a text."""
     return next(filter(None, (text_at(record, key) for key in keys)), "")

@@ -15,8 +15,6 @@ Names = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is known of a session without its own file."""
-
     title: str = ""
     cwd: str = ""
     by_agent: bool = False

@@ -74,9 +74,7 @@ class Bundle:
     events: bytes
     archive: zipfile.ZipFile
     members: tuple[zipfile.ZipInfo, ...]
-    """The side files."""
     notes: tuple[str, ...]
-    """What its maker left out, and what is ignored here."""
 
     def side_files(self) -> Iterator[tuple[str, bytes | None]]:
         """Name below the session's folder, and content; None where it is damaged."""
@@ -115,7 +113,6 @@ def read_bundle(data: bytes, path: Path) -> Bundle:
 
 
 def read_bundled(data: bytes, path: Path) -> ForeignSession:
-    """The session in a session file, as a reader gives it."""
     bundle = read_bundle(data, path)
     loaded = parse_log(bundle.events, path)
     damage = (f"{loaded.damage}.",) if loaded.damage else ()
@@ -147,7 +144,6 @@ def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> No
 
 
 def most_bytes(name: str) -> int:
-    """The bytes a member of this name may come to."""
     return {EVENTS: MOST_HISTORY, MANIFEST: _MANIFEST_BYTES}.get(name, MOST_SIDE_FILE)
 
 

@@ -59,14 +59,11 @@ _SILENT = (
     "tag",
     "worktree",
 )
-"""How the types of records begin that may say nothing to the model."""
 _SPOKEN = ("user", "assistant", "attachment")
 _NAMED_BRANCHES = 5
-"""How many left-out branches a note names one by one."""
 
 
 def is_claude_code(records: list[JsonObject]) -> bool:
-    """Whether the first records of a file are those of a Claude Code session."""
     return any(map(_is_record, records))
 
 
@@ -160,8 +157,6 @@ def _without_copies(lines: Sequence[JsonLine]) -> tuple[list[JsonLine], int]:
 
 
 class _Tree:
-    """The records with an id, by their place among the lines."""
-
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         self._records = [line.record for line in lines]
         self._positions = [line.position for line in lines]
@@ -173,7 +168,6 @@ class _Tree:
         self._messages = [place for place in self._places.values() if self._is_message(place)]
 
     def walk(self) -> tuple[set[int], int]:
-        """The way from the newest message to the first, and how often it was broken."""
         walked: set[int] = set()
         gaps = 0
         place = self._messages[-1] if self._messages else None
@@ -208,7 +202,6 @@ class _Tree:
         return self._records[place].get("type") in _SPOKEN
 
     def answers_of(self, on_branch: set[int]) -> set[int]:
-        """All pieces of the answers on the branch, and the results of their calls."""
         answers = {_answer_id(self._records[place]) for place in on_branch} - {""}
         pieces = {place for place, record in enumerate(self._records) if _answer_id(record) in answers}
         calls = {
@@ -288,7 +281,6 @@ class _Reader:
         self._boundary: JsonLine | None = None
         """A boundary whose summary has not come yet."""
         self._held: list[JsonLine] = []
-        """Records since that boundary, which are none of the conversation."""
         self._newest_summary = ""
         self._pieces = _pieces_of_answers(lines)
         self._titles = _titles(lines)
@@ -329,7 +321,6 @@ class _Reader:
             self._read_plain(line)
 
     def _begins_a_compaction(self, record: JsonObject) -> bool:
-        """Whether a summary record is the first of its compaction."""
         parent = text_at(record, "parentUuid")
         return self._boundary is not None or not parent or parent != self._newest_summary
 
@@ -363,7 +354,6 @@ class _Reader:
     def _add(
         self, line: JsonLine, index: int, entries: Iterable[Entry | None], pieces: Sequence[JsonLine]
     ) -> None:
-        """These entries, from this index on. What says nothing to us is kept as it is."""
         unknown = self.log.unknown(line.record, text_at(line.record, "type"))
         records = list(map(_uuid, pieces))
         view = self.log.view

@@ -67,7 +67,6 @@ def is_summary(record: JsonObject) -> bool:
 
 
 def blocks_of(record: JsonObject) -> list[JsonObject]:
-    """The content of a message record, in blocks."""
     content = value_at(record, "message", "content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -145,7 +144,6 @@ def tool_result(log: Transcript, block: JsonObject, noted: JsonObject) -> ToolRe
 
 
 def _changes(call: ToolCallPart | None, noted: JsonObject, is_error: bool) -> Changes:
-    """The file a successful call read or changed, and the diff, which is noted of a failed one, too."""
     diff, name = _diff(noted), call.name if call else ""
     arguments = call.parsed() if call else {}
     path = (
@@ -164,7 +162,6 @@ def _changes(call: ToolCallPart | None, noted: JsonObject, is_error: bool) -> Ch
 
 
 def _diff(noted: JsonObject) -> str:
-    """A unified diff of the noted hunks."""
     lines: list[str] = []
     for hunk in objects_at(noted, "structuredPatch"):
         old, new = (
@@ -182,7 +179,6 @@ def _failure(text: str) -> str:
 
 
 def _brief(changes: Changes, parts: Sequence[Part]) -> str:
-    """The outcome in a few words."""
     [touch, *_] = changes.files or (None,)
     if touch is not None and changes.diff:
         return f"+{touch.added} −{touch.removed}"
@@ -239,7 +235,6 @@ _DEPTH = 6
 
 
 def said_by_user(log: Transcript, record: JsonObject, blocks: Sequence[JsonObject]) -> list[BaseMessage]:
-    """The messages of a user row apart from its results, one for each voice."""
     voices = groupby(blocks, key=lambda block: _voice(record, text_at(block, "text")))
     spoken = ((voice, parts_of(log, list(group))) for voice, group in voices)
     return [_message(voice, parts) for voice, parts in spoken if parts]
@@ -298,7 +293,6 @@ def _queued(attachment: JsonObject) -> BaseMessage | None:
 
 
 def _texts(value: Json, depth: int) -> Iterator[str]:
-    """The texts in an attachment, in the order of the keys known to hold text."""
     if isinstance(value, str):
         yield value
     elif depth and isinstance(value, list):
@@ -311,7 +305,6 @@ def _texts(value: Json, depth: int) -> Iterator[str]:
 
 
 def notice(record: JsonObject) -> NoticeRecord | None:
-    """What a system row tells people: never meant for the model."""
     text = text_at(record, "content") or first_text(record.get("error"), ("formatted", "message"))
     level = record.get("level")
     level = level if level in ("info", "warning", "error") else "info"
@@ -340,14 +333,12 @@ class Compactions:
         """What the newest compaction put before its summary."""
         self._details = CompactionDetails()
         self._of_record: dict[str, list[int]] = defaultdict(list)
-        """The messages each record went into, by the record's id."""
         self._groups: dict[str, list[int]] = {}
         """An answer and the results of its call, by the id of the call."""
         self._seen: set[int] = set()
         """The messages that were in the view at some time."""
 
     def add(self, message: BaseMessage, records: Sequence[str], *, in_view: bool) -> None:
-        """One more message, which was added to the transcript, and the ids of the records it comes from."""
         if in_view:
             self._seen.add(message.index)
         for uuid in records:
@@ -404,13 +395,11 @@ class Compactions:
                 return [index]
 
     def cleared(self, index: int, record: JsonObject) -> Compaction | None:
-        """The one that takes the results out of the context which a record names."""
         told = object_at(record, "microcompactMetadata")
         contents = {as_text(call_id): CLEARED for call_id in as_list(told.get("compactedToolIds"))}
         return self._replaced(index, contents, "hidden", count_at(told, "preTokens"))
 
     def shortened(self, index: int, record: JsonObject) -> Compaction | None:
-        """The one that shows the model less of the results which a record names."""
         replacements = objects_at(record, "replacements")
         contents = {text_at(one, "toolUseId"): text_at(one, "replacement") for one in replacements}
         return self._replaced(index, contents, "clipped", 0)
@@ -418,7 +407,6 @@ class Compactions:
     def _replaced(
         self, index: int, contents: Mapping[str, str], fate: Literal["hidden", "clipped"], tokens_before: int
     ) -> Compaction | None:
-        """The one after which these results, by the ids of their calls, read otherwise; None for none."""
         view, ahead = self._log.view.messages, self._ahead
         pieces = {
             place: Kept(ref=place, content=contents[message.call_id], fate=fate)

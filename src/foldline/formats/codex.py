@@ -99,7 +99,6 @@ _SILENT = (
 
 
 def is_codex(records: Sequence[JsonObject]) -> bool:
-    """Whether these are rows of a Codex session."""
     return any(
         (record.get("type") in _ROWS and isinstance(record.get("payload"), dict)) or _is_bare_header(record)
         for record in records
@@ -156,8 +155,6 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of the file."""
-
     position: int
     kind: str
     payload: JsonObject
@@ -277,14 +274,12 @@ class _Turns:
 
     log: Transcript
     wanted: bool
-    """Whether the session goes back anywhere: else checkpoints would only be in the way."""
     _in_force: list[tuple[int, Moment]] = field(default_factory=list)
     _opened: tuple[int, Moment] | None = None
     """Where machine text that may belong to the next prompt began."""
     _made: int = 0
 
     def machine_text(self, row: Row) -> None:
-        """Machine text is about to be added."""
         if self.wanted and self._in_force and self._opened is None:
             self._opened = self._here(row)
 
@@ -293,7 +288,6 @@ class _Turns:
         self._opened = None
 
     def begin(self, row: Row) -> None:
-        """A prompt is about to be added."""
         if not self.wanted:
             return
         index, moment = self._opened or self._here(row)
@@ -332,7 +326,6 @@ class _Answers:
     _uncounted: int | None = None
     """The newest answer, until its usage is known."""
     _calls: dict[str, ToolCallPart] = field(default_factory=dict)
-    """Those without a result, oldest first."""
     _changes: dict[str, list[Changes]] = field(default_factory=dict)
     """By the id of a call: what it was reported to do to files."""
     _patched: set[str] = field(default_factory=set)
@@ -386,13 +379,11 @@ class _Answers:
         self.log.add(result, row.at, position=row.position)
 
     def count(self, usage: Usage) -> None:
-        """The usage of the newest answer, which is told after it."""
         if self._uncounted is not None:
             self.log.change(self._uncounted, usage=usage)
         self._uncounted = None
 
     def forget(self) -> None:
-        """The newest answer was taken back."""
         self._uncounted = None
 
 
@@ -401,10 +392,7 @@ class _Answers:
 
 @dataclass
 class _Reader:
-    """Turns rows into entries, one after the other."""
-
     prompts: frozenset[str]
-    """What was typed, as events say."""
     said: frozenset[str]
     """The texts of all messages that are items: what only an event says was lost to damage."""
     damaged: bool
@@ -416,7 +404,6 @@ class _Reader:
     _provider: str = ""
     _first_prompt: int | None = None
     _worked: bool = False
-    """Whether something was said in this task."""
     _size: int = 0
     _total: Json = None
     _compaction: int | None = None
@@ -469,7 +456,6 @@ class _Reader:
         return self.log.add(entry, row.at, position=row.position)
 
     def _keep(self, row: Row) -> None:
-        """A record that says nothing to us stays as it is."""
         name = text_at(row.payload, "type") if row.kind in ("event_msg", "response_item") else row.kind
         if row.kind not in _SILENT:
             kind = kind_of(row.payload) if row.kind == "response_item" else row.kind[:LONGEST_KIND]
@@ -533,7 +519,6 @@ class _Reader:
     # --- what the model is told ----------------------------------------------------------------------
 
     def _messages_of(self, item: JsonObject) -> Sequence[BaseMessage]:
-        """The messages of an item, whatever its role."""
         if item.get("type") != "message":
             self.log.left_out.append(kind_of(item))
             return ()

@@ -130,7 +130,6 @@ def call_of(item: JsonObject, position: int) -> ToolCallPart | None:
 
 
 def server_result(item: JsonObject, call: ToolCallPart) -> ToolResultMessage:
-    """The result of a call that OpenAI ran itself, as far as the file has one."""
     image = text_at(item, "result") if item.get("type") == "image_generation_call" else ""
     parts: tuple[Part, ...] = (
         (ImagePart(media_type="image/png", data=image),) if image else text_parts(_UNRECORDED)
@@ -143,8 +142,6 @@ def server_result(item: JsonObject, call: ToolCallPart) -> ToolResultMessage:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a result says about the run of its tool."""
-
     body: str
     """The output, without the lines about the run."""
     exit_code: int = 0
@@ -175,7 +172,6 @@ def tool_result(
 
 
 def _output_parts(output: Json, left_out: list[str]) -> tuple[Part, ...]:
-    """Text, pieces, or an object around either: shapes of different versions."""
     match output:
         case dict():
             names = ("content_items", "content", "output")
@@ -228,7 +224,6 @@ def _number(text: str) -> float | None:
 
 
 def _written_in(call: ToolCallPart) -> Changes | None:
-    """What a call that went well did to files, judged by its arguments alone."""
     if call.name in _READS:
         return touched(call, _READS)
     arguments = parse_object(call.arguments.encode()) or {}

@@ -40,10 +40,7 @@ Reader = Callable[[bytes, Path], ForeignSession]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a file starts with, as JSON."""
-
     lines: list[JsonObject]
-    """Its first records, one a line."""
     document: JsonObject
     """The whole of it, where it is one object; empty where it is none."""
     items: list[JsonObject]
@@ -56,12 +53,10 @@ class ForeignFormat:
 
     name: Format
     title: str
-    """Whose sessions they are, for sentences."""
     module: str
     recogniser: str
     reader: str
     sees: Literal["lines", "any line", "document", "messages"] = "lines"
-    """What the recogniser looks at."""
 
     def recognises(self, head: Head) -> bool:
         recogniser = getattr(self._module(), self.recogniser)
@@ -168,7 +163,6 @@ def _head_records(data: bytes) -> list[JsonObject]:
 
 
 def _what_else(data: bytes, head: Head) -> str:
-    """What a file is that no format fits."""
     if b"\0" in data[:65536] and not head.lines:
         return "is a binary file"
     if len(head.lines) > 1:
@@ -189,20 +183,14 @@ _Test = Callable[[JsonObject], bool]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A format without a reader."""
-
     name: str
-    """What the file is, for a sentence."""
     instead: str = ""
     """The command that exports such a session, or that there is none; the end of a sentence."""
     line: _Test = lambda record: False
-    """Tells one of its lines."""
     document: _Test = lambda document: False
-    """Tells it as one JSON object."""
     message: _Test = lambda message: False
     """Tells the first object of a list, or of the list `messages`."""
     tables: tuple[frozenset[str], ...] = ()
-    """Tables that its databases have, all of one set."""
 
 
 def _is_copilot(record: JsonObject) -> bool:
@@ -288,7 +276,6 @@ REFUSALS = (
 
 
 def refusal_of(head: Head) -> Refusal | None:
-    """The format without a reader that a file with this head has."""
     listed = head.items or [as_object(message) for message in as_list(head.document.get("messages"))]
     by_line = (refusal for record in head.lines for refusal in REFUSALS if refusal.line(record))
     whole = (
@@ -300,5 +287,4 @@ def refusal_of(head: Head) -> Refusal | None:
 
 
 def refused_database(tables: set[str]) -> Refusal | None:
-    """The format without a reader that a database with these tables has."""
     return next((one for one in REFUSALS if any(names <= tables for names in one.tables)), None)

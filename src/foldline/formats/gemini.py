@@ -53,7 +53,6 @@ _ROOT = ".project_root"
 _ATTACHED = "\n--- Content from referenced files"
 """Behind it stand the files that a prompt names with `@`."""
 _MODELS = ("model", "gemini")
-"""The roles of answers."""
 _PROGRAM = (
     "<session_context>",
     "<hook_context>",
@@ -78,7 +77,6 @@ def pieces_of(content: Json) -> list[JsonObject]:
 
 
 def is_content(value: Json) -> bool:
-    """Whether this is a message of Google's API."""
     return value_at(value, "role") in ("user", *_MODELS) and isinstance(value_at(value, "parts"), list)
 
 
@@ -179,7 +177,6 @@ class Contents:
         )
 
     def messages(self, content: JsonObject) -> list[BaseMessage]:
-        """The messages that one content comes to."""
         pieces = pieces_of(content.get("parts"))
         if content.get("role") in _MODELS:
             return [AssistantMessage(parts=self.parts(pieces))]
@@ -198,7 +195,6 @@ def _text_of(answered: Json) -> str:
 
 
 def is_gemini(records: Sequence[JsonObject]) -> bool:
-    """Whether these are records of Gemini CLI, or a document or list of its messages."""
     return any(
         {"sessionId", "projectHash"} <= record.keys()
         or (record.get("type") == "gemini" and "content" in record)
@@ -241,8 +237,6 @@ def project_of(path: Path) -> str:
 
 @dataclass
 class _Message:
-    """A message at the place where it was first written, as it was last."""
-
     record: JsonObject
     is_target: bool = False
     """Whether a rewind goes back to right before it."""
@@ -257,8 +251,6 @@ class _Rewind:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The conversation is these messages from here on."""
-
     messages: list[JsonObject]
     at: datetime | None
 
@@ -269,8 +261,6 @@ _Change = _Message | _Rewind | _Snapshot | JsonObject
 
 @dataclass
 class _Log:
-    """The changes of a conversation in their order, and what the file says about it."""
-
     changes: list[_Change] = field(default_factory=list)
     about: JsonObject = field(default_factory=dict)
     _alive: dict[str, _Message] = field(default_factory=dict)
@@ -314,10 +304,7 @@ class _Log:
 
 @dataclass
 class _Reader:
-    """Turns changes into entries, one after the other."""
-
     by_agent: bool
-    """Whether another agent, and no person, wrote the prompts."""
     log: Transcript = field(default_factory=lambda: Transcript("gemini"))
     _conversation: list[JsonObject] = field(default_factory=list)
     """The messages as Gemini CLI would list them now."""
@@ -410,7 +397,6 @@ class _Reader:
         return [*self._answers_in(record), *said]
 
     def _answer(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[Entry]:
-        """The answer, then the results, which are recorded with its calls."""
         runs = objects_at(record, "toolCalls")
         thinking: list[Part] = []
         for thought in objects_at(record, "thoughts"):
@@ -454,7 +440,6 @@ def by_program(message: UserMessage) -> UserMessage:
 
 
 def _not_repeated(pieces: Iterable[JsonObject], runs: Iterable[JsonObject]) -> list[JsonObject]:
-    """The parts of an answer without the calls that are recorded with their runs, too."""
     ids = {text_at(run, "id") for run in runs}
     made = [(run.get("name"), run.get("args")) for run in runs]
     kept: list[JsonObject] = []

@@ -38,7 +38,6 @@ class Marks:
     """Byte strings by which lines are picked without being parsed."""
 
     prompts: Sequence[bytes] = ()
-    """Lines that hold one of these may be what the user said."""
     beside: Sequence[bytes] = ()
     """Lines that hold one of these say something about the session: its title, its folder."""
     answers: Sequence[bytes] = ()
@@ -83,7 +82,6 @@ def _excerpts(first: BinaryIO, file: BinaryIO, marks: Marks) -> Iterator[bytes]:
 
 
 Span = tuple[int, int]
-"""Where a line begins and ends."""
 
 
 def _prompts(head: bytes, marks: Marks) -> Iterator[Span]:
@@ -199,7 +197,6 @@ class Place:
         return files | {one.path: one.id for one in self.stored() if not one.parent}
 
     def packed_files(self) -> list[Path]:
-        """Compressed sessions, which are not listed, apart from those that are there unpacked as well."""
         found = [path for folder in self.folders() for name in self.packed for path in folder.glob(name)]
         return sorted(path for path in found if not path.with_suffix("").is_file())
 
@@ -367,7 +364,6 @@ PLACES = (
 )
 
 AGENTS: tuple[str, ...] = tuple(place.agent for place in PLACES)
-"""The agents that have usual folders, by the names of their formats."""
 
 
 def place_of(agent: str) -> Place | None:
@@ -380,9 +376,7 @@ def begins_in(path: Path) -> Path | None:
 
 
 _CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
-"""A folder in a record, as JSON."""
 _NAMED = 4
-"""How many of several sessions an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,16 +387,13 @@ class FoundSession:
     id: str
     path: Path
     size: int
-    """Of the file, in bytes; 0 where it has none of its own."""
     updated_at: datetime
-    """When it was last written to."""
     cwd: str = ""
     title: str = ""
     """The agent's own, else the first prompt; empty where nothing was typed near the beginning."""
     first_prompt: str = ""
     model: str = ""
     note: str = ""
-    """What is wrong with the file; empty where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,7 +469,6 @@ def _files(agents: Sequence[str]) -> Iterator[_File]:
 
 
 def _stored(agents: Sequence[str]) -> Iterator[FoundSession]:
-    """The sessions in stores that say themselves what they hold."""
     for place in PLACES:
         if place.agent not in agents:
             continue
@@ -526,7 +516,6 @@ def _text(quoted: bytes) -> Json:
 
 
 def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> FoundSession | None:
-    """What a list shows of a file; None where it is a sub-agent's, or cannot be of the folder asked for."""
     place, path = file.place, file.path
     session_id = place.id_of(path)
     beside = neighbours.of(place.agent, path, session_id)

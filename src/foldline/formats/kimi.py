@@ -69,7 +69,6 @@ _FAILED = "<system>ERROR"
 
 
 def is_kimi(records: Sequence[JsonObject]) -> bool:
-    """Whether records are those of a context or wire file. One of plain messages only is a chat."""
     return any(
         record.get("role") in _CONTEXT_ROLES or _is_wire(record) or _is_code_wire(record)
         for record in records
@@ -188,14 +187,10 @@ def _read_context(lines: list[JsonLine], damage: Damage, path: Path) -> ForeignS
 
 @dataclass
 class _Row:
-    """A record of the current state, and what it became."""
-
     record: JsonObject
     index: int
     before: Moment
-    """The view it was added to."""
     checkpoint: int | None = None
-    """Our id of the checkpoint it is."""
 
 
 @dataclass
@@ -211,14 +206,11 @@ class _Context:
     """The system prompt the model had last. Each state repeats its own, and a view has only one."""
     log: Transcript = field(default_factory=lambda: Transcript("kimi"))
     _rows: list[_Row] = field(default_factory=list)
-    """The current state."""
     _start: int = 0
     """The index of the first record of the file."""
     _newest: int = 0
-    """The index of the newest entry."""
     _checkpoints: int = 0
     _tokens: int = 0
-    """The newest count of the context."""
     _estimated: bool = False
     """Whether the next count is kimi-cli's own estimate, as after a compaction."""
 
@@ -300,7 +292,6 @@ class _Context:
         self._rows.append(row)
 
     def _entry(self, record: JsonObject, row: _Row) -> Entry | None:
-        """The entry of a record; None for a record that says nothing to us."""
         content = record.get("content")
         match record.get("role"):
             case "_system_prompt":
@@ -375,7 +366,6 @@ def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """The most records that end the one and open the other."""
     sizes = range(min(len(before), len(after)), 0, -1)
     return next((size for size in sizes if before[len(before) - size :] == after[:size]), 0)
 
@@ -452,7 +442,6 @@ class _Wire:
             self._step.later.append(position)
 
     def _entry(self, kind: str, payload: JsonObject, position: int) -> Entry | None:
-        """The entry of an event; None where it is a piece of an answer, or says nothing to us."""
         match kind:
             case "TurnBegin" | "SteerInput":
                 self.end_step()
@@ -497,7 +486,6 @@ class _Wire:
             self.log.calls[call.call_id] = said[-1] = call
 
     def end_step(self) -> None:
-        """The answer is complete."""
         step, self._step = self._step, None
         if step is not None:
             self._add(AssistantMessage(parts=tuple(step.parts), usage=step.usage), step.index, step.at)

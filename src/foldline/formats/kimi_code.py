@@ -80,7 +80,6 @@ _ACTIONS: dict[str, Action] = {
     "Write": "modified",
     "Edit": "modified",
 }
-"""The tools that name a file: kimi-cli's, then Kimi Code's."""
 _EXIT_CODE = re.compile(r"[Ff]ailed with exit code:? (-?\d+)")
 
 
@@ -103,8 +102,6 @@ def result_of(call_id: str, parts: tuple[Part, ...], log: Transcript, *, failed:
 
 @dataclass
 class Step:
-    """An answer while it arrives."""
-
     index: int
     at: datetime | None
     uuid: str = ""
@@ -144,7 +141,6 @@ class _Spine:
     """
 
     on_record: bool
-    """Whether the file has records of transitions."""
     scopes: list[int] = field(default_factory=lambda: [0])
     """The indices at which the open scopes begin, outermost first."""
     stored: list[int] = field(default_factory=list)
@@ -165,7 +161,6 @@ class _Spine:
                 pass
 
     def start_over(self, index: int) -> None:
-        """The context begins at this entry."""
         self.scopes, self.stored = [index], [index]
 
     def transition(self) -> _Closed | None:
@@ -186,7 +181,6 @@ class _Spine:
         return self._moved(accepted[0].name, answer.index, answer.index, memory)
 
     def recorded(self, kind: str, record: JsonObject) -> _Closed | None:
-        """What a record of a transition came to."""
         opened, closed = record.get("openedAt"), record.get("closedAt")
         end = self._index_of(closed + 1) if isinstance(closed, int) else None
         start = self._index_of(opened) if isinstance(opened, int) else end
@@ -230,8 +224,6 @@ class _Prompt:
 
 
 class CodeWire:
-    """Turns the records of a file into entries, one after the other."""
-
     def __init__(self, lines: Sequence[JsonLine]) -> None:
         prompts = [text for line in lines if (text := _system_prompt(line.record))]
         self._prompt = prompts[-1] if prompts else ""
@@ -299,7 +291,6 @@ class CodeWire:
                 self._spine.add(message)
 
     def _entry(self, record: JsonObject, message: JsonObject, index: int) -> Entry | None:
-        """The entry of a record; None for one that says nothing to us."""
         match record.get("type"):
             case "config.update" | "profile.bind":
                 return self._settings(record)
@@ -435,7 +426,6 @@ class CodeWire:
         return list(dict.fromkeys(prompts[:head] + (prompts[-newest:] if newest else [])))
 
     def _close_scope(self, position: int, at: datetime | None) -> None:
-        """Before the next answer: compact the scope that the one before has closed."""
         closed = self._spine.transition()
         if closed is not None:
             index = self.log.next_index(position)

@@ -69,7 +69,6 @@ _SILENT = (
     "TaskFileChangeSummaryEntry",
     "TaskMetadataItem",
 )
-"""Events that say nothing to the model."""
 _CHECKPOINT = re.compile(r"<system-reminder>Checkpoint ([0-9]{1,18})</system-reminder>")
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
@@ -88,7 +87,6 @@ _USAGE = UsageFields(("input_tokens",), ("output_tokens",), "cached_tokens", "re
 
 
 def is_klaude(records: Sequence[JsonObject]) -> bool:
-    """Whether records are events of klaude-code."""
     return any(record.get("type") in _KINDS and isinstance(record.get("data"), dict) for record in records)
 
 
@@ -122,7 +120,6 @@ def beside(path: Path) -> JsonObject:
 
 
 def is_by_agent(meta: JsonObject) -> bool:
-    """Whether another agent, and no person, wrote the prompts."""
     return bool(object_at(meta, "sub_agent_state") or text_at(meta, "parent_session_id"))
 
 
@@ -135,19 +132,14 @@ class _Item:
     entry: Entry
     klaude_checkpoint: int | None = None
     checkpoint: int | None = None
-    """Our id of the checkpoint after it."""
     after: Moment | None = None
     """The view after a compaction, or at a checkpoint that a rewind goes back to."""
 
 
 @dataclass
 class _Reader:
-    """Turns events into entries, one after the other."""
-
     targets: set[int]
-    """The checkpoints that rewinds go back to."""
     by_agent: bool
-    """Whether another agent, and no person, wrote the prompts."""
     log: Transcript = field(default_factory=lambda: Transcript("klaude"))
     _items: list[_Item] = field(default_factory=list)
     _checkpoints: int = 0
@@ -165,7 +157,6 @@ class _Reader:
             item.after = self.log.view.moment()
 
     def _entry(self, kind: str, data: JsonObject, index: int) -> Entry | None:
-        """The entry of an event; None for one that says nothing to us."""
         match kind:
             case kind if kind in _MESSAGES:
                 return self._message(kind, data)
@@ -289,7 +280,6 @@ class _Reader:
         return shorter if full < kept_before else full
 
     def _first_kept(self, compaction: int) -> int:
-        """The place of the first item that this compaction kept."""
         kept = self._items[compaction].after
         places = (place for place, item in enumerate(self._items) if kept and item.index in kept.messages)
         return next(places, compaction)
@@ -317,7 +307,6 @@ class _Reader:
         return Revert(checkpoint=target.checkpoint, message=said or None)
 
     def _retract(self, text: str) -> Entry | None:
-        """The newest prompt was taken back before it was answered."""
         item = next((item for item in reversed(self._items) if isinstance(item.entry, UserMessage)), None)
         if item is None or not isinstance(item.entry, UserMessage) or text_in(item.entry.parts, "") != text:
             return None

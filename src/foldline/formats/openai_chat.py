@@ -64,7 +64,6 @@ _USAGE = UsageFields(
 
 
 def is_openai_chat(records: Sequence[JsonObject]) -> bool:
-    """Whether these are chat messages, or objects that hold some."""
     return any(any(map(_is_message, (record, *objects_at(record, "messages")))) for record in records)
 
 
@@ -98,8 +97,6 @@ def read_openai(data: bytes, path: Path) -> ForeignSession:
 
 @dataclass(frozen=True, slots=True)
 class _Chat:
-    """The messages of a file, each with its place, and what it says about them."""
-
     messages: list[tuple[int, JsonObject]]
     about: JsonObject = field(default_factory=dict)
     damage: Damage = field(default_factory=Damage)
@@ -130,14 +127,11 @@ def _summaries(about: JsonObject) -> frozenset[int]:
 
 @dataclass
 class _Reader:
-    """Turns messages into entries, one after the other."""
-
     is_agent: bool
     """Whether a program wrote the messages of the role user, but for the first: it is a trajectory."""
     summaries: frozenset[int]
     log: Transcript = field(default_factory=lambda: Transcript("openai"))
     _leading: bool = True
-    """Whether all messages so far are system messages."""
     _users: int = 0
     _legacy_call: str = ""
 
@@ -146,7 +140,6 @@ class _Reader:
         self.log.put(position, entry, as_time_in_seconds(value_at(message, "extra", "timestamp")))
 
     def _entry(self, message: JsonObject, position: int) -> Entry | None:
-        """The entry of a message; None for what is no message of a chat."""
         role, content = message.get("role"), message.get("content")
         leading, self._leading = self._leading, self._leading and role in ("system", "developer")
         match role:

@@ -209,8 +209,6 @@ def _is_summary(info: JsonObject) -> bool:
 
 @dataclass
 class _Reader:
-    """Turns messages into entries, one after the other."""
-
     completed: frozenset[str]
     """The ids of the requests to compact that a summary answers."""
     revert: JsonObject
@@ -219,13 +217,10 @@ class _Reader:
     failed: int = 0
     _model: tuple[str, str] = ("", "")
     _starts: dict[str, int] = field(default_factory=dict)
-    """By the id of a message: the index of its first entry."""
     _asked: dict[str, JsonObject] = field(default_factory=dict)
-    """By the id of a message: the compaction it asks for."""
     _hiding: dict[int, int] = field(default_factory=dict)
     """By index of a result in sight: when it will be hidden."""
     _unsent: set[int] = field(default_factory=set)
-    """Failed answers and their results."""
     _goes_back: bool = False
     _size: int = 0
 
@@ -310,7 +305,6 @@ class _Reader:
             self._drop(first, at)
 
     def _step(self, answer: AssistantMessage, step: Sequence[JsonObject], at: datetime | None) -> None:
-        """One answer, then the results of its calls."""
         said: list[Part] = []
         results: list[tuple[ToolResultMessage, int]] = []
         for part in step:
@@ -334,7 +328,6 @@ class _Reader:
                 self._hiding[index] = hidden_at
 
     def _drop(self, first: int, at: datetime | None) -> None:
-        """The answers from this index on leave the view with their results."""
         view = self.log.view
         gone = {index for index in view.messages if index >= first}
         answers = [index for index in sorted(gone) if isinstance(self.log.entries[index], AssistantMessage)]
@@ -376,7 +369,6 @@ class _Reader:
             self.log.add(hidden, at)
 
     def _checkpoint(self, at: datetime | None) -> None:
-        """What comes now was taken back."""
         if not self._goes_back:
             self._goes_back = True
             self.log.add(Checkpoint(id=0), at)
@@ -405,7 +397,6 @@ def _said_in(piece: JsonObject) -> tuple[str, Part | None]:
 
 
 def _steps_of(parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
-    """The parts of an answer, a list for each request to the model. At least one."""
     steps: list[list[JsonObject]] = [[]]
     for part in parts:
         if part.get("type") == "step-start" and steps[-1]:
@@ -439,7 +430,6 @@ def _tool_call(part: JsonObject) -> ToolCallPart:
 
 
 def _tool_result(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | None:
-    """What the call gave; None where it never ended."""
     state = object_at(part, "state")
     about = object_at(state, "metadata")
     code = about.get("exit")
@@ -472,7 +462,6 @@ def _tool_result(part: JsonObject, call: ToolCallPart) -> ToolResultMessage | No
 
 
 def _changes(call: ToolCallPart, about: JsonObject, text: str) -> Changes:
-    """What a call that went well did to files."""
     arguments = parse_object(call.arguments.encode()) or {}
     path = text_at(arguments, "filePath") or text_at(about, "filepath")
     if call.name in _PATCHING:

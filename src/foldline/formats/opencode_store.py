@@ -26,8 +26,6 @@ _SESSIONS, _MESSAGES, _PARTS = "session", "message", "part"
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """What a list shows of a session."""
-
     id: str
     path: Path
     """What `read_foreign` reads it by; in a database, its id behind the file's path."""
@@ -49,12 +47,10 @@ def is_session_info(document: JsonObject) -> bool:
 
 
 def is_store(folder: Path) -> bool:
-    """Whether a folder is opencode's store of JSON files."""
     return (folder / _SESSIONS).is_dir() and (folder / _MESSAGES).is_dir()
 
 
 def exported_files(info: JsonObject, path: Path) -> JsonObject:
-    """The session of which `path` is the file in the folder, as one document."""
     store = path.parent.parent.parent
     session = as_text(info.get("id"))
     messages = [
@@ -170,7 +166,6 @@ def _parsed(value: object) -> JsonObject | None:
 
 
 def _info(row: Row) -> JsonObject:
-    """The session's row as its export spells it."""
     found = dict(row)
     return {
         "id": as_text(found.get("id")),

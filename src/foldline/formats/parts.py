@@ -24,7 +24,6 @@ from .base import Json, as_count, as_list, as_objects, as_text, text_at, value_a
 V = TypeVar("V")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 _NAMED_KINDS = 8
-"""How many kinds a note names one by one."""
 LONGEST_KIND = 40
 
 PartReader = Callable[[Json], Part | None]
@@ -67,7 +66,6 @@ def chat_part(piece: Json) -> Part | None:
 
 
 def anthropic_part(block: Json) -> Part | None:
-    """A block of Anthropic's API."""
     match value_at(block, "type"):
         case "text":
             return TextPart(text=text_at(block, "text"))
@@ -86,7 +84,6 @@ def anthropic_part(block: Json) -> Part | None:
 
 
 def image(data: Json, media_type: Json) -> ImagePart | None:
-    """An image in base64; None where there is none."""
     if not as_text(data):
         return None
     return ImagePart(media_type=as_text(media_type) or "image/png", data=as_text(data))
@@ -191,12 +188,10 @@ def user_messages(parts: Iterable[Part], is_program: Callable[[str], bool]) -> l
 
 
 def kind_of(piece: Json) -> str:
-    """What a piece of a message, or a record, calls itself."""
     return text_at(piece, "type").strip()[:LONGEST_KIND] or "without a type"
 
 
 def left_out_note(kinds: Iterable[str]) -> tuple[str, ...]:
-    """A sentence on pieces of messages that are left out, with their kinds; none where there are none."""
     named = by_kind(kinds)
     return (f"Left out, pieces of messages of a kind that cannot be shown here: {named}.",) if named else ()
 

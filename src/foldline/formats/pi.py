@@ -72,7 +72,6 @@ _SILENT = (
     "title",
     "ttsr_injection",
 )
-"""How the types of records begin that say nothing to the model."""
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
     "length": "length",
@@ -81,7 +80,6 @@ _STOP_REASONS: dict[str, StopReason] = {
     "error": "error",
 }
 _ACTIONS: dict[str, Action] = {"read": "read", "write": "modified", "edit": "modified"}
-"""The tools of pi that name a file, and what they do to it."""
 _EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*$")
 _USAGE = UsageFields(
     input=("input", "cacheRead", "cacheWrite"),
@@ -121,7 +119,6 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
 
 
 def is_pi(record: JsonObject) -> bool:
-    """Whether this is a record of pi that tells it from other agents': the header, or a message."""
     message = object_at(record, "message")
     return _is_header(record) or (
         record.get("type") == "message"
@@ -173,11 +170,8 @@ def _active_branch(body: Sequence[JsonLine], notes: list[str]) -> list[JsonLine]
 
 @dataclass
 class _Reader:
-    """Turns records into entries, one after the other."""
-
     log: Transcript = field(default_factory=lambda: Transcript("pi"))
     _positions: dict[str, int] = field(default_factory=dict)
-    """The index of a record, by its id."""
     _in_view: set[int] = field(default_factory=set)
     _last: Compaction | None = None
     _lost_cuts: int = 0
@@ -203,7 +197,6 @@ class _Reader:
         self.log.put(line.position, entry, at)
 
     def _entry(self, record: JsonObject, position: int) -> Entry | None:
-        """The entry of a record; None for a record that says nothing to us."""
         match record.get("type"):
             case "message":
                 return self._message(object_at(record, "message"))
@@ -357,7 +350,6 @@ class _Reader:
         return tuple(spans)
 
     def _details(self, record: JsonObject, covered: set[int]) -> CompactionDetails:
-        """pi's file lists; where it wrote none, those that the tool results say."""
         if written := object_at(record, "details"):
             return CompactionDetails(
                 read_files=tuple(filter(None, map(as_text, as_list(written.get("readFiles"))))),
@@ -402,7 +394,6 @@ def _touch(name: str, details: JsonObject, arguments: JsonObject) -> FileTouch |
 
 
 def shell_text(message: JsonObject) -> str:
-    """A command the user ran, and what it printed, as one text."""
     text = f"$ {text_at(message, 'command')}\n{text_at(message, 'output')}".rstrip("\n")
     exit_code = message.get("exitCode")
     if message.get("cancelled") is True:

@@ -64,7 +64,6 @@ _SILENT = (
     "system.ui_telemetry",
     "system.user_text_elements",
 )
-"""How the kinds of records begin that say nothing to the model."""
 _CONTEXT = re.compile(r"\s*<qwen:user-prompt-submit-context>")
 _USAGE = UsageFields(
     input=("promptTokenCount", "toolUsePromptTokenCount"),
@@ -75,7 +74,6 @@ _USAGE = UsageFields(
 
 
 def is_qwen(records: Sequence[JsonObject]) -> bool:
-    """Whether the first records of a file are those of a Qwen Code session."""
     return any(
         record.get("type") in _KINDS
         and {"uuid", "parentUuid"} <= record.keys()
@@ -121,7 +119,6 @@ class _Node:
 
     records: list[JsonObject]
     checkpoint: int | None = None
-    """Our checkpoint right after it, where the session comes back to it."""
     is_target: bool = False
 
     @property
@@ -180,7 +177,6 @@ class _Reader:
     nodes: Sequence[_Node]
     log: Transcript = field(default_factory=lambda: Transcript("qwen"))
     _newest: int | None = None
-    """The index of the newest message."""
 
     def __post_init__(self) -> None:
         self._contents = Contents(self.log)
@@ -222,7 +218,6 @@ class _Reader:
             self.log.drop(self._newest, at)
 
     def _entries(self, node: _Node, payload: JsonObject) -> Sequence[Entry]:
-        """The entries of a message; none where it says nothing to us."""
         kind, subtype = node.kind
         pieces = [
             piece for record in node.records for piece in pieces_of(value_at(record, "message", "parts"))
@@ -277,7 +272,6 @@ class _Reader:
         ]
 
     def _compress(self, payload: JsonObject, at: datetime | None) -> bool:
-        """The context after a compression, as the record lists it."""
         if not isinstance(payload.get("compressedHistory"), list):
             return False
         self.log.relist(

@@ -145,7 +145,6 @@ def _read(path: Path) -> bytes:
 
 
 def _known() -> str:
-    """What there are readers for, in words."""
     *others, last = (
         known.title if known.title == known.name else f"{known.title} ({known.name})" for known in FOREIGN
     )
@@ -189,7 +188,6 @@ def checked(found: ForeignSession, title: str, path: Path) -> ForeignSession:
 
 
 def _projected(found: ForeignSession) -> tuple[Projection, Sequence[str]]:
-    """The view at the end, and what differs from the newest counts on the way there."""
     projection = Projection()
     newest = found.counted[-1] if found.counted else None
     messages = ""
@@ -252,13 +250,10 @@ LIMIT = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """What a look found."""
-
     size: int
     changed_at: int
     """As the file system counts, in ns."""
     found: ForeignSession | None
-    """None where the file is as it was."""
 
 
 class Rereader:

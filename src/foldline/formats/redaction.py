@@ -28,8 +28,6 @@ from .writing import Original
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A regular expression, and where to try it."""
-
     kind: str
     pattern: re.Pattern[str]
     hints: tuple[str, ...]
@@ -202,10 +200,7 @@ def _stands_for_another(value: str) -> bool:
 
 
 class Find(NamedTuple):
-    """A credential in a text."""
-
     kind: str
-    """`aws-access-key`, `private-key` …"""
     start: int
     end: int
     value: str
@@ -265,7 +260,6 @@ _RIGHT_EDGES: Final = " \t:\"'`,;"
 
 
 def finds(text: str) -> list[Find]:
-    """All credentials in a text, in order; none overlaps another."""
     flat = _Flat.of(text)
     lowered = flat.text.lower()
     if len(lowered) != len(flat.text):  # a few letters change their length: then only ASCII is lowered
@@ -310,7 +304,6 @@ class _Flat:
         return cls(text, "".join((*pieces, text[done:])), starts, shifts)
 
     def located(self, find: Find) -> Find:
-        """What was found in `text`, as it stands in the original."""
         start, end = self._place(find.start), self._place(find.end - 1) + 1
         value = find.value if find.pieces else self.original[start:end]
         return find._replace(start=start, end=end, value=value)
@@ -321,7 +314,6 @@ class _Flat:
 
 
 def _lines_with(hints: tuple[str, ...], lowered: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each line that holds a hint; pieces of it where it is long."""
     places = sorted({place for hint in hints for place in _places(hint, lowered)})
     done = 0
     for place in places:
@@ -404,16 +396,13 @@ class Redactor:
 
     def __init__(self) -> None:
         self._placeholders: dict[str, str] = {}
-        """By value."""
         self._spans: dict[str, list[tuple[int, int, str]]] = {}
-        """What was found where, by text."""
         self._everywhere: dict[str, str] = {}
         """What is replaced wherever it stands: values, pieces of them, and how they are spelt elsewhere."""
         self._counts: dict[str, int] = {}
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many different credentials of each kind were found."""
         return self._counts
 
     def __str__(self) -> str:
@@ -425,7 +414,6 @@ class Redactor:
         return f"{total} credential{'' if total == 1 else 's'} redacted: {kinds}."
 
     def look_at(self, text: str) -> None:
-        """Remember the credentials in this text."""
         if len(text) < 6 or text in self._spans:
             return
         spans = [(find.start, find.end, self._placeholder(find)) for find in finds(text)]
@@ -497,7 +485,6 @@ def _spellings(value: str) -> list[str]:
 
 
 def _parsed(text: str) -> Json:
-    """The JSON value this text is; None where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -507,7 +494,6 @@ def _parsed(text: str) -> Json:
 def _walked(
     value: Json, on_text: Callable[[str], str], on_arguments: Callable[[str], str] | None = None
 ) -> Json:
-    """The same value with each text in it, keys included, put through a function."""
     match value:
         case str():
             return on_text(value)
@@ -550,7 +536,6 @@ def _unsigned(value: Json) -> Json:
 
 
 def _texts(original: Original) -> Iterator[str]:
-    """Every text of a session and of its side files, those inside the arguments of calls included."""
     gathered: list[str] = []
 
     def gather(text: str) -> str:

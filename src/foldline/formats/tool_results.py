@@ -31,11 +31,8 @@ _CONTENTS = ("content", "file_text", "contents", "text")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one tool call did to files."""
-
     files: tuple[FileTouch, ...] = ()
     diff: str | None = None
-    """Unified."""
 
     @property
     def brief(self) -> str:
@@ -73,7 +70,6 @@ def tool_result(
 
 
 def line_count(text: str) -> str:
-    """How long a text is, in the words of an outcome."""
     lines = len(text.splitlines())
     return f"{lines} line" if lines == 1 else f"{lines} lines"
 
@@ -82,7 +78,6 @@ def line_count(text: str) -> str:
 
 
 def touched(call: ToolCallPart | None, actions: Mapping[str, Action]) -> Changes:
-    """The file that a tool of these names acts on."""
     action = actions.get(call.name) if call else None
     path = first_text(call.parsed(), ("path", "file_path")) if call else ""
     return Changes((FileTouch(path=path, action=action),)) if action and path else Changes()
@@ -110,7 +105,6 @@ def changes_of(call: ToolCallPart, diff: str = "") -> Changes:
 
 
 def together(changes: Iterable[Changes]) -> Changes:
-    """Several changes as one."""
     several = list(changes)
     return Changes(
         files=tuple(file for change in several for file in change.files),
@@ -119,7 +113,6 @@ def together(changes: Iterable[Changes]) -> Changes:
 
 
 def _changed_lines(diff: str) -> tuple[int, int]:
-    """How many lines a unified diff adds and removes."""
     added = removed = old = new = 0
     for line in diff.splitlines():
         hunk = _HUNK.match(line)

@@ -42,8 +42,6 @@ _SNAPSHOT = "<state_snapshot>"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A view to go back to."""
-
     messages: tuple[int, ...]
     compaction: Compaction | None
 
@@ -54,11 +52,9 @@ class ForeignView:
 
     messages: list[int] = field(default_factory=list)
     compaction: Compaction | None = None
-    """The one whose summary is part of it."""
     _summary_place: int = 0
     """How many messages stand before that summary."""
     _order: list[int] = field(default_factory=list)
-    """Every message and compaction so far."""
     _callers: dict[str, list[int]] = field(default_factory=dict)
     """The answers whose calls of this id wait for a result."""
     _group: dict[int, int] = field(default_factory=dict)
@@ -236,13 +232,10 @@ class Transcript:
     calls: dict[str, ToolCallPart] = field(default_factory=dict)
     """Those that were made so far, by id."""
     left_out: list[str] = field(default_factory=list)
-    """The kinds of the pieces of messages that cannot be shown here."""
     _last: int = -1
     _shift: int = 0
     _moments: list[Moment] = field(default_factory=list)
-    """The view at each checkpoint, by its id."""
     _results: dict[str, list[int]] = field(default_factory=dict)
-    """By call: the results so far."""
 
     def next_index(self, position: int = 0) -> int:
         """An index for one more entry of the record at this place in its file: the place, as far as it is
@@ -406,7 +399,6 @@ def file_lists(before: CompactionDetails, compacted: Iterable[Entry]) -> Compact
 
 
 MessageKey = Callable[[BaseMessage], object]
-"""What makes two messages the same."""
 
 
 class KnownMessages:

@@ -40,7 +40,6 @@ class Original:
     header: SessionHeader
     entries: Sequence[Entry]
     projection: Projection
-    """Of these entries."""
     folder: Path | None = None
     """Where its side files lie (`outputs/`, `contents/`); None where it has none that may be written."""
     redactor: "Redactor | None" = None
@@ -49,18 +48,14 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What a writer wrote."""
-
     files: Mapping[str, bytes]
     """By name; just one, unless the format is a folder."""
     main: str
-    """The name of the file to read it by."""
     notes: tuple[str, ...] = ()
     """What could not be said in this format, counted. Sentences."""
 
     @property
     def data(self) -> bytes:
-        """The main file."""
         return self.files[self.main]
 
 
@@ -73,7 +68,6 @@ class ExportFormat:
 
     name: WrittenFormat
     title: str
-    """For sentences."""
     suffix: str
     """Of its file; of the folder's main file where it is a folder."""
     module: str
@@ -141,7 +135,6 @@ def _fold(
 
 
 def _about(projection: Projection) -> list[Entry]:
-    """What is known of the session besides its messages."""
     about: list[Entry] = []
     if projection.title:
         about.append(Title(index=0, title=projection.title))

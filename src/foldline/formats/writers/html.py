@@ -63,7 +63,6 @@ def plain(text: str) -> str:
 
 
 def lines_of_diff(diff: str) -> str:
-    """A unified diff with a class for each line that was added or removed."""
     return "\n".join(map(_diff_line, diff.rstrip("\n").split("\n")))
 
 
@@ -82,7 +81,6 @@ class Painter:
         self._named: set[int] = set()
 
     def is_first(self, index: int) -> bool:
-        """Whether this entry has not been asked for before."""
         first = index not in self._named
         self._named.add(index)
         return first
@@ -280,7 +278,6 @@ def _asset(name: str) -> str:
 
 
 def _legend(page: Page) -> Iterator[str]:
-    """What the letters mean, of the fates that occur."""
     found = {item.place.fate for item in page.items}
     for fate, (letter, meaning) in _FATES.items():
         if letter and fate in found:

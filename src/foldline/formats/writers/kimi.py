@@ -73,11 +73,8 @@ def _title(original: Original) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A record of the current state."""
-
     record: dict[str, Json]
     message: BaseMessage | None = None
-    """What it says to the model."""
 
     @property
     def is_checkpoint(self) -> bool:
@@ -86,8 +83,6 @@ class _Row:
 
 @dataclass
 class _Writer:
-    """The states written so far, and the current one."""
-
     prompt: str
     left_out: list[Entry] = field(default_factory=list)
     _states: list[bytes] = field(default_factory=list)
@@ -165,7 +160,6 @@ class _Writer:
         return len(self._said())
 
     def finished(self) -> list[bytes]:
-        """Every state, the current one last."""
         self._close_group()
         return [*self._states, _data(self._rows)]
 

@@ -28,19 +28,16 @@ _LARGEST: Final = 200_000
 
 
 def escaped(text: str) -> str:
-    """Part of a line, as text that means nothing in Markdown."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
 def code_span(text: str) -> str:
-    """One line of text as code."""
     ticks = "`" * (max([0, *map(len, _TICKS.findall(text))]) + 1)
     edge = " " if text[:1] in ("`", " ", "") or text[-1:] in ("`", " ") else ""
     return f"{ticks}{edge}{text}{edge}{ticks}"
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """A code block around any text: its fence is longer than any in it."""
     fence = "`" * max(3, max([0, *map(len, _TICKS.findall(text))]) + 1)
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 

@@ -62,7 +62,6 @@ def one_line(text: str, most: int = 200) -> str:
 
 
 def first_line(text: str, most: int = 200) -> str:
-    """The first line that says something."""
     return next((shown for line in text.splitlines() if (shown := one_line(line, most))), "")
 
 
@@ -72,8 +71,6 @@ Voice = Literal["prompt", "answer", "machine", "system", "instructions", "summar
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which entry something is of, and what has become of it."""
-
     index: int
     at: datetime | None
     fate: FateKind
@@ -87,8 +84,6 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message without its tool calls."""
-
     place: Place
     voice: Voice
     title: str
@@ -98,8 +93,6 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A tool call and what came of it."""
-
     place: Place
     """Of the result; of the call where there is none."""
     name: str
@@ -118,8 +111,6 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A compaction."""
-
     place: Place
     words: str
     """`116.2k → 27.4k tokens, 123 entries folded`."""
@@ -128,8 +119,6 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """What happened beside the conversation: a rewind, a clear, a failed request."""
-
     place: Place
     words: str
     text: str = ""
@@ -235,7 +224,6 @@ def _fold_words(fold: Compaction, projection: Projection) -> str:
 
 
 def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
-    """The results by the call they answer, in order: an id may be used again."""
     results: dict[str, list[ToolResultMessage]] = {}
     for entry in entries:
         if isinstance(entry, ToolResultMessage):

@@ -38,7 +38,6 @@ _NO_COST = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0
 
 
 def iso(moment: datetime | None) -> str:
-    """A time as pi writes it: UTC, to the millisecond."""
     at = (moment or datetime.fromtimestamp(0, UTC)).astimezone(UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
@@ -125,7 +124,6 @@ _LEVELS = 8
 
 
 def _arguments(text: str) -> JsonObject | None:
-    """The arguments as an object that can be written and read again; None where there is none."""
     data = text.encode()
     arguments = parse_object(data)
     if arguments is None or parse_object(b'{"":' * _LEVELS + data + b"}" * _LEVELS) is None:
@@ -188,7 +186,6 @@ def compaction_record(summary: BaseMessage, fold: Compaction | None, first_kept:
 def _content(
     parts: Iterable[Part], spell_call: Callable[[ToolCallPart], JsonObject] | None = None
 ) -> list[JsonObject]:
-    """The pieces of a message; calls only where they can be spelt."""
     pieces: list[JsonObject] = []
     for part in parts:
         match part:
@@ -227,8 +224,6 @@ def write_pi(original: Original) -> Exported:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A record on the branch in use."""
-
     id: str
     message: BaseMessage | None = None
     """What it says to the model; of a compaction, the summary."""
@@ -238,15 +233,12 @@ class _Node:
 
 @dataclass
 class _Writer:
-    """The records written so far, and the branch in use."""
-
     header: SessionHeader
     left_out: list[Entry] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
     _branch: list[_Node] = field(default_factory=list)
     _speaker: Speaker = field(default_factory=Speaker)
     _newest: str | None = None
-    """The id of the last record in the file."""
     _at: datetime | None = None
     _preamble: int = 0
     _changes: int = 0
@@ -347,7 +339,6 @@ class _Writer:
         return best
 
     def _view_at(self, fold: int) -> list[BaseMessage]:
-        """The view that the compaction at this place gives."""
         node = self._branch[fold]
         kept = self._branch[node.first_kept : fold]
         said = [each.message for each in kept if each.first_kept is None and each.message is not None]
