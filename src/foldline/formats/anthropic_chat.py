@@ -30,20 +30,16 @@ from .base import (
     ForeignSession,
     Json,
     JsonObject,
-    as_count,
-    as_list,
-    as_object,
-    as_objects,
-    as_text,
-    as_time,
     count_at,
     first_text,
     header,
     json_lines,
+    list_at,
     object_at,
     objects_at,
     parse_document,
     text_at,
+    time_at,
     value_at,
 )
 from .parts import UsageFields, anthropic_part, arguments_text, user_messages
@@ -124,7 +120,7 @@ def _chat(data: bytes) -> tuple[JsonObject, list[JsonObject], Damage]:
     document = parse_document(data, "messages")
     if document is not None and not _is_message(document):
         listed: Json = next((document[name] for name in _LISTS if document.get(name)), [])
-        return document, as_objects(listed), Damage()
+        return document, objects_at(listed), Damage()
     lines, damage = json_lines(data)
     records = [line.record for line in lines]
     about = records.pop(0) if records and not _is_message(records[0]) else {}
@@ -140,13 +136,13 @@ def _truncated(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     shown = objects_at(beside, "messages")
-    spans = [as_list(message.get("conversationHistoryDeletedRange")) for message in shown]
+    spans = [list_at(message, "conversationHistoryDeletedRange") for message in shown]
     newest = next((span for span in reversed(spans) if len(span) == 2), None)
-    return (as_count(newest[0]), as_count(newest[1])) if newest else None
+    return (count_at(newest[0]), count_at(newest[1])) if newest else None
 
 
 def _tree(about: JsonObject) -> str:
-    trees = as_list(value_at(about, "env", "initial", "trees"))
+    trees = list_at(value_at(about, "env", "initial", "trees"))
     uri = urlparse(text_at(next(iter(trees), None), "uri"))
     return unquote(uri.path) if uri.scheme == "file" else ""
 
@@ -154,13 +150,13 @@ def _tree(about: JsonObject) -> str:
 def _time(value: Json) -> datetime | None:
     """A moment, from text, or seconds or milliseconds since 1970."""
     in_seconds = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e11
-    return as_time(value * 1000 if in_seconds else value)
+    return time_at(value * 1000 if in_seconds else value)
 
 
 def _text(value: Json) -> str:
     if isinstance(value, str):
         return value
-    return "\n".join(filter(None, (text_at(block, "text") for block in as_list(value))))
+    return "\n".join(filter(None, (text_at(block, "text") for block in list_at(value))))
 
 
 # --- blocks -----------------------------------------------------------------------------------------
@@ -170,7 +166,7 @@ def _blocks(message: JsonObject) -> list[JsonObject]:
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    return list(map(_block, as_objects(content)))
+    return list(map(_block, objects_at(content)))
 
 
 def _block(block: JsonObject) -> JsonObject:
@@ -198,9 +194,9 @@ def _goose(result: Json) -> JsonObject:
     """A result of Goose: the content itself, or under `value`, or there under `content`."""
     if isinstance(result, list):
         return {"content": result}
-    outcome = as_object(result)
+    outcome = object_at(result)
     value = outcome.get("value")
-    inner = as_object(value)
+    inner = object_at(value)
     content = value if isinstance(value, list) else inner.get("content", outcome.get("error"))
     return {"content": content, "is_error": outcome.get("status") == "error" or inner.get("isError") is True}
 
@@ -217,7 +213,7 @@ def _amp(run: JsonObject) -> JsonObject:
 def _written(value: Json) -> Json:
     """A result as content: text or blocks, else as JSON; of an object, what it says was put out."""
     if isinstance(value, str) or (
-        isinstance(value, list) and value and all("type" in as_object(block) for block in value)
+        isinstance(value, list) and value and all("type" in object_at(block) for block in value)
     ):
         return value
     said = first_text(value, ("output", "content")) or value_at(value, "content")
@@ -286,7 +282,7 @@ class _Reader:
         models = (usage.get("model"), message.get("model"), value_at(message, "modelInfo", "modelId"))
         return AssistantMessage(
             parts=self._parts(blocks),
-            model=next(filter(None, map(as_text, models)), None),
+            model=next(filter(None, map(text_at, models)), None),
             usage=_USAGE.read(usage),
             stop_reason="cancelled" if value_at(message, "state", "type") == "cancelled" else None,
         )
@@ -294,7 +290,7 @@ class _Reader:
     def _result(self, block: JsonObject) -> ToolResultMessage:
         call_id, content = text_at(block, "tool_use_id"), block.get("content")
         pieces = (
-            as_objects(content) if isinstance(content, list) else [{"type": "text", "text": as_text(content)}]
+            objects_at(content) if isinstance(content, list) else [{"type": "text", "text": text_at(content)}]
         )
         call = self.log.calls.get(call_id)
         cancelled, failed = bool(block.get("is_cancelled")), block.get("is_error") is True

@@ -95,7 +95,7 @@ def parse_object(text: bytes) -> JsonObject | None:
         return None
     if not isinstance(value, dict) or _is_too_deep(text, value):
         return None
-    return as_object(_mended(value)) if _LONE_SURROGATE.search(text) else value
+    return object_at(_mended(value)) if _LONE_SURROGATE.search(text) else value
 
 
 def parse_document(data: bytes, name: str) -> JsonObject | None:
@@ -135,80 +135,64 @@ def _mended(value: Json) -> Json:
             return value
 
 
-# --- values of any shape ----------------------------------------------------------------------------
+# --- values of any shape, by their path; without one, the value itself ---------------------------------
 
 
-def as_text(value: Json) -> str:
+def value_at(record: Json, *path: str) -> Json:
+    """The field of a field … of an object; None where there is no such way."""
+    for key in path:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
+
+
+def text_at(record: Json, *path: str) -> str:
+    value = value_at(record, *path)
     return value if isinstance(value, str) else ""
 
 
-def as_object(value: Json) -> JsonObject:
+def object_at(record: Json, *path: str) -> JsonObject:
+    value = value_at(record, *path)
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value: Json) -> list[Json]:
+def list_at(record: Json, *path: str) -> list[Json]:
+    value = value_at(record, *path)
     return value if isinstance(value, list) else []
 
 
-def as_objects(value: Json) -> list[JsonObject]:
-    return [as_object(item) for item in as_list(value)]
+def objects_at(record: Json, *path: str) -> list[JsonObject]:
+    return list(map(object_at, list_at(record, *path)))
 
 
-def as_count(value: Json) -> int:
+def count_at(record: Json, *path: str) -> int:
     """A number of things: a whole number from 0 up; 0 for anything else, and for what no count can be."""
+    value = value_at(record, *path)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
         return 0
     return int(value)
 
 
-def as_time(value: Json) -> datetime | None:
+def time_at(record: Json, *path: str) -> datetime | None:
     """A moment, from ISO 8601 text or milliseconds since 1970."""
     try:
-        match value:
-            case str():
-                moment = datetime.fromisoformat(value)
+        match value_at(record, *path):
+            case str() as text:
+                moment = datetime.fromisoformat(text)
                 return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            case int() | float():
-                return datetime.fromtimestamp(value / 1000, UTC)
+            case int() | float() as milliseconds:
+                return datetime.fromtimestamp(milliseconds / 1000, UTC)
             case _:
                 return None
     except (ValueError, OverflowError, OSError):
         return None
 
 
-def as_time_in_seconds(value: Json) -> datetime | None:
-    return as_time(value * 1000 if isinstance(value, int | float) else value)
-
-
-# --- fields, by their path --------------------------------------------------------------------------
-
-
-def value_at(record: Json, *path: str) -> Json:
-    """The field of a field … of an object; None where there is no such way."""
-    for key in path:
-        record = as_object(record).get(key)
-    return record
-
-
-def text_at(record: Json, *path: str) -> str:
-    return as_text(value_at(record, *path))
-
-
-def object_at(record: Json, *path: str) -> JsonObject:
-    return as_object(value_at(record, *path))
-
-
-def objects_at(record: Json, *path: str) -> list[JsonObject]:
-    return as_objects(value_at(record, *path))
-
-
-def count_at(record: Json, *path: str) -> int:
-    return as_count(value_at(record, *path))
-
-
-def time_at(record: Json, *path: str) -> datetime | None:
-    return as_time(value_at(record, *path))
+def seconds_at(record: Json, *path: str) -> datetime | None:
+    """The same, where numbers are seconds."""
+    value = value_at(record, *path)
+    return time_at(value * 1000 if isinstance(value, int | float) else value)
 
 
 def first_text(record: Json, keys: Sequence[str]) -> str:
+    """The first of these fields that holds a text."""
     return next(filter(None, (text_at(record, key) for key in keys)), "")

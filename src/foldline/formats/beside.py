@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foldline.files import read_regular
 
-from .base import JsonObject, as_list, as_object, as_text, parse_object
+from .base import JsonObject, list_at, object_at, parse_object, text_at
 from .gemini import project_of
 
 Names = dict[str, str]
@@ -52,13 +52,13 @@ class Neighbours:
             folder = path.parent.parent.parent
             folders = self._read(folder.parent.parent.parent / "session_index.jsonl", _kimi_code_folders)
             state = _object(folder / "state.json")
-            return Beside(title=as_text(state.get("title")), cwd=folders.get(session_id, ""))
+            return Beside(title=text_at(state, "title"), cwd=folders.get(session_id, ""))
         inside = path.name in ("context.jsonl", "wire.jsonl")
         bucket = path.parent.parent if inside else path.parent
         folders = self._read(bucket.parent.parent / "kimi.json", _kimi_folders)
         state = _object(path.with_name("state.json")) if inside else {}
         cwd = folders.get(bucket.name.rpartition("_")[2], "")
-        return Beside(title=as_text(state.get("custom_title")), cwd=cwd)
+        return Beside(title=text_at(state, "custom_title"), cwd=cwd)
 
     def _read(self, path: Path, names: Callable[[bytes], Names]) -> Names:
         if path not in self._shared:
@@ -68,8 +68,8 @@ class Neighbours:
 
 def _klaude(path: Path) -> Beside:
     meta = _object(path.with_name("meta.json"))
-    by_agent = bool(as_object(meta.get("sub_agent_state")) or as_text(meta.get("parent_session_id")))
-    return Beside(as_text(meta.get("title")), as_text(meta.get("work_dir")), by_agent)
+    by_agent = bool(object_at(meta, "sub_agent_state") or text_at(meta, "parent_session_id"))
+    return Beside(text_at(meta, "title"), text_at(meta, "work_dir"), by_agent)
 
 
 def _gemini_folder(path: Path) -> str:
@@ -92,14 +92,14 @@ def _kimi_code_folders(data: bytes) -> Names:
 
 def _kimi_folders(data: bytes) -> Names:
     """Working folders by their digest, which is what kimi-cli calls a folder of sessions."""
-    known = as_list((parse_object(data) or {}).get("work_dirs"))
-    paths = [as_text(as_object(folder).get("path")) for folder in known]
+    known = list_at((parse_object(data) or {}).get("work_dirs"))
+    paths = [text_at(object_at(folder).get("path")) for folder in known]
     return {md5(path.encode(), usedforsecurity=False).hexdigest(): path for path in paths}
 
 
 def _by_line(data: bytes, key: str, value: str) -> Names:
     records = [parse_object(line) or {} for line in data.splitlines()]
-    return {as_text(record.get(key)): as_text(record.get(value)) for record in records}
+    return {text_at(record.get(key)): text_at(record.get(value)) for record in records}
 
 
 def _object(path: Path) -> JsonObject:

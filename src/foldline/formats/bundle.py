@@ -20,7 +20,7 @@ from foldline.history.contents import content_id
 from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.version import __version__
 
-from .base import ForeignSession, as_object, parse_object
+from .base import ForeignSession, object_at, parse_object
 from .redaction import side_files
 from .writing import Exported, Original
 
@@ -50,14 +50,8 @@ _LONGEST_NAME: Final = 250
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
 _BROKEN: Final = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    ValueError,
-    RuntimeError,
-)
+    zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError, RuntimeError,
+)  # fmt: skip
 """What the `zipfile` module raises over an archive that is not as it should be."""
 
 
@@ -176,10 +170,10 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
 
 def _notes_on(manifest: dict[str, object], ignored: int) -> tuple[str, ...]:
     notes = []
-    counts = as_object(manifest.get("redacted"))
+    counts = object_at(manifest, "redacted")
     if counts:
         notes.append(f"Credentials in it were redacted before ({len(counts)} kinds): see its manifest.")
-    left_out = as_object(manifest.get("left_out"))
+    left_out = object_at(manifest, "left_out")
     if left_out:
         files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
         notes.append(f"{files} beside its history did not come along: see its manifest.")

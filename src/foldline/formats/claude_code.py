@@ -11,7 +11,6 @@ from .base import (
     ForeignSession,
     JsonLine,
     JsonObject,
-    as_object,
     header,
     json_lines,
     object_at,
@@ -35,30 +34,15 @@ from .claude_code_messages import (
 from .transcript import Transcript
 
 _KINDS_BESIDE = {
-    "file-history-snapshot": "messageId",
-    "summary": "leafUuid",
-    "queue-operation": "operation",
-    "last-prompt": "lastPrompt",
-    "custom-title": "customTitle",
-    "ai-title": "aiTitle",
-}
+    "file-history-snapshot": "messageId", "summary": "leafUuid", "queue-operation": "operation",
+    "last-prompt": "lastPrompt", "custom-title": "customTitle", "ai-title": "aiTitle",
+}  # fmt: skip
 """Records that may open a file before its first message, each with a field that is its own."""
 
 _SILENT = (
-    *_KINDS_BESIDE,
-    "agent-color",
-    "agent-name",
-    "agent-setting",
-    "attachment",
-    "atis-latch",
-    "mode",
-    "permission-mode",
-    "pr-link",
-    "progress",
-    "system",
-    "tag",
-    "worktree",
-)
+    *_KINDS_BESIDE, "agent-color", "agent-name", "agent-setting", "attachment", "atis-latch", "mode",
+    "permission-mode", "pr-link", "progress", "system", "tag", "worktree",
+)  # fmt: skip
 _SPOKEN = ("user", "assistant", "attachment")
 _NAMED_BRANCHES = 5
 
@@ -394,7 +378,7 @@ class _Reader:
             return [NoticeRecord(text=text_of(record))]
         blocks = blocks_of(record)
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        noted = as_object(record.get("toolUseResult")) if len(results) == 1 else {}
+        noted = object_at(record, "toolUseResult") if len(results) == 1 else {}
         messages: list[Entry] = [tool_result(self.log, block, noted) for block in results]
         others = [block for block in blocks if block not in results]
         return [*messages, *said_by_user(self.log, record, others)]

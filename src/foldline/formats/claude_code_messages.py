@@ -24,36 +24,23 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from foldline.protocol.messages import StopReason
 
 from .base import (
     Json,
     JsonObject,
-    as_list,
-    as_objects,
-    as_text,
     count_at,
     first_text,
+    list_at,
     object_at,
     objects_at,
     text_at,
     value_at,
 )
-from .parts import ANTHROPIC_USAGE, anthropic_part, image, text_in
-from .tool_results import Changes, edit_of, line_count
+from .parts import ANTHROPIC_USAGE, anthropic_part, image, stop_reason, text_in
+from .tool_results import FILE_TOOLS, Changes, edit_of, line_count
 from .tool_results import tool_result as result_of
 from .transcript import Transcript, file_lists
 
-_STOP_REASONS: dict[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "filtered",
-}
-_READING = frozenset({"Read", "NotebookRead"})
-_WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d+)")
 _NOT_RUN = re.compile(r"The user doesn't want to (?:proceed|take)|<tool_use_error>Sibling tool call errored")
 
@@ -70,7 +57,7 @@ def blocks_of(record: JsonObject) -> list[JsonObject]:
     content = value_at(record, "message", "content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [block for block in as_list(content) if isinstance(block, dict)]
+    return [block for block in list_at(content) if isinstance(block, dict)]
 
 
 def text_of(record: JsonObject) -> str:
@@ -95,7 +82,7 @@ def answer(log: Transcript, pieces: Sequence[JsonObject]) -> AssistantMessage:
         return AssistantMessage(stop_reason="error", error=text or "the request failed")
     usages = filter(None, (_usage(object_at(piece, "message", "usage")) for piece in pieces))
     models = filter(None, (text_at(piece, "message", "model") for piece in pieces))
-    reasons = (_STOP_REASONS.get(text_at(piece, "message", "stop_reason")) for piece in reversed(pieces))
+    reasons = (stop_reason(piece, "message", "stop_reason") for piece in reversed(pieces))
     parts = parts_of(log, [block for piece in pieces for block in blocks_of(piece)])
     return AssistantMessage(
         parts=_each_call_once(parts),
@@ -128,7 +115,7 @@ def tool_result(log: Transcript, block: JsonObject, noted: JsonObject) -> ToolRe
     """The result in a block. `noted` is what the program wrote down about the run."""
     call_id, is_error = text_at(block, "tool_use_id"), block.get("is_error") is True
     call, content = log.calls.get(call_id), block.get("content")
-    parts = text_parts(content) if isinstance(content, str) else parts_of(log, as_objects(content))
+    parts = text_parts(content) if isinstance(content, str) else parts_of(log, objects_at(content))
     changes = _changes(call, noted, is_error)
     milliseconds = count_at(noted, "durationMs") or count_at(noted, "totalDurationMs")
     return result_of(
@@ -151,9 +138,9 @@ def _changes(call: ToolCallPart | None, noted: JsonObject, is_error: bool) -> Ch
         or text_at(noted, "file", "filePath")
         or first_text(arguments, ("file_path", "notebook_path"))
     )
-    if not path or is_error or name not in _READING | _WRITING:
+    if not path or is_error or name not in FILE_TOOLS:
         return Changes(diff=diff or None)
-    if name in _READING:
+    if FILE_TOOLS[name] == "read":
         return Changes((FileTouch(path=path, action="read"),), diff or None)
     if name == "Write" and not diff:
         written = (text_at(noted, "content") or text_at(arguments, "content")).splitlines()
@@ -167,7 +154,7 @@ def _diff(noted: JsonObject) -> str:
         old, new = (
             f"{count_at(hunk, side + 'Start')},{count_at(hunk, side + 'Lines')}" for side in ("old", "new")
         )
-        lines += [f"@@ -{old} +{new} @@", *map(as_text, as_list(hunk.get("lines")))]
+        lines += [f"@@ -{old} +{new} @@", *map(text_at, list_at(hunk, "lines"))]
     path = text_at(noted, "filePath")
     return "\n".join([f"--- {path}", f"+++ {path}", *lines, ""]) if lines else ""
 
@@ -199,37 +186,18 @@ _PROGRAM = re.compile(
     r"|\[Request interrupted by user|Operation stopped by hook:|Stop hook feedback:)"
 )
 """How texts begin that the program writes in the user's name."""
-_NEVER_SENT = frozenset(
-    {
-        "already_read_file",
-        "command_permissions",
-        "hook_cancelled",
-        "hook_error_during_execution",
-        "hook_non_blocking_error",
-        "hook_permission_decision",
-        "hook_system_message",
-        "max_turns_reached",
-        "structured_output",
-    }
-)
+_NEVER_SENT = frozenset({
+    "already_read_file", "command_permissions", "hook_cancelled", "hook_error_during_execution",
+    "hook_non_blocking_error", "hook_permission_decision", "hook_system_message", "max_turns_reached",
+    "structured_output",
+})  # fmt: skip
 """Kinds of attachments that are meant for people or for the program's own use."""
 _HOOKS_THAT_SPEAK = frozenset({"SessionStart", "UserPromptSubmit"})
 """The model is shown what hooks print at these moments only."""
 _TEXT_KEYS = (
-    "content",
-    "text",
-    "prompt",
-    "file",
-    "snippet",
-    "message",
-    "subject",
-    "planContent",
-    "addedBlocks",
-    "addedLines",
-    "blockingError",
-    "memories",
-    "skills",
-)
+    "content", "text", "prompt", "file", "snippet", "message", "subject", "planContent", "addedBlocks",
+    "addedLines", "blockingError", "memories", "skills",
+)  # fmt: skip
 _DEPTH = 6
 """How deep in an attachment text is looked for; the deepest known lies at 4."""
 
@@ -286,7 +254,7 @@ def is_for_model(attachment: JsonObject) -> bool:
 def _queued(attachment: JsonObject) -> BaseMessage | None:
     """A message that came while the model worked: the user's, or a report of something in the background."""
     prompt = attachment.get("prompt")
-    blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else as_objects(prompt)
+    blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else objects_at(prompt)
     parts = parts_of(Transcript(""), blocks)
     typed = attachment.get("commandMode", "prompt") == "prompt"
     return _message(_voice(attachment, text_in(parts)) if typed else "program", parts) if parts else None
@@ -396,7 +364,7 @@ class Compactions:
 
     def cleared(self, index: int, record: JsonObject) -> Compaction | None:
         told = object_at(record, "microcompactMetadata")
-        contents = {as_text(call_id): CLEARED for call_id in as_list(told.get("compactedToolIds"))}
+        contents = {text_at(call_id): CLEARED for call_id in list_at(told, "compactedToolIds")}
         return self._replaced(index, contents, "hidden", count_at(told, "preTokens"))
 
     def shortened(self, index: int, record: JsonObject) -> Compaction | None:
@@ -438,7 +406,7 @@ def _kept_records(told: JsonObject, chain: Mapping[str, str]) -> Sequence[str] |
     Newer versions list them. Older ones name the first and the last of a chain.
     """
     if listed := object_at(told, "preservedMessages"):
-        uuids = list(map(as_text, as_list(listed.get("uuids"))))
+        uuids = list(map(text_at, list_at(listed, "uuids")))
         return uuids if all(uuid in chain for uuid in uuids) else None
     if not (segment := object_at(told, "preservedSegment")):
         return []

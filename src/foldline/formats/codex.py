@@ -36,8 +36,6 @@ from .base import (
     Json,
     JsonLine,
     JsonObject,
-    as_object,
-    as_text,
     count_at,
     header,
     json_lines,
@@ -66,35 +64,20 @@ from .tool_results import Changes, applied, together
 from .transcript import Moment, Transcript
 
 _ROWS = (
-    "session_meta",
-    "response_item",
-    "event_msg",
-    "turn_context",
-    "compacted",
-    "world_state",
-    "inter_agent_communication",
-    "inter_agent_communication_metadata",
-)
+    "session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state",
+    "inter_agent_communication", "inter_agent_communication_metadata",
+)  # fmt: skip
 _BARE_ITEMS = ("message", "reasoning", "function_call", "function_call_output", "local_shell_call")
 """What stands in the files of early 2025 without a row around it."""
 _TOLD_TWICE = (
-    "agent_message",
-    "agent_reasoning",
-    "agent_reasoning_raw_content",
-    "context_compacted",
-    "image_generation_end",
-    "user_message",
-    "web_search_end",
-)
+    "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "context_compacted",
+    "image_generation_end", "user_message", "web_search_end",
+)  # fmt: skip
 """Events that repeat an item."""
 _SILENT = (
-    "event_msg",
-    "inter_agent_communication_metadata",
-    "session_meta",
-    "token_usage_record",
-    "turn_context",
+    "event_msg", "inter_agent_communication_metadata", "session_meta", "token_usage_record", "turn_context",
     "world_state",
-)
+)  # fmt: skip
 """Rows that say nothing to the model: what an event says to it, an item says, too."""
 
 
@@ -148,7 +131,7 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
     head = header(
         text_at(payload, "id") or path.stem,
         (time_at(payload, "timestamp"), *(row.at for row in rows)),
-        next(filter(None, map(as_text, folders)), ""),
+        next(filter(None, map(text_at, folders)), ""),
     )
     return reader.log.session("codex", head, damage, (*notes, *reader.notes()))
 
@@ -368,7 +351,7 @@ class _Answers:
             return False
         if done:
             self._patched.add(call_id)
-            self._changes.setdefault(caller, []).append(applied(as_object(changes)))
+            self._changes.setdefault(caller, []).append(applied(object_at(changes)))
         return True
 
     def result(self, row: Row) -> None:

@@ -21,9 +21,9 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import Json, JsonObject, as_object, objects_at, parse_object, text_at, value_at
+from .base import Json, JsonObject, object_at, objects_at, parse_object, text_at, value_at
 from .parts import UsageFields, arguments_text, by_voice, call_part, parts_of, text_in
-from .tool_results import Action, Changes, line_count, patched, texts_in, touched
+from .tool_results import Changes, line_count, patched, texts_in, touched
 from .tool_results import tool_result as result_of
 from .transcript import Transcript
 
@@ -44,7 +44,7 @@ _SECONDS = re.compile(r"^Wall time:? ([\d.]{1,12}) seconds$", re.MULTILINE)
 _OUTPUT = re.compile(r"^Output:\n?", re.MULTILINE)
 _HEADER = 400
 """How far into a result the lines about the run go, in characters."""
-_READS: dict[str, Action] = {"view_image": "read", "read_file": "read"}
+_READS = ("view_image", "read_file")
 _PIECES = ("input_text", "output_text", "text", "input_image", "encrypted_content")
 
 
@@ -156,7 +156,7 @@ def tool_result(
     output = item.get("tools") if item.get("type") == "tool_search_output" else item.get("output")
     parts = _output_parts(output, left_out)
     run = _run(text_in(parts))
-    failed = run.failed or run.exit_code != 0 or as_object(output).get("success") is False
+    failed = run.failed or run.exit_code != 0 or object_at(output).get("success") is False
     if changes is None and call is not None and not failed:
         changes = _written_in(call)
     brief = f"exit {run.exit_code}" if run.exit_code else "failed" if failed else ""
@@ -225,7 +225,7 @@ def _number(text: str) -> float | None:
 
 def _written_in(call: ToolCallPart) -> Changes | None:
     if call.name in _READS:
-        return touched(call, _READS)
+        return touched(call)
     arguments = parse_object(call.arguments.encode()) or {}
     patch = next((text for text in texts_in(arguments) if "*** Begin Patch\n" in text), None)
     return patched(patch) if patch else None

@@ -14,26 +14,17 @@ from .base import (
     ForeignSession,
     Json,
     JsonObject,
-    as_list,
-    as_object,
-    as_text,
+    list_at,
+    object_at,
     parse_object,
+    text_at,
     unglued,
 )
 
 Format = Literal[
-    "foldline",
-    "qwen-code",
-    "claude-code",
-    "codex",
-    "pi",
-    "kimi-cli",
-    "klaude-code",
-    "gemini-cli",
-    "opencode",
-    "anthropic",
-    "openai",
-]
+    "foldline", "qwen-code", "claude-code", "codex", "pi", "kimi-cli", "klaude-code", "gemini-cli",
+    "opencode", "anthropic", "openai",
+]  # fmt: skip
 
 Reader = Callable[[bytes, Path], ForeignSession]
 
@@ -137,8 +128,8 @@ def _head(data: bytes) -> Head:
     """A document that is spread over lines has none that count: pieces of it may look like records."""
     value = _document(data)
     lines = _head_records(data) if value is None or b"\n" not in data.strip() else []
-    items = [item for item in as_list(value) if isinstance(item, dict)]
-    return Head(lines=lines, document=as_object(value), items=items)
+    items = [item for item in list_at(value) if isinstance(item, dict)]
+    return Head(lines=lines, document=object_at(value), items=items)
 
 
 def _document(data: bytes) -> Json:
@@ -195,12 +186,12 @@ class Refusal:
 
 def _is_copilot(record: JsonObject) -> bool:
     kinds = ("session.", "user.message", "assistant.", "tool.execution", "hook.", "system.message")
-    return "parentId" in record and "data" in record and as_text(record.get("type")).startswith(kinds)
+    return "parentId" in record and "data" in record and text_at(record, "type").startswith(kinds)
 
 
 def _is_cursor(record: JsonObject) -> bool:
     spoken = record.get("role") in ("user", "assistant") and "type" not in record and "uuid" not in record
-    return spoken and isinstance(as_object(record.get("message")).get("content"), list)
+    return spoken and isinstance(object_at(record, "message").get("content"), list)
 
 
 def _is_droid(record: JsonObject) -> bool:
@@ -257,7 +248,7 @@ REFUSALS = (
     Refusal(
         "a session of Crush",
         "`crush session show ID --json` exports one, for other programs",
-        document=lambda document: {"id", "prompt_tokens"} <= as_object(document.get("meta")).keys(),
+        document=lambda document: {"id", "prompt_tokens"} <= object_at(document, "meta").keys(),
         tables=(frozenset({"sessions", "messages", "files"}),),
     ),
     Refusal(
@@ -276,7 +267,7 @@ REFUSALS = (
 
 
 def refusal_of(head: Head) -> Refusal | None:
-    listed = head.items or [as_object(message) for message in as_list(head.document.get("messages"))]
+    listed = head.items or [object_at(message) for message in list_at(head.document.get("messages"))]
     by_line = (refusal for record in head.lines for refusal in REFUSALS if refusal.line(record))
     whole = (
         refusal

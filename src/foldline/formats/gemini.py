@@ -30,8 +30,6 @@ from .base import (
     ForeignSession,
     Json,
     JsonObject,
-    as_object,
-    as_text,
     header,
     json_lines,
     object_at,
@@ -54,15 +52,9 @@ _ATTACHED = "\n--- Content from referenced files"
 """Behind it stand the files that a prompt names with `@`."""
 _MODELS = ("model", "gemini")
 _PROGRAM = (
-    "<session_context>",
-    "<hook_context>",
-    "<system-reminder>",
-    "<task-notification>",
-    "<qwen:",
-    "<state_snapshot>",
-    "This is the Gemini CLI.",
-    "This is the Qwen Code.",
-)
+    "<session_context>", "<hook_context>", "<system-reminder>", "<task-notification>", "<qwen:",
+    "<state_snapshot>", "This is the Gemini CLI.", "This is the Qwen Code.",
+)  # fmt: skip
 """How texts begin that the program writes in the user's name."""
 _USAGE = UsageFields(("input", "tool"), ("output", "thoughts"), "cached", "thoughts")
 
@@ -73,7 +65,7 @@ _USAGE = UsageFields(("input", "tool"), ("output", "thoughts"), "cached", "thoug
 def pieces_of(content: Json) -> list[JsonObject]:
     """The parts of a content: it may be a text, a part, or a list of either."""
     listed = content if isinstance(content, list) else [content]
-    return [{"text": piece} if isinstance(piece, str) else as_object(piece) for piece in listed if piece]
+    return [{"text": piece} if isinstance(piece, str) else object_at(piece) for piece in listed if piece]
 
 
 def is_content(value: Json) -> bool:
@@ -164,7 +156,7 @@ class Contents:
             call_id = next((key for key, call in self._calls.items() if call.name == name), "")
         call = self._calls.get(call_id)
         answered, cancelled = response.get("response"), noted.get("status") == "cancelled"
-        failed = cancelled or noted.get("status") == "error" or "error" in as_object(answered)
+        failed = cancelled or noted.get("status") == "error" or "error" in object_at(answered)
         diff = text_at(noted, "resultDisplay", "fileDiff")
         nested = self.parts(objects_at(response, "parts"))
         return tool_result(
@@ -186,9 +178,9 @@ class Contents:
 def _text_of(answered: Json) -> str:
     if isinstance(answered, str):
         return answered
-    fields = as_object(answered)
+    fields = object_at(answered)
     said = [fields[key] for key in ("output", "error", "content") if isinstance(fields.get(key), str)]
-    return as_text(said[0]) if said else json.dumps(fields, ensure_ascii=False) if fields else ""
+    return text_at(said[0]) if said else json.dumps(fields, ensure_ascii=False) if fields else ""
 
 
 # --- a session --------------------------------------------------------------------------------------

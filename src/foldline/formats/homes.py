@@ -18,7 +18,7 @@ from foldline.history.catalog import file_time
 from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
 from foldline.protocol import FoldlineError, system_words
 
-from .base import ForeignSession, Json, as_text
+from .base import ForeignSession, Json, text_at
 from .beside import Beside, Neighbours
 from .detection import FOREIGN, Format
 from .kimi import rotations, session_id_of
@@ -502,7 +502,7 @@ class _Here:
 
     def may_be_in(self, excerpt: bytes) -> bool:
         """Whether any record names it: what spares a reader the sessions of all other folders."""
-        return any(self.is_it(as_text(_text(found))) for found in _CWD.findall(excerpt))
+        return any(self.is_it(text_at(_text(found))) for found in _CWD.findall(excerpt))
 
 
 def _text(quoted: bytes) -> Json:

@@ -39,11 +39,11 @@ from .base import (
     Json,
     JsonLine,
     JsonObject,
-    as_time_in_seconds,
     count_at,
     header,
     json_lines,
     object_at,
+    seconds_at,
     text_at,
 )
 from .beside import Neighbours
@@ -55,15 +55,9 @@ _CONTEXT_ROLES = ("_system_prompt", "_checkpoint", "_usage")
 _CODE_TYPES = ("context.", "turn.", "config.", "profile.", "llm.", "tools.", "permission.")
 """How the types of Kimi Code's records start, which mostly have a time."""
 _CODE_RECORDS = (
-    "config.update",
-    "context.append_loop_event",
-    "context.append_message",
-    "context.apply_compaction",
-    "llm.request",
-    "llm.tools_snapshot",
-    "profile.bind",
-    "turn.prompt",
-)
+    "config.update", "context.append_loop_event", "context.append_message", "context.apply_compaction",
+    "llm.request", "llm.tools_snapshot", "profile.bind", "turn.prompt",
+)  # fmt: skip
 """Those that are nobody else's."""
 _FAILED = "<system>ERROR"
 
@@ -375,25 +369,10 @@ def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
 _KEPT_BY_A_COMPACTION = 2
 """How many prompts and answers kimi-cli keeps of its newest, with their results (`SimpleCompaction`)."""
 _SILENT = (
-    "Approval",
-    "Btw",
-    "ContentPart",
-    "ImageURLPart",
-    "TextPart",
-    "ThinkPart",
-    "Compaction",
-    "Hook",
-    "MCP",
-    "Notification",
-    "PlanDisplay",
-    "Question",
-    "StatusUpdate",
-    "Step",
-    "Subagent",
-    "ToolCall",
-    "Turn",
+    "Approval", "Btw", "ContentPart", "ImageURLPart", "TextPart", "ThinkPart", "Compaction", "Hook", "MCP",
+    "Notification", "PlanDisplay", "Question", "StatusUpdate", "Step", "Subagent", "ToolCall", "Turn",
     "metadata",
-)
+)  # fmt: skip
 """How the kinds of events begin that tell the model nothing, or that are pieces of an answer."""
 _USAGE = UsageFields(
     ("input_other", "input_cache_read", "input_cache_creation"), ("output",), cached="input_cache_read"
@@ -424,7 +403,7 @@ class _Wire:
     def read(self, line: JsonLine) -> None:
         record, message = line.record, object_at(line.record, "message")
         seconds = record.get("timestamp")
-        at = None if isinstance(seconds, str) else as_time_in_seconds(seconds)
+        at = None if isinstance(seconds, str) else seconds_at(seconds)
         kind, payload = text_at(message, "type"), object_at(message, "payload")
         if kind == "StepBegin":
             self.end_step()

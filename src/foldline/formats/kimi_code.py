@@ -43,43 +43,18 @@ from .base import (
     value_at,
 )
 from .parts import UsageFields, call_part, text_in, tool_call_parts
-from .tool_results import Action, line_count, tool_result, touched
+from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
 
 _SILENT = (
-    "config.",
-    "context.append_loop_event",
-    "forked",
-    "full_compaction.",
-    "goal.",
-    "llm.",
-    "mcp.",
-    "metadata",
-    "micro_compaction.",
-    "permission.",
-    "plan_mode.",
-    "plugin.",
-    "profile.",
-    "runtime.",
-    "spine.",
-    "swarm_mode.",
-    "token_counting.",
-    "tools.",
-    "turn.",
-    "usage.",
-)
+    "config.", "context.append_loop_event", "forked", "full_compaction.", "goal.", "llm.", "mcp.",
+    "metadata", "micro_compaction.", "permission.", "plan_mode.", "plugin.", "profile.", "runtime.",
+    "spine.", "swarm_mode.", "token_counting.", "tools.", "turn.", "usage.",
+)  # fmt: skip
 """How the types of records begin that say nothing to the model, or that other records repeat."""
 _USAGE = UsageFields(
     ("inputOther", "inputCacheRead", "inputCacheCreation"), ("output",), cached="inputCacheRead"
 )
-_ACTIONS: dict[str, Action] = {
-    "ReadFile": "read",
-    "WriteFile": "modified",
-    "StrReplaceFile": "modified",
-    "Read": "read",
-    "Write": "modified",
-    "Edit": "modified",
-}
 _EXIT_CODE = re.compile(r"[Ff]ailed with exit code:? (-?\d+)")
 
 
@@ -96,7 +71,7 @@ def result_of(call_id: str, parts: tuple[Part, ...], log: Transcript, *, failed:
         parts,
         failed=failed,
         brief=ended or (line_count(said) if said else "done"),
-        changes=None if failed else touched(call, _ACTIONS),
+        changes=None if failed else touched(call),
     )
 
 

@@ -31,58 +31,36 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from foldline.protocol.messages import StopReason
 
 from .base import (
     ForeignSession,
     Json,
     JsonLine,
     JsonObject,
-    as_list,
-    as_text,
-    as_time_in_seconds,
     count_at,
     header,
     json_lines,
+    list_at,
     object_at,
     objects_at,
     parse_object,
+    seconds_at,
     text_at,
     time_at,
     value_at,
 )
-from .parts import UsageFields, call_part, image_at, sub_agent_note, text_in
-from .tool_results import Action, line_count, tool_result, touched
+from .parts import UsageFields, call_part, image_at, stop_reason, sub_agent_note, text_in
+from .tool_results import line_count, tool_result, touched
 from .transcript import Moment, Transcript
 
 _MESSAGES = ("SystemMessage", "DeveloperMessage", "UserMessage", "AssistantMessage", "ToolResultMessage")
 _KINDS = (*_MESSAGES, "CompactionEntry", "RewindEntry", "TaskMetadataItem", "SpawnSubAgentEntry")
 _SILENT = (
-    "AwaySummaryEntry",
-    "CacheHitRateEntry",
-    "FallbackModelConfigWarnEntry",
-    "PromptSuggestionEntry",
-    "RetractEntry",
-    "RewindEntry",
-    "SideQuestionEntry",
-    "SpawnSubAgentEntry",
-    "TaskFileChangeSummaryEntry",
+    "AwaySummaryEntry", "CacheHitRateEntry", "FallbackModelConfigWarnEntry", "PromptSuggestionEntry",
+    "RetractEntry", "RewindEntry", "SideQuestionEntry", "SpawnSubAgentEntry", "TaskFileChangeSummaryEntry",
     "TaskMetadataItem",
-)
+)  # fmt: skip
 _CHECKPOINT = re.compile(r"<system-reminder>Checkpoint ([0-9]{1,18})</system-reminder>")
-_STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_use": "tool_calls",
-    "aborted": "cancelled",
-    "error": "error",
-}
-_ACTIONS: dict[str, Action] = {
-    "Read": "read",
-    "Write": "modified",
-    "Edit": "modified",
-    "MultiEdit": "modified",
-}
 _USAGE = UsageFields(("input_tokens",), ("output_tokens",), "cached_tokens", "reasoning_tokens")
 
 
@@ -106,7 +84,7 @@ def read_klaude(data: bytes, path: Path) -> ForeignSession:
         reader.read(line)
     log = reader.log
     name = path.parent.name if path.stem == "events" and path.parent.name else path.stem
-    times = (as_time_in_seconds(meta.get("created_at")), *(entry.at for entry in log.in_order()))
+    times = (seconds_at(meta, "created_at"), *(entry.at for entry in log.in_order()))
     head = header(text_at(meta, "id") or name, times, text_at(meta, "work_dir"))
     return log.session("klaude-code", head, damage, (*log.notes(_SILENT), *sub_agent_note(reader.by_agent)))
 
@@ -197,7 +175,7 @@ class _Reader:
                     parts=parts,
                     model=text_at(data, "usage", "model_name") or None,
                     usage=_USAGE.read(data.get("usage")),
-                    stop_reason=_STOP_REASONS.get(text_at(data, "stop_reason")),
+                    stop_reason=stop_reason(data, "stop_reason"),
                 )
             case _:
                 return self._tool_result(data, parts)
@@ -213,13 +191,13 @@ class _Reader:
             (*text_parts(text), *images),
             failed=status in ("error", "aborted"),
             brief="cancelled" if status == "aborted" else "failed" if status == "error" else line_count(text),
-            changes=touched(call, _ACTIONS),
+            changes=touched(call),
         )
 
     def _parts(self, pieces: Json) -> tuple[Part, ...]:
         """The parts of a message. A signature stands behind the thought it is of."""
         parts: list[Part] = []
-        for piece in as_list(pieces):
+        for piece in list_at(pieces):
             last = parts[-1] if parts else None
             if value_at(piece, "type") != "thinking_signature":
                 parts += self.log.parts([piece], _part)
@@ -254,8 +232,8 @@ class _Reader:
             strategy="klaude-code",
             tokens_before=count_at(data, "tokens_before"),
             details=CompactionDetails(
-                read_files=tuple(filter(None, map(as_text, as_list(details.get("read_files"))))),
-                modified_files=tuple(filter(None, map(as_text, as_list(details.get("modified_files"))))),
+                read_files=tuple(filter(None, map(text_at, list_at(details, "read_files")))),
+                modified_files=tuple(filter(None, map(text_at, list_at(details, "modified_files")))),
             ),
         )
 

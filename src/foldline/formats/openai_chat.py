@@ -23,23 +23,22 @@ from foldline.protocol import (
     ToolResultMessage,
     UserMessage,
 )
-from foldline.protocol.messages import StopReason
 
 from .base import (
     ForeignSession,
     JsonObject,
-    as_list,
-    as_time_in_seconds,
     first_text,
     header,
     json_lines,
+    list_at,
     object_at,
     objects_at,
     parse_document,
+    seconds_at,
     text_at,
     value_at,
 )
-from .parts import UsageFields, call_part, text_in, tool_call_parts
+from .parts import UsageFields, call_part, stop_reason, text_in, tool_call_parts
 from .tool_results import line_count, tool_result
 from .transcript import Transcript
 
@@ -48,13 +47,6 @@ _NOTE_OPEN, _NOTE_CLOSE = "<system-note>\n", "\n</system-note>"
 _CLOSES_NOTE = re.compile(r"<\s*+/\s*+system-note", re.IGNORECASE)
 _DEFUSED_NOTE = re.compile(r"<\\(?=\s*+/\s*+system-note)", re.IGNORECASE)
 """What Foldline puts around machine text in the role user (`llm/dialect.py`)."""
-_STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "filtered",
-}
 _USAGE = UsageFields(
     input=("prompt_tokens|input_tokens",),
     output=("completion_tokens|output_tokens",),
@@ -137,7 +129,7 @@ class _Reader:
 
     def read(self, message: JsonObject, position: int) -> None:
         entry = self._entry(message, position) or self.log.unknown(message, text_at(message, "role"))
-        self.log.put(position, entry, as_time_in_seconds(value_at(message, "extra", "timestamp")))
+        self.log.put(position, entry, seconds_at(message, "extra", "timestamp"))
 
     def _entry(self, message: JsonObject, position: int) -> Entry | None:
         role, content = message.get("role"), message.get("content")
@@ -181,12 +173,12 @@ class _Reader:
             calls = (call_part(self._legacy_call, text_at(legacy, "name"), legacy.get("arguments")),)
         content = self.log.parts(message.get("content")) or self.log.parts(message.get("refusal"))
         response = object_at(message, "extra", "response")
-        choice = next(iter(as_list(response.get("choices"))), None)
+        choice = next(iter(list_at(response, "choices")), None)
         return AssistantMessage(
             parts=(*((ThinkingPart(text=thinking),) if thinking else ()), *content, *calls),
             model=text_at(response, "model") or None,
             usage=_USAGE.read(response.get("usage")),
-            stop_reason=_STOP_REASONS.get(text_at(choice, "finish_reason")),
+            stop_reason=stop_reason(choice, "finish_reason"),
         )
 
     def _tool_result(self, message: JsonObject) -> ToolResultMessage:

@@ -27,18 +27,15 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
-from foldline.protocol.messages import StopReason
 
 from .base import (
     ForeignSession,
     Json,
     JsonObject,
-    as_list,
-    as_objects,
-    as_text,
     count_at,
     first_text,
     header,
+    list_at,
     object_at,
     objects_at,
     parse_object,
@@ -54,20 +51,13 @@ from .opencode_store import (
     stored_in_database,
     stored_in_files,
 )
-from .parts import UsageFields, by_voice, call_part, image_at, kind_of, text_in
+from .parts import UsageFields, by_voice, call_part, image_at, kind_of, stop_reason, text_in
 from .tool_results import Changes, edit_of, moved, patched, together, tool_result, whole_file
 from .transcript import Transcript
 
 HIDDEN = "[Old tool result content cleared]"
 """What opencode's model sees in place of an output that was hidden."""
 _NO_SUMMARY = "(opencode wrote no summary)"
-_STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "tool-calls": "tool_calls",
-    "length": "length",
-    "content-filter": "filtered",
-    "error": "error",
-}
 _ABORTED = "MessageAbortedError"
 _DEFAULT_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 _ASKED_TO_COMPACT = "What did we do so far?"
@@ -160,7 +150,7 @@ def _from_store(document: JsonObject, path: Path, stored: Iterable[StoredSession
 
 
 def _session(document: JsonObject, path: Path, notes: list[str]) -> ForeignSession:
-    info, messages = object_at(document, "info"), as_list(document.get("messages"))
+    info, messages = object_at(document, "info"), list_at(document, "messages")
     reader = _Reader(_completed_compactions(messages), object_at(info, "revert"))
     title = text_at(info, "title")
     if title.strip() and not _DEFAULT_TITLE.match(title):
@@ -290,7 +280,7 @@ class _Reader:
             answer = AssistantMessage(
                 model=text_at(info, "modelID") or None,
                 usage=_USAGE.read(finish.get("tokens") or last.get("tokens")),
-                stop_reason=_STOP_REASONS.get(as_text(finish.get("reason") or last.get("reason"))),
+                stop_reason=stop_reason(finish.get("reason") or last.get("reason")),
             )
             if error and step is steps[-1]:
                 update = {
@@ -416,7 +406,7 @@ def _unclaimed(
     They go to the last call that names no file: mostly a shell command.
     """
     patches = [part for part in step if part.get("type") == "patch"]
-    changed = dict.fromkeys(as_text(path) for part in patches for path in as_list(part.get("files")))
+    changed = dict.fromkeys(text_at(path) for part in patches for path in list_at(part, "files"))
     claimed = {file.path for result in results for file in result.details.files}
     free = [path for path in changed if path and path not in claimed]
     touches = tuple(FileTouch(path=path, action="modified") for path in free)
@@ -465,7 +455,7 @@ def _changes(call: ToolCallPart, about: JsonObject, text: str) -> Changes:
     arguments = parse_object(call.arguments.encode()) or {}
     path = text_at(arguments, "filePath") or text_at(about, "filepath")
     if call.name in _PATCHING:
-        reports = as_objects([*as_list(about.get("files")), about.get("filediff")])
+        reports = objects_at([*list_at(about, "files"), about.get("filediff")])
         changes = together(map(_reported, filter(None, reports)))
         return changes if changes.files else patched(text_at(arguments, "patchText"))
     if not path:

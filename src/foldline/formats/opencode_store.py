@@ -17,7 +17,7 @@ from urllib.parse import quote
 from foldline.files import read_regular
 from foldline.protocol import FoldlineError
 
-from .base import JsonObject, as_count, as_object, as_text, parse_object
+from .base import JsonObject, count_at, object_at, parse_object, text_at
 
 DATABASE = "opencode.db"
 _SESSIONS, _MESSAGES, _PARTS = "session", "message", "part"
@@ -52,9 +52,9 @@ def is_store(folder: Path) -> bool:
 
 def exported_files(info: JsonObject, path: Path) -> JsonObject:
     store = path.parent.parent.parent
-    session = as_text(info.get("id"))
+    session = text_at(info, "id")
     messages = [
-        {"info": message, "parts": _objects(store / _PARTS / as_text(message.get("id")))}
+        {"info": message, "parts": _objects(store / _PARTS / text_at(message, "id"))}
         for message in _objects(store / _MESSAGES / session)
     ]
     return {"info": info, "messages": messages}
@@ -70,12 +70,12 @@ def stored_in_files(store: Path) -> Iterator[StoredSession]:
 
 def _stored(info: JsonObject, path: Path) -> StoredSession:
     return StoredSession(
-        id=as_text(info.get("id")),
+        id=text_at(info, "id"),
         path=path,
-        title=as_text(info.get("title")),
-        cwd=as_text(info.get("directory")),
-        updated=as_count(as_object(info.get("time")).get("updated")),
-        parent=as_text(info.get("parentID")),
+        title=text_at(info, "title"),
+        cwd=text_at(info, "directory"),
+        updated=count_at(object_at(info, "time").get("updated")),
+        parent=text_at(info, "parentID"),
     )
 
 
@@ -105,7 +105,7 @@ def tables_of(path: Path) -> set[str]:
         FoldlineError: it cannot be read.
     """
     with _reading(path) as database:
-        return {as_text(row["name"]) for row in _rows(database, "SELECT name FROM sqlite_master")}
+        return {text_at(row["name"]) for row in _rows(database, "SELECT name FROM sqlite_master")}
 
 
 def is_opencode_database(tables: set[str]) -> bool:
@@ -120,7 +120,7 @@ def stored_in_database(path: Path) -> list[StoredSession]:
     """
     with _reading(path) as database:
         infos = [_info(row) for row in _rows(database, "SELECT * FROM session")]
-    return [_stored(info, path / as_text(info.get("id"))) for info in infos]
+    return [_stored(info, path / text_at(info, "id")) for info in infos]
 
 
 def exported_rows(path: Path, session: str) -> JsonObject:
@@ -141,11 +141,11 @@ def exported_rows(path: Path, session: str) -> JsonObject:
         raise FoldlineError(f"{path} has no session {session!r}.")
     by_message: dict[str, list[JsonObject]] = {}
     for row in parts:
-        by_message.setdefault(as_text(row["message_id"]), []).append(_data(row))
+        by_message.setdefault(text_at(row["message_id"]), []).append(_data(row))
     return {
         "info": _info(infos[0]),
         "messages": [
-            {"info": {**_data(row), "sessionID": session}, "parts": by_message.get(as_text(row["id"]), [])}
+            {"info": {**_data(row), "sessionID": session}, "parts": by_message.get(text_at(row["id"]), [])}
             for row in messages
         ],
     }
@@ -156,7 +156,7 @@ Row = Mapping[str, Any]
 
 def _data(row: Row) -> JsonObject:
     """What a row says: its columns beside `data` are left out of that."""
-    return {**(_parsed(row["data"]) or {}), "id": as_text(row["id"])}
+    return {**(_parsed(row["data"]) or {}), "id": text_at(row["id"])}
 
 
 def _parsed(value: object) -> JsonObject | None:
@@ -168,10 +168,10 @@ def _parsed(value: object) -> JsonObject | None:
 def _info(row: Row) -> JsonObject:
     found = dict(row)
     return {
-        "id": as_text(found.get("id")),
-        "parentID": as_text(found.get("parent_id")),
-        "directory": as_text(found.get("directory")),
-        "title": as_text(found.get("title")),
+        "id": text_at(found, "id"),
+        "parentID": text_at(found, "parent_id"),
+        "directory": text_at(found, "directory"),
+        "title": text_at(found, "title"),
         "time": {"created": found.get("time_created"), "updated": found.get("time_updated")},
         "revert": _parsed(found.get("revert")) or {},
     }

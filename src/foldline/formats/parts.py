@@ -18,8 +18,9 @@ from foldline.protocol import (
     UserMessage,
     text_parts,
 )
+from foldline.protocol.messages import StopReason
 
-from .base import Json, as_count, as_list, as_objects, as_text, text_at, value_at
+from .base import Json, count_at, list_at, objects_at, text_at, value_at
 
 V = TypeVar("V")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
@@ -37,7 +38,7 @@ def parts_of(content: Json, left_out: list[str], part_of: PartReader | None = No
     if isinstance(content, str):
         return text_parts(content)
     parts: list[Part] = []
-    for piece in as_list(content):
+    for piece in list_at(content):
         part = (part_of or chat_part)(piece)
         if part is None:
             left_out.append(kind_of(piece))
@@ -84,9 +85,9 @@ def anthropic_part(block: Json) -> Part | None:
 
 
 def image(data: Json, media_type: Json) -> ImagePart | None:
-    if not as_text(data):
+    if not text_at(data):
         return None
-    return ImagePart(media_type=as_text(media_type) or "image/png", data=as_text(data))
+    return ImagePart(media_type=text_at(media_type) or "image/png", data=text_at(data))
 
 
 def image_at(url: str) -> Part | None:
@@ -116,7 +117,7 @@ def tool_call_parts(calls: Json, position: int) -> tuple[ToolCallPart, ...]:
             text_at(call, "function", "name"),
             value_at(call, "function", "arguments"),
         )
-        for nth, call in enumerate(as_objects(calls))
+        for nth, call in enumerate(objects_at(calls))
     )
 
 
@@ -155,7 +156,7 @@ class UsageFields:
 
 def _count(tokens: Json, name: str) -> int:
     found = (value_at(tokens, *each.split(".")) for each in name.split("|"))
-    return as_count(next((value for value in found if value is not None), 0))
+    return count_at(next((value for value in found if value is not None), 0))
 
 
 ANTHROPIC_USAGE = UsageFields(
@@ -163,6 +164,21 @@ ANTHROPIC_USAGE = UsageFields(
     cached="cache_read_input_tokens",
     output=("output_tokens",),
 )
+
+
+_STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop", "end_turn": "stop", "stop_sequence": "stop",
+    "tool_calls": "tool_calls", "tool-calls": "tool_calls", "tool_use": "tool_calls", "toolUse": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length", "max_tokens": "length", "model_context_window_exceeded": "length",
+    "content_filter": "filtered", "content-filter": "filtered", "refusal": "filtered",
+    "aborted": "cancelled", "error": "error",
+}  # fmt: skip
+
+
+def stop_reason(record: Json, *path: str) -> StopReason | None:
+    """Why an answer ended, in the words of any agent."""
+    return _STOP_REASONS.get(text_at(record, *path))
 
 
 # --- who speaks -------------------------------------------------------------------------------------

@@ -33,53 +33,33 @@ from foldline.protocol import (
     Written,
     text_parts,
 )
-from foldline.protocol.messages import StopReason
 
 from .base import (
     ForeignSession,
     Json,
     JsonLine,
     JsonObject,
-    as_list,
-    as_text,
     count_at,
     first_text,
     header,
     json_lines,
+    list_at,
     object_at,
     text_at,
     time_at,
     value_at,
 )
-from .parts import UsageFields, call_part, image, text_in
-from .tool_results import Action, Changes, line_count, tool_result
+from .parts import UsageFields, call_part, image, stop_reason, text_in
+from .tool_results import FILE_TOOLS, Changes, line_count, tool_result
 from .transcript import Transcript, file_lists
 
 _ROLES = ("toolResult", "bashExecution")
 _FIELDS = frozenset({"stopReason", "timestamp"})
 """What is pi's own in a message: other agents have records of the type `message`, too."""
 _SILENT = (
-    "credential_pin",
-    "custom",
-    "label",
-    "mcp_tool_selection",
-    "mode_change",
-    "model_change",
-    "model_usage",
-    "service_tier_change",
-    "session",
-    "thinking_level_change",
-    "title",
-    "ttsr_injection",
-)
-_STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "length": "length",
-    "toolUse": "tool_calls",
-    "aborted": "cancelled",
-    "error": "error",
-}
-_ACTIONS: dict[str, Action] = {"read": "read", "write": "modified", "edit": "modified"}
+    "credential_pin", "custom", "label", "mcp_tool_selection", "mode_change", "model_change", "model_usage",
+    "service_tier_change", "session", "thinking_level_change", "title", "ttsr_injection",
+)  # fmt: skip
 _EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*$")
 _USAGE = UsageFields(
     input=("input", "cacheRead", "cacheWrite"),
@@ -233,7 +213,7 @@ class _Reader:
                     parts=self._parts(content),
                     model=text_at(message, "model") or None,
                     usage=_USAGE.read(message.get("usage")),
-                    stop_reason=_STOP_REASONS.get(text_at(message, "stopReason")),
+                    stop_reason=stop_reason(message, "stopReason"),
                     error=text_at(message, "errorMessage") or None,
                 )
             case "toolResult":
@@ -352,8 +332,8 @@ class _Reader:
     def _details(self, record: JsonObject, covered: set[int]) -> CompactionDetails:
         if written := object_at(record, "details"):
             return CompactionDetails(
-                read_files=tuple(filter(None, map(as_text, as_list(written.get("readFiles"))))),
-                modified_files=tuple(filter(None, map(as_text, as_list(written.get("modifiedFiles"))))),
+                read_files=tuple(filter(None, map(text_at, list_at(written, "readFiles")))),
+                modified_files=tuple(filter(None, map(text_at, list_at(written, "modifiedFiles")))),
             )
         before = self._last.details if self._last else CompactionDetails()
         return file_lists(before, [self.log.entries[index] for index in sorted(covered)])
@@ -376,7 +356,7 @@ def _part(piece: Json) -> Part | None:
 
 def _touch(name: str, details: JsonObject, arguments: JsonObject) -> FileTouch | None:
     """The file a successful call read or changed; None for other tools, and for what is no file."""
-    action = _ACTIONS.get(name)
+    action = FILE_TOOLS.get(name)
     source = object_at(details, "meta", "source")
     path = (
         first_text(details, ("path", "resolvedPath"))

@@ -42,28 +42,13 @@ _TYPED = (None, "mid_turn_user_message")
 _BESIDE = ("realtime_message", "code_mode_tool_result")
 """Kinds of records with a message that the model is never sent."""
 _SILENT = (
-    "assistant.realtime_message",
-    "record",
-    "tool_result.code_mode_tool_result",
-    "user.realtime_message",
-    "system.agent_",
-    "system.at_command",
-    "system.attribution_snapshot",
-    "system.background_task",
-    "system.branch_checkpoint",
-    "system.custom_title",
-    "system.file_history_snapshot",
-    "system.goal_",
-    "system.managed_session",
-    "system.omni_recall",
-    "system.parent_session",
-    "system.rewind",
-    "system.session_",
-    "system.slash_command",
-    "system.turn_",
-    "system.ui_telemetry",
+    "assistant.realtime_message", "record", "tool_result.code_mode_tool_result", "user.realtime_message",
+    "system.agent_", "system.at_command", "system.attribution_snapshot", "system.background_task",
+    "system.branch_checkpoint", "system.custom_title", "system.file_history_snapshot", "system.goal_",
+    "system.managed_session", "system.omni_recall", "system.parent_session", "system.rewind",
+    "system.session_", "system.slash_command", "system.turn_", "system.ui_telemetry",
     "system.user_text_elements",
-)
+)  # fmt: skip
 _CONTEXT = re.compile(r"\s*<qwen:user-prompt-submit-context>")
 _USAGE = UsageFields(
     input=("promptTokenCount", "toolUsePromptTokenCount"),

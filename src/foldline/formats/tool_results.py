@@ -1,16 +1,25 @@
 """Results of tool calls: how a run ended, and what it did to files by its diff, patch or arguments."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from foldline.protocol import FileTouch, Part, ToolCallPart, ToolDetails, ToolResultMessage
 
-from .base import Json, JsonObject, as_object, first_text, text_at
+from .base import Json, JsonObject, first_text, object_at, text_at
 from .parts import text_in
 
 Action = Literal["read", "modified"]
+
+FILE_TOOLS: dict[str, Action] = {
+    "read": "read", "Read": "read", "ReadFile": "read", "read_file": "read", "view_image": "read",
+    "NotebookRead": "read",
+    "write": "modified", "Write": "modified", "WriteFile": "modified",
+    "edit": "modified", "Edit": "modified", "MultiEdit": "modified", "StrReplaceFile": "modified",
+    "NotebookEdit": "modified",
+}  # fmt: skip
+"""The tools of agents with tools of their own that name a file, and what they do to it."""
 
 _PATCH_FILE = re.compile(r"\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)")
 """How a patch of the kind Codex's models write names a file."""
@@ -77,8 +86,8 @@ def line_count(text: str) -> str:
 # --- what a call does to files, by its name and arguments ---------------------------------------------
 
 
-def touched(call: ToolCallPart | None, actions: Mapping[str, Action]) -> Changes:
-    action = actions.get(call.name) if call else None
+def touched(call: ToolCallPart | None) -> Changes:
+    action = FILE_TOOLS.get(call.name) if call else None
     path = first_text(call.parsed(), ("path", "file_path")) if call else ""
     return Changes((FileTouch(path=path, action=action),)) if action and path else Changes()
 
@@ -147,7 +156,7 @@ def whole_file(path: str, content: str, *, gone: bool = False) -> Changes:
 
 def applied(changes: JsonObject) -> Changes:
     """What Codex reports of a patch it applied: by path, a unified diff or the whole content."""
-    return together(_applied(path, as_object(change)) for path, change in changes.items())
+    return together(_applied(path, object_at(change)) for path, change in changes.items())
 
 
 def _applied(path: str, change: JsonObject) -> Changes:

@@ -43,19 +43,10 @@ _NUMBERED: Final = re.compile(r"^( *\d+(?:→|\t|\| ?|│ ?|: ))", re.MULTILINE)
 """How agents number the lines of a file they read."""
 
 _ROLES: Final = {
-    "Comment": "c",
-    "Keyword": "k",
-    "Operator.Word": "k",
-    "Name.Tag": "k",
-    "Literal.String": "s",
-    "Literal.Number": "m",
-    "Keyword.Constant": "m",
-    "Name.Decorator": "n",
-    "Name.Builtin": "n",
-    "Name.Attribute": "n",
-    "Name.Function": "n",
-    "Name.Class": "n",
-}
+    "Comment": "c", "Keyword": "k", "Operator.Word": "k", "Name.Tag": "k", "Literal.String": "s",
+    "Literal.Number": "m", "Keyword.Constant": "m", "Name.Decorator": "n", "Name.Builtin": "n",
+    "Name.Attribute": "n", "Name.Function": "n", "Name.Class": "n",
+}  # fmt: skip
 
 
 def plain(text: str) -> str:
