@@ -1,13 +1,13 @@
 """What other agents write down beside their sessions: titles, folders, and whose session one is."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import md5, sha256
 from pathlib import Path
 
 from foldline.files import read_regular
 
-from .base import JsonObject, list_at, object_at, parse_object, text_at
+from . import klaude
+from .base import objects_at, parse_object, text_at
 from .gemini import project_of
 
 Names = dict[str, str]
@@ -15,6 +15,8 @@ Names = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Beside:
+    """What is known of a session without its own file."""
+
     title: str = ""
     cwd: str = ""
     by_agent: bool = False
@@ -34,7 +36,8 @@ class Neighbours:
             case "kimi-cli":
                 return self._kimi(path, session_id)
             case "klaude-code":
-                return _klaude(path)
+                meta = klaude.beside(path)
+                return Beside(text_at(meta, "title"), text_at(meta, "work_dir"), klaude.is_by_agent(meta))
             case "gemini-cli":
                 return Beside(cwd=_gemini_folder(path))
             case _:
@@ -44,32 +47,29 @@ class Neighbours:
         """The names that users give to sessions stand in an index, the newest last."""
         roots = (above for above in path.parents if above.name in ("sessions", "archived_sessions"))
         home = next(roots, path.parent).parent
-        names = self._read(home / "session_index.jsonl", _thread_names)
-        return Beside(title=names.get(session_id, ""))
+        return Beside(title=self._in_index(home, "id", "thread_name").get(session_id, ""))
 
     def _kimi(self, path: Path, session_id: str) -> Beside:
         if path.parts[-3:-1] == ("agents", "main"):
-            folder = path.parent.parent.parent
-            folders = self._read(folder.parent.parent.parent / "session_index.jsonl", _kimi_code_folders)
-            state = _object(folder / "state.json")
+            folder = path.parents[2]
+            folders = self._in_index(folder.parents[2], "sessionId", "workDir")
+            state = parse_object(_bytes(folder / "state.json"))
             return Beside(title=text_at(state, "title"), cwd=folders.get(session_id, ""))
         inside = path.name in ("context.jsonl", "wire.jsonl")
         bucket = path.parent.parent if inside else path.parent
-        folders = self._read(bucket.parent.parent / "kimi.json", _kimi_folders)
-        state = _object(path.with_name("state.json")) if inside else {}
-        cwd = folders.get(bucket.name.rpartition("_")[2], "")
+        known = bucket.parent.parent / "kimi.json"
+        if known not in self._shared:
+            self._shared[known] = _kimi_folders(_bytes(known))
+        state = parse_object(_bytes(path.with_name("state.json"))) if inside else None
+        cwd = self._shared[known].get(bucket.name.rpartition("_")[2], "")
         return Beside(title=text_at(state, "custom_title"), cwd=cwd)
 
-    def _read(self, path: Path, names: Callable[[bytes], Names]) -> Names:
+    def _in_index(self, home: Path, key: str, value: str) -> Names:
+        path = home / "session_index.jsonl"
         if path not in self._shared:
-            self._shared[path] = names(_bytes(path))
+            records = [parse_object(line) for line in _bytes(path).splitlines()]
+            self._shared[path] = {text_at(record, key): text_at(record, value) for record in records}
         return self._shared[path]
-
-
-def _klaude(path: Path) -> Beside:
-    meta = _object(path.with_name("meta.json"))
-    by_agent = bool(object_at(meta, "sub_agent_state") or text_at(meta, "parent_session_id"))
-    return Beside(text_at(meta, "title"), text_at(meta, "work_dir"), by_agent)
 
 
 def _gemini_folder(path: Path) -> str:
@@ -82,28 +82,10 @@ def _gemini_folder(path: Path) -> str:
     return named or (here if path.parent.parent.name == digest else "")
 
 
-def _thread_names(data: bytes) -> Names:
-    return _by_line(data, "id", "thread_name")
-
-
-def _kimi_code_folders(data: bytes) -> Names:
-    return _by_line(data, "sessionId", "workDir")
-
-
 def _kimi_folders(data: bytes) -> Names:
     """Working folders by their digest, which is what kimi-cli calls a folder of sessions."""
-    known = list_at((parse_object(data) or {}).get("work_dirs"))
-    paths = [text_at(object_at(folder).get("path")) for folder in known]
+    paths = [text_at(folder, "path") for folder in objects_at(parse_object(data), "work_dirs")]
     return {md5(path.encode(), usedforsecurity=False).hexdigest(): path for path in paths}
-
-
-def _by_line(data: bytes, key: str, value: str) -> Names:
-    records = [parse_object(line) or {} for line in data.splitlines()]
-    return {text_at(record.get(key)): text_at(record.get(value)) for record in records}
-
-
-def _object(path: Path) -> JsonObject:
-    return parse_object(_bytes(path)) or {}
 
 
 def _bytes(path: Path) -> bytes:

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import merge
@@ -18,13 +18,18 @@ from foldline.history.catalog import file_time
 from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
 from foldline.protocol import FoldlineError, system_words
 
-from .base import ForeignSession, Json, text_at
-from .beside import Beside, Neighbours
+from .base import EPOCH, ForeignSession, text_at
+from .beside import Neighbours
 from .detection import FOREIGN, Format
 from .kimi import rotations, session_id_of
 
 if TYPE_CHECKING:
     from .opencode_store import StoredSession
+
+# --- excerpts -----------------------------------------------------------------------------------------
+#
+# A reader can be run on an excerpt as on the whole: what a list says of the first prompt, the folder and the
+# title is then the reader's own word. A file may be of any size; an excerpt costs the same.
 
 _STEPS = ((32 * 1024, 3), (192 * 1024, 12), (1024 * 1024, 12))
 """How far from the beginning prompts are looked for, in bytes, and how many lines are taken that may be one.
@@ -32,12 +37,15 @@ The first step does for most sessions; others open with long instructions or a p
 _TAIL = 24 * 1024
 """How far from the end the newest title and the newest answer are looked for."""
 
+Span = tuple[int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Marks:
     """Byte strings by which lines are picked without being parsed."""
 
     prompts: Sequence[bytes] = ()
+    """Lines that hold one of these may be what the user said."""
     beside: Sequence[bytes] = ()
     """Lines that hold one of these say something about the session: its title, its folder."""
     answers: Sequence[bytes] = ()
@@ -79,9 +87,6 @@ def _excerpts(first: BinaryIO, file: BinaryIO, marks: Marks) -> Iterator[bytes]:
             yield b"".join(text[start:end] + b"\n" for start, end in picked)
         if last:
             return
-
-
-Span = tuple[int, int]
 
 
 def _prompts(head: bytes, marks: Marks) -> Iterator[Span]:
@@ -128,28 +133,7 @@ def _last_lines(file: BinaryIO, after: int) -> bytes:
     return tail if start in (0, after) else tail.partition(b"\n")[2]
 
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
-
-
-def _stem(path: Path) -> str:
-    return path.stem
-
-
-def _uuid_at_the_end(path: Path) -> str:
-    found = _UUID.search(path.stem)
-    return found[0] if found else path.stem
-
-
-def _behind_the_time(path: Path) -> str:
-    return path.stem.rpartition("_")[2]
-
-
-def _behind_the_dashes(path: Path) -> str:
-    return path.stem.rpartition("-")[2]
-
-
-def _folder(path: Path) -> str:
-    return path.parent.name
+# --- the usual folders --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +141,17 @@ class Place:
     """The usual folders of one agent."""
 
     agent: Format
-    folders: Callable[[], list[Path]]
-    """Where to look, by the environment of this moment. They need not exist."""
     patterns: tuple[str, ...] = ()
     """What sessions are called below such a folder."""
     packed: tuple[str, ...] = ()
     """What sessions are called that the agent has compressed."""
-    id_of: Callable[[Path], str] = _stem
-    """A session's id, by its path alone: so it can be found without reading any."""
-    is_session: Callable[[Path], bool] = lambda _: True
-    """Tells sessions from what is named alike: those of sub-agents, and pieces of others."""
     marks: Marks = field(default_factory=Marks)
     by_agent: bytes = b""
     """The first record of a sub-agent's session holds this, where its path does not tell."""
-    stored: Callable[[], Sequence["StoredSession"]] = lambda: ()
-    """Its sessions that are no files of their own, where its store says itself what they are.
 
-    Raises:
-        FoldlineError: the store cannot be read.
-    """
+    def folders(self) -> list[Path]:
+        """Where to look, by the environment of this moment. They need not exist."""
+        return _folders(self.agent)
 
     def files(self) -> Iterator[Path]:
         """The sessions, in no order. Folders that are absent or closed to us hold none."""
@@ -183,9 +159,44 @@ class Place:
         for folder in self.folders():
             for pattern in self.patterns:
                 for path in folder.glob(pattern):
-                    if path not in seen and self.is_session(path):
+                    if path not in seen and _is_session(self.agent, path):
                         seen.add(path)
                         yield path
+
+    def id_of(self, path: Path) -> str:
+        """A session's id, by its path alone: so it can be found without reading any."""
+        match self.agent:
+            case "codex":
+                found = _UUID.search(path.stem)
+                return found[0] if found else path.stem
+            case "pi":
+                return path.stem.rpartition("_")[2]
+            case "gemini-cli":
+                return path.stem.rpartition("-")[2]
+            case "kimi-cli":
+                return session_id_of(path)
+            case "klaude-code":
+                return path.parent.name
+            case _:
+                return path.stem
+
+    def stored(self) -> "list[StoredSession]":
+        """Its sessions that are no files of their own, where its store says itself what they are: opencode's.
+        The database comes first: the folder holds what was there before it was made of it.
+
+        Raises:
+            FoldlineError: the store cannot be read.
+        """
+        if self.agent != "opencode":
+            return []
+        from .opencode_store import stored_in_database, stored_in_files  # brings SQLite along
+
+        found: dict[str, StoredSession] = {}
+        for folder in self.folders():
+            databases = map(stored_in_database, folder.glob("opencode*.db"))
+            for one in chain(*databases, stored_in_files(folder / "storage")):
+                found.setdefault(one.id, one)
+        return list(found.values())
 
     def ids(self) -> dict[Path, str]:
         """The ids of the sessions, by what they are read by.
@@ -197,8 +208,12 @@ class Place:
         return files | {one.path: one.id for one in self.stored() if not one.parent}
 
     def packed_files(self) -> list[Path]:
+        """Compressed sessions, which are not listed, apart from those that are there unpacked as well."""
         found = [path for folder in self.folders() for name in self.packed for path in folder.glob(name)]
         return sorted(path for path in found if not path.with_suffix("").is_file())
+
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
 
 def _home(variable: str, *usual: str) -> list[Path]:
@@ -209,56 +224,45 @@ def _home(variable: str, *usual: str) -> list[Path]:
     return [Path.home() / name for name in usual]
 
 
-def _claude_code() -> list[Path]:
-    config = _home("XDG_CONFIG_HOME", ".config")[0] / "claude"
-    homes = _home("CLAUDE_CONFIG_DIR") or [Path.home() / ".claude", config]
-    return [home / "projects" for home in homes]
+def _folders(agent: Format) -> list[Path]:
+    match agent:
+        case "claude-code":
+            config = _home("XDG_CONFIG_HOME", ".config")[0] / "claude"
+            homes = _home("CLAUDE_CONFIG_DIR") or [Path.home() / ".claude", config]
+            return [home / "projects" for home in homes]
+        case "codex":
+            home = _home("CODEX_HOME", ".codex")[0]
+            return [home / "sessions", home / "archived_sessions"]
+        case "pi":  # also those of Oh My Pi, which keeps pi's names and variables
+            homes = _home("PI_CODING_AGENT_DIR", ".pi/agent", ".omp/agent")
+            return _home("PI_CODING_AGENT_SESSION_DIR") or [home / "sessions" for home in homes]
+        case "kimi-cli":  # also those of Kimi Code, its successor
+            share, code = _home("KIMI_SHARE_DIR", ".kimi")[0], _home("KIMI_CODE_HOME", ".kimi-code")[0]
+            return [share / "sessions", share / "imported_sessions", code / "sessions"]
+        case "klaude-code":
+            return [Path.home() / ".klaude" / "projects"]
+        case "opencode":
+            return [_home("XDG_DATA_HOME", ".local/share")[0] / "opencode"]
+        case "gemini-cli":
+            return [_home("GEMINI_CLI_HOME", "")[0] / ".gemini" / "tmp"]
+        case "qwen-code":
+            [home] = _home("QWEN_RUNTIME_DIR") or _home("QWEN_HOME", ".qwen")
+            return [home / "projects", home / "tmp"]
+        case _:
+            return []
 
 
-def _codex() -> list[Path]:
-    home = _home("CODEX_HOME", ".codex")[0]
-    return [home / "sessions", home / "archived_sessions"]
-
-
-def _pi() -> list[Path]:
-    """Also those of Oh My Pi, which keeps pi's names and variables."""
-    agents = _home("PI_CODING_AGENT_DIR", ".pi/agent", ".omp/agent")
-    return _home("PI_CODING_AGENT_SESSION_DIR") or [agent / "sessions" for agent in agents]
-
-
-def _kimi() -> list[Path]:
-    """Also those of Kimi Code, its successor."""
-    share, code = _home("KIMI_SHARE_DIR", ".kimi")[0], _home("KIMI_CODE_HOME", ".kimi-code")[0]
-    return [share / "sessions", share / "imported_sessions", code / "sessions"]
-
-
-def _klaude() -> list[Path]:
-    return [Path.home() / ".klaude" / "projects"]
-
-
-def _opencode() -> list[Path]:
-    return [_home("XDG_DATA_HOME", ".local/share")[0] / "opencode"]
-
-
-def _stored_by_opencode() -> "list[StoredSession]":
-    """The database comes first: the folder holds what was there before it was made of it."""
-    from .opencode_store import stored_in_database, stored_in_files  # brings SQLite along
-
-    found: dict[str, StoredSession] = {}
-    for folder in _opencode():
-        stores = (*map(stored_in_database, folder.glob("opencode*.db")), stored_in_files(folder / "storage"))
-        for one in chain.from_iterable(stores):
-            found.setdefault(one.id, one)
-    return list(found.values())
-
-
-def _gemini() -> list[Path]:
-    return [_home("GEMINI_CLI_HOME", "")[0] / ".gemini" / "tmp"]
-
-
-def _qwen() -> list[Path]:
-    home = _home("QWEN_RUNTIME_DIR") if os.environ.get("QWEN_RUNTIME_DIR") else _home("QWEN_HOME", ".qwen")
-    return [home[0] / "projects", home[0] / "tmp"]
+def _is_session(agent: Format, path: Path) -> bool:
+    """Tells sessions from what is named alike: those of sub-agents, and pieces of others."""
+    match agent:
+        case "claude-code":
+            return not path.name.startswith("agent-")
+        case "gemini-cli":
+            return path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file()
+        case "kimi-cli":
+            return _is_kimi_session(path)
+        case _:
+            return True
 
 
 def _is_kimi_session(path: Path) -> bool:
@@ -276,9 +280,7 @@ def _is_kimi_session(path: Path) -> bool:
 PLACES = (
     Place(
         "claude-code",
-        _claude_code,
         ("*/*.jsonl",),
-        is_session=lambda path: not path.name.startswith("agent-"),
         marks=Marks(
             prompts=(b'"user"', b'"queued_command"'),
             no_prompts=(b'"tool_result"', b'"isMeta":true'),
@@ -288,10 +290,8 @@ PLACES = (
     ),
     Place(
         "codex",
-        _codex,
         ("*/*/*/*.jsonl", "*.jsonl"),
         packed=("*/*/*/*.jsonl.zst", "*.jsonl.zst"),
-        id_of=_uuid_at_the_end,
         by_agent=b'"source":{"subagent"',
         marks=Marks(
             prompts=(b'"user_message"', b'"UserMessage"', b'"user"'),
@@ -302,9 +302,7 @@ PLACES = (
     ),
     Place(
         "pi",
-        _pi,
         ("*/*.jsonl", "*.jsonl"),
-        id_of=_behind_the_time,
         marks=Marks(
             prompts=(b'"user"',),
             no_prompts=(b'"toolResult"',),
@@ -314,10 +312,7 @@ PLACES = (
     ),
     Place(
         "kimi-cli",
-        _kimi,
         ("*/*/context.jsonl", "*/context.jsonl", "*/*/wire.jsonl", "*/*/agents/main/wire.jsonl", "*/*.jsonl"),
-        id_of=session_id_of,
-        is_session=_is_kimi_session,
         marks=Marks(
             prompts=(b'"user"', b'"TurnBegin"'),
             no_prompts=(b'"tool"',),
@@ -326,23 +321,14 @@ PLACES = (
     ),
     Place(
         "klaude-code",
-        _klaude,
         ("*/sessions/*/events.jsonl",),
-        id_of=_folder,
         marks=Marks(prompts=(b'"UserMessage"',), answers=(b'"AssistantMessage"',)),
     ),
-    Place(
-        "opencode",
-        _opencode,
-        stored=_stored_by_opencode,
-    ),
+    Place("opencode"),
     Place(
         "gemini-cli",
-        _gemini,
         ("*/chats/session-*.jsonl", "*/chats/session-*.json"),
-        id_of=_behind_the_dashes,
         by_agent=b'"kind":"subagent"',
-        is_session=lambda path: path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file(),
         marks=Marks(
             prompts=(b'"user"',),
             no_prompts=(b'"functionResponse"',),
@@ -352,7 +338,6 @@ PLACES = (
     ),
     Place(
         "qwen-code",
-        _qwen,
         ("*/chats/*.jsonl",),
         marks=Marks(
             prompts=(b'"user"',),
@@ -370,13 +355,16 @@ def place_of(agent: str) -> Place | None:
     return next((place for place in PLACES if place.agent == agent), None)
 
 
-def begins_in(path: Path) -> Path | None:
-    """The file that holds the beginning of a session, where that is another one: kimi-cli's oldest state."""
-    return next(iter(rotations(path)), None) if path.name == "context.jsonl" else None
-
+# --- a list -------------------------------------------------------------------------------------------
 
 _CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 _NAMED = 4
+_LATEST = 4_102_444_800_000
+"""The year 2100, in milliseconds since 1970: later moments are no moments."""
+_WHOLE = 4_000_000
+"""Bytes up to which a session that is one document is read whole: no piece of one can be."""
+_DAMAGED = "Damaged records are left out."
+"""Which ones is not known here: an excerpt has other lines than its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +375,7 @@ class FoundSession:
     id: str
     path: Path
     size: int
+    """Of the file, in bytes; 0 where it has none of its own."""
     updated_at: datetime
     cwd: str = ""
     title: str = ""
@@ -394,14 +383,7 @@ class FoundSession:
     first_prompt: str = ""
     model: str = ""
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    place: Place
-    path: Path
-    size: int
-    mtime: float
+    """What is wrong with the file; empty where nothing is."""
 
 
 def found_sessions(
@@ -434,12 +416,11 @@ def find_found(ref: str) -> Path:
     agent, _, wanted = ref.partition(":")
     place = place_of(agent)
     if place is None:
-        raise FoldlineError(
-            f"There is no agent {agent!r}: Foldline knows the folders of {', '.join(AGENTS)}."
-        )
+        known = ", ".join(AGENTS)
+        raise FoldlineError(f"There is no agent {agent!r}: Foldline knows the folders of {known}.")
     ids = place.ids()
     answering = [
-        path for path, name in ids.items() if wanted and (name.startswith(wanted) or name.endswith(wanted))
+        path for path, name in ids.items() if wanted and wanted in (name[: len(wanted)], name[-len(wanted) :])
     ]
     exact = [path for path in answering if ids[path] == wanted]
     match exact or answering:
@@ -455,6 +436,14 @@ def find_found(ref: str) -> Path:
             raise FoldlineError(
                 f"{len(several)} sessions answer to {ref!r}: {names}{more}; say more of the id."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    place: Place
+    path: Path
+    size: int
+    mtime: float
 
 
 def _files(agents: Sequence[str]) -> Iterator[_File]:
@@ -479,7 +468,7 @@ def _stored(agents: Sequence[str]) -> Iterator[FoundSession]:
                     yield FoundSession(place.agent, one.id, one.path, 0, updated, one.cwd, one.title)
         except FoldlineError as error:
             folder = place.folders()[0]
-            yield FoundSession(place.agent, folder.name, folder, 0, _EPOCH, note=str(error))
+            yield FoundSession(place.agent, folder.name, folder, 0, EPOCH, note=str(error))
 
 
 class _Here:
@@ -491,38 +480,34 @@ class _Here:
 
     def is_it(self, recorded: str) -> bool:
         if recorded not in self._known:
-            self._known[recorded] = self._leads_here(recorded)
+            try:
+                self._known[recorded] = real_path(recorded) == self._real
+            except OSError:  # no file system has such a path, or it may not be followed
+                self._known[recorded] = False
         return self._known[recorded]
-
-    def _leads_here(self, recorded: str) -> bool:
-        try:
-            return real_path(recorded) == self._real
-        except OSError:  # no file system has such a path, or it may not be followed
-            return False
 
     def may_be_in(self, excerpt: bytes) -> bool:
         """Whether any record names it: what spares a reader the sessions of all other folders."""
-        return any(self.is_it(text_at(_text(found))) for found in _CWD.findall(excerpt))
+        return any(map(self._is_quoted, _CWD.findall(excerpt)))
 
-
-def _text(quoted: bytes) -> Json:
-    try:
-        return json.loads(quoted)
-    except ValueError:
-        return None
-
-
-# --- one session ------------------------------------------------------------------------------------
+    def _is_quoted(self, text: bytes) -> bool:
+        try:
+            return self.is_it(text_at(json.loads(text)))
+        except ValueError:
+            return False
 
 
 def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> FoundSession | None:
+    """What a list shows of a file; None where it is a sub-agent's, or cannot be of the folder asked for."""
     place, path = file.place, file.path
     session_id = place.id_of(path)
     beside = neighbours.of(place.agent, path, session_id)
-    meta, note = Meta(id=session_id, cwd="", created_at=_EPOCH, updated_at=_EPOCH), ""
+    meta, note = Meta(id=session_id, cwd="", created_at=EPOCH, updated_at=EPOCH), ""
+    # The beginning of a session of kimi-cli lies in its oldest state, which is another file.
+    first = next(iter(rotations(path)), None) if path.name == "context.jsonl" else None
     try:
         whole = path.suffix == ".json" and file.size <= _WHOLE
-        for excerpt in [read_regular(path)] if whole else excerpts(path, place.marks, begins_in(path)):
+        for excerpt in [read_regular(path)] if whole else excerpts(path, place.marks, first):
             if beside.by_agent or (place.by_agent and place.by_agent in excerpt.partition(b"\n")[0]):
                 return None
             if here is not None and not here.is_it(beside.cwd) and not here.may_be_in(excerpt):
@@ -535,22 +520,10 @@ def _described(file: _File, neighbours: Neighbours, here: _Here | None) -> Found
         note = str(error) if file.size else f"{path} is empty."
     except OSError as error:
         note = f"{path} cannot be read: {system_words(error)}."
-    return _row(file, session_id, meta, beside, note)
-
-
-def _read(place: Place, excerpt: bytes, path: Path) -> ForeignSession:
-    """What the reader says of these lines. It is not to read what comes before them in other files."""
-    goes_on = place.agent in ("codex", "kimi-cli")
-    alone = Path(os.devnull, path.parent.name, path.name) if goes_on else path
-    reader = next(known for known in FOREIGN if known.name == place.agent)
-    return reader.read(excerpt, alone)
-
-
-def _row(file: _File, session_id: str, meta: Meta, beside: Beside, note: str) -> FoundSession:
     return FoundSession(
-        agent=file.place.agent,
+        agent=place.agent,
         id=session_id,
-        path=file.path,
+        path=path,
         size=file.size,
         updated_at=file_time(file.mtime),
         cwd=meta.cwd or beside.cwd,
@@ -561,10 +534,9 @@ def _row(file: _File, session_id: str, meta: Meta, beside: Beside, note: str) ->
     )
 
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
-_LATEST = 4_102_444_800_000
-"""The year 2100, in milliseconds since 1970: later moments are no moments."""
-_WHOLE = 4_000_000
-"""Bytes up to which a session that is one document is read whole: no piece of one can be."""
-_DAMAGED = "Damaged records are left out."
-"""Which ones is not known here: an excerpt has other lines than its file."""
+def _read(place: Place, excerpt: bytes, path: Path) -> ForeignSession:
+    """What the reader says of these lines. It is not to read what comes before them in other files."""
+    goes_on = place.agent in ("codex", "kimi-cli")
+    alone = Path(os.devnull, path.parent.name, path.name) if goes_on else path
+    reader = next(known for known in FOREIGN if known.name == place.agent)
+    return reader.read(excerpt, alone)
