@@ -14,7 +14,7 @@ from foldline.context.permissions import Granted, granted_in
 from foldline.context.projection import project
 from foldline.formats import read_foreign
 from foldline.formats.bundle import write_bundle
-from foldline.formats.writing import Original
+from foldline.formats.export import Original
 from foldline.history import Session, utc_now
 from foldline.history.repair import repair
 from foldline.protocol import Approval, Rule, ToolResultMessage, UserMessage, events, operations, text_parts

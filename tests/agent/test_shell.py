@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from foldline.context.rewind_points import rewind_points
+from foldline.formats.export import Original
 from foldline.formats.writers.html import write_html
-from foldline.formats.writing import Original
 from foldline.history import Session
 from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import UserMessage, events, operations

@@ -10,7 +10,7 @@ import pytest
 from foldline.cli import transfer
 from foldline.cli.transfer import EXPORTS
 from foldline.formats import read_foreign
-from foldline.formats.writing import WRITTEN
+from foldline.formats.export import WRITTEN
 from foldline.protocol import Compaction, FoldlineError, SystemMessage, Written, text_parts
 from support.exported import heard
 from support.front_door import FrontDoor

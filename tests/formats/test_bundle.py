@@ -19,8 +19,8 @@ from foldline.context.projection import project
 from foldline.context.proof import digest_of
 from foldline.formats import bundle, read_foreign
 from foldline.formats.bundle import is_member, read_bundle, unpack, write_bundle
+from foldline.formats.export import Original, only_view
 from foldline.formats.redaction import redacted
-from foldline.formats.writing import Original, only_view
 from foldline.history import Session, read_log
 from foldline.protocol import FileImage, FoldlineError, RequestRecord
 from support.history import IMAGE, History, call, history

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 
 from foldline.context.projection import project
-from foldline.formats.writing import export_format, only_view, unfolded
+from foldline.formats.export import export_format, only_view, uncompacted
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -51,7 +51,7 @@ def test_the_view_alone_holds_nothing_that_was_folded() -> None:
 
 def test_unfolded_is_every_message_as_it_was_said() -> None:
     built = folded().edit("drop", 4).clear().user("three")
-    after = unfolded(original(built.entries))
+    after = uncompacted(original(built.entries))
     view = project(after.entries).view
     assert [item.message.text for item in view] == ["Be kind.", "one", "1", "two", "2", "three"]
     assert [item.index for item in view] == [0, 2, 3, 4, 5, 9], "an index is never rebased"
@@ -76,4 +76,4 @@ def test_a_usage_that_counted_another_view_does_not_come_along() -> None:
         return [answer.usage.input if answer.usage else 0 for answer in answers]
 
     assert reported(only_view(before).entries) == [0, 90]
-    assert reported(unfolded(before).entries) == [900, 0]
+    assert reported(uncompacted(before).entries) == [900, 0]

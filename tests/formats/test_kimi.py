@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from foldline.context.projection import project
@@ -329,6 +329,8 @@ def test_any_states_give_the_view_of_the_last(tmp_path: Path, states: list[Any],
         (tmp_path / f"context_{stale}.jsonl").unlink(missing_ok=True)
     if len(states) > 1:
         states[-1] = [*states[-2][:repeats], *states[-1]]
+    # Without a message in it, a file of ten records is refused.
+    assume(any(not record["role"].startswith("_") for state in states for record in state))
     write(tmp_path / "context.jsonl", states[-1])
     session = read_foreign(tmp_path / "context.jsonl", "kimi-cli")
     assert faults(session) == []

@@ -9,7 +9,7 @@ from foldline.context.calls import paired
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
 from foldline.formats import ForeignSession, read_foreign
-from foldline.formats.writing import Exported, Original, WrittenFormat, export_format
+from foldline.formats.export import Exported, Original, WrittenFormat, export_format
 from foldline.history import utc_now
 from foldline.protocol import (
     AssistantMessage,

@@ -13,7 +13,7 @@ from foldline.context.harmless import with_signs
 from foldline.data import real_path
 from foldline.files import is_folder
 from foldline.formats.bundle import BUNDLED, unpack
-from foldline.formats.writing import Exported, ExportFormat, Original, export_format, only_view, unfolded
+from foldline.formats.export import Exported, ExportFormat, Original, export_format, only_view, uncompacted
 from foldline.history import EVENTS, Session, short_id, typed_path
 from foldline.history.archive import share_files
 from foldline.history.paths import holds_home
@@ -85,7 +85,7 @@ def _folder(recorded: str) -> Path:
 # --- foldline export ----------------------------------------------------------------------------------
 
 EXPORTS: Final = ("openai", "kimi-cli", "pi", "markdown", "html", "foldline")
-"""The names of `formats.writing.WRITTEN`, in the order of the help."""
+"""The names of `formats.export.WRITTEN`, in the order of the help."""
 
 
 def export_command(parser: ArgumentParser) -> Handler:
@@ -132,7 +132,7 @@ def export(
         from foldline.formats.redaction import redacted  # its detectors cost time
 
         original = redacted(original)
-    original = only_view(original) if view else unfolded(original) if whole else original
+    original = only_view(original) if view else uncompacted(original) if whole else original
     exported = form.write(original)
     notes = [*([str(original.redactor)] if original.redactor else []), *exported.notes]
     for sentence in notes:

@@ -21,8 +21,8 @@ from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, Too
 from foldline.version import __version__
 
 from .base import ForeignSession, object_at, parse_object
+from .export import Exported, Original
 from .redaction import side_files
-from .writing import Exported, Original
 
 NAME: Final = "foldline-session"
 SUFFIX: Final = ".foldline"

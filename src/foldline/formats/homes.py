@@ -19,9 +19,9 @@ from foldline.history.meta import TITLE_CELLS, Meta, clip_cells, describe
 from foldline.protocol import FoldlineError, system_words
 
 from .base import EPOCH, ForeignSession, text_at
-from .beside import Neighbours
 from .detection import FOREIGN, Format
 from .kimi import rotations, session_id_of
+from .neighbours import Neighbours
 
 if TYPE_CHECKING:
     from .opencode_store import StoredSession

@@ -46,8 +46,8 @@ from .base import (
     seconds_at,
     text_at,
 )
-from .beside import Neighbours
 from .kimi_code import CodeWire, Step, result_of
+from .neighbours import Neighbours
 from .parts import UsageFields, parts_of, sub_agent_note, tool_call_parts
 from .transcript import Moment, Transcript
 
@@ -395,7 +395,7 @@ class _Wire:
         notes = [*self.log.notes(_SILENT)]
         if self.compactions:
             notes.append(
-                f"A wire file has no summaries: what {self.compactions} folds wrote is missing here. "
+                f"A wire file has no summaries: what {self.compactions} compactions wrote is missing here. "
                 "The context file beside it has it."
             )
         return notes

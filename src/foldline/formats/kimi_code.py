@@ -396,7 +396,7 @@ class CodeWire:
         prompts = [prompt.index for prompt in self._prompts if prompt.index in here]
         count, head = count_at(record, "keptUserMessageCount"), count_at(record, "keptHeadUserMessageCount")
         if head:
-            self._notes.append("Prompts that Kimi Code had shortened in a fold are shown whole.")
+            self._notes.append("Prompts that Kimi Code had shortened in a compaction are shown whole.")
         newest = max(0, count - head)
         return list(dict.fromkeys(prompts[:head] + (prompts[-newest:] if newest else [])))
 

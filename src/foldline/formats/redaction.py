@@ -23,7 +23,7 @@ from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
 from foldline.protocol.base import Record
 
 from .base import Json
-from .writing import Original
+from .export import Original
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from foldline.context.projection import project
 from foldline.context.proof import digest_of, unproved
 from foldline.formats import read_foreign
+from foldline.formats.export import WRITTEN, ExportFormat, Original
 from foldline.formats.redaction import Redactor, finds, redacted
-from foldline.formats.writing import WRITTEN, ExportFormat, Original
 from foldline.history import utc_now
 from foldline.protocol import (
     AssistantMessage,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from foldline.context.projection import project
 from foldline.formats import read_foreign
+from foldline.formats.export import Original
 from foldline.formats.writers.html import Painter, lines_of_diff, write_html
-from foldline.formats.writing import Original
 from foldline.history import utc_now
 from foldline.protocol import Entry, ImagePart, SessionHeader, Title, UserMessage, text_parts
 from support.history import history

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from foldline.context.view import INTERRUPTED
-from foldline.formats.writing import Exported
+from foldline.formats.export import Exported
 from foldline.protocol import (
     AssistantMessage,
     Checkpoint,

@@ -11,8 +11,8 @@ from markdown_it.token import Token
 
 from foldline.context.projection import project
 from foldline.formats import read_foreign
+from foldline.formats.export import Original
 from foldline.formats.writers.markdown import code_span, contained, escaped, fenced, quoted, write_markdown
-from foldline.formats.writing import Original
 from foldline.history import utc_now
 from foldline.protocol import Entry, SessionHeader, Title
 from support.history import call, history
@@ -122,7 +122,7 @@ def test_a_session_reads_in_order_with_folds_and_what_became_of_things() -> None
     lines = [line for line in document.splitlines() if line]
     assert lines[0] == "# Contract with the mobile team: the key is a UUID"
     assert lines[1].startswith("`/work/shop` · ")
-    assert "1 fold" in lines[1]
+    assert "1 compaction" in lines[1]
     assert "## Prompt 1 · pinned" in lines
     assert "## Prompt 2 · summarised" in lines
     assert any(

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from foldline.context.calls import paired
 from foldline.context.projection import project
-from foldline.formats.writing import Exported
+from foldline.formats.export import Exported
 from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import Compaction, SystemMessage, Written, text_parts
 from support.exported import reread, write

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 
 from foldline.context.projection import project
 from foldline.context.view import is_preamble
-from foldline.formats.writing import Exported
+from foldline.formats.export import Exported
 from foldline.protocol import (
     AssistantMessage,
     Compaction,

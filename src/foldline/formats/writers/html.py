@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from foldline.context.view import FateKind
 from foldline.protocol import ImagePart, TextPart, ThinkingPart
 
-from ..writing import Exported, Original
+from ..export import Exported, Original
 from .page import (
-    Folded,
+    CompactionItem,
     Item,
-    Marked,
+    MarkerItem,
+    MessageItem,
     Page,
     Place,
-    Said,
-    Used,
+    ToolItem,
     first_line,
     image_source,
     image_words,
@@ -215,7 +215,7 @@ def _link_close(
 _FATES: dict[FateKind, tuple[str, str]] = {
     "live": ("L", "live: the next request holds it verbatim"),
     "clipped": ("C", "clipped: the next request holds a part of it"),
-    "hidden": ("H", "hidden: the next request holds a stub of it"),
+    "hidden": ("H", "hidden: the next request holds a placeholder for it"),
     "summarised": ("S", "summarised: the next request holds it only through a summary"),
     "truncated": ("T", "truncated: left out of the next request"),
     "reverted": ("R", "reverted: taken back by a rewind"),
@@ -291,13 +291,13 @@ def _entry(item: Item, painter: Painter) -> Iterator[str]:
 
 def _kind(item: Item) -> str:
     match item:
-        case Said():
+        case MessageItem():
             return item.voice
-        case Used():
+        case ToolItem():
             return "used"
-        case Folded():
-            return "fold"
-        case Marked():
+        case CompactionItem():
+            return "compaction"
+        case MarkerItem():
             return item.level
         case _:
             assert_never(item)
@@ -305,22 +305,22 @@ def _kind(item: Item) -> str:
 
 def _body(item: Item, painter: Painter) -> Iterator[str]:
     match item:
-        case Said():
+        case MessageItem():
             yield from _said(item, painter)
-        case Used():
+        case ToolItem():
             yield _used(item, painter)
-        case Folded():
+        case CompactionItem():
             words = f"{_time(item.place)}{escape(item.words)}"
             text = f'<div class="text">{painter.markdown(item.summary)}</div>' if item.summary else ""
             yield f"<details><summary>{words}</summary>{text}</details>" if text else words
-        case Marked():
+        case MarkerItem():
             yield f"{_time(item.place)}{'✗ ' if item.level == 'alert' else ''}{escape(item.words)}"
             yield plain(item.text) if item.text else ""
         case _:
             assert_never(item)
 
 
-def _said(item: Said, painter: Painter) -> Iterator[str]:
+def _said(item: MessageItem, painter: Painter) -> Iterator[str]:
     if item.voice == "prompt":
         yield _time(item.place)
     elif item.voice != "answer":
@@ -348,7 +348,7 @@ def _said(item: Said, painter: Painter) -> Iterator[str]:
                 pass
 
 
-def _used(item: Used, painter: Painter) -> str:
+def _used(item: ToolItem, painter: Painter) -> str:
     words = f"{_time(item.place)}<b>{escape(item.name)}</b>"
     words += f" <code>{escape(item.subject)}</code>" if item.subject else ""
     if item.outcome:
@@ -362,7 +362,7 @@ def _used(item: Used, painter: Painter) -> str:
     return f'<details class="call"{is_open}><summary>{words}</summary>{inside}</details>'
 
 
-def _inside(item: Used, painter: Painter) -> Iterator[str]:
+def _inside(item: ToolItem, painter: Painter) -> Iterator[str]:
     if len(item.arguments) > len(item.subject) + 40 and not item.diff:
         yield f"<pre>{painter.code(item.arguments, 'json')}</pre>"
     if item.diff:

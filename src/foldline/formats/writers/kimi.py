@@ -1,4 +1,4 @@
-"""Writer for kimi-cli: the view as `context.jsonl`, and beside it what it was before each fold, rewind,
+"""Writer for kimi-cli: the view as `context.jsonl`, and beside it what it was before each compaction, rewind,
 clear and edit, as `context_1.jsonl` and so on, which is how kimi-cli itself leaves them behind. The title is
 in `state.json`.
 """
@@ -24,9 +24,9 @@ from foldline.protocol import (
 )
 
 from ..base import Json
+from ..export import Exported, Original
 from ..kimi import MACHINE, SUMMARY
-from ..writing import Exported, Original
-from .following import Beside, Grown, Turned, common_start, follow, left_out, record_line
+from .view_changes import Appended, Unrelated, ViewChanged, common_start, left_out, record_line, view_changes
 
 _SUMMARY_HEAD = f"{SUMMARY}. Here is the compaction output:</system>"
 """How kimi-cli announces a summary, by which it is known."""
@@ -37,13 +37,13 @@ _APART = TextPart(text=" ")
 def write_kimi(original: Original) -> Exported:
     """A context folder of kimi-cli. Calls without a result get the one that a request would state."""
     writer = _Writer(_prompt(original))
-    for change in follow(original.entries):
+    for change in view_changes(original.entries):
         match change:
-            case Grown(message):
+            case Appended(message):
                 writer.grow(message)
-            case Turned(view):
+            case ViewChanged(view):
                 writer.turn(view)
-            case Beside(entry):
+            case Unrelated(entry):
                 writer.beside(entry)
     generations = writer.finished()
     files = {f"context_{number}.jsonl": data for number, data in enumerate(generations[:-1], start=1)}
@@ -127,8 +127,8 @@ class _Writer:
     def _add(self, message: BaseMessage) -> None:
         if isinstance(message, UserMessage) and message.origin == "typed":
             self._checkpoint()
-        folded = is_summary(message) and not any(map(is_summary, self._said()))
-        self._rows.append(_Row(_announced(message) if folded else _record(message), message))
+        opens = is_summary(message) and not any(map(is_summary, self._said()))
+        self._rows.append(_Row(_announced(message) if opens else _record(message), message))
 
     def turn(self, view: Sequence[BaseMessage]) -> None:
         """Make the current state this view: by going on, or in a new state."""

@@ -12,8 +12,19 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from foldline.protocol import ImagePart, TextPart, ThinkingPart
 
-from ..writing import Exported, Original
-from .page import Folded, Item, Marked, Page, Place, Said, Used, first_line, image_words, page_of
+from ..export import Exported, Original
+from .page import (
+    CompactionItem,
+    Item,
+    MarkerItem,
+    MessageItem,
+    Page,
+    Place,
+    ToolItem,
+    first_line,
+    image_words,
+    page_of,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -124,9 +135,9 @@ def write_markdown(original: Original) -> Exported:
 
 def _images(item: Item) -> tuple[ImagePart, ...]:
     match item:
-        case Said():
+        case MessageItem():
             return tuple(piece for piece in item.pieces if isinstance(piece, ImagePart))
-        case Used():
+        case ToolItem():
             return item.images
         case _:
             return ()
@@ -138,22 +149,22 @@ def _blocks(page: Page) -> Iterator[str]:
     yield " · ".join([*folder, *map(escaped, page.facts)])
     for item in page.items:
         match item:
-            case Said():
+            case MessageItem():
                 yield from _said(item)
-            case Used():
+            case ToolItem():
                 yield from _used(item)
-            case Folded():
+            case CompactionItem():
                 yield f"---\n\n**{escaped(item.words)}**{_when(item.place)}"
                 if item.summary:
                     yield _details("Summary", contained(item.summary))
                 yield "---"
-            case Marked():
+            case MarkerItem():
                 yield from _marked(item)
             case _:
                 assert_never(item)
 
 
-def _said(item: Said) -> Iterator[str]:
+def _said(item: MessageItem) -> Iterator[str]:
     if item.voice == "prompt":
         yield f"## {item.title}{_when(item.place)}{_fate(item.place)}"
     elif item.voice != "answer":
@@ -173,7 +184,7 @@ def _said(item: Said) -> Iterator[str]:
                 yield _image(piece)
 
 
-def _used(item: Used) -> Iterator[str]:
+def _used(item: ToolItem) -> Iterator[str]:
     shown = item.output if item.output.count("\n") < _SHORT_OUTPUT and not item.diff else ""
     diff = item.diff if item.diff.count("\n") < _SHORT_DIFF else ""
     arguments = item.arguments if len(item.arguments) > len(item.subject) + 40 or not item.subject else ""
@@ -192,13 +203,13 @@ def _used(item: Used) -> Iterator[str]:
     yield _details(words + _altered(item.place), "\n\n".join(inside)) if inside else _bare(item)
 
 
-def _bare(item: Used) -> str:
+def _bare(item: ToolItem) -> str:
     subject = f" {code_span(item.subject)}" if item.subject else ""
     outcome = f" · {escaped(item.outcome)}" if item.outcome else ""
     return f"**{escaped(item.name)}**{subject}{outcome}{_altered(item.place)}"
 
 
-def _marked(item: Marked) -> Iterator[str]:
+def _marked(item: MarkerItem) -> Iterator[str]:
     if item.level == "rule":
         yield f"---\n\n**{escaped(item.words)}**{_when(item.place)}"
     elif item.level == "alert":
@@ -222,7 +233,7 @@ def _fate(place: Place) -> str:
 
 
 def _altered(place: Place) -> str:
-    """The same for what tools gave, where it is not what the fold below says of everything."""
+    """The same for what tools gave, where it is not what the compaction below says of everything."""
     return "" if place.fate == "summarised" else _fate(place)
 
 

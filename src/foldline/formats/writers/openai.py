@@ -7,7 +7,7 @@ from foldline.context.view import IN_VIEW
 from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import AssistantMessage, BaseMessage
 
-from ..writing import Exported, Original
+from ..export import Exported, Original
 
 
 def write_openai(original: Original) -> Exported:

@@ -1,4 +1,4 @@
-"""A session as a page shows it, in whatever it is written: who said what, what tools did, what was folded.
+"""A session as a page shows it, in whatever it is written: who said what, what tools did, what was compacted.
 
 Times are UTC: a page is read elsewhere than it was written.
 """
@@ -42,7 +42,7 @@ from foldline.protocol import (
     UserMessage,
 )
 
-from ..writing import Original
+from ..export import Original
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 
@@ -83,7 +83,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessageItem:
     place: Place
     voice: Voice
     title: str
@@ -92,7 +92,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class ToolItem:
     place: Place
     """Of the result; of the call where there is none."""
     name: str
@@ -110,22 +110,22 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class CompactionItem:
     place: Place
     words: str
-    """`116.2k → 27.4k tokens, 123 entries folded`."""
+    """`116.2k → 27.4k tokens, 123 entries compacted`."""
     summary: str
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkerItem:
     place: Place
     words: str
     text: str = ""
     level: Literal["rule", "info", "alert"] = "info"
 
 
-Item = Said | Used | Folded | Marked
+Item = MessageItem | ToolItem | CompactionItem | MarkerItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
         yield _span(min(times), max(times))
     yield many(len(entries), "entry", "entries")
     if projection.all_compactions:
-        yield many(len(projection.all_compactions), "fold", "folds")
+        yield many(len(projection.all_compactions), "compaction")
     size = view_size(projection)
     yield f"{tokens(size.tokens, estimated=size.estimated)} tokens in the next request"
 
@@ -189,9 +189,9 @@ def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterat
         match entry:
             case UserMessage(origin="typed"):
                 prompts += 1
-                yield Said(place, "prompt", f"Prompt {prompts}", _pieces(entry))
+                yield MessageItem(place, "prompt", f"Prompt {prompts}", _pieces(entry))
             case AssistantMessage():
-                yield Said(place, "answer", "", _pieces(entry))
+                yield MessageItem(place, "answer", "", _pieces(entry))
                 for call in entry.calls:
                     waiting = results.get(call.call_id, [])
                     result = next((each for each in waiting if each.index > entry.index), None)
@@ -201,26 +201,26 @@ def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterat
                     where = place if result is None else _place(result, projection)
                     yield _used(call, result, where, below)
                 if entry.error:
-                    yield Marked(place, "the answer failed", readable(entry.error), "alert")
+                    yield MarkerItem(place, "the answer failed", readable(entry.error), "alert")
                 elif entry.stop_reason == "cancelled":
-                    yield Marked(place, "cancelled")
+                    yield MarkerItem(place, "cancelled")
             case ToolResultMessage():
                 if entry.index not in called:
                     call = ToolCallPart(call_id=entry.call_id, name=entry.name or "tool")
                     yield _used(call, entry, place, below)
             case BaseMessage():
-                yield Said(place, _voice(entry), _heading(entry), _pieces(entry))
+                yield MessageItem(place, _voice(entry), _heading(entry), _pieces(entry))
             case Compaction():
-                yield Folded(place, _fold_words(entry, projection), readable(entry.summary))
+                yield CompactionItem(place, _compaction_words(entry, projection), readable(entry.summary))
             case _:
                 yield from _marked(entry, place, projection)
 
 
-def _fold_words(fold: Compaction, projection: Projection) -> str:
-    words = sizes(fold.tokens_before, fold.tokens_after, "tokens")
-    in_force = any(marker.index == fold.index for marker in projection.markers)
+def _compaction_words(compaction: Compaction, projection: Projection) -> str:
+    words = sizes(compaction.tokens_before, compaction.tokens_after, "tokens")
+    in_force = any(marker.index == compaction.index for marker in projection.markers)
     undone = "" if in_force else "no longer in force"
-    return ", ".join(filter(None, (words, describe_compaction(projection, fold), undone)))
+    return ", ".join(filter(None, (words, describe_compaction(projection, compaction), undone)))
 
 
 def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
@@ -280,11 +280,11 @@ def _heading(message: BaseMessage) -> str:
             return "Machine text"
 
 
-def _used(call: ToolCallPart, result: ToolResultMessage | None, place: Place, below: str) -> Used:
+def _used(call: ToolCallPart, result: ToolResultMessage | None, place: Place, below: str) -> ToolItem:
     subject = subject_of(call)
     words = one_line(subject.text.removeprefix(below) if subject.kind == "path" else subject.text)
     details = result.details if result is not None else None
-    return Used(
+    return ToolItem(
         place=place,
         name=one_line(call.name) or "tool",
         subject=words,
@@ -312,32 +312,29 @@ def _outcome(result: ToolResultMessage | None) -> str:
     return " · ".join(filter(None, (brief, took)))
 
 
-def _marked(entry: Entry, place: Place, projection: Projection) -> Iterator[Marked]:
+def _marked(entry: Entry, place: Place, projection: Projection) -> Iterator[MarkerItem]:
     match entry:
         case Revert():
             how = (" · files restored" if entry.files else "") if entry.context else " · files only"
             words = f"rewind to checkpoint {entry.checkpoint}{how}"
-            yield Marked(place, words, readable(entry.message or ""), "rule")
+            yield MarkerItem(place, words, readable(entry.message or ""), "rule")
         case Clear():
-            yield Marked(place, "context cleared: the history stays", level="rule")
+            yield MarkerItem(place, "context cleared: the history stays", level="rule")
         case Undo():
             target = projection.entry(entry.target)
-            what = (
-                {"compaction": "fold", "revert": "rewind"}.get(target.type, target.type)
-                if target
-                else "entry"
-            )
-            yield Marked(place, f"{what} {entry.target} undone", level="rule")
+            kind = target.type if target else "entry"
+            what = "rewind" if kind == "revert" else kind
+            yield MarkerItem(place, f"{what} {entry.target} undone", level="rule")
         case Edit():
-            yield Marked(place, f"{entry.action} {entry.target}")
+            yield MarkerItem(place, f"{entry.action} {entry.target}")
         case ModelChange():
-            yield Marked(place, f"model: {one_line(entry.model)}")
+            yield MarkerItem(place, f"model: {one_line(entry.model)}")
         case Approval():
-            yield Marked(place, one_line(approval_words(entry)))
+            yield MarkerItem(place, one_line(approval_words(entry)))
         case NoticeRecord():
-            yield Marked(place, one_line(entry.text), level="alert" if entry.level == "error" else "info")
+            yield MarkerItem(place, one_line(entry.text), level="alert" if entry.level == "error" else "info")
         case RequestRecord(error=str() as error):
-            yield Marked(
+            yield MarkerItem(
                 place, "the request failed", readable(f"{error}\n\n{entry.said or ''}".strip()), "alert"
             )
         case _:

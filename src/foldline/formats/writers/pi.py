@@ -26,9 +26,18 @@ from foldline.protocol import (
 )
 
 from ..base import Json, JsonObject, parse_object
+from ..export import Exported, Original
 from ..pi import shell_text
-from ..writing import Exported, Original
-from .following import Beside, Grown, Turned, common_start, follow, left_out, record_line, same
+from .view_changes import (
+    Appended,
+    Unrelated,
+    ViewChanged,
+    common_start,
+    left_out,
+    record_line,
+    same,
+    view_changes,
+)
 
 PROVIDER = "unknown"
 """Whose model answered, where nobody wrote it down: pi asks for a model when it opens the session."""
@@ -171,13 +180,13 @@ def _shell(message: UserMessage) -> JsonObject | None:
     return {**record, "cancelled": False, "truncated": False} if shell_text(record) == message.text else None
 
 
-def compaction_record(summary: BaseMessage, fold: Compaction | None, first_kept: str) -> JsonObject:
+def compaction_record(summary: BaseMessage, compaction: Compaction | None, first_kept: str) -> JsonObject:
     """What a compaction record holds; `first_kept` is the id of the first record it keeps."""
-    details = fold.details if fold else CompactionDetails()
+    details = compaction.details if compaction else CompactionDetails()
     return {
         "summary": summary.text,
         "firstKeptEntryId": first_kept,
-        "tokensBefore": fold.tokens_before if fold else 0,
+        "tokensBefore": compaction.tokens_before if compaction else 0,
         "details": {"readFiles": details.read_files, "modifiedFiles": details.modified_files},
         "fromHook": False,
     }
@@ -208,13 +217,13 @@ def write_pi(original: Original) -> Exported:
     records that its model never sees.
     """
     writer = _Writer(original.header)
-    for change in follow(original.entries):
+    for change in view_changes(original.entries):
         match change:
-            case Grown(message):
+            case Appended(message):
                 writer.add(message)
-            case Turned(view, fold):
-                writer.turn(view, fold)
-            case Beside(entry):
+            case ViewChanged(view, compaction):
+                writer.turn(view, compaction)
+            case Unrelated(entry):
                 writer.beside(entry)
     writer.finish()
     name = f"{original.header.id}.jsonl"
@@ -301,11 +310,11 @@ class _Writer:
         kind, record = self._speaker.record(message, again=again, at=message.at or self._at)
         self._write(kind, record, message=message, at=message.at)
 
-    def turn(self, view: Sequence[BaseMessage], fold: Compaction | None) -> None:
+    def turn(self, view: Sequence[BaseMessage], compaction: Compaction | None) -> None:
         """Make the view of the tip this one: by going on, by a compaction, or on a new branch."""
         place, known = self._shared(view)
         if not known and view and is_summary(view[0]):
-            known = self._fold(view, fold)
+            known = self._compact(view, compaction)
         elif place < len(self._branch):
             self._branch = self._branch[:place]
             self._changes += 1
@@ -321,13 +330,13 @@ class _Writer:
         """Up to how many of its records the branch gives a view that begins this one, and how many of its
         messages that is.
         """
-        folds = [place for place, node in enumerate(self._branch) if node.first_kept is not None]
+        places = [place for place, node in enumerate(self._branch) if node.first_kept is not None]
         best = (0, 0)
-        for fold, end in zip([None, *folds], [*folds, len(self._branch)], strict=True):
-            start = [] if fold is None else self._view_at(fold)
+        for compaction, end in zip([None, *places], [*places, len(self._branch)], strict=True):
+            start = [] if compaction is None else self._view_at(compaction)
             if common_start(start, view) < len(start):
                 continue
-            place, known = 0 if fold is None else fold + 1, len(start)
+            place, known = 0 if compaction is None else compaction + 1, len(start)
             for node in self._branch[place:end]:
                 if node.message is not None:
                     if known == len(view) or not same(node.message, view[known]):
@@ -338,13 +347,13 @@ class _Writer:
                 best = (place, known)
         return best
 
-    def _view_at(self, fold: int) -> list[BaseMessage]:
-        node = self._branch[fold]
-        kept = self._branch[node.first_kept : fold]
+    def _view_at(self, compaction: int) -> list[BaseMessage]:
+        node = self._branch[compaction]
+        kept = self._branch[node.first_kept : compaction]
         said = [each.message for each in kept if each.first_kept is None and each.message is not None]
         return [*([node.message] if node.message is not None else []), *said]
 
-    def _kept_by_a_fold(self, view: Sequence[BaseMessage]) -> int | None:
+    def _kept_by_a_compaction(self, view: Sequence[BaseMessage]) -> int | None:
         """The place on the branch from which a compaction gives this view; None where none does."""
         place = len(self._branch)
         for message in reversed(view[1:]):
@@ -360,18 +369,20 @@ class _Writer:
         node = self._branch[place]
         return node.message is not None and node.first_kept is None
 
-    def _fold(self, view: Sequence[BaseMessage], fold: Compaction | None) -> int:
+    def _compact(self, view: Sequence[BaseMessage], compaction: Compaction | None) -> int:
         """A compaction; how many messages of the view it gives. Where that is not all of them, it keeps none:
         then it names a record that says nothing.
         """
-        summary, kept = view[0], self._kept_by_a_fold(view)
+        summary, kept = view[0], self._kept_by_a_compaction(view)
         given = 1 if kept is None else len(view)
         self._changes += given < len(view)
         if kept is None or kept == len(self._branch):
             kept = len(self._branch)
             self._write("custom", {"customType": "foldline.cut"}, at=summary.at)
-        record = compaction_record(summary, fold, self._branch[kept].id)
-        self._write("compaction", record, message=summary, at=summary.at or (fold.at if fold else None))
+        record = compaction_record(summary, compaction, self._branch[kept].id)
+        self._write(
+            "compaction", record, message=summary, at=summary.at or (compaction.at if compaction else None)
+        )
         self._branch[-1] = _Node(self._branch[-1].id, summary, kept)
         return given
 

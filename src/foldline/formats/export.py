@@ -111,7 +111,7 @@ def only_view(original: Original) -> Original:
         index, message = len(entries), unmarked(item).message
         if item.written:
             text = Written(message=message.model_copy(update={"nth": 0}))
-            entries.append(_fold(index, message, (*shown, text), details))
+            entries.append(_compaction(index, message, (*shown, text), details))
         else:
             message = message if message.index > turned else _without_usage(message)
             entries.append(message.model_copy(update={"index": index}))
@@ -120,7 +120,7 @@ def only_view(original: Original) -> Original:
     return _with(original, entries)
 
 
-def _fold(
+def _compaction(
     index: int, summary: BaseMessage, head: Sequence[Kept | Written], details: CompactionDetails
 ) -> Compaction:
     return Compaction(
@@ -143,8 +143,8 @@ def _about(projection: Projection) -> list[Entry]:
     return about
 
 
-def unfolded(original: Original) -> Original:
-    """Every message as it was said, with no fold, clear, rewind or edit in force, nor summary."""
+def uncompacted(original: Original) -> Original:
+    """Every message as it was said, with no compaction, clear, rewind or edit in force, nor summary."""
     entries: list[Entry] = []
     turned = False
     for entry in original.entries:

@@ -31,60 +31,60 @@ from ..base import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class Appended:
     """The view has one message more, at its end."""
 
     message: BaseMessage
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class ViewChanged:
     """The view is another now, or may be."""
 
     view: list[BaseMessage]
-    fold: Compaction | None
+    compaction: Compaction | None
     """The one whose summary opens it, if one does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Unrelated:
     """An entry that is not in the view, and changes nothing in it."""
 
     entry: Entry
 
 
-def follow(entries: Iterable[Entry]) -> Iterator[Grown | Turned | Beside]:
-    """What each entry does to the view, in order. Markers in a row that are no folds are one turn."""
+def view_changes(entries: Iterable[Entry]) -> Iterator[Appended | ViewChanged | Unrelated]:
+    """What each entry does to the view, in order. Markers in a row that are no compactions are one turn."""
     projection = Projection()
     turned = False
     for entry in entries:
         projection.append(entry)
         match entry:
             case Compaction():
-                yield _turn(projection)
+                yield _changed(projection)
                 turned = False
             case Undo() | Clear() | Edit() | Revert():
                 turned = True
             case BaseMessage() if is_preamble(entry):
-                yield Beside(entry)
+                yield Unrelated(entry)
             case BaseMessage() if projection.view and projection.view[-1].index == entry.index:
                 if turned:
-                    yield _turn(projection, without_last=True)
+                    yield _changed(projection, without_last=True)
                     turned = False
-                yield Grown(entry)
+                yield Appended(entry)
             case BaseMessage() if projection.fate(entry.index).kind in IN_VIEW:
                 turned = True  # a late result, which stands with its call
             case _:
-                yield Beside(entry)
+                yield Unrelated(entry)
     if turned:
-        yield _turn(projection)
+        yield _changed(projection)
 
 
-def _turn(projection: Projection, *, without_last: bool = False) -> Turned:
+def _changed(projection: Projection, *, without_last: bool = False) -> ViewChanged:
     items = projection.view[:-1] if without_last else projection.view
     view = [unmarked(item).message for item in items if not is_preamble(item.message)]
-    fold = projection.entry(view[0].index) if view and is_summary(view[0]) else None
-    return Turned(view, fold if isinstance(fold, Compaction) else None)
+    compaction = projection.entry(view[0].index) if view and is_summary(view[0]) else None
+    return ViewChanged(view, compaction if isinstance(compaction, Compaction) else None)
 
 
 def same(one: BaseMessage, other: BaseMessage) -> bool:

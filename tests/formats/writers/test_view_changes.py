@@ -2,35 +2,42 @@
 
 import json
 
-from foldline.formats.writers.following import Beside, Grown, Turned, follow, left_out, record_line
+from foldline.formats.writers.view_changes import (
+    Appended,
+    Unrelated,
+    ViewChanged,
+    left_out,
+    record_line,
+    view_changes,
+)
 from foldline.protocol import Checkpoint, NoticeRecord, Title
 from support.history import call, history
 
 
 def what_happens(entries: list) -> list[str]:
-    return [type(change).__name__ for change in follow(entries)]
+    return [type(change).__name__ for change in view_changes(entries)]
 
 
 def test_a_message_at_the_end_grows_the_view_and_a_marker_turns_it_before_the_next() -> None:
     built = history().system("Be kind.").turn("one", "1").clear().user("two")
-    prompt, one, answer, turned, two = follow(built.entries)
-    assert isinstance(prompt, Beside)
-    assert isinstance(one, Grown)
-    assert isinstance(answer, Grown)
-    assert turned == Turned([], None)
-    assert isinstance(two, Grown)
+    prompt, one, answer, turned, two = view_changes(built.entries)
+    assert isinstance(prompt, Unrelated)
+    assert isinstance(one, Appended)
+    assert isinstance(answer, Appended)
+    assert turned == ViewChanged([], None)
+    assert isinstance(two, Appended)
     assert two.message.text == "two"
 
 
 def test_markers_in_a_row_are_one_turn_also_at_the_end() -> None:
     built = history().turn("one", "1").edit("pin", 0).clear().undo()
-    assert what_happens(built.entries) == ["Grown", "Grown", "Turned"]
+    assert what_happens(built.entries) == ["Appended", "Appended", "ViewChanged"]
 
 
 def test_a_late_result_turns_the_view() -> None:
     built = history().assistant(calls=[call("read", "c1")]).user("meanwhile").result("late", call_id="c1")
-    *_, turned = follow(built.entries)
-    assert isinstance(turned, Turned)
+    *_, turned = view_changes(built.entries)
+    assert isinstance(turned, ViewChanged)
     assert [message.text for message in turned.view] == ["", "late", "meanwhile"]
 
 
