@@ -186,7 +186,7 @@ def the_next_turn(of: Grown) -> Callable[[Entry], object]:
             patch.object(turn, "_settle", nothing),
             suppress(StopIteration),
         ):
-            turn.begin(text_parts("Go on.")).send(None)
+            turn.begin(UserMessage(parts=text_parts("Go on."))).send(None)
             raise AssertionError("it waits for something")
 
     return begin

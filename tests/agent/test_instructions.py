@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.instructions import Opening, opening
+from foldline.agent.instructions import Preamble, read_preamble
 from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage
 
 
@@ -24,8 +24,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def opened(cwd: Path, home: Path) -> Opening:
-    return opening(cwd, {"FOLDLINE_HOME": str(home)})
+def opened(cwd: Path, home: Path) -> Preamble:
+    return read_preamble(cwd, {"FOLDLINE_HOME": str(home)})
 
 
 def sources(messages: object) -> list[str | None]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
-from foldline.agent.room import offer_remedies
+from foldline.agent.auto_compact import offer_remedies
 from foldline.compaction import CompactionContext, pause_reason
 from foldline.context.outline import CompactionOutline
 from foldline.llm import ContextOverflow, LLMError, ModelInfo
@@ -100,7 +100,7 @@ async def test_what_the_model_has_not_seen_yet_is_not_offered_to_be_dropped(tmp_
     built = history().system("s").user("go").step("read", small, path="a")
     built.assistant(calls=[call("read", path="b"), call("read", path="c")]).result(big).result(big)
     async with at_work(tmp_path, tuple(built.entries), PlayedLLM(), interactive=True) as (agent, watch):
-        asked = asyncio.create_task(offer_remedies(agent.state, "Full.", "overflow"))
+        asked = asyncio.create_task(offer_remedies(agent.state, "Full."))
         choice = await answered(watch, agent, "x")
         await asked
         assert "drop 2–3 (read)" in next(each.label for each in choice.options if each.key == "x")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from foldline.agent.instructions import opening
+from foldline.agent.instructions import read_preamble
 from foldline.agent.rewind import align_memory, place, restore
 from foldline.agent.tools.paths import command_inside, is_inside, may_be_changed
 from foldline.data import real_path
@@ -129,7 +129,7 @@ async def test_a_rewind_leaves_it_alone_and_goes_on_with_the_others(folder: Path
 def test_instructions_and_settings_above_are_looked_for_as_far_as_one_may(folder: Path) -> None:
     inner = folder / "closed" / "sub"
     with modes_hold():
-        assert len(opening(inner, {}).messages) == 1
+        assert len(read_preamble(inner, {}).messages) == 1
 
 
 @pytest.mark.parametrize("path", ODD.values(), ids=ODD)

@@ -34,7 +34,7 @@ class Editor:
         return text
 
 
-class AgentState:
+class DrivenAgent:
     """A runner, its agent, and everything it announced."""
 
     def __init__(self, agent: Agent, watch: Watch, llm: PlayedLLM) -> None:
@@ -67,14 +67,14 @@ class AgentState:
 
 
 @asynccontextmanager
-async def state(tmp_path: Path, *script: Any, **options: Any) -> AsyncIterator[AgentState]:
+async def driven(tmp_path: Path, *script: Any, **options: Any) -> AsyncIterator[DrivenAgent]:
     """A runner with a model that plays this script. Where no `budget` says so, no turn ends in a fold."""
     summaries = options.pop("summaries", ())
     options.setdefault("budget", NO_PHASE)
     played = options.pop("played", PlayedLLM)
     llm = played(*script, window=options.pop("window", 16_384), summaries=summaries)
     agent, watch = agent_in(tmp_path, llm, **options)
-    made = AgentState(agent, watch, llm)
+    made = DrivenAgent(agent, watch, llm)
     try:
         yield made
     finally:
@@ -82,7 +82,7 @@ async def state(tmp_path: Path, *script: Any, **options: Any) -> AsyncIterator[A
         await others_done()
 
 
-async def fill(made: AgentState) -> None:
+async def fill(made: DrivenAgent) -> None:
     """Prompts until the next one would cross the threshold."""
     count = len(made.watch.of(events.TaskFinished))
     for _ in range(6):

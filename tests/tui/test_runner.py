@@ -12,14 +12,14 @@ from foldline.protocol import Entry, events, operations, text_parts
 from foldline.tui.runner import edited
 from support.agents import Gate, Hang, others_done, said
 from support.invariants import broken
-from support.runners import FULL, AgentState, fill, state
+from support.runners import FULL, DrivenAgent, driven, fill
 
 # --- in order, once -----------------------------------------------------------------------------------
 
 
 async def test_prompts_typed_while_it_works_are_delivered_once_and_in_order(tmp_path: Path) -> None:
     opened = asyncio.Event()
-    async with state(tmp_path, Gate(opened)) as made:
+    async with driven(tmp_path, Gate(opened)) as made:
         for text in ("one", "two", "three"):
             made.runner.send(text)
         await made.llm.silent.wait()
@@ -35,7 +35,7 @@ async def test_prompts_typed_while_it_works_are_delivered_once_and_in_order(tmp_
 
 async def test_a_prompt_is_held_while_a_fold_makes_room_and_then_sent(tmp_path: Path) -> None:
     opened = asyncio.Event()
-    async with state(tmp_path, summaries=(Gate(opened, "## Goal\n- all of it"),)) as made:
+    async with driven(tmp_path, summaries=(Gate(opened, "## Goal\n- all of it"),)) as made:
         await fill(made)
         made.runner.send(FULL)
         await made.llm.silent.wait()
@@ -44,7 +44,7 @@ async def test_a_prompt_is_held_while_a_fold_makes_room_and_then_sent(tmp_path: 
         assert (made.queue.held, made.queue.queued) == (FULL, ("typed during the fold",))
         assert len(made.prompts) == 6  # it is not in the history yet
         opened.set()
-        await made.watch.until(lambda: made.watch.ends[-3:] == AFTER_A_FOLD)
+        await made.watch.until(lambda: made.watch.ends[-2:] == AFTER_A_FOLD)
         await made.at_rest()
         assert made.prompts[6:] == [FULL, "typed during the fold"]
         assert (made.queue.held, made.queue.queued) == (None, ())
@@ -52,12 +52,12 @@ async def test_a_prompt_is_held_while_a_fold_makes_room_and_then_sent(tmp_path: 
         assert broken(made.agent.session.projection) == []
 
 
-AFTER_A_FOLD = [("compact_session", "done"), ("run_agent", "done"), ("run_agent", "done")]
+AFTER_A_FOLD = [("run_agent", "done"), ("run_agent", "done")]
 
 
 async def test_a_prompt_waits_for_a_fold_asked_for_by_hand(tmp_path: Path) -> None:
     opened = asyncio.Event()
-    async with state(tmp_path, summaries=(Gate(opened, "## Goal\n- all of it"),)) as made:
+    async with driven(tmp_path, summaries=(Gate(opened, "## Goal\n- all of it"),)) as made:
         await fill(made)
         made.runner.submit(operations.CompactSession(reason="manual"))
         await made.llm.silent.wait()
@@ -72,18 +72,18 @@ async def test_a_prompt_waits_for_a_fold_asked_for_by_hand(tmp_path: Path) -> No
 # --- Esc on a fold ------------------------------------------------------------------------------------
 
 
-async def cancelled_fold(made: AgentState, prompt: str = FULL) -> None:
+async def cancelled_fold(made: DrivenAgent, prompt: str = FULL) -> None:
     """A prompt whose fold was cancelled."""
     await fill(made)
     made.runner.send(prompt)
     await made.llm.silent.wait()
     made.runner.cancel()
-    await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "cancelled"))
+    await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "cancelled"))
     await made.at_rest()
 
 
 async def test_esc_on_a_fold_gives_the_prompt_back_and_nothing_goes_on(tmp_path: Path) -> None:
-    async with state(tmp_path, summaries=(Hang("half"),)) as made:
+    async with driven(tmp_path, summaries=(Hang("half"),)) as made:
         await cancelled_fold(made)
         view_before = list(made.agent.session.projection.view)
         assert made.editor.text == FULL
@@ -100,14 +100,14 @@ async def test_esc_on_a_fold_gives_the_prompt_back_and_nothing_goes_on(tmp_path:
 
 
 async def test_where_the_editor_holds_text_the_prompt_stays_first_in_the_queue(tmp_path: Path) -> None:
-    async with state(tmp_path, summaries=(Hang("half"),)) as made:
+    async with driven(tmp_path, summaries=(Hang("half"),)) as made:
         await fill(made)
         made.runner.send("held " + FULL)
         await made.llm.silent.wait()
         made.runner.send("queued")
         made.editor.text = "being typed"
         made.runner.cancel()
-        await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "cancelled"))
+        await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "cancelled"))
         await made.at_rest()
         assert made.editor.text == "being typed"
         assert made.queue.queued == ("held " + FULL, "queued")
@@ -120,13 +120,13 @@ async def test_where_the_editor_holds_text_the_prompt_stays_first_in_the_queue(t
 
 
 async def test_a_prompt_that_came_back_goes_before_the_queue_when_it_is_sent_again(tmp_path: Path) -> None:
-    async with state(tmp_path, summaries=(Hang("half"),)) as made:
+    async with driven(tmp_path, summaries=(Hang("half"),)) as made:
         await fill(made)
         made.runner.send("first " + FULL)
         await made.llm.silent.wait()
         made.runner.send("second")
         made.runner.cancel()
-        await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "cancelled"))
+        await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "cancelled"))
         await made.at_rest()
         assert made.editor.text == "first " + FULL
         assert (made.queue.queued, made.queue.paused) == (("second",), True)
@@ -137,7 +137,7 @@ async def test_a_prompt_that_came_back_goes_before_the_queue_when_it_is_sent_aga
 
 
 async def test_a_prompt_too_long_to_go_unfolded_is_folded_for_when_it_is_sent_again(tmp_path: Path) -> None:
-    async with state(tmp_path, summaries=(Hang("half"),)) as made:
+    async with driven(tmp_path, summaries=(Hang("half"),)) as made:
         await cancelled_fold(made, FULL * 5)
         assert not made.agent.fits(text_parts(FULL * 5))
         made.runner.send(made.editor.take())
@@ -149,7 +149,7 @@ async def test_where_only_the_last_answer_fills_the_window_the_prompt_goes_and_i
     tmp_path: Path,
 ) -> None:
     """Before the prompt stands in the history there is nothing old enough to fold; after it, there is."""
-    async with state(tmp_path, "All there is to know. " * 3_000, "ok") as made:
+    async with driven(tmp_path, "All there is to know. " * 3_000, "ok") as made:
         made.runner.send("tell me all")
         await made.finished(1)
         await made.at_rest()
@@ -171,11 +171,11 @@ async def test_a_fold_that_fails_does_not_keep_a_prompt_that_fits(
         raise LLMError("The summariser is away.")
 
     monkeypatch.setattr("foldline.agent.compact.propose", no_way)
-    async with state(tmp_path) as made:
+    async with driven(tmp_path) as made:
         await fill(made)
         made.runner.send(FULL)
         await made.watch.until(
-            lambda: made.watch.ends[-2:] == [("compact_session", "failed"), ("run_agent", "done")]
+            lambda: made.watch.ends[-1:] == [("run_agent", "done")] and len(made.prompts) == 7
         )
         assert made.prompts[6:] == [FULL]
         assert any("The summariser is away." in text for text in made.watch.notices)
@@ -188,10 +188,10 @@ async def test_an_unforeseen_failure_of_a_fold_does_not_lose_the_prompt(
         raise ZeroDivisionError
 
     monkeypatch.setattr("foldline.agent.compact.propose", buggy)
-    async with state(tmp_path) as made:
+    async with driven(tmp_path) as made:
         await fill(made)
         made.runner.send(FULL)
-        await made.watch.until(lambda: made.watch.ends[-1] == ("compact_session", "failed"))
+        await made.watch.until(lambda: made.watch.ends[-1] == ("run_agent", "failed"))
         await made.at_rest()
         assert made.editor.text == FULL
         assert made.queue.held is None
@@ -204,7 +204,7 @@ async def test_an_unforeseen_failure_of_a_fold_does_not_lose_the_prompt(
 
 
 async def test_cancelling_a_turn_pauses_the_queue_until_the_next_word(tmp_path: Path) -> None:
-    async with state(tmp_path, Hang("half")) as made:
+    async with driven(tmp_path, Hang("half")) as made:
         for text in ("one", "two"):
             made.runner.send(text)
         await made.llm.silent.wait()
@@ -220,7 +220,7 @@ async def test_cancelling_a_turn_pauses_the_queue_until_the_next_word(tmp_path: 
 
 
 async def test_a_prompt_sent_right_after_esc_is_not_paused_by_it(tmp_path: Path) -> None:
-    async with state(tmp_path, Hang("half")) as made:
+    async with driven(tmp_path, Hang("half")) as made:
         made.runner.send("one")
         await made.llm.silent.wait()
         made.runner.cancel()
@@ -231,7 +231,7 @@ async def test_a_prompt_sent_right_after_esc_is_not_paused_by_it(tmp_path: Path)
 
 
 async def test_a_fold_by_hand_aborts_the_turn_and_pauses_what_waits(tmp_path: Path) -> None:
-    async with state(tmp_path, *["done"] * 6, Hang("half")) as made:
+    async with driven(tmp_path, *["done"] * 6, Hang("half")) as made:
         await fill(made)
         for text in ("seven", "eight"):
             made.runner.send(text)
@@ -247,7 +247,7 @@ async def test_a_fold_by_hand_aborts_the_turn_and_pauses_what_waits(tmp_path: Pa
 
 
 async def test_a_failed_turn_pauses_the_queue(tmp_path: Path) -> None:
-    async with state(tmp_path, LLMError("The server is down."), "two", "three") as made:
+    async with driven(tmp_path, LLMError("The server is down."), "two", "three") as made:
         for text in ("one", "two", "three"):
             made.runner.send(text)
         await made.finished(1)
@@ -260,7 +260,7 @@ async def test_a_failed_turn_pauses_the_queue(tmp_path: Path) -> None:
 
 
 async def test_a_failed_turn_with_an_empty_queue_pauses_nothing(tmp_path: Path) -> None:
-    async with state(tmp_path, LLMError("The server is down."), "two") as made:
+    async with driven(tmp_path, LLMError("The server is down."), "two") as made:
         made.runner.send("one")
         await made.finished(1)
         await made.at_rest()
@@ -272,7 +272,7 @@ async def test_a_failed_turn_with_an_empty_queue_pauses_nothing(tmp_path: Path) 
 
 async def test_pause_holds_the_queue_and_resume_sends_it(tmp_path: Path) -> None:
     opened = asyncio.Event()
-    async with state(tmp_path, Gate(opened)) as made:
+    async with driven(tmp_path, Gate(opened)) as made:
         for text in ("one", "two"):
             made.runner.send(text)
         await made.llm.silent.wait()
@@ -291,7 +291,7 @@ async def test_pause_holds_the_queue_and_resume_sends_it(tmp_path: Path) -> None
 async def test_a_prompt_that_could_not_be_written_goes_back_to_the_editor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with state(tmp_path) as made:
+    async with driven(tmp_path) as made:
 
         async def full(*_: Entry, durable: bool = False) -> list[Entry]:
             raise WriteFailed("The disk is full.", 0)
@@ -311,7 +311,7 @@ async def test_a_prompt_that_could_not_be_written_goes_back_to_the_editor(
 
 
 async def test_a_window_too_small_gives_the_prompt_back_with_one_sentence(tmp_path: Path) -> None:
-    async with state(tmp_path, window=1_000) as made:
+    async with driven(tmp_path, window=1_000) as made:
         made.runner.send("hello")
         await made.finished(1)
         await made.at_rest()
@@ -325,7 +325,7 @@ async def test_a_window_too_small_gives_the_prompt_back_with_one_sentence(tmp_pa
 async def test_a_prompt_no_fold_can_make_room_for_is_given_back_before_anything_is_folded(
     tmp_path: Path, mode: Mode
 ) -> None:
-    async with state(tmp_path, mode=mode, interactive=True) as made:
+    async with driven(tmp_path, mode=mode, interactive=True) as made:
         for number in range(1, 5):
             made.runner.send(FULL)
             await made.finished(number)
@@ -336,12 +336,12 @@ async def test_a_prompt_no_fold_can_make_room_for_is_given_back_before_anything_
         await made.at_rest()
         assert made.editor.text == FULL * 12
         assert (made.queue.queued, made.queue.paused) == (("another",), True)
-        assert made.queue.unsent.startswith("Not sent: Too long even if all else is folded")
+        assert made.queue.unsent.startswith("Not sent: Too long even if all else is compacted")
         assert len(made.agent.session.entries) == entries and not made.watch.of(events.CompactionStart)
 
 
 async def test_a_prompt_that_still_does_not_fit_comes_back_with_a_word(tmp_path: Path) -> None:
-    async with state(tmp_path, mode="off", interactive=True) as made:
+    async with driven(tmp_path, mode="off", interactive=True) as made:
         for number in range(1, 7):
             made.runner.send(FULL)
             await made.finished(number)
@@ -368,7 +368,7 @@ async def test_a_prompt_that_still_does_not_fit_comes_back_with_a_word(tmp_path:
 async def test_why_a_prompt_came_back_and_what_enter_does_is_said_until_the_user_acts(
     tmp_path: Path, size: int, mode: Mode, enter: str
 ) -> None:
-    async with state(tmp_path, mode=mode, interactive=True, summaries=(Hang("half"),)) as made:
+    async with driven(tmp_path, mode=mode, interactive=True, summaries=(Hang("half"),)) as made:
         await cancelled_fold(made, FULL * size)
         assert made.queue.unsent == f"Not sent: you cancelled the compaction that makes room for it. {enter}"
         made.runner.send(made.editor.take())
@@ -376,7 +376,7 @@ async def test_why_a_prompt_came_back_and_what_enter_does_is_said_until_the_user
 
 
 async def test_closing_while_it_works_leaves_nothing_behind_and_gives_nothing_back(tmp_path: Path) -> None:
-    async with state(tmp_path, Hang("half")) as made:
+    async with driven(tmp_path, Hang("half")) as made:
         for text in ("one", "two"):
             made.runner.send(text)
         await made.llm.silent.wait()
@@ -414,7 +414,7 @@ def test_an_edit_of_the_queue_holds_for_what_still_waits(
 
 async def test_a_queued_prompt_that_was_taken_out_is_not_sent(tmp_path: Path) -> None:
     opened = asyncio.Event()
-    async with state(tmp_path, Gate(opened)) as made:
+    async with driven(tmp_path, Gate(opened)) as made:
         for text in ("one", "two", "three"):
             made.runner.send(text)
         await made.llm.silent.wait()
@@ -430,7 +430,7 @@ async def test_a_queued_prompt_that_was_taken_out_is_not_sent(tmp_path: Path) ->
 
 async def test_a_failed_turn_goes_on_at_one_word_and_what_waits_follows_it(tmp_path: Path) -> None:
     failed = LLMError("The server is down.", partial=said("half of", stop_reason="error"))
-    async with state(tmp_path, failed, "all of it") as made:
+    async with driven(tmp_path, failed, "all of it") as made:
         made.runner.send("one")
         made.runner.send("two")
         await made.finished(1)
@@ -450,7 +450,7 @@ async def test_a_failed_turn_goes_on_at_one_word_and_what_waits_follows_it(tmp_p
 
 async def test_a_turn_that_fails_again_leaves_what_waits_where_it_is(tmp_path: Path) -> None:
     down = LLMError("The server is down.")
-    async with state(tmp_path, down, down) as made:
+    async with driven(tmp_path, down, down) as made:
         made.runner.send("one")
         made.runner.send("two")
         await made.finished(1)

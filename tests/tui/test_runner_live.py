@@ -13,7 +13,7 @@ from foldline.protocol.events import Event
 from support.agents import PATIENCE, Gate, Hang, others_done
 from support.awaits import Moment, Stopper, TricklingLLM
 from support.invariants import broken
-from support.runners import FULL, AgentState, fill, state
+from support.runners import FULL, DrivenAgent, driven, fill
 from support.worked import bytes_of
 
 TWENTY = [f"typed {number}" for number in range(20)]
@@ -22,7 +22,7 @@ DRAFT = "## Goal\n- " + " ".join(f"word{number}" for number in range(40))
 FOLD = operations.CompactSession(reason="manual")
 
 
-def type_while_drafting(made: AgentState, texts: list[str]) -> None:
+def type_while_drafting(made: DrivenAgent, texts: list[str]) -> None:
     """Each time the draft grows, one more prompt is typed."""
     left = list(texts)
 
@@ -33,20 +33,20 @@ def type_while_drafting(made: AgentState, texts: list[str]) -> None:
     made.agent.executor.subscribe(hear)
 
 
-async def sent(made: AgentState, count: int) -> None:
+async def sent(made: DrivenAgent, count: int) -> None:
     """Until this many prompts are in the history, and all is quiet."""
     await made.watch.until(lambda: len(made.prompts) >= count)
     await quiet(made)
 
 
-async def quiet(made: AgentState) -> None:
+async def quiet(made: DrivenAgent) -> None:
     async with asyncio.timeout(PATIENCE):
         await made.runner.drained()
         await made.agent.executor.settle()
         await made.runner.drained()
 
 
-def holds(made: AgentState) -> None:
+def holds(made: DrivenAgent) -> None:
     """The history is sound, and the same for who opens it now."""
     assert broken(made.agent.session.projection) == []
     path = made.agent.session.path
@@ -55,12 +55,12 @@ def holds(made: AgentState) -> None:
     assert bytes_of(reopened.projection) == bytes_of(made.agent.session.projection)
 
 
-def folds(made: AgentState) -> int:
+def folds(made: DrivenAgent) -> int:
     return len(made.agent.session.projection.all_compactions)
 
 
 async def test_twenty_prompts_typed_while_a_fold_makes_room_arrive_once_in_order(tmp_path: Path) -> None:
-    async with state(tmp_path, played=TricklingLLM, summaries=(DRAFT,)) as made:
+    async with driven(tmp_path, played=TricklingLLM, summaries=(DRAFT,)) as made:
         await fill(made)
         type_while_drafting(made, TWENTY)
         made.runner.send(HELD)
@@ -77,7 +77,7 @@ async def test_twenty_prompts_typed_while_a_fold_makes_room_arrive_once_in_order
 async def test_twenty_prompts_survive_a_cancel_of_the_fold_they_were_typed_during(
     tmp_path: Path, in_the_editor: str
 ) -> None:
-    async with state(tmp_path, summaries=(Hang(DRAFT),)) as made:
+    async with driven(tmp_path, summaries=(Hang(DRAFT),)) as made:
         await fill(made)
         made.editor.text = in_the_editor
         made.runner.send(HELD)
@@ -114,7 +114,7 @@ async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
     for at in range(1, 500):
         folder = tmp_path / str(at)
         folder.mkdir()
-        async with state(folder, played=TricklingLLM, summaries=("## Goal\n- all of it",)) as made:
+        async with driven(folder, played=TricklingLLM, summaries=("## Goal\n- all of it",)) as made:
             await fill(made)
             made.editor.text = in_the_editor
             stopper = Stopper(made.agent, at, moment, interrupt=made.runner.cancel)
@@ -147,7 +147,7 @@ async def test_cancelled_at_any_await_no_prompt_is_lost_or_sent_twice(
 async def test_a_fold_by_hand_stops_the_turn_and_what_was_queued_waits_in_order(tmp_path: Path) -> None:
     opened = asyncio.Event()
     script = [*["done"] * 6, Hang("half an answer")]
-    async with state(tmp_path, *script, summaries=(Gate(opened, DRAFT),)) as made:
+    async with driven(tmp_path, *script, summaries=(Gate(opened, DRAFT),)) as made:
         await fill(made)
         made.agent.state.budget_settings = lambda *_: BudgetSettings(threshold=16_000, soft_ratio=1.0)
         for text in ["runs", *TWENTY[:10]]:
@@ -173,7 +173,7 @@ async def test_a_fold_by_hand_stops_the_turn_and_what_was_queued_waits_in_order(
 async def test_what_is_typed_during_a_fold_by_hand_goes_on_behind_what_was_queued(tmp_path: Path) -> None:
     opened = asyncio.Event()
     script = [*["done"] * 6, Hang("half an answer")]
-    async with state(tmp_path, *script, summaries=(Gate(opened, DRAFT),)) as made:
+    async with driven(tmp_path, *script, summaries=(Gate(opened, DRAFT),)) as made:
         await fill(made)
         made.agent.state.budget_settings = lambda *_: BudgetSettings(threshold=16_000, soft_ratio=1.0)
         for text in ["runs", *TWENTY[:10]]:
@@ -202,7 +202,7 @@ WORTH_IT = BudgetSettings(soft_ratio=0.6, keep_recent_tokens=800, max_summary_to
 """With these a fold frees enough to be made before it has to be."""
 
 
-async def near_the_soft_mark(made: AgentState) -> None:
+async def near_the_soft_mark(made: DrivenAgent) -> None:
     """Turns until the next one ends above the soft mark."""
     desk_of_agent = made.agent.state
     longest = len(FULL) // 3  # tokens that a turn takes, at most
@@ -215,7 +215,7 @@ async def near_the_soft_mark(made: AgentState) -> None:
 async def test_what_is_typed_during_a_fold_at_the_end_of_a_turn_waits_for_it(tmp_path: Path) -> None:
     opened = asyncio.Event()
     summaries = (Gate(opened, DRAFT),)
-    async with state(tmp_path, budget=EARLY, summaries=summaries, draft_ahead=False) as made:
+    async with driven(tmp_path, budget=EARLY, summaries=summaries, draft_ahead=False) as made:
         await near_the_soft_mark(made)
         already = len(made.prompts)
         while not made.llm.silent.is_set():
@@ -237,7 +237,7 @@ async def test_what_is_typed_while_the_next_fold_is_drafted_goes_at_once_and_the
     tmp_path: Path,
 ) -> None:
     opened = asyncio.Event()
-    async with state(tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),), interactive=True) as made:
+    async with driven(tmp_path, budget=EARLY, summaries=(Gate(opened, DRAFT),), interactive=True) as made:
         await near_the_soft_mark(made)
         while not made.llm.silent.is_set():
             made.runner.send(FULL)
@@ -269,7 +269,7 @@ async def either(*waits: Callable[[], object]) -> None:
 async def test_a_cancelled_fold_at_the_end_of_a_turn_loses_nothing_and_is_not_begun_again(
     tmp_path: Path,
 ) -> None:
-    async with state(tmp_path, budget=EARLY, summaries=(Hang(DRAFT),), draft_ahead=False) as made:
+    async with driven(tmp_path, budget=EARLY, summaries=(Hang(DRAFT),), draft_ahead=False) as made:
         await near_the_soft_mark(made)
         while not made.llm.silent.is_set():
             made.runner.send(FULL)
@@ -291,7 +291,7 @@ async def test_a_cancelled_fold_at_the_end_of_a_turn_loses_nothing_and_is_not_be
 
 
 async def test_after_an_esc_no_fold_begins_by_itself(tmp_path: Path) -> None:
-    async with state(tmp_path, budget=WORTH_IT, summaries=(Hang(DRAFT),)) as made:
+    async with driven(tmp_path, budget=WORTH_IT, summaries=(Hang(DRAFT),)) as made:
         await near_the_soft_mark(made)
         made.llm.script.append(Hang("half"))
         for text in (FULL + FULL, FULL * 4):
@@ -314,7 +314,7 @@ async def test_after_an_esc_no_fold_begins_by_itself(tmp_path: Path) -> None:
 async def test_interrupted_while_it_asks_the_prompt_comes_back_and_the_proposal_stays(
     tmp_path: Path, in_the_editor: str
 ) -> None:
-    async with state(tmp_path, mode="ask", interactive=True) as made:
+    async with driven(tmp_path, mode="ask", interactive=True) as made:
         await fill(made)
         made.editor.text = in_the_editor
         made.runner.send(HELD)
@@ -346,7 +346,7 @@ async def test_interrupted_while_it_asks_the_prompt_comes_back_and_the_proposal_
 
 @pytest.mark.parametrize("wanted", [True, False], ids=["applied", "thrown away"])
 async def test_asked_before_a_prompt_the_word_lets_it_go(tmp_path: Path, wanted: bool) -> None:
-    async with state(tmp_path, mode="ask", interactive=True) as made:
+    async with driven(tmp_path, mode="ask", interactive=True) as made:
         await fill(made)
         made.runner.send(HELD)
         for text in TWENTY[:3]:

@@ -1,18 +1,10 @@
 """The agent as a library offers it: a session, a model, prompts in, answers out."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from foldline.compaction import (
-    AdaptiveCompaction,
-    CompactionStrategy,
-    load_strategy,
-    no_request_since_compaction,
-    plan,
-    plans_by_cut,
-)
+from foldline.compaction import AdaptiveCompaction, CompactionStrategy, load_strategy
 from foldline.context.budget import BudgetSettings
 from foldline.context.tokens import message_tokens
 from foldline.history import Session
@@ -26,26 +18,18 @@ from foldline.protocol import (
     operations,
     text_parts,
 )
-from foldline.protocol.events import TaskFinished
+from foldline.protocol.events import Event, TaskFinished
 
 from .approvals import Choices, policy_of
 from .approvals import Mode as ApprovalMode
+from .auto_compact import auto_compact_blocker, end_of_task_is_due, next_step
 from .executor import Executor
 from .mcp import ToolServers
 from .proposals import BackgroundDraft
-from .room import auto_compact_blocker, end_of_task_is_due, must_choose
+from .settings import Settings, connect_summariser
 from .state import AgentState, Mode
 from .tools import Tool, default_tools
 from .tools.history import DmailTool, Mailbox, recall_tools
-
-if TYPE_CHECKING:
-    from .settings import Settings
-    from .state import AgentState
-from collections.abc import Mapping
-
-from foldline.protocol.events import Event
-
-from .settings import Settings, connect_summariser
 
 
 class Agent:
@@ -113,21 +97,12 @@ class Agent:
 
     def must_make_room(self, parts: Sequence[Part]) -> bool:
         """Whether this prompt, sent now, would cross the threshold, and something can be done before."""
-        state = self.state
-        prompt = UserMessage(parts=tuple(parts))
         with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
-            if auto_compact_blocker(state) is not None:
-                return must_choose(state, message_tokens(prompt))
-            if not state.is_full([prompt]) or (
-                no_request_since_compaction(state.projection) and state.fits([prompt])
-            ):
-                return False
-            planned = plan(state.projection, state.budget, "threshold", overhead=state.overhead)
-            return planned is not None or not plans_by_cut(state.strategy)
+            return next_step(self.state, message_tokens(UserMessage(parts=tuple(parts)))) != "send"
         return False
 
     def at_good_moment(self) -> bool:
-        """Whether a fold between two turns comes in time: the window is nearly full (`phase`)."""
+        """Whether a compaction between two turns comes in time: the window is nearly full (`phase`)."""
         state = self.state
         with suppress(FoldlineError):
             due = auto_compact_blocker(state) is None and end_of_task_is_due(state)
@@ -138,30 +113,8 @@ class Agent:
         """Whether this prompt fits the window as it is, if only just."""
         return self.state.fits([UserMessage(parts=tuple(parts))])
 
-    def too_long(self, parts: Sequence[Part]) -> str:
-        """Why no fold could ever make room for this prompt, as a sentence; empty where one might.
-
-        Sent all the same, it would be refused, and stand in the history as the request that must not be
-        folded. Only what is too long by the bare estimate is refused: that errs high once it is calibrated.
-        """
-        state = self.state
-        size = state.projection.fixed + state.overhead + message_tokens(UserMessage(parts=tuple(parts)))
-        with suppress(FoldlineError):  # A window too small to work in: the turn will say so.
-            window = state.budget.window
-            if size >= window:
-                return (
-                    f"Too long even if all else is folded: about {size:,} of {window:,} tokens. Send less, "
-                    "or have a file read."
-                )
-        return ""
-
-    def room_for(self, parts: Sequence[Part]) -> operations.CompactSession:
-        """The operation that makes room for this prompt."""
-        pending = message_tokens(UserMessage(parts=tuple(parts)))
-        return operations.CompactSession(reason="threshold", pending=pending)
-
     async def prompt(self, text: str, *, max_steps: int | None = None) -> AssistantMessage:
-        """Send a prompt, folding first where the window is full; the final answer of the turn.
+        """Send a prompt, compacting first where the window is full; the final answer of the turn.
 
         Raises:
             FoldlineError: the turn failed, was cancelled, or was not done after `max_steps` requests. The
@@ -169,27 +122,17 @@ class Agent:
         """
         parts = text_parts(text)
         await self.state.llm.prepare()
-        if refusal := self.too_long(parts):
-            raise FoldlineError(refusal)
-        if self.must_make_room(parts):
-            await self._fold_for(parts)
-        elif self.at_good_moment():
+        if not self.must_make_room(parts) and self.at_good_moment():
             await self._run(operations.CompactSession(reason="phase"))
         first = self.session.next_index
         _demand_done(await self._run(operations.RunAgent(parts=parts, max_steps=max_steps)))
+        if why := self.state.unsent:
+            raise FoldlineError(f"{why[:1].upper()}{why[1:]}")
         said = (entry for entry in reversed(self.session.entries) if isinstance(entry, AssistantMessage))
         answer = next(said, None)
         if answer is None or answer.index < first or answer.calls:
             raise FoldlineError("The model gave an empty answer: try again.")
         return answer
-
-    async def _fold_for(self, parts: Sequence[Part]) -> None:
-        """Make room. A prompt that fits all the same does not fail because the fold did."""
-        finished = await self._run(self.room_for(parts))
-        if finished.outcome == "failed" and self.fits(parts):
-            self.executor.emit(sent_uncompacted(finished.error))
-        else:
-            _demand_done(finished)
 
     async def compact(self, focus: str | None = None) -> None:
         """Fold now, as `/compact` does.
@@ -212,11 +155,6 @@ class Agent:
         await self.executor.aclose()
 
 
-def sent_uncompacted(failure: object) -> events.Notice:
-    """What is said where a fold failed and the request goes out all the same."""
-    return events.Notice(level="warning", text=f"{failure} Going on without a fold: it still fits.")
-
-
 def _demand_done(finished: TaskFinished) -> None:
     if finished.outcome == "failed":
         raise FoldlineError(finished.error or "The operation failed.")
@@ -228,7 +166,7 @@ def _no_other_model(model: str) -> LLM:
     raise FoldlineError(f"No way to reach the model {model} was given to this agent.")
 
 
-def at_rest(agent: "Agent", do: Callable[[], None]) -> bool:
+def at_rest(agent: Agent, do: Callable[[], None]) -> bool:
     """Do it now, or, where something runs, between that and what comes next; whether it was now."""
     if not agent.executor.busy:
         do()
@@ -243,7 +181,7 @@ def at_rest(agent: "Agent", do: Callable[[], None]) -> bool:
     return False
 
 
-def retune(state: "AgentState", now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
+def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
     """What lets these settings hold for the folds to come: call it when nothing runs. It gives back the
     summariser that is of no more use, to be closed.
 

@@ -9,32 +9,19 @@ from itertools import count
 from typing import Any, assert_never
 
 from foldline.compaction import load_strategy
-from foldline.context.view import is_preamble
-from foldline.context.view_state import newest_undoable
 from foldline.llm import LLM
-from foldline.protocol import (
-    BaseMessage,
-    Clear,
-    Edit,
-    Entry,
-    FoldlineError,
-    ModelChange,
-    Revert,
-    Undo,
-    events,
-    operations,
-)
+from foldline.protocol import Clear, Entry, FoldlineError, events, operations
 from foldline.protocol.events import Event, TaskFinished
 from foldline.protocol.operations import Operation
 
 from .approvals import permit
+from .auto_compact import compact_between_turns, make_room
 from .calls import Calls
+from .commands import edit_view, switch_model, undo
 from .compact import CompactionRequest, apply, compact
-from .job_news import ended_sentence
-from .on_record import record_failure
+from .instructions import job_end
 from .proposals import Apply, Redraft
-from .rewind import put_files_back, rewind
-from .room import compact_between_turns, confirmed_undo, make_fit, make_room
+from .rewind import rewind
 from .shell import run_shell
 from .state import AgentState
 from .turn import Turn
@@ -71,8 +58,8 @@ class Executor:
         self._ids = count(1)
         self._quick: set[asyncio.Task[None]] = set()
         state.emit = state.review.emit = state.choices.emit = state.draft.emit = self.emit
-        state.draft.on_ready = self._fold_at_rest
-        state.jobs.on_end = lambda job: self.emit(events.Notice(text=ended_sentence(job)))
+        state.draft.on_ready = self._compact_overdue
+        state.jobs.on_end = lambda job: self.emit(events.Notice(text=job_end(job)))
         state.session.on_append.append(self._announce)
 
     # --- what interfaces call --------------------------------------------------------------------
@@ -193,8 +180,8 @@ class Executor:
         except FoldlineError as refusal:
             self.emit(events.Notice(level="warning", text=str(refusal)))
 
-    def _fold_at_rest(self) -> None:
-        """The draft of a fold that is overdue is there. A turn that runs commits it between two steps."""
+    def _compact_overdue(self) -> None:
+        """A draft that is overdue is there. A turn that runs commits it between two steps."""
         if self._running is None:
             self.submit(operations.CompactSession(reason="phase"))
 
@@ -254,32 +241,33 @@ class Executor:
             case operations.RunAgent():
                 await Turn(state, self._calls).run(operation.parts, operation.max_steps)
             case operations.Retry():
-                await Turn(state, self._calls).again()
+                await Turn(state, self._calls).run(None)
             case operations.RunShell():
                 await run_shell(state, operation.command, aside=operation.aside)
             case operations.CompactSession():
                 try:
                     await self._compact(operation)
                 except FoldlineError as failure:
-                    await record_failure(state, failure)
+                    await state.record_failure(failure)
                     raise
             case operations.ApplyProposal():
                 await apply(state, operation.proposal)
             case operations.RedraftProposal():
                 await self._redraft(operation)
             case operations.UndoCompaction():
-                await self._undo(operation.target)
+                await undo(state, operation.target)
             case operations.Rewind():
                 await rewind(state, operation)
             case operations.EditView():
-                await self._edit(operation)
+                await edit_view(state, operation)
             case operations.ClearView():
                 await state.session.append(Clear(), durable=True)
             case operations.SwitchModel():
-                await self._switch(operation.model)
+                await switch_model(state, operation.model, self._connect)
             case operations.SwitchStrategy():
                 state.strategy = load_strategy(operation.strategy, state.dependencies)
-                self.emit(events.Notice(text=f"Folds are made by {type(state.strategy).__name__} now."))
+                name = type(state.strategy).__name__
+                self.emit(events.Notice(text=f"Compactions are made by {name} now."))
             case (
                 operations.Interrupt()
                 | operations.Approve()
@@ -318,45 +306,6 @@ class Executor:
         await compact(
             self.state, CompactionRequest(reason, focus=review.focus, preview=True, options=options)
         )
-
-    async def _edit(self, asked: operations.EditView) -> None:
-        message = self.state.projection.entry(asked.target)
-        if not isinstance(message, BaseMessage) or is_preamble(message):
-            raise FoldlineError(
-                f"Entry {asked.target} is no message of the conversation: nothing to {asked.action}."
-            )
-        await self.state.session.append(Edit(target=asked.target, action=asked.action), durable=True)
-
-    async def _undo(self, target: int | None) -> None:
-        """Take back a change of the view. What no longer fits with it is the user's to decide."""
-        state = self.state
-        if target is None:
-            newest = newest_undoable(state.projection.markers)
-            if newest is None:
-                raise FoldlineError("There is no fold, clear or rewind to undo.")
-            target = newest.index
-        refusal = state.projection.undo_refusal(target)
-        if refusal is not None:
-            raise FoldlineError(refusal)
-        if await confirmed_undo(state, target):
-            revert = state.projection.entry(target)
-            if isinstance(revert, Revert):
-                await put_files_back(state, revert)
-            await state.session.append(Undo(target=target), durable=True)
-
-    async def _switch(self, model: str) -> None:
-        """Another model. Where its window is too small for the view, the old one folds it first."""
-        state = self.state
-        unused = llm = self._connect(model)
-        try:
-            await llm.prepare()
-            await make_fit(state, llm)
-            change = ModelChange(model=llm.info.id, provider=llm.info.provider)
-            await state.session.append(change, durable=True)
-            state.draft.drop()  # before the model that may be writing it is closed
-            state.llm, unused = llm, state.llm
-        finally:
-            await unused.aclose()
 
 
 def _is_long(operation: Operation) -> bool:

@@ -1,5 +1,6 @@
-"""What opens a session: the system prompt, and the instruction files of the user and of the project."""
+"""What the model is told before a prompt: system prompt, instruction files, a moved folder, ended jobs."""
 
+import asyncio
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,15 +15,20 @@ from foldline.history.paths import with_tilde
 from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, system_words, text_parts
 
 from .layers import up_to_top
+from .state import AgentState
+from .tools.background import Job, Jobs
+from .tools.text import one_line
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 """Read in this order; one that says the same as an earlier one is left out."""
 _MOST_BYTES = 64_000
 """Of one file; what goes beyond is named, not sent."""
+_SHOWN = 60
+"""Characters of a job's command."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class Preamble:
     """The messages before the first prompt."""
 
     messages: Sequence[BaseMessage]
@@ -30,11 +36,11 @@ class Opening:
     """Sentences on files that are there and were not read."""
 
 
-def opening(cwd: Path, environ: Mapping[str, str] = os.environ) -> Opening:
-    """What a new session begins with: the user's own instructions, then the project's from its top down to
-    the working folder, so that what is nearer comes later.
+def read_preamble(cwd: Path, environ: Mapping[str, str] = os.environ) -> Preamble:
+    """What a new session begins with: system prompt, the user's own instructions, then the project's from its
+    top down to the working folder, so that what is nearer comes later.
 
-    Nothing volatile: no time, no listing (invariant 9). Reads files: call it off the event loop.
+    Nothing volatile: no time, no listing. Reads files: call it off the event loop.
     """
     prompt = f"{load_prompt('system')}\n\nWorking folder: {cwd}"
     messages: list[BaseMessage] = [SystemMessage(parts=text_parts(prompt))]
@@ -51,7 +57,7 @@ def opening(cwd: Path, environ: Mapping[str, str] = os.environ) -> Opening:
             whose = "this project" if within is not None else "the person you work for, for all projects"
             body = f"Instructions of {whose}, from {shown}:\n\n{text}"
             messages.append(DeveloperMessage(origin="instructions", source=shown, parts=text_parts(body)))
-    return Opening(messages, left_out)
+    return Preamble(messages, left_out)
 
 
 def moved_notice(session: Session) -> list[BaseMessage]:
@@ -62,6 +68,32 @@ def moved_notice(session: Session) -> list[BaseMessage]:
     known = any(_source(item.message) == session.cwd for item in notes)
     body = f"The working folder was moved from {session.moved_from}: it is {session.cwd} now."
     return [] if known else [DeveloperMessage(source=session.cwd, parts=text_parts(body))]
+
+
+async def session_preamble(state: AgentState) -> Sequence[BaseMessage]:
+    """What a new session begins with. Instruction files that were left alone are named."""
+    preamble = await asyncio.to_thread(read_preamble, state.cwd)
+    for sentence in preamble.left_out:
+        state.warn(sentence)
+    return preamble.messages
+
+
+def job_end(job: Job) -> str:
+    """That a job in the background has ended, for people."""
+    command = one_line(job.command)
+    short = command if len(command) <= _SHOWN else command[: _SHOWN - 1] + "…"
+    return f"Job {job.number} {job.state}: {short}"
+
+
+def job_notice(jobs: Jobs) -> list[BaseMessage]:
+    """The jobs that have ended without a result that told of it."""
+    ended = jobs.news()
+    if not ended:
+        return []
+    for job in ended:
+        job.told = True
+    body = "\n".join(f"{job_end(job)}. The tool `jobs` shows its output." for job in ended)
+    return [DeveloperMessage(parts=text_parts(body))]
 
 
 class _NotRead(Exception):

@@ -8,13 +8,13 @@ from contextlib import suppress
 from foldline.protocol import Edit, FoldlineError, TextPart, UserMessage, events
 
 from .api_keys import mask_of
+from .instructions import session_preamble
 from .state import AgentState
 from .tools import ToolContext
 from .tools.base import fitted
 from .tools.bash import Output, ending_words
 from .tools.process import environment, spawn
 from .tools.text import sendable
-from .turn import opening_of
 
 SHELL_CALL = "!"
 """Stands for the running command in events, as the id of a call does."""
@@ -77,7 +77,7 @@ async def _keep(
     shown, _ = await fitted(text.rstrip("\n"), context, "shell", note)
     # Two parts: the one is what the user typed, the other what a program said.
     said = [TextPart(text=sendable(context.mask(part))) for part in (f"$ {command}", shown)]
-    first = [] if state.projection.view else await opening_of(state)
+    first = [] if state.projection.view else await session_preamble(state)
     message = UserMessage(origin="shell", parts=tuple(said))
     left_out = [Edit(target=state.session.next_index + len(first), action="drop")] if aside else []
     await state.session.append(*first, message, *left_out, durable=True)

@@ -1,4 +1,4 @@
-"""The state: what everything that works on one session shares. No decisions beyond sizes."""
+"""What everything that works on one session shares: session, model, tools, limits, and what was learnt."""
 
 import asyncio
 import os
@@ -9,7 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from foldline.compaction import AdaptiveCompaction, CompactionStrategy, Dependencies, dependencies
+from foldline.compaction import (
+    AdaptiveCompaction,
+    CompactionStrategy,
+    Dependencies,
+    Plan,
+    dependencies,
+    plan,
+)
 from foldline.context.budget import Budget, BudgetSettings, WindowProof, budget_for
 from foldline.context.projection import Projection
 from foldline.context.proof import RunningDigest
@@ -17,8 +24,16 @@ from foldline.context.view import ViewItem
 from foldline.context.weight import view_size
 from foldline.history import Session
 from foldline.llm import LLM, Embedder, LLMError, ToolSpec, spec_tokens
-from foldline.protocol import Approval, BaseMessage, Entry, FoldlineError
-from foldline.protocol.events import Event, WindowLearned
+from foldline.protocol import (
+    Approval,
+    BaseMessage,
+    Entry,
+    FoldlineError,
+    NoticeRecord,
+    Reason,
+    RequestRecord,
+)
+from foldline.protocol.events import Event, Notice, WindowLearned
 
 from .api_keys import mask_of
 from .approvals import Choices, Policy, ProjectRules
@@ -28,11 +43,13 @@ from .tools import FileMemory, Jobs, Tool
 from .tools.history import Mailbox
 
 Mode = Literal["auto", "ask", "off"]
+_LEAST_ROOM = 512
+"""Estimated tokens that a tool result gets in any case: enough for an error message."""
 
 
 @dataclass
 class AgentState:
-    """Session, model, tools and limits of one agent. The executor's task is the only one that changes it."""
+    """Session, model, tools and limits of one agent. Only the task that the executor runs changes it."""
 
     session: Session
     llm: LLM
@@ -42,9 +59,8 @@ class AgentState:
     summary_llm: LLM | None = None
     """Another model that writes the summaries."""
     embedder: Embedder | None = None
-    """What compares texts by what they mean, where there is one."""
     mode: Mode = "auto"
-    """Whether a full window is folded by itself, after the reader has seen the proposal, or never unasked."""
+    """Whether a full window is compacted automatically, after the user has seen the proposal, or never."""
     review: PendingProposal = field(default_factory=PendingProposal)
     draft: BackgroundDraft = field(default_factory=BackgroundDraft)
     choices: Choices = field(default_factory=Choices)
@@ -55,12 +71,6 @@ class AgentState:
     """Where the model's messages to itself wait; None where it may not send any."""
     known_files: FileMemory = field(default_factory=FileMemory)
     jobs: Jobs = field(default_factory=Jobs)
-    refused: dict[str, int] = field(default_factory=dict)
-    """By model: the smallest request, in tokens, that its server refused as too long, as long as no smaller
-    one went through. From then on the history tells of it."""
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    dismissed_at: object = None
-    """The newest change of the view when the user last left the question what to do about a full window."""
     servers: ToolServers | None = None
     """What lends tools beside our own."""
     offered: str | None = None
@@ -69,8 +79,22 @@ class AgentState:
     """Of the requests that were sent."""
     summary_requests: int = 0
     """Requests that were made for summaries so far."""
-    doubted: set[str] = field(default_factory=set)
+    refused: dict[str, int] = field(default_factory=dict)
+    """By model: the smallest request, in tokens, that its server refused as too long, as long as no smaller
+    one went through. From then on the history tells of it."""
+    suspected: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
+    dismissed_at: object = None
+    """The newest change of the view when the user last dismissed the question about a full window."""
+    unsent: str = ""
+    """Why the newest prompt was not sent, as a sentence; empty where it was."""
+    send_uncompacted: bool = False
+    """Whether the next prompt goes without a compaction if it fits: the one before it was not to be had."""
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _weighed: tuple[tuple[ToolSpec, ...], int] = ((), 0)
+    """The tools that were weighed last, and what their schemas take."""
+    _plans: dict[object, Plan | None] = field(default_factory=dict)
+    """The plans made of the history as it is now; thrown away with the next entry."""
 
     def __post_init__(self) -> None:
         self.project = ProjectRules(self.session.cwd)
@@ -81,7 +105,20 @@ class AgentState:
         """What the user allows counts once it is on disk, as it will when the session is resumed."""
         if isinstance(entry, Approval):
             self.policy = self.policy.after(entry)
+        self._plans.clear()
         self.draft.on_entry(self.projection.newest_change)
+
+    async def record_failure(self, failure: FoldlineError) -> None:
+        """Append the failure's sentence, where it is not that of the newest request anyway. A session in
+        which nothing was said yet does not begin with it."""
+        newest = self.session.entries[-1] if self.session.entries else None
+        if newest is None or (isinstance(newest, RequestRecord) and newest.error == str(failure)):
+            return
+        with suppress(FoldlineError):  # A disk that takes nothing: that is the failure, and it is shown.
+            await self.session.append(NoticeRecord(level="error", text=str(failure)), durable=True)
+
+    def warn(self, text: str) -> None:
+        self.emit(Notice(level="warning", text=text))
 
     @property
     def projection(self) -> Projection:
@@ -100,6 +137,47 @@ class AgentState:
     @property
     def specs(self) -> list[ToolSpec]:
         return [tool.spec for tool in self.tools]
+
+    # --- models ----------------------------------------------------------------------------------
+
+    @property
+    def dependencies(self) -> Dependencies:
+        """What the constructor of a strategy may ask for."""
+        writer = self.summary_llm or self.llm
+        return dependencies(writer, self.cwd, session=self.session, embedder=self.embedder)
+
+    @property
+    def basis(self) -> Basis:
+        """What the next compaction would be drafted from."""
+        return Basis(self.projection.newest_change, self.strategy, self.summary_llm or self.llm)
+
+    async def summariser(self) -> LLM:
+        """The model that writes the summaries. One that cannot be reached says so when it is asked."""
+        if self.summary_llm is None:
+            return self.llm
+        with suppress(LLMError):
+            await self.summary_llm.prepare()
+        return self.summary_llm
+
+    async def learn_window(self) -> None:
+        """Ask for a window that only the server knows. Where it does not answer, the request itself will say
+        why."""
+        async with self._asking:
+            before = self.llm.info
+            with suppress(LLMError):
+                if await self.llm.prepare() != before:
+                    self.emit(WindowLearned())
+
+    def learn_refusal(self, tokens: int) -> None:
+        """The server refused a request of this size as too long, whatever window was believed."""
+        model = self.llm.info.id
+        self.refused[model] = min(tokens, self.refused.get(model, tokens))
+
+    def forget_refusal(self) -> None:
+        """No smaller request went through either: it was not the size."""
+        self.refused.pop(self.llm.info.id, None)
+
+    # --- limits ----------------------------------------------------------------------------------
 
     @property
     def budget(self) -> Budget:
@@ -144,56 +222,37 @@ class AgentState:
     def _proof(self, llm: LLM) -> WindowProof:
         return self.projection.window_proof(llm.info.id)
 
-    async def learn_window(self) -> None:
-        """Ask for a window that only the server knows. Where it does not answer, the request itself will say
-        why."""
-        async with self._asking:
-            before = self.llm.info
-            with suppress(LLMError):
-                if await self.llm.prepare() != before:
-                    self.emit(WindowLearned())
-
     def _budget_within(self, window: int, llm: LLM) -> Budget:
         return budget_for(window, llm.info.max_output, self.budget_settings(window, llm.info.id))
 
-    @property
-    def dependencies(self) -> Dependencies:
-        """What the constructor of a strategy may ask for."""
-        writer = self.summary_llm or self.llm
-        return dependencies(writer, self.cwd, session=self.session, embedder=self.embedder)
-
-    async def summariser(self) -> LLM:
-        """The model that writes the summaries. One that cannot be reached says so when it is asked."""
-        if self.summary_llm is None:
-            return self.llm
-        with suppress(LLMError):
-            await self.summary_llm.prepare()
-        return self.summary_llm
-
-    @property
-    def basis(self) -> Basis:
-        """What the next fold would be drafted from."""
-        return Basis(self.projection.newest_change, self.strategy, self.summary_llm or self.llm)
-
-    def learn_refusal(self, tokens: int) -> None:
-        """The server refused a request of this size as too long, whatever window was believed."""
-        model = self.llm.info.id
-        self.refused[model] = min(tokens, self.refused.get(model, tokens))
-
-    def forget_refusal(self) -> None:
-        """No smaller request went through either: it was not the size."""
-        self.refused.pop(self.llm.info.id, None)
+    # --- sizes -----------------------------------------------------------------------------------
 
     @property
     def overhead(self) -> int:
-        """Estimate of the tool schemas that go with every request, before calibration, in tokens.
+        """Estimate of the tool schemas that go with every request, before calibration, in tokens. Weighed
+        once for each change of the tools.
 
         Before the first turn, what the servers offer by now counts: it will go with it.
         """
-        counted = {spec.name: spec for spec in self.specs}
-        if self.offered is None and self.servers is not None:
-            counted |= {tool.spec.name: tool.spec for tool in self.servers.tools}
-        return sum(map(spec_tokens, counted.values()))
+        lent = self.servers.tools if self.offered is None and self.servers is not None else ()
+        specs = tuple(tool.spec for tool in (*self.tools, *lent))
+        if specs != self._weighed[0]:
+            by_name = {spec.name: spec for spec in specs}
+            self._weighed = (specs, sum(map(spec_tokens, by_name.values())))
+        return self._weighed[1]
+
+    def plan(self, reason: Reason, budget: Budget | None = None) -> Plan | None:
+        """What a compaction would do now; None where there is nothing to compact. Computed once for the
+        history as it is."""
+        facts = (reason, budget or self.budget, self.overhead)
+        if facts not in self._plans:
+            self._plans[facts] = plan(self.projection, facts[1], reason, overhead=facts[2])
+        return self._plans[facts]
+
+    @property
+    def scale(self) -> float:
+        """Tokens as usage reports them, for each estimated one."""
+        return self.projection.calibration.scale(self.projection.model)
 
     def size(self, pending: Sequence[BaseMessage] = ()) -> int:
         """Tokens of the next request, these messages included, as decisions use it."""
@@ -208,24 +267,23 @@ class AgentState:
 
     @property
     def past_soft_mark(self) -> bool:
-        """Whether a natural boundary is a good moment to fold."""
+        """Whether the end of a task is a good moment to compact."""
         return self.size() >= self.budget.soft_mark
 
     def room_for_results(self) -> int:
         """What the results of the newest tool group may take together, in estimated tokens.
 
-        So much that after a fold they still fit beside what stays: preamble, pins, summary, the request and
-        the calls themselves (invariant 7).
+        So much that after a compaction they still fit beside what stays: preamble, pins, summary, the request
+        and the calls themselves (docs/design/invariants.md).
         """
-        scale = self.projection.calibration.scale(self.projection.model)
         budget = self.budget
         free = budget.threshold - budget.max_summary_tokens - budget.keep_recent_tokens // 2
         stays = self.projection.fixed + sum(item.tokens for item in self._newest() if item.compactable)
-        return max(_LEAST_ROOM, int(free / scale) - stays - self.overhead)
+        return max(_LEAST_ROOM, int(free / self.scale) - stays - self.overhead)
 
     def _newest(self) -> Iterator[ViewItem]:
-        """The request and the newest answer: what a fold before the next request leaves, beside preamble and
-        pins."""
+        """The request and the newest answer: what a compaction before the next request leaves, beside
+        preamble and pins."""
         for kind in ("user", "assistant"):
             newest = (item for item in reversed(self.projection.view) if item.outline.type == kind)
             yield from islice(newest, 1)
@@ -236,28 +294,27 @@ class AgentState:
         scale = self.projection.calibration.scale(self.llm.info.id)
         fixed = round(scale * (preamble + self.overhead))
         budget = self._budget_within(self.window, self.llm)
-        if fixed + budget.max_summary_tokens >= budget.threshold and self.servers is not None:
-            name, tokens = self.servers.heaviest
-            if fixed - round(scale * tokens) + budget.max_summary_tokens < budget.threshold:
+        room = budget.threshold - budget.max_summary_tokens
+        if fixed < room:
+            return
+        if self.servers is not None:
+            name, estimate = self.servers.heaviest
+            tokens = round(scale * estimate)
+            if fixed - tokens < room:
                 raise FoldlineError(
-                    f"The tools of the MCP server {name} take about {round(scale * tokens):,} tokens, too "
-                    f"many for a window of {budget.window:,}: set enabled = false in [mcp.{name}], or choose "
-                    "a model with a larger window."
+                    f"The tools of the MCP server {name} take about {tokens:,} tokens, too many for a window "
+                    f"of {budget.window:,}: set enabled = false in [mcp.{name}], or choose a model with a "
+                    "larger window."
                 )
-        if fixed + budget.max_summary_tokens >= budget.threshold and budget.set_threshold:
+        if budget.set_threshold:
             raise FoldlineError(
                 f"The threshold of {budget.threshold:,} tokens is too low: system prompt, instruction files "
                 f"and tools take about {fixed:,}, and a summary up to {budget.max_summary_tokens:,}. Set a "
                 "higher compaction.threshold, or one for this model."
             )
-        if fixed + budget.max_summary_tokens >= budget.threshold:
-            raise FoldlineError(
-                f"The window of {budget.window:,} tokens is too small: system prompt, instruction files and "
-                f"tools take about {fixed:,}, and {budget.reserve_tokens + budget.max_summary_tokens:,} are "
-                "kept for answer and summary. Choose a model with a larger window, or set "
-                "FOLDLINE_CONTEXT_WINDOW."
-            )
-
-
-_LEAST_ROOM = 512
-"""Estimated tokens that a tool result gets in any case: enough for an error message."""
+        raise FoldlineError(
+            f"The window of {budget.window:,} tokens is too small: system prompt, instruction files and "
+            f"tools take about {fixed:,}, and {budget.reserve_tokens + budget.max_summary_tokens:,} are "
+            "kept for answer and summary. Choose a model with a larger window, or set "
+            "FOLDLINE_CONTEXT_WINDOW."
+        )

@@ -144,6 +144,7 @@ async def propose(
     llm: LLM,
     budget: Budget,
     reason: Reason,
+    planned: Plan | None = None,
     focus: str | None = None,
     pending: int = 0,
     tools: Sequence[ToolSpec] = (),
@@ -153,18 +154,22 @@ async def propose(
     progress: Progress = lambda _: None,
     on_request: Callable[[], None] = lambda: None,
 ) -> Proposal | None:
-    """Draft and verify a fold of the present view; None where there is nothing to fold.
+    """Draft and verify a compaction of the present view; None where there is nothing to compact.
 
-    `pending` is the estimate of the prompt that waits for it, `overhead` that of the tool schemas, both
-    before calibration. `tools` are those of the session's requests. Where the configured strategy fails, the
-    ladder goes on, and the entry's `rung` says how far; not so where it is to do its work `alone`.
+    Where the configured strategy fails, the failure ladder goes on, and the entry's `rung` says how far.
+
+    Args:
+        planned: the plan it follows, where that was made already.
+        pending: estimate of the prompt that waits for it, before calibration.
+        tools: those of the session's requests, and `overhead` the estimate of their schemas.
+        alone: whether nothing but the strategy is tried.
 
     Raises:
         CompactionFailed: no rung of the ladder gave a view that may replace this one.
         LLMError: the model could not be asked, and nothing can be folded without it.
     """
     wished = options or RedraftOptions()
-    planned = plan(
+    planned = planned or plan(
         projection,
         budget,
         reason,
@@ -187,9 +192,11 @@ async def propose(
         pins=projection.pins | wished.pins,
         details=file_lists(projection),
         first_kept_index=wished.first_kept_index,
+        cut_position=planned.cut.position if planned and planned.cut else None,
         guidance=wished.guidance,
         earlier_draft=wished.earlier_draft,
         tools=tools,
+        tools_tokens=overhead,
         prefix_cached=llm.info.id == projection.model and projection.prefix_cached,
         may_clip_unseen=need.refused,
     )

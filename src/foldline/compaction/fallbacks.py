@@ -126,7 +126,7 @@ class FailureLadder:
         Raises:
             FoldlineError: there is none. A strategy may be anybody's: whatever it raises is told.
         """
-        ctx = replace(self.ctx, history=base)
+        ctx = self.ctx if base is self.ctx.history else replace(self.ctx, history=base, cut_position=None)
         name = type(rung.strategy).__name__
         if rung.kind == "again":
             smaller = sum(map(message_tokens, base)) / max(1, sum(map(message_tokens, self.ctx.history)))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from foldline.context.cut import giant_limit
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import clip_to_tokens, is_preamble, with_text
-from foldline.llm import spec_tokens
 from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, UserMessage
 
 from .reduction import ClipGiants, TruncateTurns
@@ -71,7 +70,7 @@ class LadderCompaction:
 
         None where that is the same cut again.
         """
-        closer = replace(ctx, keep_recent_tokens=1)
+        closer = replace(ctx, keep_recent_tokens=1, cut_position=None)
         if _first_kept(closer) == _first_kept(ctx):
             return None
         return await SummaryCompaction().compact(closer)
@@ -130,16 +129,12 @@ def _is_small(ctx: CompactionContext) -> bool:
 def _room(ctx: CompactionContext) -> int:
     """What a view may take. As much as is kept verbatim stays free, or the next step would fold again."""
     threshold = ctx.max_context_size - ctx.reserved_context_size
-    return int(threshold / _scale(ctx)) - _schemas(ctx) - ctx.keep_recent_tokens
+    return int(threshold / _scale(ctx)) - ctx.tools_tokens - ctx.keep_recent_tokens
 
 
 def _scale(ctx: CompactionContext) -> float:
     """Tokens as reported usage counts them, for each estimated one."""
-    return max(1, ctx.token_count) / max(1, _schemas(ctx) + _tokens(ctx.history))
-
-
-def _schemas(ctx: CompactionContext) -> int:
-    return sum(map(spec_tokens, ctx.tools))
+    return max(1, ctx.token_count) / max(1, ctx.tools_tokens + _tokens(ctx.history))
 
 
 def _tokens(view: View) -> int:
@@ -171,7 +166,7 @@ def _recorded(ctx: CompactionContext) -> Iterator[_Run]:
         rung = run.rung
     finally:
         view = ctx.history if rung == "failed" else run.view
-        after = round(_scale(ctx) * (_schemas(ctx) + _tokens(view)))
+        after = round(_scale(ctx) * (ctx.tools_tokens + _tokens(view)))
         fields = {
             "tokens_before": ctx.token_count,
             "tokens_after": after,

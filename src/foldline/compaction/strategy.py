@@ -37,12 +37,16 @@ class CompactionContext:
     details: CompactionDetails = field(default_factory=CompactionDetails)
     """The files read and modified so far."""
     first_kept_index: int | None = None
-    """Where the reader put the cut; None leaves it to the strategy."""
+    """Where the user put the cut; None leaves it to the strategy."""
+    cut_position: int | None = None
+    """Where the plan cuts `history`; None leaves it to the strategy."""
     guidance: str | None = None
     """What the reader wants done better than in `earlier_draft`."""
     earlier_draft: str | None = None
     tools: Sequence[ToolSpec] = ()
     """Those of an ordinary request: what repeats it is served from the provider's cache."""
+    tools_tokens: int = 0
+    """Estimate of their schemas, before calibration."""
     prefix_cached: bool = False
     """Whether `llm` has just been sent this history, by a provider that caches what requests share."""
     draft_window: int | None = None

@@ -6,11 +6,11 @@ from contextlib import aclosing
 
 from foldline.context.calls import paired
 from foldline.context.conversation import defused, delimited, serialise
-from foldline.context.cut import Cut, clip_limit, cut_before, find_cut, giant_limit, giant_results
+from foldline.context.cut import Cut, clip_limit, cut_at, cut_before, find_cut, giant_limit, giant_results
 from foldline.context.language import Language, language_of
 from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import clip_messages, is_preamble
-from foldline.llm import LLM, Answer, ContextOverflow, LLMError, Request, spec_tokens
+from foldline.llm import LLM, Answer, ContextOverflow, LLMError, Request
 from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
@@ -70,7 +70,9 @@ class SummaryCompaction:
 
 
 def cut_for(ctx: CompactionContext) -> Cut[BaseMessage] | None:
-    """The cut the reader chose, or the one that keeps the newest work."""
+    """The cut that was planned or chosen by the user, else the one that keeps the newest work."""
+    if ctx.cut_position is not None:
+        return cut_at(ctx.history, ctx.cut_position, pins=ctx.pins)
     if ctx.first_kept_index is None:
         return find_cut(ctx.history, ctx.keep_recent_tokens, pins=ctx.pins)
     return cut_before(ctx.history, ctx.first_kept_index, pins=ctx.pins)
@@ -97,9 +99,8 @@ async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str 
     text = load_prompt("summary-cached", language).replace("{instructions}", instructions)
     before = paired(ctx.history[:position])
     messages = (*before, UserMessage(origin="machine", parts=text_parts(text)))
-    schemas = sum(map(spec_tokens, ctx.tools))
-    scale = ctx.token_count / max(1, schemas + sum(map(message_tokens, ctx.history)))  # by reported usage
-    takes = scale * (schemas + sum(map(message_tokens, messages)))
+    scale = ctx.token_count / max(1, ctx.tools_tokens + sum(map(message_tokens, ctx.history)))
+    takes = scale * (ctx.tools_tokens + sum(map(message_tokens, messages)))
     if takes + ctx.max_summary_tokens > min(ctx.max_context_size, ctx.llm.info.window):
         return None
     request = Request(messages=messages, tools=ctx.tools, max_output=ctx.max_summary_tokens)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from foldline.agent.auto_compact import auto_compact_blocker, end_of_task_is_due
 from foldline.agent.compact import CompactionRequest, compact
-from foldline.agent.room import auto_compact_blocker, end_of_task_is_due
 from foldline.agent.state import AgentState
 from foldline.compaction import CompactionStrategy
 from foldline.context.budget import BudgetSettings

@@ -5,7 +5,6 @@ from functools import lru_cache
 from pathlib import PurePath
 
 from foldline.agent.state import AgentState
-from foldline.compaction import plan
 from foldline.context.budget import Budget
 from foldline.context.calls import unanswered
 from foldline.context.files import FileLedger, FileState, NewestFiles
@@ -37,7 +36,7 @@ _NO_FOLD = _Fold(None, 0)
 
 
 def _fold(state: AgentState, budget: Budget, reason: Reason) -> _Fold:
-    planned = plan(state.projection, budget, reason, overhead=state.overhead)
+    planned = state.plan(reason, budget)
     if planned is None or planned.cut is None:
         return _NO_FOLD
     cut = planned.cut

@@ -57,7 +57,7 @@ class Setup:
 
     def _open(self, step: "Step") -> None:
         """Show the screen at a step; the models are those of the provider in use."""
-        from foldline.agent.room import compacts_before_switch
+        from foldline.agent.commands import compacts_before_switch
         from foldline.agent.settings import load_settings
         from foldline.tui.screens.setup import SetupScreen
         from foldline.tui.screens.setup_servers import KnownServers

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
-from foldline.compaction import plan, strategy_for
+from foldline.compaction import strategy_for
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
@@ -209,7 +209,7 @@ class Previewing:
     def _from_plan(self, reason: Reason, focus: str | None) -> PreviewState:
         agent_state = self._runner.agent.state
         try:
-            planned = plan(agent_state.projection, agent_state.budget, reason, overhead=agent_state.overhead)
+            planned = agent_state.plan(reason)
         except FoldlineError as failure:
             return PreviewState(reason=reason, focus=focus, held=self._state.held, error=str(failure))
         return PreviewState(reason=reason, plan=planned, focus=focus, held=self._state.held)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from foldline.agent.auto_compact import auto_compact_blocker
 from foldline.agent.mcp.servers import ServerTool
-from foldline.agent.room import auto_compact_blocker
 from foldline.agent.state import AgentState
 from foldline.compaction import plan
 from foldline.context.budget import Budget

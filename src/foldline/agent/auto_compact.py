@@ -1,0 +1,308 @@
+"""Whether the view is compacted before a request, and doing it: the one place where that is decided.
+
+Off is off: with automatic compaction off, stopped, or undone by the user, nothing changes the view unasked
+(docs/design/invariants.md). Then the user is asked what to leave out.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from foldline.compaction import (
+    CompactionFailed,
+    ToolResultHidingCompaction,
+    TruncateTurns,
+    compaction_undone,
+    kind_of,
+    largest_items,
+    no_request_since_compaction,
+    pause_reason,
+    plans_by_cut,
+)
+from foldline.context.todos import newly_completed
+from foldline.context.tokens import message_tokens
+from foldline.context.view import ViewItem
+from foldline.llm import ContextOverflow, LLMError
+from foldline.protocol import NEW, AssistantMessage, Edit, FoldlineError, Reason, UserMessage
+from foldline.protocol.events import Option
+
+from .compact import WORTH_WHILE, CompactionRequest, begin_draft, compact
+from .state import AgentState
+
+NextStep = Literal["send", "compact", "ask"]
+
+
+def next_step(state: AgentState, pending: int = 0) -> NextStep:
+    """What has to happen before the next request: nothing, a compaction, or a question to the user.
+
+    Args:
+        pending: estimate of the prompt that is not in the history yet, before calibration, in tokens.
+    """
+    budget, size = state.budget, state.size() + round(pending * state.scale)
+    if auto_compact_blocker(state) is not None:
+        paused = state.mode != "off" and pause_reason(state.projection)
+        dismissed = state.dismissed_at is state.projection.newest_change
+        limit = budget.threshold if paused and not dismissed else budget.window
+        return "ask" if state.choices.interactive and size >= limit else "send"
+    if size < budget.threshold or (size < budget.window and no_request_since_compaction(state.projection)):
+        return "send"
+    return "send" if state.plan("threshold") is None and plans_by_cut(state.strategy) else "compact"
+
+
+def auto_compact_blocker(state: AgentState) -> str | None:
+    """Why a full window is not compacted without a word of the user, as a sentence; None where it is."""
+    if state.mode == "off":
+        return "Automatic compaction is off."
+    if paused := pause_reason(state.projection):
+        return paused
+    return "You undid the last compaction." if compaction_undone(state.projection) else None
+
+
+def end_of_task_is_due(state: AgentState) -> bool:
+    """Whether the end of a turn or a task is a good moment to compact: the window is nearly full, and it
+    would free enough to be worth a model call."""
+    if not state.past_soft_mark or _was_declined(state):
+        return False
+    planned = state.plan("phase")
+    return planned is not None and planned.tokens_expected <= WORTH_WHILE * planned.tokens_before
+
+
+def too_long(state: AgentState, prompt: UserMessage) -> str:
+    """Why no compaction could make room for this prompt, as a sentence; empty where one might.
+
+    Sent all the same, it would be refused, and stand in the history as the request that must stay. Only what
+    is too long by the bare estimate is refused: that errs high once it is calibrated.
+    """
+    size = state.projection.fixed + state.overhead + message_tokens(prompt)
+    window = state.budget.window
+    if size < window:
+        return ""
+    return (
+        f"Too long even if all else is compacted: about {size:,} of {window:,} tokens. Send less, or have a "
+        "file read."
+    )
+
+
+class AutoCompact:
+    """Makes room before the requests of one turn. What failed is not tried again at each step of it."""
+
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
+        self._reasons: set[Reason] = {"threshold", "phase"}
+        """What is still a reason to compact in this turn."""
+
+    async def before_prompt(self, prompt: UserMessage) -> str:
+        """Make room for a prompt that is not in the history yet. Why it is not sent, as a sentence; empty
+        where it can be.
+
+        Where the user cancelled, or room cannot be made, the next prompt goes without if it fits.
+        """
+        state = self._state
+        with suppress(FoldlineError):  # A window too small to work in is told before the prompt is appended.
+            if refusal := too_long(state, prompt):
+                return refusal
+            uncompacted, state.send_uncompacted = state.send_uncompacted, False
+            pending = message_tokens(prompt)
+            if (uncompacted and state.fits([prompt])) or next_step(state, pending) == "send":
+                return ""
+            state.send_uncompacted = True
+            why = await self._room_for(prompt, pending)
+            state.send_uncompacted = bool(why)
+            return why
+        return ""
+
+    async def _room_for(self, prompt: UserMessage, pending: int) -> str:
+        state, why = self._state, ""
+        try:
+            outcome = await make_room(state, "threshold", pending=pending)
+            if outcome == "nothing":
+                return ""  # Nothing was old enough; once the prompt is in the history, the last answer is.
+        except FoldlineError as failure:
+            await state.record_failure(failure)
+            why = str(failure)
+        if state.fits([prompt]):
+            if why:
+                state.warn(f"{why} Going on without a compaction: it still fits.")
+            return ""
+        size, window = state.size([prompt]), state.window
+        if not why and state.choices.interactive:
+            why = f"the request would take {size:,} of {window:,} tokens."
+        return why
+
+    async def before_step(self, *, decided: bool = False) -> None:
+        """Compact where the window is full, or a task is done and it soon will be.
+
+        Only a full window waits for a draft that is still being written. Where it fails, the turn goes on.
+        What was `decided` with the prompt goes as it is, where it fits.
+        """
+        state, draft = self._state, self._state.draft
+        full, fits = state.is_full(), state.fits()
+        if full and next_step(state) == "send":
+            self._say_stopped()
+        elif decided and fits:
+            return
+        elif full:
+            if not _was_declined(state):
+                await self._try("threshold")
+        elif (draft.overdue or newly_completed(state.projection)) and end_of_task_is_due(state):
+            if draft.drafting:
+                draft.overdue = True
+            elif state.mode != "ask" and auto_compact_blocker(state) is None:
+                await self._try("phase")
+
+    async def after_overflow(self) -> bool:
+        """Whether a compaction, or what the user chose, made the refused request smaller."""
+        before = self._state.projection.tokens
+        with suppress(CompactionFailed, ContextOverflow):  # It has been reported as an event.
+            await make_room(self._state, "overflow")
+        return self._state.projection.tokens < before
+
+    def draft_next(self) -> None:
+        """Have the next compaction drafted in the background, where it is near and no draft is under way."""
+        state, draft, budget = self._state, self._state.draft, self._state.budget
+        if not draft.on or not budget.draft_mark <= state.size() < budget.threshold:
+            return
+        if (
+            not draft.serves(state.basis)
+            and auto_compact_blocker(state) is None
+            and end_of_task_is_due(state)
+        ):
+            begin_draft(state)
+
+    async def _try(self, reason: Reason) -> None:
+        if reason not in self._reasons:
+            return
+        try:
+            await make_room(self._state, reason)
+        except (CompactionFailed, LLMError) as failure:
+            self._reasons -= {"phase", reason}
+            self._state.warn(f"{failure} The turn goes on without a compaction.")
+
+    def _say_stopped(self) -> None:
+        """Once a turn, where automatic compaction has stopped although one is due."""
+        state = self._state
+        paused = pause_reason(state.projection)
+        if state.mode != "off" and paused and self._reasons:
+            self._reasons.clear()
+            state.warn(
+                f"{paused[:-1]}: automatic compaction has stopped. Largest: "
+                f"{largest_items(state.projection)}. /compact compacts now."
+            )
+
+
+async def compact_between_turns(state: AgentState) -> None:
+    """Between two turns nothing depends on a compaction, and nothing waits for it: have it drafted, and
+    compact once the draft is there. Where the user wants to be asked, it waits for them. Where nobody is
+    there, it is compacted now.
+
+    Raises:
+        FoldlineError: it failed.
+    """
+    if auto_compact_blocker(state) is not None:
+        return
+    draft, basis = state.draft, state.basis
+    if not (draft.on and state.choices.interactive) or (draft.ready and draft.serves(basis)):
+        await compact(state, CompactionRequest("phase", preview=state.mode == "ask"))
+        return
+    if not draft.serves(basis):
+        begin_draft(state)
+    draft.overdue = draft.drafting
+
+
+def _was_declined(state: AgentState) -> bool:
+    """Whether the user threw a draft away, and nothing has changed the view since: while it fits, no other
+    one is made in that turn, or at its end."""
+    return state.review.declined is state.projection.newest_change and state.fits()
+
+
+async def make_room(
+    state: AgentState, reason: Reason, *, pending: int = 0
+) -> Literal["compacted", "nothing", "postponed", "asked"]:
+    """Compact, or let the user choose; what came of it.
+
+    Args:
+        pending: estimate of the prompt that waits for it, before calibration, in tokens.
+
+    Raises:
+        FoldlineError: it failed.
+    """
+    blocker = auto_compact_blocker(state)
+    if blocker is not None:
+        await offer_remedies(state, blocker, pending)
+        return "asked"
+    return await compact(state, CompactionRequest(reason, will_retry=reason == "overflow", pending=pending))
+
+
+# --- what the user can choose -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Remedy:
+    key: str
+    label: str
+    carry_out: Callable[[], Awaitable[object]]
+
+
+async def offer_remedies(state: AgentState, why: str, pending: int = 0) -> None:
+    """Name the largest items and ask what is to be done. Nobody there to be asked: nothing is done."""
+    if not state.choices.interactive:
+        return
+    remedies = _remedies(state, pending)
+    size, window = state.size() + round(pending * state.scale), state.budget.window
+    key = await state.choices.ask(
+        f"{why} The next request takes about {size:,} of {window:,} tokens.",
+        [Option(key=remedy.key, label=remedy.label) for remedy in remedies],
+        f"Largest: {largest_items(state.projection)}.",
+    )
+    chosen = next((remedy for remedy in remedies if remedy.key == key), None)
+    if chosen is None:
+        state.dismissed_at = state.projection.newest_change
+    else:
+        await chosen.carry_out()
+
+
+def _remedies(state: AgentState, pending: int) -> list[_Remedy]:
+    """What would free something now."""
+    found = []
+
+    def compacting(label: str, key: str, request: CompactionRequest) -> None:
+        found.append(_Remedy(key, label, lambda: compact(state, request)))
+
+    if state.plan("manual") is not None:
+        compacting("compact now", "c", CompactionRequest("manual", pending=pending))
+    hiding = ToolResultHidingCompaction()
+    if hiding.hidden([item.message for item in state.projection.view], state.projection.pins) is not None:
+        request = CompactionRequest("manual", pending=pending, strategy=hiding)
+        compacting("hide old tool results", "h", request)
+    largest = _largest_to_drop(state)
+    if largest is not None:
+        edit = Edit(target=largest.index, action="drop")
+        label = f"drop {_named(state, largest)}"
+        found.append(_Remedy("x", label, lambda: state.session.append(edit, durable=True)))
+    target = max(1, int(state.budget.threshold / state.scale) - state.overhead - pending)
+    truncating = CompactionRequest("manual", pending=pending, strategy=TruncateTurns(target))
+    compacting("leave out the oldest turns", "t", truncating)
+    return found
+
+
+def _largest_to_drop(state: AgentState) -> ViewItem | None:
+    """The largest item that may be left out without losing the request or what is not seen yet."""
+    view = state.projection.view
+    newest = {
+        next((item.index for item in reversed(view) if isinstance(item.message, kind)), NEW)
+        for kind in (UserMessage, AssistantMessage)
+    }
+    old = [
+        item
+        for item in view
+        if item.compactable and not item.written and newest.isdisjoint(state.projection.group(item.index))
+    ]
+    return max(old, key=lambda item: item.tokens, default=None)
+
+
+def _named(state: AgentState, item: ViewItem) -> str:
+    group = state.projection.group(item.index)
+    tokens = sum(message_tokens(other.message) for other in state.projection.view if other.index in group)
+    name = f"{group[0]}–{group[-1]}" if len(group) > 1 else str(item.index)
+    return f"{name} ({kind_of(item)}), {round(tokens * state.scale):,} tokens"

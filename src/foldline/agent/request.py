@@ -1,0 +1,223 @@
+"""One request to the model: sent, listened to, and put on record, however it ends."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+
+from foldline.context.calls import paired
+from foldline.context.overflow import silent_overflow
+from foldline.context.view import ViewItem
+from foldline.llm import (
+    Answer,
+    Chunk,
+    ContextOverflow,
+    LLMError,
+    Request,
+    RetryChunk,
+    TextChunk,
+    ThinkingChunk,
+)
+from foldline.protocol import (
+    OVERFLOW,
+    AssistantMessage,
+    Edit,
+    ImagePart,
+    RequestRecord,
+    ToolResultMessage,
+    events,
+    text_parts,
+)
+
+from .state import AgentState
+from .toolset import tools_digest
+
+TOO_MANY_BYTES = 413
+"""The status of a request too large in bytes, which says nothing about the window."""
+_PICTURE_NOT_TAKEN = {400, 422}
+_PICTURE = re.compile(r"\bimages?\b|\bpictures?\b", re.IGNORECASE)
+
+
+async def send_request(state: AgentState) -> AssistantMessage:
+    """The model's answer to the view as it is now. Request and answer are in the history, also where it was
+    cancelled or failed half-way.
+
+    Raises:
+        LLMError: there is none. `ContextOverflow` where the request was refused as too long.
+    """
+    messages = paired(item.message for item in state.projection.view)
+    estimated = state.projection.sent + state.overhead
+    state.emit(events.StepStarted(model=state.llm.info.id, tokens=state.size()))
+    record = RequestRecord(
+        digest=state.digests.of(messages),
+        model=state.llm.info.id,
+        dialect=state.llm.dialect,
+        after=state.projection.last_index,
+        view_items=len(messages),
+        tools=tools_digest(state.specs),
+        estimated=estimated,
+    )
+    sent = _Sent(state, record)
+    answer: AssistantMessage | None = None
+    async with sent.recorded_where_it_fails():
+        async with aclosing(state.llm.stream(Request(messages=messages, tools=state.specs))) as chunks:
+            async for chunk in chunks:
+                answer = await sent.hear(chunk)
+                if answer is not None:
+                    break
+        if answer is None:
+            raise LLMError("The model's answer ended without an end: try again.")
+    if answer.usage is not None:
+        _suspect_silent_cut(state, answer.usage.input, estimated)
+    state.forget_refusal()  # what went through is smaller: from here on, the history tells of it
+    stated = state.llm.info.window if state.llm.info.window_from == "server" else record.window
+    await sent.close(answer, usage=answer.usage, stop_reason=answer.stop_reason, window=stated)
+    if answer.usage is not None:
+        state.emit(events.UsageReported(model=answer.model or state.llm.info.id, usage=answer.usage))
+    if answer.stop_reason == "length":
+        state.warn(answer.error or "The answer was cut off at the model's output limit.")
+    elif not answer.text and not answer.calls:
+        state.warn("The model gave an empty answer. Ask again.")
+    return answer
+
+
+class _Sent:
+    """A request under way: passes its answer on as events, and remembers what came in case it breaks off."""
+
+    def __init__(self, state: AgentState, record: RequestRecord) -> None:
+        self._state = state
+        self._record = record
+        self._text: list[str] = []
+
+    async def hear(self, chunk: Chunk) -> AssistantMessage | None:
+        """Pass on what came; the answer, once it is whole."""
+        match chunk:
+            case TextChunk():
+                self._text.append(chunk.text)
+                self._state.emit(events.TextDelta(text=chunk.text))
+            case ThinkingChunk():
+                self._state.emit(events.ThinkingDelta(text=chunk.text))
+            case RetryChunk():
+                self._text.clear()
+                await self._keep_abandoned(chunk)
+                self._state.emit(chunk.event)
+            case Answer():
+                return chunk.message
+            case _:
+                pass
+        return None
+
+    @asynccontextmanager
+    async def recorded_where_it_fails(self) -> AsyncIterator[None]:
+        """Puts on record what came of it where it is cancelled, refused, or breaks off."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            await self.close(self._partial("cancelled"), stop_reason="cancelled")
+            raise
+        except ContextOverflow as overflow:
+            said = (overflow.partial or self._partial("error") or AssistantMessage()).text
+            why = None if overflow.status == TOO_MANY_BYTES else OVERFLOW
+            window = overflow.window or 0
+            await self.close(None, error=str(overflow), said=said or None, window=window, stop_reason=why)
+            raise
+        except LLMError as failure:
+            await self.close(failure.partial or self._partial("error"), error=str(failure))
+            raise
+
+    async def _keep_abandoned(self, again: RetryChunk) -> None:
+        """What came of an answer that is asked for again is kept, outside of the view."""
+        if (partial := again.partial) is not None:
+            calls = [f"{call.name} {call.arguments}" for call in partial.calls]
+            said = "\n\n".join(filter(None, [partial.text, *calls])) or None
+            await self.close(None, error=again.sentence, usage=partial.usage, said=said)
+            self._record = self._record.model_copy(update={"after": self._state.projection.last_index})
+
+    def _partial(self, reason: str) -> AssistantMessage | None:
+        """The answer as far as it came."""
+        text = "".join(self._text)
+        if not text:
+            return None
+        return AssistantMessage.model_validate(
+            {"model": self._state.llm.info.id, "stop_reason": reason, "parts": text_parts(text)}
+        )
+
+    async def close(self, answer: AssistantMessage | None, **how: object) -> None:
+        """Append the answer, where it holds anything, and the record of how the request ended."""
+        said = [answer] if answer is not None and answer.parts else []
+        record = self._record.model_copy(update=how)
+        await self._state.session.append(*said, record, durable=not (answer and answer.calls))
+
+
+def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> None:
+    """Warn once per model where the input tokens reported for a request of `estimated` tokens (before
+    calibration) say that the server cut it."""
+    model, window = state.llm.info.id, state.window
+    if not reported or model in state.suspected:
+        return
+    if silent_overflow(reported, window):
+        compacted = "The next request is compacted first. " if state.mode == "auto" else ""
+        text = (
+            f"The server counted {reported:,} tokens in a request, more than the window of {window:,} holds: "
+            f"it may have cut it without a word, and answered a part of it. {compacted}If the window is "
+            "larger than that, set FOLDLINE_CONTEXT_WINDOW."
+        )
+    elif not state.projection.calibration.plausible(model, reported, estimated):
+        text = (
+            f"The server counted only {reported:,} tokens in a request of about {estimated:,}: it may have "
+            "cut it without a word. Set FOLDLINE_CONTEXT_WINDOW to the window it runs with."
+        )
+    else:
+        return
+    state.suspected.add(model)
+    state.warn(text)
+
+
+# --- pictures a server does not take ----------------------------------------------------------------------
+
+
+async def hide_refused_picture(state: AgentState, failure: LLMError) -> bool:
+    """Whether the refused request is smaller now, by the largest picture that a tool had put into it.
+
+    What the user sent or pinned stays, and all of it where nothing is compacted unasked: `picture_advice`.
+    """
+    if state.mode == "off" or not _is_about_pictures(failure, state.projection.view):
+        return False
+    shown = [item for item in state.projection.view if isinstance(item.message, ToolResultMessage)]
+    item = _largest([item for item in shown if not item.pinned])
+    if item is None:
+        return False
+    await state.session.append(Edit(target=item.index, action="hide"), durable=True)
+    state.warn(
+        f"The server refused the picture in entry {item.index} ({_size(item)}): the model is not shown it."
+    )
+    return True
+
+
+def picture_advice(state: AgentState, failure: LLMError) -> str:
+    """Which picture the user may take out of a refused request, as a sentence; empty where none matters."""
+    view = state.projection.view
+    item = _largest(view) if _is_about_pictures(failure, view) else None
+    if item is None:
+        return ""
+    return f"Entry {item.index} holds a picture of {_size(item)}: drop it in the inspector (F2)."
+
+
+def _is_about_pictures(failure: LLMError, view: Sequence[ViewItem]) -> bool:
+    """Whether it may be: the server says so, or the pictures are most of what was too many bytes."""
+    if failure.status == TOO_MANY_BYTES:
+        return sum(map(_bytes, view)) > sum(len(item.message.text) for item in view)
+    return failure.status in _PICTURE_NOT_TAKEN and bool(_PICTURE.search(str(failure)))
+
+
+def _largest(items: Sequence[ViewItem]) -> ViewItem | None:
+    return max((item for item in items if _bytes(item)), key=_bytes, default=None)
+
+
+def _bytes(item: ViewItem) -> int:
+    """What its pictures take in a request."""
+    return sum(len(part.data) for part in item.message.parts if isinstance(part, ImagePart))
+
+
+def _size(item: ViewItem) -> str:
+    return f"{max(1, _bytes(item) // 1000):,} kB"
