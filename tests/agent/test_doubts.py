@@ -111,7 +111,7 @@ async def test_a_usage_above_the_window_keeps_the_answer_and_folds_before_the_ne
     assert len(llm.requests) == 4, "nothing is sent twice"
     [notice] = doubts(watch)
     assert "counted 20,000 tokens in a request, more than the window of 16,384 holds" in notice
-    assert "The next request is folded first" in notice
+    assert "The next request is compacted first" in notice
     [fold] = agent.session.projection.all_compactions
     assert fold.reason == "threshold"
     third = [entry for entry in agent.session.entries if isinstance(entry, AssistantMessage)][2]
@@ -143,7 +143,7 @@ async def test_with_folding_off_a_usage_above_the_window_is_only_said(tmp_path: 
     await agent.prompt("two")
     assert agent.session.projection.all_compactions == []
     [notice] = doubts(watch)
-    assert "folded first" not in notice
+    assert "compacted first" not in notice
     await agent.aclose()
 
 
@@ -185,7 +185,7 @@ async def test_a_window_that_ends_in_every_answer_ends_the_turn_in_one_sentence(
     script = [{"when": {"tools": True}, "answer": cut}, *DEFAULT]
     with running_server(window=WINDOW, script=script) as server:
         agent, _ = agent_on(server, tmp_path)
-        with pytest.raises(FoldlineError, match="Nothing more can be folded"):
+        with pytest.raises(FoldlineError, match="Nothing more can be compacted"):
             await agent.prompt("hello " * 500)
         assert len(server.requests()) < 6
         records = [entry for entry in agent.session.entries if isinstance(entry, RequestRecord)]

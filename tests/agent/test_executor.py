@@ -253,7 +253,7 @@ async def test_undo_takes_back_the_newest_fold_and_says_when_there_is_none(tmp_p
     assert (await agent.executor.wait_for(agent.executor.submit(undo))).outcome == "done"
     assert agent.session.projection.view == view
     again = await agent.executor.wait_for(agent.executor.submit(undo))
-    assert (again.outcome, again.error) == ("failed", "There is no fold, clear or rewind to undo.")
+    assert (again.outcome, again.error) == ("failed", "There is no compaction, clear or rewind to undo.")
     assert sum(isinstance(entry, Undo) for entry in agent.session.entries) == 1
     await agent.aclose()
 
@@ -333,7 +333,7 @@ async def test_the_strategy_can_be_switched_and_a_name_that_leads_nowhere_change
     assert type(agent.state.strategy).__name__ == "SimpleCompaction"
     switch = operations.SwitchStrategy
     done = await agent.executor.wait_for(agent.executor.submit(switch(strategy="digest")))
-    assert (done.outcome, watch.notices[-1]) == ("done", "Folds are made by DigestCompaction now.")
+    assert (done.outcome, watch.notices[-1]) == ("done", "Compactions are made by DigestCompaction now.")
     failed = await agent.executor.wait_for(agent.executor.submit(switch(strategy="no:Such")))
     assert (failed.outcome, type(agent.state.strategy).__name__) == ("failed", "DigestCompaction")
     assert "there is no module no" in (failed.error or "")

@@ -175,7 +175,7 @@ async def test_with_folding_off_the_session_ends_in_one_sentence_and_loses_nothi
         with pytest.raises(FoldlineError) as refusal:
             await run.run()
         sentence = str(refusal.value)
-        assert "Automatic folding is off." in sentence
+        assert "Automatic compaction is off." in sentence
         assert "Largest: entry" in sentence
         assert "/compact" in sentence
         assert run.folds == []

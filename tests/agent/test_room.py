@@ -69,7 +69,7 @@ async def test_with_folding_off_an_overflow_asks_and_each_key_is_a_remedy(tmp_pa
     asked = asyncio.create_task(agent.prompt("and now?"))
     choice = await answered(watch, agent, "h")
     assert (await asked).text == "it went through"
-    assert choice.title.startswith("Automatic folding is off. The next request takes about")
+    assert choice.title.startswith("Automatic compaction is off. The next request takes about")
     assert choice.detail.startswith("Largest: entry ")
     assert [option.key for option in choice.options] == ["c", "h", "x", "t"]
     assert all(len(option.label) > 5 for option in choice.options)
@@ -114,7 +114,7 @@ async def test_a_question_left_changes_nothing_and_says_what_can_be_done(tmp_pat
     llm.script.append(too_long())
     asked = asyncio.create_task(agent.prompt("and now?"))
     await answered(watch, agent, "")
-    with pytest.raises(FoldlineError, match=r"Automatic folding is off\. Largest: entry .*/compact"):
+    with pytest.raises(FoldlineError, match=r"Automatic compaction is off\. Largest: entry .*/compact"):
         await asked
     assert agent.session.projection.view[: len(view)] == view
     assert agent.session.projection.markers == []
@@ -124,7 +124,7 @@ async def test_a_question_left_changes_nothing_and_says_what_can_be_done(tmp_pat
 async def test_with_nobody_to_answer_nothing_is_asked(tmp_path: Path) -> None:
     agent, watch, llm = await filled(tmp_path, mode="off")
     llm.script.append(too_long())
-    with pytest.raises(FoldlineError, match="Automatic folding is off"):
+    with pytest.raises(FoldlineError, match="Automatic compaction is off"):
         await agent.prompt("and now?")
     assert watch.of(events.ChoiceRequested) == []
     await agent.aclose()
@@ -165,7 +165,7 @@ async def test_two_folds_of_no_use_ask_what_to_do_and_name_the_largest(tmp_path:
     choice = await answered(watch, agent, "")
     await turn
     assert pause_reason(agent.session.projection)
-    assert choice.title.startswith("Two folds in a row freed little.")
+    assert choice.title.startswith("Two compactions in a row freed little.")
     assert "(user, " in choice.detail
     assert len(watch.of(events.ChoiceRequested)) == 1  # left once, not asked again at each step
     assert len(agent.session.projection.all_compactions) == 2
@@ -305,7 +305,7 @@ async def test_with_folding_off_a_switch_that_does_not_fit_is_refused_and_change
     agent, _, llm = await filled(tmp_path, prompts=6, mode="off", connect=lambda _: other)
     finished = await agent.executor.wait_for(agent.executor.submit(operations.SwitchModel(model="small")))
     assert finished.error is not None
-    assert "automatic folding is off" in finished.error
+    assert "automatic compaction is off" in finished.error
     assert (agent.state.llm, agent.session.projection.all_compactions) == (llm, [])
     await agent.aclose()
 
@@ -439,7 +439,7 @@ async def test_no_fold_follows_another_without_a_step_where_the_prompt_fits(tmp_
 
 async def test_a_prompt_that_can_never_fit_is_refused_before_it_stands_in_the_history(tmp_path: Path) -> None:
     agent, _, llm = await filled(tmp_path, prompts=1)
-    with pytest.raises(FoldlineError, match=r"Too long even if all else is folded: about .* of 32,768"):
+    with pytest.raises(FoldlineError, match=r"Too long even if all else is compacted: about .* of 32,768"):
         await agent.prompt(WORDS * 4_000)
     assert len(llm.requests) == 1
     assert len([entry for entry in agent.session.entries if isinstance(entry, UserMessage)]) == 1

@@ -253,13 +253,13 @@ async def test_two_folds_of_no_use_stop_automation_with_one_notice_a_turn(tmp_pa
     agent, watch = agent_in(tmp_path, llm)
     await agent.prompt("read them all " + "word after word after word " * 2_100)
     assert len(agent.session.projection.all_compactions) == 2
-    stopped = [text for text in watch.notices if "Two folds in a row freed little" in text]
+    stopped = [text for text in watch.notices if "Two compactions in a row freed little" in text]
     assert len(stopped) == 1
     assert "Largest: entry" in stopped[0]
     assert agent.must_make_room(said("more").parts) is False
     await agent.prompt("and now?")
     assert len(agent.session.projection.all_compactions) == 2
-    assert len([text for text in watch.notices if "Two folds in a row freed little" in text]) == 2
+    assert len([text for text in watch.notices if "Two compactions in a row freed little" in text]) == 2
     await agent.aclose()
 
 
@@ -377,7 +377,7 @@ async def test_an_overflow_that_cannot_be_cured_names_the_largest_items_and_ends
     llm = PlayedLLM(always=too_long(), window=100_000)
     agent, watch = agent_in(tmp_path, llm)
     with pytest.raises(
-        FoldlineError, match=r"Nothing more can be folded\. Largest: entry \d+ \(user, "
+        FoldlineError, match=r"Nothing more can be compacted\. Largest: entry \d+ \(user, "
     ) as end:
         await agent.prompt("a long request " * 1_000)
     assert "\n" not in str(end.value)
@@ -409,7 +409,7 @@ async def test_with_folding_off_an_overflow_changes_nothing(tmp_path: Path) -> N
     write_lines(tmp_path / "f0.txt", 150)
     llm = PlayedLLM(calling(("read", {"path": "f0.txt"})), too_long(), window=32_768)
     agent, watch = agent_in(tmp_path, llm, mode="off")
-    with pytest.raises(FoldlineError, match=r"Automatic folding is off\. Largest: "):
+    with pytest.raises(FoldlineError, match=r"Automatic compaction is off\. Largest: "):
         await agent.prompt("read it")
     assert not any(isinstance(entry, Compaction) for entry in agent.session.entries)
     assert watch.of(events.CompactionStart) == []

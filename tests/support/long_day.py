@@ -91,7 +91,11 @@ def _scroll(term: Terminal) -> None:
 
 def _fold(term: Terminal) -> None:
     term.send("/compact\r")
-    term.until(lambda now: re.search(r"entries folded|Nothing to fold|nothing was folded", now.text))
+    term.until(
+        lambda now: re.search(
+            r"entries compacted|entries folded|Nothing to compact|nothing was compacted", now.text
+        )
+    )
     term.until("Enter sends")
 
 
@@ -105,7 +109,7 @@ def _cancel_a_turn(term: Terminal) -> None:
 
 def _cancel_a_fold(term: Terminal) -> None:
     term.send("/compact not now\r")
-    term.until(lambda now: re.search(r"Compacting ·|Nothing to fold", now.text))
+    term.until(lambda now: re.search(r"Compacting ·|Nothing to compact", now.text))
     if "Compacting" in term.text:
         term.send(ESC)
     term.until("Enter sends")

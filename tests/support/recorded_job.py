@@ -347,7 +347,7 @@ async def worked(
 
 
 class _User:
-    """Says "fold now" where folding by itself has stopped, and looks at the clock while a fold is made."""
+    """Says "compact now" where folding by itself has stopped, and looks at the clock while a fold is made."""
 
     def __init__(self, agent: Agent) -> None:
         self._executor = agent.executor

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.killing import JOURNAL, fingerprint, states_of
 
-REFUSED = "The fold was rejected: it is not smaller"
+REFUSED = "The compaction was rejected: it is not smaller"
 """What may become of a fold of little: no failure."""
 PATIENCE = 5.0
 """Seconds to wait for an append to begin."""

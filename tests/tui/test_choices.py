@@ -11,7 +11,7 @@ from support.chat_app import ChatApp, Clock, screen_text
 
 IDLE = ChatState(workdir="shop-api", model="offline")
 OPTIONS = (
-    Answerable("c", "fold now"),
+    Answerable("c", "compact now"),
     Answerable("p", "preview"),
     Answerable("x", "drop 361, 8.6k"),
     Answerable("s", "send as it is"),
@@ -124,7 +124,9 @@ async def test_the_frame_shows_title_details_keys_and_how_to_leave() -> None:
         top = next(at for at, line in enumerate(lines) if "? window full" in line)
         assert lines[top].startswith("┏") and "asks before it runs" not in lines[top]
         assert "361 bash alembic" in lines[top + 1] and "370 bash pytest" in lines[top + 2]
-        assert "c fold now · p preview · x drop 361, 8.6k · s send as it is · Esc leave it" in lines[top + 3]
+        assert (
+            "c compact now · p preview · x drop 361, 8.6k · s send as it is · Esc leave it" in lines[top + 3]
+        )
         assert "Esc leaves it undecided" in lines[-2]
 
 

@@ -257,7 +257,7 @@ def test_a_cancelled_compaction_leaves_size_and_cut() -> None:
     state = ChatState(room=Room(900, 1000, cut=500))
     ended = after(FOLDING, events.CompactionEnd(reason="manual", aborted=True, tokens_after=300), state=state)
     assert ended.room == state.room
-    assert ended.news is not None and "nothing was folded" in ended.news.text
+    assert ended.news is not None and "nothing was compacted" in ended.news.text
 
 
 def test_a_finished_compaction_changes_the_size_and_nothing_is_known_of_the_cache() -> None:

@@ -343,8 +343,8 @@ async def test_a_choice_is_answered_from_the_dock(tmp_path: Path) -> None:
         await running.enter("and now?")
         await running.until(lambda: running.app.state.question is not None)
         await running.drawn()
-        assert "Automatic folding is off." in running.text
-        assert "fold now" in running.text
+        assert "Automatic compaction is off." in running.text
+        assert "compact now" in running.text
         running.app._clock.now += 2  # type: ignore[attr-defined]
         await running.press("tab", "c")
         await running.at_rest()

@@ -309,12 +309,12 @@ def test_a_proposal_that_something_waits_for_goes_before_what_runs() -> None:
 
 
 def test_a_choice_says_how_to_get_to_it_and_then_its_keys() -> None:
-    options = (Answerable("c", "fold now"), Answerable("s", "send as it is"))
+    options = (Answerable("c", "compact now"), Answerable("s", "send as it is"))
     choice = Question("w1", "window full", "", None, 96.0, options, "choice")
     state = replace(folding_state(), questions=(choice,))
     assert text(status_row(state, PLAIN_ROW, 100.2, 80)).startswith(" ? window full · 0:04   Tab to answer ")
     focused = text(status_row(state, StatusContext(question_focused=True), 100.2, 80))
-    assert "c fold now · s send as it is" in focused
+    assert "c compact now · s send as it is" in focused
     long = replace(choice, name="Undoing 373 brings the next request from 28,600 to 116,200 tokens, too much")
     row = text(status_row(replace(state, questions=(long,)), PLAIN_ROW, 100.2, 60))
     assert "…" in row and "Tab to answer" in row
@@ -393,8 +393,8 @@ def test_after_its_wait_what_runs_again_is_shown_and_a_draft_is_counted_from_its
 
 
 def test_a_notice_takes_its_turn_when_nothing_runs_and_then_goes() -> None:
-    state = ChatState(news=News("Nothing to fold", "info", 100.0))
-    assert "Nothing to fold" in text(status_row(state, PLAIN_ROW, 105.0, 80))
+    state = ChatState(news=News("Nothing to compact", "info", 100.0))
+    assert "Nothing to compact" in text(status_row(state, PLAIN_ROW, 105.0, 80))
     assert text(status_row(state, PLAIN_ROW, 111.0, 80)).strip() == ""
     assert next_change(state, 105.0) == pytest.approx(5.0)
     assert next_change(state, 111.0) is None

@@ -56,10 +56,10 @@ class Agent:
         """`compaction` is a strategy, or the name of one. `budget` in tokens, or as a function of window and
         model; `connect` is the way to other models.
 
-        `draft_ahead` has the next fold drafted in the background, once the window is nearly full.
+        `draft_ahead` has the next compaction drafted in the background, once the window is nearly full.
         `summariser` writes the summaries in place of `llm`; `embedder` is there for strategies that ask for
         one. `interactive` says that somebody answers proposals and choices; without anybody, the mode `ask`
-        folds like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
+        compacts like `auto`. `dmail` lets the model go back to checkpoints of its own. `servers` lend more
         tools, and are ended with the agent.
         """
         self.session = session
@@ -135,7 +135,7 @@ class Agent:
         return answer
 
     async def compact(self, focus: str | None = None) -> None:
-        """Fold now, as `/compact` does.
+        """Compact now, as `/compact` does.
 
         Raises:
             FoldlineError: it failed; nothing has changed.
@@ -182,7 +182,7 @@ def at_rest(agent: Agent, do: Callable[[], None]) -> bool:
 
 
 def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
-    """What lets these settings hold for the folds to come: call it when nothing runs. It gives back the
+    """What lets these settings hold for the compactions to come: call it when nothing runs. It gives back the
     summariser that is of no more use, to be closed.
 
     Raises:

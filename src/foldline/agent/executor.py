@@ -43,8 +43,9 @@ class _Job:
 class Executor:
     """Runs the operations of one session, in order, each as a task that can be cancelled and awaited.
 
-    `Interrupt`, answers and what the reader does with a proposal act at once. A manual compaction or a rewind
-    aborts the turn or fold that runs, a preview waits; quick operations that wait before it are carried out.
+    `Interrupt`, answers and what the user does with a proposal act at once. A manual compaction or a rewind
+    aborts the turn or compaction that runs, a preview waits; quick operations that wait before it are carried
+    out.
     """
 
     def __init__(self, state: AgentState, connect: Callable[[str], LLM]) -> None:
@@ -160,7 +161,7 @@ class Executor:
         task.add_done_callback(self._quick.discard)
 
     async def _review(self, operation: Operation) -> None:
-        """What the reader does with the proposal, beside a task that may wait for it. A refusal is told."""
+        """What the user does with the proposal, beside a task that may wait for it. A refusal is told."""
         review = self.state.review
         try:
             match operation:
@@ -283,7 +284,8 @@ class Executor:
                 assert_never(operation)
 
     def _is_at_once(self, asked: Operation) -> bool:
-        """Whether it ends what runs: a rewind, a fold by hand. A fold that is only looked at waits."""
+        """Whether it ends what runs: a rewind, a compaction by hand. A compaction that is only looked at
+        waits."""
         if isinstance(asked, operations.CompactSession):
             return asked.reason == "manual" and not (asked.preview or self.state.mode == "ask")
         return isinstance(asked, operations.Rewind)

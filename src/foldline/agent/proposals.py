@@ -1,4 +1,4 @@
-"""The proposal that waits for its reader's decision, and the draft of the next one made in the background."""
+"""The proposal that waits for the user's decision, and the draft of the next one made in the background."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from foldline.protocol.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Commit this proposal: the one the reader saw, also where a revision of it is finished meanwhile."""
+    """Commit this proposal: the one the user saw, also where a revision of it is finished meanwhile."""
 
     proposal: Proposal
 
@@ -44,11 +44,11 @@ class PendingProposal:
         self.focus: str | None = None
         """What the next draft of it should dwell on."""
         self.drafting = False
-        """Whether a fold is being drafted, or decided about."""
+        """Whether a compaction is being drafted, or decided about."""
         self.held = False
-        """Whether the reader looks at the fold that is being drafted: its commit waits for a decision."""
+        """Whether the user looks at the compaction that is being drafted: its commit waits for a decision."""
         self.declined: object = False
-        """The newest change of the view when the reader threw away a draft nobody had asked for."""
+        """The newest change of the view when the user threw away a draft nobody had asked for."""
         self._decision: asyncio.Future[Decision] | None = None
 
     @property
@@ -67,7 +67,7 @@ class PendingProposal:
         return kept if kept and kept.state != "stale" and kept.fits(projection) else None
 
     async def decision(self, proposal: Proposal, focus: str | None) -> Decision:
-        """Show it and wait for the reader's word. Cancelled, the proposal is kept."""
+        """Show it and wait for the user's word. Cancelled, the proposal is kept."""
         self._decision = asyncio.get_running_loop().create_future()
         self.keep(proposal, focus)
         try:
@@ -76,7 +76,7 @@ class PendingProposal:
             self._decision = None
 
     def decide(self, decision: Decision) -> bool:
-        """Pass on the reader's word; whether a task waited for it."""
+        """Pass on the user's word; whether a task waited for it."""
         waiting = self._decision
         if waiting is None or waiting.done():
             return False
@@ -101,8 +101,8 @@ class PendingProposal:
             self.close(applied=False)
 
     async def follow(self, projection: Projection, size: int) -> None:
-        """Make it the same fold of the view as it is now, which has only grown since. In a thread: the audit
-        reads all it folds. `size`: of the next request, in tokens."""
+        """Make it the same compaction of the view as it is now, which has only grown since. In a thread: the
+        audit reads all it compacts. `size`: of the next request, in tokens."""
         kept = self.proposal
         if kept is None or self.waits or len(kept.view) == len(projection.view):
             return
@@ -115,7 +115,7 @@ class PendingProposal:
         if made is None or not made.fits(projection):
             self.close(applied=False)
         else:
-            self._set(replace(made, id=kept.id))  # to its reader it is the same one
+            self._set(replace(made, id=kept.id))  # to the user it is the same one
 
     def demand(self, identity: str) -> Proposal:
         """The proposal of this identity.
@@ -128,7 +128,7 @@ class PendingProposal:
         return self.proposal
 
     async def revise(self, asked: operations.ReviseProposal) -> None:
-        """Another text, other pins, another cut, another focus. In a thread: the audit reads all it folds.
+        """Another text, other pins, another cut, another focus. In a thread: the audit reads all it compacts.
 
         Raises:
             FoldlineError: it cannot be revised like this; it stays as it was.
@@ -231,7 +231,7 @@ class BackgroundDraft:
         self._basis: Basis | None = None
         self._task: asyncio.Task[Proposal | None] | None = None
         self._listener: Progress | None = None
-        """Who hears of the draft, once a fold waits for it."""
+        """Who hears of the draft, once a compaction waits for it."""
         self._written: list[str] = []
         self._drafted = self._told = 0
 
@@ -295,7 +295,7 @@ class BackgroundDraft:
             self._tell("gone")
 
     def refuse(self, change: object) -> None:
-        """The user stops a draft, this one or one that a fold waits for. None is begun before something
+        """The user stops a draft, this one or one that a compaction waits for. None is begun before something
         else changes the view."""
         self.declined = change
         if self.drafting and self._listener is None:
@@ -316,7 +316,9 @@ class BackgroundDraft:
             self._tell("gone")
             if self._listener is None:
                 late = "It is drafted when the window is full."
-                self.emit(events.Notice(text=f"The next fold could not be drafted ahead. {failure} {late}"))
+                self.emit(
+                    events.Notice(text=f"The next compaction could not be drafted ahead. {failure} {late}")
+                )
             return None
         if made is None:
             self._tell("gone")

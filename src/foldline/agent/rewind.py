@@ -42,7 +42,7 @@ class Foreseen:
     """What going back to a checkpoint would do now."""
 
     items: int
-    """Items that would leave the view; negative where a fold is taken back, too."""
+    """Items that would leave the view; negative where a compaction is taken back, too."""
     prompts: int
     """Typed prompts among them."""
     tokens: int

@@ -122,10 +122,10 @@ class ContextSettings(Section):
 
 
 class CompactionSettings(Section):
-    """`[compaction]`: when and how the history is folded. Sizes left out scale with the window."""
+    """`[compaction]`: when and how the history is compacted. Sizes left out scale with the window."""
 
     mode: Literal["auto", "ask", "off"] = "auto"
-    """auto: a full window is folded by itself; ask: you see the proposal first; off: never unasked."""
+    """auto: a full window is compacted automatically; ask: you see the proposal first; off: never unasked."""
     strategy: Annotated[str, Field(min_length=1)] = "adaptive"
     """How a view is rewritten: adaptive, summary, simple, hide, hide-then-summary, ladder, importance,
     semantic, hierarchical, digest, or `module:ClassName`."""
@@ -135,7 +135,8 @@ class CompactionSettings(Section):
     """The provider's model for embeddings, by which `semantic` chooses. Empty: the one known for the
     provider; where none is, texts are compared by the words they share."""
     threshold: TokensOrShare | None = None
-    """A request of this size is folded first. Goes before `reserve_tokens`; left out, window less reserve."""
+    """A request of this size is compacted first. Goes before `reserve_tokens`; left out, window less
+    reserve."""
     reserve_tokens: TokensOrShare | None = None
     """Kept free for the answer; the window counts as full where less is left."""
     keep_recent_tokens: TokensOrShare | None = None
@@ -143,10 +144,11 @@ class CompactionSettings(Section):
     max_summary_tokens: TokensOrShare | None = None
     """The longest a summary may get."""
     soft_ratio: SoftRatio = 0.75
-    """Share of the threshold from which on the meter shows the cut, and a task done is a moment to fold."""
+    """Share of the threshold from which on the meter shows the cut, and a task done is a moment to
+    compact."""
     draft_ahead: OnOff = "on"
-    """Whether the next fold is drafted in the background from there on: a full window then waits for nothing.
-    off: no model is asked before a fold is due."""
+    """Whether the next compaction is drafted in the background from there on: a full window then waits for
+    nothing. off: no model is asked before a compaction is due."""
 
 
 class ModelSettings(Section):
@@ -213,7 +215,7 @@ class OfflineSettings(Section):
     """`[offline]`: the built-in model."""
 
     window: Window = 16_384
-    """Its context window in tokens: small, so that folding is seen soon."""
+    """Its context window in tokens: small, so that compaction is seen soon."""
     pace: Annotated[float, Field(ge=0, le=10)] = 0.008
     """Seconds between two words of its answers."""
 

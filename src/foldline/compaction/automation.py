@@ -1,4 +1,4 @@
-"""When folding by itself stops until the user acts, and what is named then. Pure."""
+"""When automatic compaction stops until the user acts, and what is named then. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ from foldline.context.view_state import ViewMarker
 from foldline.protocol import BaseMessage, Entry, Revert, ToolCallPart, ToolResultMessage, Undo
 
 INEFFECTIVE = 0.9
-"""A fold that leaves more than this share of the view was of no use."""
+"""A compaction that leaves more than this share of the view was of no use."""
 
 
 def pause_reason(projection: Projection) -> str:
@@ -26,7 +26,7 @@ def pause_reason(projection: Projection) -> str:
     if len(folds) < 2:
         return ""
     if all(fold.tokens_after > INEFFECTIVE * fold.tokens_before for fold in folds):
-        return "Two folds in a row freed little."
+        return "Two compactions in a row freed little."
     if _covered_the_same(projection, *folds):
         return "Two compactions in a row summarised the same steps: the work goes round in circles."
     return ""
@@ -64,13 +64,14 @@ def _is_dmail(marker: ViewMarker) -> bool:
 
 
 def compaction_undone(projection: Projection) -> bool:
-    """Whether the newest change of the view is a fold the user took back: it is not made again unasked."""
+    """Whether the newest change of the view is a compaction the user undid: it is not made again unasked."""
     newest = projection.newest_change
     return isinstance(newest, Undo) and isinstance(projection.outline(newest.target), CompactionOutline)
 
 
 def no_request_since_compaction(projection: Projection) -> bool:
-    """Whether no request has left since the newest fold: another one would follow it without a real step."""
+    """Whether no request has left since the newest compaction: another one would follow it without a real
+    step."""
     newest = projection.newest_change
     return isinstance(newest, CompactionOutline) and newest.index > projection.newest_request
 

@@ -23,14 +23,14 @@ from .proposal import Proposal, originals_of, shown
 from .strategy import CompactionContext, CompactionStrategy, MeteredLLM, Progress
 
 _MANUAL_SHARE = 4
-"""By hand, at most a quarter of what could be folded is kept: who asks for a fold wants one."""
+"""By hand, at most a quarter of what could be compacted is kept: who asks for a compaction wants one."""
 _LEAST_SUMMARISER = 4
 """A summariser's window must hold at least this many times the longest summary: input, prompt and answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a fold would do, without a model call."""
+    """What a compaction would do, without a model call."""
 
     cut: Cut[ViewItem] | None
     """None where only giant results would be clipped, or a strategy of its own mind decides."""
@@ -48,7 +48,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class RedraftOptions:
-    """What the reader of a proposal asked of the next draft."""
+    """What the user of a proposal asked of the next draft."""
 
     first_kept_index: int | None = None
     guidance: str | None = None
@@ -65,8 +65,8 @@ def plan(
     first_kept_index: int | None = None,
     pins: frozenset[int] = frozenset(),
 ) -> Plan | None:
-    """What a fold would do now; None where there is nothing to fold. Linear in the view, and reads no text: a
-    session that was opened again would have to fetch all of it."""
+    """What a compaction would do now; None where there is nothing to compact. Linear in the view, and reads
+    no text: a session that was opened again would have to fetch all of it."""
     view = tuple(projection.view)
     pins = projection.pins | pins
     scale = projection.calibration.scale(projection.model)
@@ -109,7 +109,7 @@ def plan(
 
 
 def _foldable(view: Sequence[ViewItem], enough: int) -> int:
-    """Estimated tokens of what could be folded; no more of it is added up than is `enough`."""
+    """Estimated tokens of what could be compacted; no more of it is added up than is `enough`."""
     tokens = 0
     for item in reversed(view):
         if tokens >= enough:
@@ -166,7 +166,7 @@ async def propose(
 
     Raises:
         CompactionFailed: no rung of the ladder gave a view that may replace this one.
-        LLMError: the model could not be asked, and nothing can be folded without it.
+        LLMError: the model could not be asked, and nothing can be compacted without it.
     """
     wished = options or RedraftOptions()
     planned = planned or plan(
@@ -224,7 +224,7 @@ def _proposed(
     reason: Reason,
     overhead: int,
 ) -> Proposal:
-    """The entry, the audit and what a reader may still change. In a thread: it reads all that is folded."""
+    """The entry, the audit and what a user may still change. In a thread: it reads all that is compacted."""
     ctx, metered = climb.ctx, climb.metered
     drafted = tuple(after)
     cut = planned.cut if planned and _keeps_to(planned.cut, drafted) else None
@@ -260,7 +260,7 @@ def _proposed(
 
 
 def _keeps_to(cut: Cut[ViewItem] | None, drafted: Sequence[BaseMessage]) -> bool:
-    """Whether a strategy folded what lies before this cut, and nothing behind it."""
+    """Whether a strategy compacted what lies before this cut, and nothing behind it."""
     if cut is None or all(message.index != NEW for message in drafted):
         return False
     stays = {message.key for message in drafted}

@@ -65,7 +65,7 @@ class FailureLadder:
     rung: str = "strategy"
     made_by: CompactionStrategy | None = None
     alone: bool = False
-    """Whether nothing but the strategy is tried: the reader chose this one."""
+    """Whether nothing but the strategy is tried: the user chose this one."""
     left_out: frozenset[tuple[int, int]] = frozenset()
     """Keys of what was truncated after a summary had been written: it covers none of them."""
     _best: Sequence[BaseMessage] | None = None
@@ -187,7 +187,8 @@ def _chunk_window(ctx: CompactionContext) -> int:
 
 
 def _preamble_first(after: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """As a fold leaves it: instruction files that came in the middle of a session open the view, too."""
+    """As a compaction leaves it: instruction files that came in the middle of a session open the view,
+    too."""
     return sorted(after, key=lambda message: not is_preamble(message))
 
 

@@ -28,9 +28,9 @@ _PASSAGE_SHARE, _PASSAGE = 4, 160
 
 
 class HierarchicalCompaction:
-    """Folds into an overview, milestones of what lies far back, and a note on each newer turn.
+    """Compacts into an overview, milestones of what lies far back, and a note on each newer turn.
 
-    Each level is made from the one below, once: a later fold reads notes and milestones back from the
+    Each level is made from the one below, once: a later compaction reads notes and milestones back from the
     summary, a draft made again finds them in memory. The request of a split turn stays verbatim.
     """
 
@@ -80,7 +80,7 @@ def _together(records: Sequence[Record]) -> Record:
 
 
 def _instructions(ctx: CompactionContext, language: Language, tokens: int) -> list[str]:
-    """The prompt of an overview, and what the reader adds to it: of an earlier draft only the overview is
+    """The prompt of an overview, and what the user adds to it: of an earlier draft only the overview is
     written again."""
     draft = ctx.earlier_draft and overview_in(ctx.earlier_draft)
     prompt = load_prompt("overview", language).replace("{tokens}", str(tokens))
@@ -97,7 +97,7 @@ class _Overview:
     earlier: str
     """The earlier summary, whole."""
     new: Sequence[Note]
-    """On the turns of this fold."""
+    """On the turns of this compaction."""
     levels: Sequence[Note]
     """Milestones and notes that stay."""
     folded: Sequence[BaseMessage]
@@ -118,7 +118,7 @@ class _Overview:
                     raise
 
     def _quoted(self, room: int) -> list[str]:
-        """Passages of the folded messages about what the reader asked for: notes made before know nothing
+        """Passages of the compacted messages about what the user asked for: notes made before know nothing
         of it."""
         wanted = Focus(" ".join(filter(None, (self.ctx.focus, self.ctx.guidance))))
         if not wanted:

@@ -32,10 +32,10 @@ class _Run:
 class LadderCompaction:
     """Compress, then aggressive, then truncate: each is tried once, until the view has room again.
 
-    A view that is no larger than what a fold would leave comes back unchanged. Every summary is made from the
-    messages the run was given, never from another summary of the same run. A rejected draft leads to the next
-    rung; a request that fails (no key, no server, too long) is the engine's to deal with, unless an earlier
-    rung has given a view.
+    A view that is no larger than what a compaction would leave comes back unchanged. Every summary is made
+    from the messages the run was given, never from another summary of the same run. A rejected draft leads to
+    the next rung; a request that fails (no key, no server, too long) is the engine's to deal with, unless an
+    earlier rung has given a view.
     """
 
     async def compact(self, ctx: CompactionContext) -> View | None:
@@ -44,7 +44,7 @@ class LadderCompaction:
                 return None
             rungs = {"compress": self._compress, "aggressive": self._aggressive, "truncate": self._truncate}
             if ctx.first_kept_index is not None:
-                rungs = {"compress": self._compress}  # the reader chose what stays
+                rungs = {"compress": self._compress}  # the user chose what stays
             for name, rung in rungs.items():
                 try:
                     shorter = await rung(ctx, run.view)
@@ -118,7 +118,8 @@ def _unanswered(said: View) -> list[BaseMessage]:
 
 
 def _is_small(ctx: CompactionContext) -> bool:
-    """Whether the view is no larger than what a fold would leave of it, and nothing else calls for one."""
+    """Whether the view is no larger than what a compaction would leave of it, and nothing else calls for
+    one."""
     due = ctx.token_count + ctx.reserved_context_size >= ctx.max_context_size or ctx.may_clip_unseen
     if due or ctx.first_kept_index is not None:
         return False
@@ -127,7 +128,7 @@ def _is_small(ctx: CompactionContext) -> bool:
 
 
 def _room(ctx: CompactionContext) -> int:
-    """What a view may take. As much as is kept verbatim stays free, or the next step would fold again."""
+    """What a view may take. As much as is kept verbatim stays free, or the next step would compact again."""
     threshold = ctx.max_context_size - ctx.reserved_context_size
     return int(threshold / _scale(ctx)) - ctx.tools_tokens - ctx.keep_recent_tokens
 

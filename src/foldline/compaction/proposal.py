@@ -1,4 +1,4 @@
-"""A proposal: a finished, validated fold, not committed. It can be looked at, revised, applied."""
+"""A proposal: a finished, validated compaction, not committed. It can be looked at, revised, applied."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ State = Literal["current", "edited", "stale"]
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a fold at the present cut folds and keeps, in tokens as decisions use them."""
+    """What a compaction at the present cut compacts and keeps, in tokens as decisions use them."""
 
     folded: int
     """Entries, as `Proposal.folded` counts them."""
@@ -45,7 +45,7 @@ class Proposal:
     view: tuple[ViewItem, ...]
     """The view it was made for: it fits no other."""
     drafted: tuple[BaseMessage, ...]
-    """The new view as it was drafted, before the reader's own pins."""
+    """The new view as it was drafted, before the user's own pins."""
     after: tuple[BaseMessage, ...]
     """The new view."""
     audit: Audit
@@ -65,7 +65,7 @@ class Proposal:
     left_out: frozenset[tuple[int, int]] = frozenset()
     """Keys of what was truncated after a summary had been written: it covers none of them."""
     cut: Cut[ViewItem] | None = None
-    """Where the reader may move it from; None where the strategy knows no cut."""
+    """Where the user may move it from; None where the strategy knows no cut."""
     drafted_for: int | None = None
     """The first kept index of the cut it was drafted for."""
     pins: frozenset[int] = frozenset()
@@ -152,7 +152,8 @@ class Proposal:
         return tuple(projection.view[: len(self.view)]) == self.view
 
     def grown(self, projection: Projection, reason: Reason, tokens_before: int) -> "Proposal":
-        """The same fold of the view as it is now, which has only grown since: for this reason, of this size.
+        """The same compaction of the view as it is now, which has only grown since: for this reason, of this
+        size.
 
         Raises:
             CompactionFailed: it may not replace the view as it is now; the sentence says why.
@@ -221,7 +222,7 @@ class Proposal:
         if not notes:
             raise DraftRejected("The text of the summary is empty.")
         if not self.editable:
-            raise DraftRejected("This fold has not one new text: it cannot be edited.")
+            raise DraftRejected("This compaction has not one new text: it cannot be edited.")
         return tuple(
             framed(harmless(notes) + appendix_of(unframed(message))) if message.index == NEW else message
             for message in self.drafted
@@ -240,7 +241,7 @@ class Proposal:
         return frozenset(whole | indices)
 
     def with_pins(self, pins: frozenset[int]) -> "Proposal":
-        """The fold of what was drafted, with these entries pinned: its entry, its view, its audit.
+        """The compaction of what was drafted, with these entries pinned: its entry, its view, its audit.
 
         Raises:
             CompactionFailed: it may not replace the view; the sentence says why.
@@ -252,7 +253,7 @@ class Proposal:
         if not wrong and self._tokens(after) >= self._weight(self.view):
             wrong = ["with these pins it is not smaller"]
         if wrong:
-            raise CompactionFailed(f"The fold was rejected: {'; '.join(wrong)}.")
+            raise CompactionFailed(f"The compaction was rejected: {'; '.join(wrong)}.")
         found = audit(taken(before, after), after)
         entry = derive(before, after, self.left_out).model_copy(
             update={

@@ -41,7 +41,7 @@ BUILT_IN: Mapping[str, type[CompactionStrategy]] = {
 """The strategies that come along, by their short names."""
 
 DEFAULT = "adaptive"
-"""The one of these that folds where nobody chose (docs/decisions/0014-default-strategy.md)."""
+"""The one of these that compacts where nobody chose (docs/decisions/0014-default-strategy.md)."""
 
 Dependencies = Mapping[type, object]
 """What a constructor may ask for, by the type it annotates."""
@@ -61,7 +61,8 @@ def plans_by_cut(strategy: CompactionStrategy) -> bool:
 
 
 def strategy_for(strategy: CompactionStrategy, reason: Reason) -> CompactionStrategy:
-    """The strategy that makes a fold for this reason: the default one has another for folds by hand."""
+    """The strategy that makes a compaction for this reason: the default one has another for compactions by
+    hand."""
     if reason == "manual" and isinstance(strategy, AdaptiveCompaction):
         return strategy.by_hand
     return strategy

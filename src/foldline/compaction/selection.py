@@ -69,7 +69,7 @@ async def compact_units(
 ) -> list[BaseMessage] | None:
     """The view in which the worthiest units stay, and one summary stands for the others.
 
-    None where there is nothing to fold.
+    None where there is nothing to compact.
     """
     choice = await asyncio.to_thread(choose, ctx, units, worth)
     stays = {message.key: message for unit in choice.stays for message in unit.messages}
@@ -91,14 +91,14 @@ async def compact_units(
 
 
 def _told(history: Sequence[BaseMessage], folded: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What the model is told: what is folded, under the requests it was done for, kept or not."""
+    """What the model is told: what is compacted, under the requests it was done for, kept or not."""
     gone = {message.key for message in folded}
     last = max(place for place, message in enumerate(history) if message.key in gone)
     return [m for m in history[: last + 1] if m.key in gone or isinstance(m, UserMessage)]
 
 
 def _only_clipped(ctx: CompactionContext, units: Sequence[Unit]) -> list[BaseMessage] | None:
-    """Where nothing can be folded, giants may still be clipped."""
+    """Where nothing can be compacted, giants may still be clipped."""
     clipped = {message.key: message for unit in units for message in unit.messages}
     if all(clipped.get(message.key, message) is message for message in ctx.history):
         return None
@@ -184,7 +184,7 @@ def _is_pinned(ctx: CompactionContext, unit: Unit) -> bool:
 
 
 def _keep_from(choice: Choice, first_kept: int) -> None:
-    """What the reader keeps by placing the cut."""
+    """What the user keeps by placing the cut."""
     here = (place for place, unit in enumerate(choice.units) if unit.first.index == first_kept)
     choice.newest = next(here, len(choice.units))
     for place in range(choice.newest, len(choice.units)):
@@ -230,7 +230,7 @@ def _keep_what_is_answered(ctx: CompactionContext, choice: Choice) -> None:
 
 
 def _leave_consents_to_nothing(choice: Choice, must: set[int]) -> None:
-    """A consent to what is folded says nothing any more."""
+    """A consent to what is compacted says nothing any more."""
     for place in choice.kept - must:
         if is_bare_consent(choice.units[place]) and answered_by(choice.units, place) not in choice.kept:
             choice.kept.remove(place)

@@ -42,7 +42,7 @@ class SemanticCompaction:
     """Chooses like `ImportanceCompaction`, but mostly by how near a unit is to the task at hand.
 
     By the provider's embeddings; where there are none, or they fail, by the words that texts share. The
-    vectors of one fold are there for the next.
+    vectors of one compaction are there for the next.
     """
 
     def __init__(self, embedder: Embedder = _NOWHERE) -> None:
@@ -88,7 +88,7 @@ class SemanticCompaction:
         known = {**self._vectors, **dict(zip(missing, fresh, strict=False))}
         if any(key not in known for key in keys) or len({len(known[key]) for key in keys}) > 1:
             raise LLMError("The embeddings that came back are not one vector of one length for each text.")
-        # Only those of this fold: what has left the view does not come back.
+        # Only those of this compaction: what has left the view does not come back.
         self._vectors = {key: known[key] for key in keys}
         return [known[key] for key in keys]
 

@@ -29,8 +29,8 @@ KEPT_GROUPS = 5
 class ToolResultHidingCompaction:
     """Hides the results of all but the newest `keep` tool groups; parallel calls are one group.
 
-    The stub is stable and keeps the call's id; nothing else is touched. A result that is no longer than its
-    stub stays, and so does one that no request has carried yet.
+    The placeholder is stable and keeps the call's id; nothing else is touched. A result that is no longer
+    than its placeholder stays, and so does one that no request has carried yet.
     """
 
     def __init__(self, *, keep: int = KEPT_GROUPS) -> None:
@@ -115,7 +115,7 @@ def _without_thinking(message: BaseMessage) -> BaseMessage:
 
 
 class HidingThenSummaryCompaction:
-    """Exactly this: hide, else summarise. Never both in one fold."""
+    """Exactly this: hide, else summarise. Never both in one compaction."""
 
     def __init__(self, *, keep: int = KEPT_GROUPS) -> None:
         self._hiding = ToolResultHidingCompaction(keep=keep)
@@ -132,14 +132,14 @@ Measured (docs/decisions/0014-default-strategy.md)."""
 
 
 class AdaptiveCompaction:
-    """The cheapest fold that will do: stubs, which can be read again and cost no model call, where they free
-    enough; a summary of the view as it is where they do not, or where a reader asks for what they cannot do.
-    """
+    """The cheapest compaction that will do: placeholders, which can be read again and cost no model call,
+    where they free enough; a summary of the view as it is where they do not, or where a user asks for what
+    they cannot do."""
 
     def __init__(self) -> None:
         self._hiding = ToolResultHidingCompaction()
         self.by_hand = SummaryCompaction()
-        """For who asks for a fold: they want one to read."""
+        """For who asks for a compaction: they want one to read."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         hidden = None if _has_wishes(ctx) else await self._hiding.compact(ctx)
@@ -157,7 +157,7 @@ def _size(messages: Sequence[BaseMessage]) -> int:
 
 
 class DigestCompaction:
-    """Folds like `SummaryCompaction`, with an extractive digest in place of a model's summary."""
+    """Compacts like `SummaryCompaction`, with an extractive digest in place of a model's summary."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         cut = cut_for(ctx)

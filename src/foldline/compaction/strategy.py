@@ -41,7 +41,7 @@ class CompactionContext:
     cut_position: int | None = None
     """Where the plan cuts `history`; None leaves it to the strategy."""
     guidance: str | None = None
-    """What the reader wants done better than in `earlier_draft`."""
+    """What the user wants done better than in `earlier_draft`."""
     earlier_draft: str | None = None
     tools: Sequence[ToolSpec] = ()
     """Those of an ordinary request: what repeats it is served from the provider's cache."""

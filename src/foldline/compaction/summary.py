@@ -1,4 +1,4 @@
-"""`SummaryCompaction`: a model summarises what is folded, recent work stays verbatim."""
+"""`SummaryCompaction`: a model summarises what is compacted, recent work stays verbatim."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _REFUSED = frozenset({400, 413, 422})
 
 
 class SummaryCompaction:
-    """Folds everything before the cut into one summary; the request of a split turn stays verbatim."""
+    """Compacts everything before the cut into one summary; the request of a split turn stays verbatim."""
 
     def __init__(self) -> None:
         self._memory = Memory()
@@ -50,9 +50,9 @@ class SummaryCompaction:
         return await with_summary(ctx, cut, notes)
 
     async def summarise(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
-        """The notes for the folded part: of its whole turns, and of the folded part of a split turn.
+        """The notes for the compacted part: of its whole turns, and of the compacted part of a split turn.
 
-        The earlier summary is always an input (invariant 2): where no whole turn is folded, it is brought
+        The earlier summary is always an input (invariant 2): where no whole turn is compacted, it is brought
         up to date with the part of the turn instead.
         """
         writer = Writer(ctx, language_of(ctx.history), memory=self._memory)
@@ -79,7 +79,7 @@ def cut_for(ctx: CompactionContext) -> Cut[BaseMessage] | None:
 
 
 def _form(cut: Cut[BaseMessage]) -> str:
-    """The prompt for the notes on what this cut folds, asked for in one request."""
+    """The prompt for the notes on what this cut compacts, asked for in one request."""
     if cut.previous:
         return "summary-update"
     return "summary-first" if cut.history else "summary-prefix"
@@ -115,7 +115,7 @@ async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str 
 
 
 def asides(ctx: CompactionContext, language: Language) -> list[str]:
-    """What the reader adds to the instructions: a focus, and what to do better than in the last draft."""
+    """What the user adds to the instructions: a focus, and what to do better than in the last draft."""
     parts = []
     if ctx.guidance:
         text = load_prompt("summary-guidance", language).replace("{guidance}", ctx.guidance)
@@ -139,7 +139,7 @@ async def with_summary(ctx: CompactionContext, cut: Cut[BaseMessage], notes: str
 
 
 def assemble(ctx: CompactionContext, cut: Cut[BaseMessage], summary: str) -> list[BaseMessage]:
-    """The new view: preamble, summary, what stays of the folded part, the tail with its giants clipped."""
+    """The new view: preamble, summary, what stays of the compacted part, the tail with its giants clipped."""
     preamble = [message for message in ctx.history if is_preamble(message)]
     before, tail = _movable(ctx.history[: cut.position]), _movable(ctx.history[cut.position :])
     stays = [message for message in before if message.index in ctx.pins or message is cut.request]

@@ -112,7 +112,7 @@ def with_appendix(
     freed = sum(map(message_tokens, folded)) + estimate_tokens(previous) - 2 * LEAST_COMPACTED
     sections = (
         (CONSTRAINTS, _listed(_constraints(folded, previous), room)),
-        # Mostly quoted, a small fold would free nothing.
+        # Mostly quoted, a small compaction would free nothing.
         (LAST_MESSAGES, _last_messages(folded, previous, min(room, freed // _LIST_SHARE))),
         ("read-files", _listed(list(details.read_files), room)),
         ("modified-files", _listed(list(details.modified_files), room)),

@@ -80,7 +80,7 @@ class FoldlineApp(KeyedApp[None]):
         self.failure: str | None = None
         """Why the program ended on its own, for the shell."""
         self.resume: str | None = None
-        """Event file of the session to go on with, where the reader chose one."""
+        """Event file of the session to go on with, where the user chose one."""
         self.chat = ChatScreen(root=root, clock=clock)
         self._opening = Opening(load, self.chat.transcript, prompt)
         first = ChatState(workdir=root.name or str(root), waiting=self._opening.waiting)
@@ -220,7 +220,7 @@ class FoldlineApp(KeyedApp[None]):
     def _git_known(self, state: str) -> None:
         self.presenter.show(replace(self.state, git=state))
 
-    # --- what the reader asks for ------------------------------------------------------------------------
+    # --- what the user asks for ------------------------------------------------------------------------
 
     @on(PromptSubmitted)
     def _prompt(self, message: PromptSubmitted) -> None:

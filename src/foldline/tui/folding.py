@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def folding_commands(
     preview: Callable[[str], None], remark: Callable[[str], None]
 ) -> dict[str, Callable[["Runner", str], None]]:
-    """`preview` shows the fold with this focus before it is made; `remark` answers in the status row."""
+    """`preview` shows the compaction with this focus before it is made; `remark` answers in the status
+    row."""
 
     def compact(runner: "Runner", argument: str) -> None:
         flag, _, focus = argument.strip().partition(" ")

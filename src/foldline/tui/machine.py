@@ -1,4 +1,4 @@
-"""The state machine of the chat: a pure fold of the executor's events into `ChatState`."""
+"""The state machine of the chat: a pure reduction of the executor's events into `ChatState`."""
 
 from dataclasses import replace
 from typing import Literal, assert_never
@@ -31,7 +31,7 @@ EDITS: dict[ApprovalMode, Literal["ask", "auto", "all"]] = {"ask": "ask", "edits
 
 
 def reduce(state: ChatState, event: Event, now: float) -> ChatState:
-    """The state after an event. `now` is the reader's monotonic clock in seconds; never raises."""
+    """The state after an event. `now` is the user's monotonic clock in seconds; never raises."""
     match event:
         case events.TaskStarted():
             return replace(
@@ -130,7 +130,7 @@ def _finished(state: ChatState, event: events.TaskFinished, now: float) -> ChatS
 
 
 def _folded(state: ChatState, event: events.CompactionEnd, now: float) -> ChatState:
-    """The layer comes off: what was below it shows again, with one sentence where nothing was folded."""
+    """The layer comes off: what was below it shows again, with one sentence where nothing was compacted."""
     below: Activity = state.activity
     if event.will_retry and isinstance(below, Stepping):
         below = replace(below, since=now, phase="waiting", retry=True)
@@ -138,9 +138,9 @@ def _folded(state: ChatState, event: events.CompactionEnd, now: float) -> ChatSt
     if event.error is not None:
         return _with_news(rest, event.error, "error", now)
     if event.aborted:
-        return _with_news(rest, "Compaction cancelled: nothing was folded", "info", now)
+        return _with_news(rest, "Compaction cancelled: nothing was compacted", "info", now)
     if event.nothing:
-        return _with_news(rest, "Nothing to fold", "info", now)
+        return _with_news(rest, "Nothing to compact", "info", now)
     if event.index is None:
         return rest  # drafted, and not committed: the proposal says the rest
     # What was in the cache belongs to the view before; the next request says what is there of this one.
@@ -171,7 +171,7 @@ def _ahead(known: DraftedAhead | None, event: events.DraftAhead, now: float) -> 
 
 
 def _retrying(state: ChatState, event: events.Retrying, now: float) -> ChatState:
-    """What waits is the draft of the fold, where one is made, else the step, counted from then on."""
+    """What waits is the draft of the compaction, where one is made, else the step, counted from then on."""
     again = Retry(now + event.seconds, event.sentence, event.attempt, event.attempts)
     if state.compacting is not None:
         return replace(state, compacting=replace(state.compacting, again=again))

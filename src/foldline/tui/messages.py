@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from foldline.protocol.entries import EditAction
 
 Answer = Literal["once", "always", "project", "deny"]
-"""The reader's word on a tool call."""
+"""The user's word on a tool call."""
 
 
 class PromptSubmitted(Message):
-    """The reader sent text for the model."""
+    """The user sent text for the model."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class QueueEdited(Message):
 
 
 class QuestionAnswered(Message):
-    """The reader's word on a tool call."""
+    """The user's word on a tool call."""
 
     def __init__(self, call_id: str, answer: Answer, nth: int = 0) -> None:
         """`nth`: which of the rules that were offered was shown."""
@@ -54,7 +54,7 @@ class QuestionAnswered(Message):
 
 
 class ChoiceAnswered(Message):
-    """The reader's word on a choice. An empty key: they left it, none of the answers is taken."""
+    """The user's word on a choice. An empty key: they left it, none of the answers is taken."""
 
     def __init__(self, choice: str, key: str) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class ChoiceAnswered(Message):
 
 
 class EditWanted(Message):
-    """The reader wants an edit of the view, of an entry and the tool group it belongs to."""
+    """The user wants an edit of the view, of an entry and the tool group it belongs to."""
 
     def __init__(self, target: int, action: "EditAction") -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class EditWanted(Message):
 
 
 class EntryWanted(Message):
-    """The reader wants to see an entry in the Inspector."""
+    """The user wants to see an entry in the Inspector."""
 
     def __init__(self, index: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class EntryWanted(Message):
 
 
 class UndoWanted(Message):
-    """The reader wants this change of the view taken back: an edit, a fold, a clear or a rewind."""
+    """The user wants this change of the view taken back: an edit, a compaction, a clear or a rewind."""
 
     def __init__(self, target: int) -> None:
         super().__init__()

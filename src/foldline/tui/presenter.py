@@ -143,7 +143,8 @@ class Presenter:
                 self._draw()
 
     def _draw(self) -> None:
-        """One frame: what was streamed, the state, and the figures where an entry or a fold changed them."""
+        """One frame: what was streamed, the state, and the figures where an entry or a compaction changed
+        them."""
         if self._frame is not None:
             self._frame.stop()
             self._frame = None

@@ -68,7 +68,7 @@ class Runner:
             self._delivery = asyncio.create_task(self._deliver())
 
     def edit_queue(self, before: tuple[str, ...], after: tuple[str, ...], paused: bool) -> None:
-        """Make the queue `after`, as far as it has not moved on since the reader saw `before`."""
+        """Make the queue `after`, as far as it has not moved on since the user saw `before`."""
         self._queue = edited(self._queue, before, after)
         self.set_paused(paused)
 
@@ -84,7 +84,7 @@ class Runner:
         self.agent.executor.submit(operations.Approve.model_validate(word))
 
     def submit(self, operation: operations.Operation) -> None:
-        """Any other operation: a manual fold, an undo, a clear, a switch of models."""
+        """Any other operation: a manual compaction, an undo, a clear, a switch of models."""
         self.agent.executor.submit(operation)
 
     @property

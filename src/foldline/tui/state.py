@@ -43,7 +43,7 @@ class Stepping:
     model: str = ""
     phase: Literal["waiting", "thinking", "writing"] = "waiting"
     retry: bool = False
-    """Whether this request is sent again after a fold made room for it."""
+    """Whether this request is sent again after a compaction made room for it."""
     again: Retry | None = None
     """The wait before it leaves once more; over when its time is."""
 
@@ -83,7 +83,7 @@ class Compacting:
 
 @dataclass(frozen=True, slots=True)
 class DraftedAhead:
-    """The draft of the next fold, made beside what runs. Sizes in tokens."""
+    """The draft of the next compaction, made beside what runs. Sizes in tokens."""
 
     since: float
     ready: bool = False
@@ -96,7 +96,7 @@ class DraftedAhead:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A fold that is drafted and waits for the user. Sizes in tokens."""
+    """A compaction that is drafted and waits for the user. Sizes in tokens."""
 
     id: str
     reason: FoldReason
@@ -108,7 +108,7 @@ class Proposed:
     folded: int = 0
     """Entries."""
     facts: int = 0
-    """Facts found in what would be folded."""
+    """Facts found in what would be compacted."""
     lost: int = 0
     """Those of them that the view would no longer hold."""
 
@@ -149,7 +149,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Prompts not sent yet: one held until a fold is done, the others in order. Paused: Enter sends them."""
+    """Prompts not sent yet: one held until a compaction is done, the others in order. Paused: Enter sends
+    them."""
 
     held: str | None = None
     queued: tuple[str, ...] = ()
@@ -180,7 +181,7 @@ class Weights:
     summaries: int = 0
     """Summaries and pins."""
     folding: int = 0
-    """What a fold that is being made or looked at would take away."""
+    """What a compaction that is being made or looked at would take away."""
     verbatim: int = 0
 
     @property
@@ -199,7 +200,7 @@ class Room:
     soft: int | None = None
     threshold: int | None = None
     cut: int | None = None
-    """Where in the view, in tokens from its start, a fold would cut now."""
+    """Where in the view, in tokens from its start, a compaction would cut now."""
     weights: Weights = Weights()
     assumed: bool = False
     """Whether nobody has said how large the window is."""
@@ -245,7 +246,7 @@ class ChatState:
     unanswered: bool = False
     """Whether the last turn broke off, so that it can be gone on with."""
     undo_adds: int | None = None
-    """Tokens that undoing the newest fold would bring back; None where there is none to undo."""
+    """Tokens that undoing the newest compaction would bring back; None where there is none to undo."""
     cached: int | None = None
     """Input tokens of the last request that came from the provider's cache."""
     cost: float | None = None
