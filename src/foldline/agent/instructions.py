@@ -16,7 +16,7 @@ from foldline.protocol import BaseMessage, DeveloperMessage, SystemMessage, syst
 
 from .layers import up_to_top
 from .state import AgentState
-from .tools.background import Job, Jobs
+from .tools.jobs import Job, Jobs
 from .tools.text import one_line
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
