@@ -155,9 +155,7 @@ async def test_where_only_the_last_answer_fills_the_window_the_prompt_goes_and_i
         await made.at_rest()
         assert not made.agent.fits(text_parts("next"))
         made.runner.send("next")
-        await made.watch.until(
-            lambda: made.watch.ends[-1:] == [("run_agent", "done")] and len(made.prompts) == 2
-        )
+        await made.watch.until(lambda: made.watch.ends == [("run_agent", "done")] * 2)
         assert made.prompts == ["tell me all", "next"]
         assert len(made.agent.session.projection.all_compactions) == 1
         assert made.agent.state.fits()
@@ -174,9 +172,7 @@ async def test_a_fold_that_fails_does_not_keep_a_prompt_that_fits(
     async with driven(tmp_path) as made:
         await fill(made)
         made.runner.send(FULL)
-        await made.watch.until(
-            lambda: made.watch.ends[-1:] == [("run_agent", "done")] and len(made.prompts) == 7
-        )
+        await made.watch.until(lambda: made.watch.ends == [("run_agent", "done")] * 7)
         assert made.prompts[6:] == [FULL]
         assert any("The summariser is away." in text for text in made.watch.notices)
 
