@@ -7,7 +7,6 @@ import pytest
 from foldline.agent import Agent
 from foldline.history import Session
 from foldline.protocol import Compaction, Undo, Usage
-from foldline.tui import figures
 from foldline.tui.figures import Figures
 from foldline.tui.prompting.completion import commands
 from foldline.tui.prompting.inputs import Completing
@@ -61,7 +60,7 @@ def test_a_plan_is_made_once_for_a_view_that_hardly_grows(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("planned again")
 
-    monkeypatch.setattr(figures, "plan", never)
+    monkeypatch.setattr(made._state, "plan", never)
     made.room()
     assert made.cut_index() is not None
     made.folding = "manual"

@@ -371,15 +371,10 @@ def allowed(field: FieldInfo) -> str:
             limits += item.metadata if isinstance(item, FieldInfo) else [item]
     if get_origin(kind) is Literal:
         return _listed([str(value) for value in get_args(kind)], "or")
-    if kind is Amount:
-        return ALLOWED
-    if kind is str:
-        return "a name"
-    if kind is bool:
-        return "true or false"
-    if get_origin(kind) is list:
-        return "a list of texts"
-    if get_origin(kind) is dict:
+    words = {Amount: ALLOWED, str: "a name", bool: "true or false", list: "a list of texts"}
+    if (plain := get_origin(kind) or kind) in words:
+        return words[plain]
+    if plain is dict:
         return "a table of texts"
     what = ALLOWED_TOKENS if kind is int else "a number"
     return f"{what}{_limits(limits)}"

@@ -19,30 +19,19 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from foldline.context.harmless import clean_line
-from foldline.context.numbers import many
 from foldline.tui import dialogs
 from foldline.tui.blocks import BlockView
 from foldline.tui.docking import Dock
+from foldline.tui.escape_actions import EscapeActions
 from foldline.tui.keys.commands import BY_ID, COMMANDS, check_handlers, key_of
-from foldline.tui.keys.escape import (
-    REWIND_WITHIN,
-    EscFacts,
-    EscStep,
-    InterruptFacts,
-    escape_step,
-    interrupt_step,
-)
 from foldline.tui.keys.table import bindings
 from foldline.tui.messages import (
-    CancelRequested,
     CommandInvoked,
     PromptSubmitted,
-    QueueEdited,
 )
 from foldline.tui.prompting.completion import CompletionList
 from foldline.tui.state import ChatState
-from foldline.tui.terminal import clipboard
-from foldline.tui.transcript.panel import ReadingFacts, ReadingPane
+from foldline.tui.transcript.panel import ReadingPane
 from foldline.tui.widgets.lines import LEAST, TooSmall
 from foldline.tui.widgets.meter import Header, Meter
 from foldline.tui.widgets.prompt import Prompt
@@ -60,11 +49,6 @@ REMARK_SECONDS = 4.0
 Clock = Callable[[], float]
 
 
-def _left_behind(count: int) -> str:
-    """What a quit says about prompts that wait."""
-    return f"; {many(count, 'prompt waits', 'prompts wait')} here for next time" if count else ""
-
-
 class ChatScreen(Screen[None]):
     """The main screen. The program calls `show`, `sidebar.show` and fills `transcript`; it gets messages."""
 
@@ -79,6 +63,7 @@ class ChatScreen(Screen[None]):
     ESCAPE_TO_MINIMIZE: ClassVar[bool | None] = False
 
     state: reactive[ChatState] = reactive(ChatState, init=False, repaint=False)
+    """What is shown; cheap to set where it is the same."""
 
     def __init__(self, *, root: Path | None = None, clock: Clock = time.monotonic) -> None:
         """`root` is the folder whose files `@` completes. `clock` is the one `reduce` is given `now` by."""
@@ -88,9 +73,6 @@ class ChatScreen(Screen[None]):
         self.ready = asyncio.Event()
         """Set once the editor has the focus."""
         self._remark = ""
-        self._quit_warned: float | None = None
-        self._escaped: float | None = None
-        """When Esc was last pressed on an empty prompt."""
         self._wake: Timer | None = None
         self._remark_timer: Timer | None = None
         self.header = Header(key_of("help"))
@@ -104,6 +86,7 @@ class ChatScreen(Screen[None]):
         self.status = Status()
         self.hints = Hints()
         self.docked = Dock()
+        self.leaving = EscapeActions(self, clock)
         self._too_small = TooSmall()
         self._focused_before: Widget | None = None
         """What had the focus before the terminal became too small."""
@@ -120,8 +103,8 @@ class ChatScreen(Screen[None]):
             "allow-project": lambda _: self.dock.answer("project"),
             "other-rule": lambda _: self.dock.other_rule(),
             "decline": lambda _: self.dock.answer("deny"),
-            "escape": lambda _: self._escape(),
-            "interrupt": lambda _: self._interrupt(),
+            "escape": lambda _: self.leaving.escape(),
+            "interrupt": lambda _: self.leaving.interrupt(),
             "theme": lambda name: dialogs.change_theme(self.app, name, self.remark),
             "help": lambda _: dialogs.open_help(self.app),
             "paste-picture": lambda _: self.prompt.attaching.paste_picture(),
@@ -146,10 +129,7 @@ class ChatScreen(Screen[None]):
         yield self._too_small
         yield self.completion
 
-    # --- What the program calls -----------------------------------------------------------------------
-
     def show(self, state: ChatState) -> None:
-        """Show this state; cheap where it is the one shown."""
         self.state = state
 
     def remark(self, text: str) -> None:
@@ -158,7 +138,7 @@ class ChatScreen(Screen[None]):
         if self._remark_timer is not None:
             self._remark_timer.stop()
         self._remark_timer = self.set_timer(REMARK_SECONDS, self._forget_remark) if text else None
-        self._show_status()
+        self.show_status()
 
     @property
     def remarked(self) -> str:
@@ -180,6 +160,9 @@ class ChatScreen(Screen[None]):
             self.post_message(CommandInvoked(command, argument))
         else:
             self._handlers[command](argument)
+
+    def on_resize(self) -> None:
+        self.fit()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not (action == "command" and self.docked.keeps(*parameters))
@@ -209,10 +192,10 @@ class ChatScreen(Screen[None]):
             self.set_focus(self.prompt.editor)
         self._show_keys()
 
-    def _show_status(self) -> None:
+    def show_status(self) -> None:
         beside = StatusContext(
             new_below=self.transcript.new_below,
-            escape=self._escape_now().label if self.is_active and not self.docked.keeps("escape") else "",
+            escape=self.leaving.step.label if self.is_active and not self.docked.keeps("escape") else "",
             remark=self._remark,
             writes=bool(self.prompt.editor.text.strip()),
             question_focused=self.dock.has_focus,
@@ -222,14 +205,11 @@ class ChatScreen(Screen[None]):
         if self._wake is not None:
             self._wake.stop()
         seconds = next_change(self.state, now)
-        self._wake = None if seconds is None else self.set_timer(seconds, self._show_status)
+        self._wake = None if seconds is None else self.set_timer(seconds, self.show_status)
 
     def _forget_remark(self) -> None:
         self._remark = ""
-        self._show_status()
-
-    def on_resize(self) -> None:
-        self.fit()
+        self.show_status()
 
     def fit(self) -> None:
         """Show what there is room for."""
@@ -273,25 +253,21 @@ class ChatScreen(Screen[None]):
     @on(Prompt.FactsChanged)
     def _facts_changed(self) -> None:
         self._place_completion()
-        self._show_status()
+        self.show_status()
 
     def on_descendant_focus(self) -> None:
         self._show_keys()
 
     @on(ReadingPane.Changed)
     def _show_keys(self) -> None:
-        self.hints.show(self.state, self._reading_facts, covered=not self.is_active)
-        self._show_status()
-
-    @property
-    def _reading_facts(self) -> ReadingFacts | None:
-        """What the keys of the transcript go by, while they are the ones that work."""
-        return self.reading.facts if self.reading.focused else None
+        reading = self.reading.facts if self.reading.focused else None
+        self.hints.show(self.state, reading, covered=not self.is_active)
+        self.show_status()
 
     @on(BlockView.BelowChanged)
     def _below_changed(self, event: BlockView.BelowChanged) -> None:
         event.stop()
-        self._show_status()
+        self.show_status()
 
     # --- From the widgets to the program --------------------------------------------------------------
 
@@ -308,7 +284,8 @@ class ChatScreen(Screen[None]):
         self.run_command(event.command.id, event.argument)
 
     @on(Prompt.Refused)
-    def _refused(self, event: Prompt.Refused) -> None:
+    @on(QuestionDock.NotTaken)
+    def _refused(self, event: Prompt.Refused | QuestionDock.NotTaken) -> None:
         event.stop()
         self.remark(event.sentence)
 
@@ -316,11 +293,6 @@ class ChatScreen(Screen[None]):
     def _end_wanted(self, event: Prompt.EndWanted) -> None:
         event.stop()
         self.transcript.follow_end()
-
-    @on(QuestionDock.NotTaken)
-    def _not_taken(self, event: QuestionDock.NotTaken) -> None:
-        event.stop()
-        self.remark(event.sentence)
 
     @on(CompletionList.Picked)
     def _picked(self, event: CompletionList.Picked) -> None:
@@ -345,82 +317,6 @@ class ChatScreen(Screen[None]):
             panels.insert(0, self.dock)
         focused = next((at for at, panel in enumerate(panels) if panel.has_focus), -1)
         self.set_focus(panels[(focused + 1) % len(panels)])
-
-    def _escape_now(self) -> EscStep:
-        state = self.state
-        return escape_step(
-            EscFacts(
-                completion_open=self.completion.open,
-                searching=self.reading.searching,
-                in_queue=self.prompt.in_queue,
-                choice_focused=self.dock.has_focus and state.asks_choice,
-                question_focused=self.dock.has_focus and not state.asks_choice,
-                panel_focused=self.focused is not None and self.focused is not self.prompt.editor,
-                retrying=state.retry_at(self._clock()) is not None,
-                compacting=state.compacting is not None,
-                running=state.busy,
-                cancelling=state.cancelling,
-                drafting_ahead=state.drafting_ahead,
-                queue_waits=state.waiting.count > 0 and not state.waiting.paused,
-                selection=self.prompt.has_selection,
-                text=bool(self.prompt.editor.text.strip()),
-                again=self._escaped is not None and self._clock() - self._escaped <= REWIND_WITHIN,
-            )
-        )
-
-    def _escape(self) -> None:
-        waiting = self.state.waiting
-        action = self._escape_now().action
-        self._escaped = self._clock() if action == "none" else None
-        match action:
-            case "close-completion":
-                self.prompt.close_completion()
-            case "end-search":
-                self.reading.end_search()
-            case "leave-queue":
-                self.prompt.leave_queue()
-            case "leave-choice":
-                self.dock.choose("")
-            case "decline":
-                self.dock.answer("deny")
-            case "to-prompt":
-                self.set_focus(self.prompt.editor)
-            case "cancel":
-                self.post_message(CancelRequested())
-            case "pause":
-                self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=True))
-            case "unselect":
-                self.prompt.unselect()
-            case "stash":
-                self.prompt.stash()
-            case "rewind":
-                self.run_command("rewind")
-            case "none":
-                self._show_status()
-                self.set_timer(REWIND_WITHIN, self._show_status)
-
-    def _interrupt(self) -> None:
-        now = self._clock()
-        selected = self.prompt.editor.selected_text or self.get_selected_text() or ""
-        facts = InterruptFacts(
-            selection=bool(selected),
-            running=self.state.busy,
-            cancelling=self.state.cancelling,
-            since_last=None if self._quit_warned is None else now - self._quit_warned,
-        )
-        match interrupt_step(facts):
-            case "copy":
-                clipboard.copy(self.app, selected)
-                self.prompt.unselect()
-                self.clear_selection()
-                self.remark("Copied")
-            case "cancel":
-                self.post_message(CancelRequested())
-            case "quit":
-                self.post_message(CommandInvoked("quit", ""))
-            case "warn":
-                self._quit_warned = now
-                self.remark(f"Ctrl+C again quits{_left_behind(self.state.waiting.count)}")
 
     def _edit_prompt(self) -> None:
         text = dialogs.edited(self.app, self.prompt.editor.text, self.remark)

@@ -66,7 +66,7 @@ class Presenter:
     def show(self, state: ChatState) -> None:
         """Take this state, and show it now."""
         self.state = state
-        self._chat.show(state)
+        self._chat.state = state
         self._window.show(self._chat.app, state)
         if self.shown is not None and self.shown.inspected is not None:
             self.shown.inspected.hear(state)
