@@ -1,9 +1,4 @@
-"""The list of completions above the prompt. It never has the focus: the prompt moves and takes.
-
-ALSO: What completes a word: slash commands that work now, their arguments, or files. Pure.
-ALSO: What may stand behind a slash command: the names that are known by now. Nothing here asks a server.
-ALSO: Completion in the prompt: which word it is about, what is offered for it, and taking it.
-"""
+"""Completion in the prompt: commands, their arguments, and files; and the list of what is offered."""
 
 import asyncio
 import re
@@ -14,7 +9,7 @@ from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
@@ -25,9 +20,9 @@ from textual.strip import Strip
 from foldline.context import numbers
 from foldline.context.harmless import clean, clean_line
 from foldline.tui.blocks.cells import Span, cut_left, cut_right
+from foldline.tui.fuzzy import INSIDE, START, fit
 from foldline.tui.keys.commands import BY_SLASH, Command
-from foldline.tui.prompting.fuzzy import HOLDS, fit, in_order
-from foldline.tui.prompting.inputs import Completing
+from foldline.tui.prompting.inputs import Completing, completing
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.fields import Editor
 from foldline.tui.widgets.lines import LIGHT, Lines, edge, sides
@@ -35,8 +30,17 @@ from foldline.tui.widgets.lines import LIGHT, Lines, edge, sides
 if TYPE_CHECKING:
     from foldline.tui.runner import Runner
 
-
 ROWS = 10
+MOST_FILES: Final = 50_000
+"""Files listed at most; a tree this large is found by longer paths anyway."""
+SLICE: Final = 2_000
+"""Paths that are matched at a time: a few milliseconds."""
+_FRESH: Final = 2.0
+"""Seconds a list of files is not made anew, however often completion is opened."""
+_FOR_THE_SHELL: Final = re.compile(r"([^\w./~+:@%-])")
+_BY_TITLE: Final = INSIDE - 1
+"""A word of what a command does is worth less than its name, more than letters spread over that."""
+_TITLES: Final = {"command": "commands", "argument": "choices", "file": "files", "path": "files"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,245 +53,78 @@ class Candidate:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """Candidates, and which of them is marked."""
-
-    candidates: Sequence[Candidate] = ()
-    at: int = -1
-    """Number of the marked one; -1: none."""
-
-    @property
-    def marked(self) -> Candidate | None:
-        return self.candidates[self.at] if self.candidates and self.at >= 0 else None
-
-    @property
-    def first(self) -> Candidate | None:
-        """The marked one, or, where none is, the first."""
-        return self.marked or next(iter(self.candidates), None)
+# --- Commands and their arguments -----------------------------------------------------------------------
 
 
-def window_start(marked: int, count: int, rows: int) -> int:
-    """The first candidate shown, so that the marked one is."""
-    return max(0, min(marked - rows + 1, count - rows))
+def slash_matches(typed: str, state: ChatState) -> tuple[Command, ...]:
+    """The slash commands that work now and fit what was typed (without `/`), best first: by their name, then
+    by a word of what they do."""
+    typed = typed.lower()
+    ranked: list[tuple[float, str, Command]] = []
+    for name, command in BY_SLASH.items():
+        worth, _ = fit(typed, command.slash)
+        if worth < INSIDE and any(word.startswith(typed) for word in command.title.lower().split()):
+            worth = _BY_TITLE
+        if worth and command.works(state):
+            ranked.append((-worth, name, command))
+    return tuple(command for _, _, command in sorted(ranked, key=lambda found: found[:2]))
 
 
-def candidate_lines(shown: Sequence[Candidate], marked: int, rows: int, width: int) -> list[list[Span]]:
-    """At most `rows` candidates in two columns, the marked one reversed. Paths are cut at the left."""
-    first = window_start(marked, len(shown), rows)
-    window = shown[first : first + rows]
-    widest = max((cell_len(candidate.label) for candidate in shown), default=0)
-    noted = any(candidate.note for candidate in shown)
-    column = min(widest, max(width // 2 if noted else width - 2, 8))
-    lines: list[list[Span]] = []
-    for at, candidate in enumerate(window, start=first):
-        path = "/" in candidate.label[1:] and " " not in candidate.label
-        label = (cut_left if path else cut_right)(candidate.label, column)
-        mark = at == marked
-        lines.append(
-            [
-                ("▶" if mark else " ", "accent"),
-                (label + " " * (column - cell_len(label)), "text reverse" if mark else "text"),
-                ("  ", ""),
-                (cut_right(candidate.note, max(width - column - 4, 0)), "muted"),
-            ]
-        )
-    return lines
+def _commands(typed: str, state: ChatState) -> Iterator[Candidate]:
+    """One that takes something leaves a blank behind it."""
+    for command in slash_matches(typed, state):
+        insert = f"/{command.slash} " if command.argument else f"/{command.slash}"
+        yield Candidate(insert, command.usage, what_it_does(command, state))
 
 
-def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
-    """A light frame around at most `ROWS` candidates."""
-    count = ((f"{max(marked, 0) + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
-    takes = "Enter takes" if marked >= 0 else "↓ marks one"
-    return [
-        edge(LIGHT, True, ((title, "muted"),), (), width),
-        *(sides(LIGHT, line, width) for line in candidate_lines(shown, marked, ROWS, width - 2)),
-        edge(LIGHT, False, ((f"{takes} · Esc closes", "muted"),), count, width),
-    ]
-
-
-class CompletionList(Lines):
-    """Over the transcript's lower lines, right above the prompt."""
-
-    DEFAULT_CSS: ClassVar[str] = """
-    CompletionList {
-        layer: popup; dock: bottom; display: none; width: 72; max-width: 100%; background: ansi_default;
-    }
-    """
-
-    class Picked(Message):
-        """A click on a candidate."""
-
-        def __init__(self, candidate: Candidate) -> None:
-            super().__init__()
-            self.candidate = candidate
-
-    def __init__(self) -> None:
-        super().__init__(id="completion")
-        self._title = ""
-        self.offered = Offered()
-        self.painted = Offered()
-        """What stands on the screen: keys that come in one burst are ahead of it."""
-
-    @property
-    def open(self) -> bool:
-        return bool(self.offered.candidates)
-
-    def offer(self, title: str, candidates: Sequence[Candidate], *, marked: bool = True) -> None:
-        """Show these, the first one marked or, where what is typed is whole without them, none; no candidates
-        close the list."""
-        if candidates != self.offered.candidates:
-            self.offered = Offered(candidates, 0 if marked else -1)
-        self._title = title
-        self.styles.height = min(len(candidates), ROWS) + 2
-        self.display = self.open
-        if not self.open:
-            self.painted = Offered()
-        self.update()
-
-    def close(self) -> None:
-        self.offer("", ())
-
-    def move(self, step: int) -> None:
-        if self.open:
-            at = max(self.offered.at, -1 if step > 0 else 0)
-            self.offered = replace(self.offered, at=(at + step) % len(self.offered.candidates))
-            self.update()
-
-    def on_click(self, event: events.Click) -> None:
-        seen = self.painted
-        number = window_start(seen.at, len(seen.candidates), ROWS) + event.y - 1
-        if 0 <= number < len(seen.candidates):
-            self.post_message(self.Picked(seen.candidates[number]))
-
-    def render_line(self, y: int) -> Strip:
-        self.painted = self.offered
-        return super().render_line(y)
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return completion_lines(self._title, self.offered.candidates, self.offered.at, width)
-
-
-_FOR_THE_SHELL = re.compile(r"([^\w./~+:@%-])")
-
-
-def _said(command: Command, state: ChatState) -> str:
-    """What a command does; of an undo its price, before it is asked for (SCREENS, rule 11)."""
+def what_it_does(command: Command, state: ChatState) -> str:
+    """What a command does; of an undo its price, before it is asked for."""
     if command.id != "undo" or state.undo_adds is None:
         return command.title
     now, then = state.room.size, state.room.size + state.undo_adds
     return f"{command.title}: {numbers.tokens(now)} → {numbers.tokens(then, estimated=True)}"
 
 
-def slash_matches(typed: str, state: ChatState) -> tuple[Command, ...]:
-    """The slash commands that work now and fit what was typed (without `/`): by the beginning of their name,
-    by a part of it, by its letters in order, and last by a word of what they do."""
-    typed = typed.lower()
-    ranked = [
-        (rank, name, command)
-        for name, command in BY_SLASH.items()
-        if command.works(state) and (rank := _rank(typed, command)) is not None
-    ]
-    return tuple(command for _, _, command in sorted(ranked, key=lambda found: found[:2]))
-
-
-def _rank(typed: str, command: Command) -> int | None:
-    by_name = fit(typed, command.slash)
-    if by_name is not None and by_name <= HOLDS:
-        return by_name
-    by_title = any(word.startswith(typed) for word in command.title.lower().split())
-    return HOLDS + 1 if by_title else None if by_name is None else by_name + 1
-
-
-def commands(word: Completing, state: ChatState) -> tuple[Candidate, ...]:
-    """The slash commands for a word. One that takes something leaves a blank behind it."""
-    return tuple(
-        Candidate(
-            f"/{command.slash} " if command.argument else f"/{command.slash}",
-            command.usage,
-            _said(command, state),
-        )
-        for command in slash_matches(word.typed, state)
-    )
-
-
-def files(word: Completing, paths: Sequence[str]) -> tuple[Candidate, ...]:
-    """Files and folders for a word; a folder leaves the cursor behind its `/`, to go on with."""
-    return tuple(
-        Candidate(_written(path, word) + ("" if path.endswith("/") else " "), clean_line(path))
-        for path in paths
-    )
-
-
-def _written(path: str, word: Completing) -> str:
-    """A path as it stands in the prompt: behind `!` as a shell reads it."""
-    return f"@{path}" if word.kind == "file" else _FOR_THE_SHELL.sub(r"\\\1", path)
-
-
-@runtime_checkable
-class _HasRunner(Protocol):
-    @property
-    def runner(self) -> "Runner | None": ...
-
-
-Named = tuple[str, str]
-"""A name, and what it stands for."""
-
-
 def arguments(command: str, typed: str, app: App[Any]) -> tuple[Candidate, ...]:
-    """The arguments of a command that fit what was typed, best first; none where nobody knows any."""
-    source = _SOURCES.get(command)
-    if source is None:
-        return ()
+    """The known arguments of a command that fit what was typed, best first. Asks no server."""
     ranked = [
-        (rank, at, name, note)
-        for at, (name, note) in enumerate(source(app))
-        if (rank := fit(typed.lower(), name.lower())) is not None
+        (-worth, at, Candidate(name, clean_line(name), clean_line(note)))
+        for at, (name, note) in enumerate(_known_arguments(command, app))
+        if (worth := fit(typed.lower(), name.lower())[0])
     ]
-    return tuple(Candidate(name, clean_line(name), clean_line(note)) for _, _, name, note in sorted(ranked))
+    return tuple(candidate for _, _, candidate in sorted(ranked, key=lambda found: found[:2]))
 
 
-def _themes(app: App[Any]) -> Sequence[Named]:
-    from foldline.tui.themed_app import ThemedApp
-    from foldline.tui.themes import described
+def _known_arguments(command: str, app: App[Any]) -> Sequence[tuple[str, str]]:
+    """Names, and what each stands for."""
+    match command:
+        case "theme":
+            from foldline.tui.themed_app import ThemedApp
+            from foldline.tui.themes import described
 
-    return described(app.themes) if isinstance(app, ThemedApp) else ()
+            return described(app.themes) if isinstance(app, ThemedApp) else ()
+        case "strategy":
+            from foldline.compaction import BUILT_IN
 
+            return [(name, _first_sentence(strategy.__doc__)) for name, strategy in BUILT_IN.items()]
+        case "model":
+            from foldline.llm.models import table
 
-def _strategies(_: App[Any]) -> Sequence[Named]:
-    from foldline.compaction import BUILT_IN
-
-    return [(name, _first_sentence(strategy.__doc__)) for name, strategy in BUILT_IN.items()]
-
-
-def _models(_: App[Any]) -> Sequence[Named]:
-    from foldline.llm.models import table
-
-    return [(name, f"window {numbers.short_tokens(row['window'])}") for name, row in table().by_model.items()]
-
-
-def _servers(app: App[Any]) -> Sequence[Named]:
-    runner = app.runner if isinstance(app, _HasRunner) else None
-    servers = None if runner is None else runner.agent.state.servers
-    return [] if servers is None else [(state.name, str(state)) for state in servers.states]
+            models = table().by_model.items()
+            return [(name, f"window {numbers.short_tokens(row['window'])}") for name, row in models]
+        case "mcp":
+            runner: Runner | None = getattr(app, "runner", None)
+            servers = None if runner is None else runner.agent.state.servers
+            return [] if servers is None else [(state.name, str(state)) for state in servers.states]
+        case _:
+            return ()
 
 
 def _first_sentence(text: str | None) -> str:
     return " ".join((text or "").replace("`", "").split()).partition(". ")[0].rstrip(".")
 
 
-_SOURCES: dict[str, Callable[[App[Any]], Sequence[Named]]] = {
-    "theme": _themes,
-    "strategy": _strategies,
-    "model": _models,
-    "mcp": _servers,
-}
-
-
-MOST_FILES: Final = 50_000
-"""Files listed at most; a tree this large is found by longer paths anyway."""
-SLICE: Final = 2_000
-"""Paths that are matched at a time: a few milliseconds."""
+# --- Files ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,36 +165,36 @@ def match_files(typed: str, paths: Sequence[str], most: int = 10) -> tuple[str, 
 def matching(typed: str, listing: Listing, most: int = 10) -> Iterator[tuple[str, ...] | None]:
     """The best `most` paths for what was typed, as the last value; None after each slice of work before.
 
-    The name begins with it, the name holds it, the path holds it, the path has its letters in order. Case
-    counts only where a capital was typed. Shorter paths first among equals.
+    Case counts only where a capital was typed. Shorter paths first among equals.
     """
-    best: list[tuple[int, int, str]] = []
+    best: list[tuple[float, int, str]] = []
     compared = listing.paths if typed != typed.lower() else listing.lowered
     for start in range(0, len(compared), SLICE):
         if start:
             yield None
         found = [
-            (rank, len(each), listing.paths[at])
+            (-worth, len(each), listing.paths[at])
             for at, each in enumerate(compared[start : start + SLICE], start)
-            if (rank := _path_rank(typed, each)) is not None
+            if (worth := _worth(typed, each))
         ]
         best = nsmallest(most, best + found)
     yield tuple(path for _, _, path in best)
 
 
-def _path_rank(typed: str, path: str) -> int | None:
+def _worth(typed: str, path: str) -> float:
+    """A place in the name of a file or folder is worth more than one in the folders above it."""
+    if path.startswith(typed):
+        return START
     name = path[path.rfind("/", 0, -1) + 1 :]
-    if name.startswith(typed) or path.startswith(typed):
-        return 0
-    if typed in name:
-        return 1
-    if typed in path:
-        return 2
-    return 3 if in_order(typed, path) else None
+    return fit(typed, name)[0] if typed in name else fit(typed, path)[0] / 2
 
 
-_FRESH: Final = 2.0
-"""Seconds a list of files is not made anew, however often completion is opened."""
+def _files(word: Completing, paths: Sequence[str]) -> Iterator[Candidate]:
+    """A folder leaves the cursor behind its `/`; behind `!` a path stands as a shell reads it."""
+    for path in paths:
+        written = f"@{path}" if word.kind == "file" else _FOR_THE_SHELL.sub(r"\\\1", path)
+        yield Candidate(written + ("" if path.endswith("/") else " "), clean_line(path))
+
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 """What is to be done in the background: not begun yet, for it may be overtaken at once."""
@@ -434,23 +271,132 @@ class FileFinder:
         self._changed()
 
 
-Arguments = Callable[[str, str], Sequence[Candidate]]
-"""The arguments of a command that fit what was typed."""
+# --- The list -------------------------------------------------------------------------------------------
 
-_TITLES = {"command": "commands", "argument": "choices", "file": "files", "path": "files"}
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Candidates, and which of them is marked."""
+
+    candidates: Sequence[Candidate] = ()
+    at: int = -1
+    """Number of the marked one; -1: none."""
+
+    @property
+    def marked(self) -> Candidate | None:
+        return self.candidates[self.at] if self.candidates and self.at >= 0 else None
+
+    @property
+    def first(self) -> Candidate | None:
+        """The marked one, or, where none is, the first."""
+        return self.marked or next(iter(self.candidates), None)
+
+
+def window_start(marked: int, count: int, rows: int) -> int:
+    """The first row shown of a list, so that the marked one is."""
+    return max(0, min(marked - rows + 1, count - rows))
+
+
+def candidate_lines(shown: Sequence[Candidate], marked: int, rows: int, width: int) -> list[list[Span]]:
+    """At most `rows` candidates in two columns, the marked one reversed. Paths are cut at the left."""
+    first = window_start(marked, len(shown), rows)
+    widest = max((cell_len(candidate.label) for candidate in shown), default=0)
+    noted = any(candidate.note for candidate in shown)
+    column = min(widest, max(width // 2 if noted else width - 2, 8))
+    lines: list[list[Span]] = []
+    for at, candidate in enumerate(shown[first : first + rows], start=first):
+        is_path = "/" in candidate.label[1:] and " " not in candidate.label
+        label = (cut_left if is_path else cut_right)(candidate.label, column)
+        note = cut_right(candidate.note, max(width - column - 4, 0))
+        label += " " * (column - cell_len(label))
+        mark: Span = ("▶", "accent") if at == marked else (" ", "accent")
+        style = "text reverse" if at == marked else "text"
+        lines.append([mark, (label, style), ("  ", ""), (note, "muted")])
+    return lines
+
+
+def completion_lines(title: str, shown: Sequence[Candidate], marked: int, width: int) -> list[list[Span]]:
+    """A light frame around at most `ROWS` candidates."""
+    count = ((f"{max(marked, 0) + 1} of {len(shown)}", "muted"),) if len(shown) > ROWS else ()
+    keys = f"{'Enter select' if marked >= 0 else '↓ mark one'} · Esc close"
+    return [
+        edge(LIGHT, True, ((title, "muted"),), (), width),
+        *(sides(LIGHT, line, width) for line in candidate_lines(shown, marked, ROWS, width - 2)),
+        edge(LIGHT, False, ((keys, "muted"),), count, width),
+    ]
+
+
+class CompletionList(Lines):
+    """Over the transcript's lower lines, right above the prompt. It never has the focus: the prompt moves and
+    takes."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    CompletionList {
+        layer: popup; dock: bottom; display: none; width: 72; max-width: 100%; background: ansi_default;
+    }
+    """
+
+    class Picked(Message):
+        """A click on a candidate."""
+
+        def __init__(self, candidate: Candidate) -> None:
+            super().__init__()
+            self.candidate = candidate
+
+    def __init__(self) -> None:
+        super().__init__(id="completion")
+        self._title = ""
+        self.offered = Offered()
+        self.painted = Offered()
+        """What stands on the screen: keys that come in one burst are ahead of it."""
+
+    @property
+    def open(self) -> bool:
+        return bool(self.offered.candidates)
+
+    def offer(self, title: str, candidates: Sequence[Candidate], *, marked: bool = True) -> None:
+        """Show these, the first one marked or, where what is typed is whole without them, none; no candidates
+        close the list."""
+        if candidates != self.offered.candidates:
+            self.offered = Offered(candidates, 0 if marked else -1)
+        self._title = title
+        self.styles.height = min(len(candidates), ROWS) + 2
+        self.display = self.open
+        if not self.open:
+            self.painted = Offered()
+        self.update()
+
+    def close(self) -> None:
+        self.offer("", ())
+
+    def move(self, step: int) -> None:
+        if self.open:
+            at = max(self.offered.at, -1 if step > 0 else 0)
+            self.offered = replace(self.offered, at=(at + step) % len(self.offered.candidates))
+            self.update()
+
+    def on_click(self, event: events.Click) -> None:
+        seen = self.painted
+        number = window_start(seen.at, len(seen.candidates), ROWS) + event.y - 1
+        if 0 <= number < len(seen.candidates):
+            self.post_message(self.Picked(seen.candidates[number]))
+
+    def render_line(self, y: int) -> Strip:
+        self.painted = self.offered
+        return super().render_line(y)
+
+    def lines(self, width: int) -> list[list[Span]]:
+        return completion_lines(self._title, self.offered.candidates, self.offered.at, width)
 
 
 class Completer:
     """Keeps the list at what completes the word at the cursor."""
 
-    def __init__(
-        self, editor: Editor, shown: CompletionList, finder: FileFinder, arguments: Arguments
-    ) -> None:
+    def __init__(self, editor: Editor, shown: CompletionList, finder: FileFinder) -> None:
         self.state = ChatState()
         self._editor = editor
         self._list = shown
         self._finder = finder
-        self._arguments = arguments
         self._closed_at: str | None = None  # the word whose completion Esc closed
         self._asked_at: int | None = None  # the line in which Tab asked for paths
 
@@ -518,23 +464,21 @@ class Completer:
         self._editor.replace(insert, (line, word.start), (line, column))
         self._editor.move_cursor((line, word.start + len(insert)))
 
-    def _found(self, word: "Completing", now: bool) -> Sequence[Candidate]:
+    def _found(self, word: Completing, now: bool) -> tuple[Candidate, ...]:
         match word.kind:
             case "command":
-                return commands(word, self.state)
+                return tuple(_commands(word.typed, self.state))
             case "argument":
-                return self._arguments(word.command, word.typed)
+                return arguments(word.command, word.typed, self._editor.app)
             case "file" | "path":
-                return files(word, self._finder.find(word.typed, now=now))
+                return tuple(_files(word, self._finder.find(word.typed, now=now)))
 
-    def _word(self) -> "Completing | None":
+    def _word(self) -> Completing | None:
         if not self._editor.has_focus or self._editor.selected_text or not self._editor.text:
             return None
-        from foldline.tui.prompting.inputs import completing  # by now: the first screen has no text
-
         line, column = self._editor.cursor_location
         text = self._editor.document.get_line(line)
         return completing(text, column, first_line=line == 0, asked=line == self._asked_at)
 
-    def _key(self, word: "Completing") -> str:
+    def _key(self, word: Completing) -> str:
         return f"{self._editor.cursor_location[0]}:{word.start}:{word.kind}"

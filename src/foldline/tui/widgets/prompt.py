@@ -25,7 +25,6 @@ from foldline.tui.prompting.completion import (
     CompletionList,
     FileFinder,
     Work,
-    arguments,
 )
 from foldline.tui.prompting.inputs import Recall
 from foldline.tui.state import ChatState, Waiting
@@ -213,9 +212,7 @@ class Prompt(Lines):
         self.editor = self.attaching.editor = Editor(self._take_key, self.attaching.take_paste)
         self.editor.delete_whole = self.attaching.delete_placeholder
         finder = FileFinder(root, self.refresh_completion, partial(self._in_background, "files"))
-        self.completer = Completer(
-            self.editor, completion, finder, lambda command, typed: arguments(command, typed, self.app)
-        )
+        self.completer = Completer(self.editor, completion, finder)
 
     def compose(self) -> ComposeResult:
         yield self.editor
