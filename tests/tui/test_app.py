@@ -308,7 +308,9 @@ async def test_undo_brings_the_rails_back(tmp_path: Path) -> None:
         await running.until(lambda: not running.agent.session.projection.compactions())
         await running.at_rest()
         assert "┊" not in running.rails() and "undone" in running.text
-        assert f"fold {running.agent.session.projection.all_compactions[0].index} undone" in running.text
+        assert (
+            f"compaction {running.agent.session.projection.all_compactions[0].index} undone" in running.text
+        )
 
 
 async def test_undo_after_a_clear_takes_the_clear_back(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_of_a_very_long_history_the_newest_turns_are_read_and_the_rest_is_named(
     assert isinstance(rule, RuleBlock)
     first = transcript.prompts[0]
     assert shown[0].key == first
-    assert rule.label == f"{first[0]} earlier entries: they come when you go on upwards"
+    assert rule.label == f"{first[0]} earlier entries: scroll up to load them"
     assert len(transcript.prompts) == 5
     assert [block.key[0] for block in shown] == sorted(block.key[0] for block in shown)
 

@@ -93,7 +93,7 @@ async def test_brackets_go_from_prompt_to_prompt_and_braces_from_fold_to_fold() 
         await reader.press("{")
         assert reader.cursor == (fold, 0)
         await reader.press("{")
-        assert reader.cursor == (fold, 0) and "No fold above" in reader.status
+        assert reader.cursor == (fold, 0) and "No compaction above" in reader.status
         await reader.press("]")
         assert reader.cursor == (fold + 1, 0)
 

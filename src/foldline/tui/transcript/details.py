@@ -1,12 +1,8 @@
-"""What is open in the transcript, and how far: calls, summaries, thoughts, long prompts; all in place.
-
-ALSO: What the reading side asks of whoever fills the transcript. It costs nothing before the first paint.
-ALSO: What copying takes along from a place in the transcript, and the words search looks through there. Pure.
-"""
+"""What is behind a row of the transcript: how far it is open, what copying takes there, what search reads."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from foldline.context.harmless import with_signs
 from foldline.context.numbers import many
@@ -33,8 +29,6 @@ _SLICE: Final = 64
 """Calls that are drawn anew at a time: about 10 ms."""
 _TOKENS_A_LINE: Final = 10
 """Of an output: what a height is guessed by before somebody looks."""
-
-
 _FURTHER: Final[dict[Opening, tuple[Opening, ...]]] = {
     "closed": ("part", "whole"),
     "part": ("whole",),
@@ -43,7 +37,10 @@ _FURTHER: Final[dict[Opening, tuple[Opening, ...]]] = {
 
 
 class Openings:
-    """Opens and closes what stands at a place. Nothing is read from the history before it is drawn."""
+    """What is open in the transcript, and how far: calls, summaries, thoughts, long prompts; all in place.
+
+    Nothing is read from the history before it is drawn.
+    """
 
     def __init__(self, view: BlockView, projection: Projection, calls: CallBook) -> None:
         self._view = view
@@ -66,10 +63,14 @@ class Openings:
         if key in self._levels or is_thought(key) or self._calls.get(key) is not None:
             return True
         entry = self._projection.entry(key[0])
-        return isinstance(entry, Compaction) or (isinstance(entry, UserMessage) and _opens(entry))
+        if isinstance(entry, UserMessage):
+            ran = entry.origin == "shell" and calls.command_of(entry) is not None
+            return ran or rows.is_long(entry)
+        return isinstance(entry, Compaction)
 
     def reveal(self, key: Key, needle: str) -> bool:
-        """Open it as far as `needle` needs to be seen, and close what was opened for another one."""
+        """Open it as far as `needle` needs to be seen, and close what was opened for another one; whether it
+        can be seen."""
         if self._revealed is not None and self._revealed[0] != key:
             self.conceal()
         before = self.level(key)
@@ -88,26 +89,28 @@ class Openings:
 
     def _shows(self, key: Key, needle: str) -> bool:
         """Whether these words are drawn at a place."""
-        index = self._view.index_of(key)
-        while index is not None and index < self._view.count:
-            block = self._view.block_at(index)
+        for block in self._blocks_from(key):
             same_thought = is_thought(key) and is_thought(block.key) and block.key[0] == key[0]
             if block.key != key and not same_thought:
-                break
+                return False
             if needle.lower() in block.text().lower():
                 return True
-            index += 1
         return False
+
+    def _blocks_from(self, key: Key) -> Iterator[Block]:
+        first = self._view.index_of(key)
+        return iter(()) if first is None else map(self._view.block_at, range(first, self._view.count))
 
     def toggle(self, key: Key) -> None:
         """One step: open; where that showed a part only, all of it; closed."""
         self._revealed = None  # from here on it is as the reader wants it
-        if (call := self._calls.get(key)) is not None:
-            now = self.level(key)
-            more = now == "part" and self._body(call, "part").more
-            self.set(key, "part" if now == "closed" else "whole" if more else "closed")
+        level, call = self.level(key), self._calls.get(key)
+        if call is None:
+            self.set(key, "closed" if level != "closed" else "whole")
+        elif level == "closed":
+            self.set(key, "part")
         else:
-            self.set(key, "closed" if self.level(key) != "closed" else "whole")
+            self.set(key, "whole" if level == "part" and self._body(call, "part").more else "closed")
 
     def flip(self, key: Key) -> bool:
         """Note that it is open, or closed, without drawing anything: whether it is open now."""
@@ -130,7 +133,8 @@ class Openings:
         if key in self._calls.keys:
             self.redraw_call(key, follow=False)
         elif is_thought(key):
-            self._set_thought(key[0], before != "closed", level != "closed", block.gap)
+            if (before == "closed") != (level == "closed"):
+                self._draw_thought(key[0], level != "closed", block.gap)
         elif (other := self._other(key, level)) is not None:
             self._view.replace(key, replace(other, gap=block.gap))
 
@@ -176,17 +180,9 @@ class Openings:
         return LaterBlock(call.key, lambda: self._body(call, level).block, lines)
 
     def _body(self, call: Call, level: Opening) -> Body:
-        answer = self._projection.entry(call.key[0])
-        result = None if call.result is None else self._projection.entry(call.result)
-        assert isinstance(answer, AssistantMessage), "a call stands in an answer"
+        given, result = parts_of_call(call, self._projection)
         further = f"{key_name('open' if level == 'part' else 'inspect')} opens"
-        return call_body(
-            call.key,
-            answer.calls[call.number],
-            result if isinstance(result, ToolResultMessage) else None,
-            most=PART if level == "part" else WHOLE,
-            further=further,
-        )
+        return call_body(call.key, given, result, most=PART if level == "part" else WHOLE, further=further)
 
     def toggle_all_calls(self) -> Iterator[None]:
         """Open every tool call, or close them all where one is open: in slices, what is seen first."""
@@ -213,10 +209,10 @@ class Openings:
         where they are there already."""
         blocks = list(rows.answer_blocks(message, self._projection, text))
         if message.thinking.strip():
-            key = blocks[0].key
+            opened = self.level(blocks[0].key) != "closed"
             blocks[:1] = [
-                self._thought_row(message, self.level(key) != "closed", blocks[0].gap),
-                *(thought_pieces(message.index, message.thinking) if self.level(key) != "closed" else ()),
+                self._thought_row(message, opened, blocks[0].gap),
+                *(thought_pieces(message.index, message.thinking) if opened else ()),
             ]
         return blocks
 
@@ -225,9 +221,9 @@ class Openings:
         seconds = self.thought_seconds.get(message.index)
         return thought_row(message.index, tokens, seconds, opened=opened, gap=gap)
 
-    def _set_thought(self, index: int, before: bool, opened: bool, gap: int) -> None:
+    def _draw_thought(self, index: int, opened: bool, gap: int) -> None:
         message = self._projection.entry(index)
-        if not isinstance(message, AssistantMessage) or before == opened:
+        if not isinstance(message, AssistantMessage):
             return
         row = self._thought_row(message, opened, gap)
         self._view.replace(row.key, row)
@@ -238,22 +234,27 @@ class Openings:
 
     def close_pieces(self, index: int) -> None:
         """Take the words of a thought away, below its row."""
-        at = self._view.index_of((index, THOUGHT))
         gone: list[Key] = []
-        while at is not None and at + 1 + len(gone) < self._view.count:
-            key = self._view.block_at(at + 1 + len(gone)).key
-            if key[0] != index or not is_thought(key):
+        for block in self._blocks_from((index, THOUGHT)):
+            if block.key[0] != index or not is_thought(block.key):
                 break
-            gone.append(key)
-        self._view.remove_blocks(gone)
+            gone.append(block.key)
+        self._view.remove_blocks(gone[1:])
 
 
-def _opens(prompt: UserMessage) -> bool:
-    return rows.is_long(prompt) or (prompt.origin == "shell" and calls.command_of(prompt) is not None)
+def parts_of_call(call: Call, projection: Projection) -> tuple[ToolCallPart, ToolResultMessage | None]:
+    """What a call was given, and, where it is there, what it gave back."""
+    answer = projection.entry(call.key[0])
+    assert isinstance(answer, AssistantMessage), "a call stands in an answer"
+    result = None if call.result is None else projection.entry(call.result)
+    return answer.calls[call.number], result if isinstance(result, ToolResultMessage) else None
+
+
+# --- copying --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Copied:
     """Text for the clipboard, and what it is, in words."""
 
     text: str
@@ -269,108 +270,57 @@ class Taken:
         return f"{self.what}: {size}"
 
 
-class Source(Protocol):
-    """The transcript as its reader's keys see it."""
-
-    @property
-    def prompts(self) -> Sequence[Key]:
-        """Places of the user's prompts, in order."""
-
-    @property
-    def folds(self) -> Sequence[Key]:
-        """Places of the lines that compactions left, in order."""
-
-    @property
-    def earlier(self) -> int:
-        """Entries before those that are shown."""
-
-    def read_earlier(self) -> Iterator[None]:
-        """Show some of them, in slices."""
-
-    def toggle(self, key: Key) -> None:
-        """Open or close what stands there."""
-
-    def opens(self, key: Key) -> bool:
-        """Whether there is anything to open or close."""
-
-    def entry_of(self, key: Key) -> int:
-        """The entry that stands there."""
-
-    def take(self, key: Key, *, again: bool) -> Taken | None:
-        """What copying takes there; `again`: what it takes the second time."""
-
-    def words_at(self, key: Key) -> str:
-        """All that stands there, opened or not: what search looks through."""
-
-    def reveal(self, key: Key, needle: str) -> bool:
-        """Open it as far as `needle` needs to be seen; whether it can be. What was opened for an earlier one
-        closes again."""
-
-    def conceal(self) -> None:
-        """Close what was opened for a search."""
-
-
-def taken(block: Block, call: Call | None, projection: Projection, *, again: bool) -> Taken | None:
+def copied(block: Block, call: Call | None, projection: Projection, *, again: bool) -> Copied | None:
     """What is at this block: a piece of code, what a call gave back, else the entry. `again`: what the second
     press of the key takes. None where there is nothing."""
     if call is not None:
         return _of_call(call, projection, again)
     entry = projection.entry(block.key[0])
     if is_thought(block.key) and isinstance(entry, AssistantMessage):
-        return Taken(entry.thinking.strip(), "the thought")
+        return Copied(entry.thinking.strip(), "the thought")
     whole = _of_entry(entry, block)
     if isinstance(block, MarkdownBlock) and isinstance(block.content, Code) and not again:
         instead = whole.what if whole is not None else ""
-        return Taken("\n".join(block.content.fence.source), "the code block", instead)
+        return Copied("\n".join(block.content.fence.source), "the code block", instead)
     return whole
 
 
-def _of_call(call: Call, projection: Projection, again: bool) -> Taken | None:
-    answer = projection.entry(call.key[0])
-    assert isinstance(answer, AssistantMessage), "a call stands in an answer"
-    part = answer.calls[call.number]
-    given = _given(part)
+def _of_call(call: Call, projection: Projection, again: bool) -> Copied | None:
+    part, result = parts_of_call(call, projection)
+    command = part.parsed().get("command")
+    text, what = (command, "the command") if isinstance(command, str) else (part.arguments, "the arguments")
     if call.result is None or again:
-        return Taken(*given, "" if call.result is None else "what it gave back")
-    result = projection.entry(call.result)
-    if not isinstance(result, ToolResultMessage):
+        return Copied(text, what, "" if call.result is None else "what it gave back")
+    if result is None:
         return None
     if result.details.diff:
-        return Taken(with_signs(result.details.diff.rstrip("\n")), "the diff", given[1])
-    return Taken(plain_output(result.text.rstrip("\n")), f"the output of {call.name}", given[1])
+        return Copied(with_signs(result.details.diff.rstrip("\n")), "the diff", what)
+    return Copied(plain_output(result.text.rstrip("\n")), f"the output of {call.name}", what)
 
 
-def _given(part: ToolCallPart) -> tuple[str, str]:
-    command = part.parsed().get("command")
-    return (command, "the command") if isinstance(command, str) else (part.arguments, "the arguments")
-
-
-def _of_entry(entry: Entry | None, block: Block) -> Taken | None:
+def _of_entry(entry: Entry | None, block: Block) -> Copied | None:
     match entry:
         case AssistantMessage():
-            return Taken(entry.text.strip(), "the answer") if entry.text.strip() else None
+            return Copied(entry.text.strip(), "the answer") if entry.text.strip() else None
         case Compaction():
-            return Taken(entry.summary, "the summary") if entry.summary.strip() else None
-        case BaseMessage(type="user"):
-            return Taken(entry.text, "the prompt")
+            return Copied(entry.summary, "the summary") if entry.summary.strip() else None
         case BaseMessage():
-            return Taken(entry.text, "the entry")
+            return Copied(entry.text, "the prompt" if entry.type == "user" else "the entry")
         case _:
-            return Taken(block.text(), "the line")
+            return Copied(block.text(), "the line")
 
 
-def streamed(blocks: Sequence[Block], at: Block, *, again: bool) -> Taken:
+def streamed(blocks: Sequence[Block], at: Block, *, again: bool) -> Copied:
     """The same of an answer that is still being written, from what is shown of it."""
-    if _is_code(at) and not again:
-        first = last = next(number for number, block in enumerate(blocks) if block.key == at.key)
-        while first and not blocks[first].gap and _is_code(blocks[first - 1]):
-            first -= 1
-        while last + 1 < len(blocks) and not blocks[last + 1].gap and _is_code(blocks[last + 1]):
-            last += 1
-        code = "\n".join(block.text() for block in blocks[first : last + 1])
-        return Taken(code, "the code block so far", "the answer so far")
-    text = "\n\n".join(block.text() for block in blocks if block.key[1] > 0)
-    return Taken(text, "the answer so far")
+    if not _is_code(at) or again:
+        return Copied("\n\n".join(block.text() for block in blocks if block.key[1] > 0), "the answer so far")
+    first = last = next(number for number, block in enumerate(blocks) if block.key == at.key)
+    while first and not blocks[first].gap and _is_code(blocks[first - 1]):
+        first -= 1
+    while last + 1 < len(blocks) and not blocks[last + 1].gap and _is_code(blocks[last + 1]):
+        last += 1
+    code = "\n".join(block.text() for block in blocks[first : last + 1])
+    return Copied(code, "the code block so far", "the answer so far")
 
 
 def _is_code(block: Block) -> bool:
@@ -383,22 +333,14 @@ def _is_code(block: Block) -> bool:
 def words_at(block: Block, call: Call | None, projection: Projection) -> str:
     """All that stands at a block, opened or not."""
     if call is not None:
-        return "\n".join((call.title, *_words_of_call(call, projection)))
+        given, result = parts_of_call(call, projection)
+        found = () if result is None else (result.details.diff or "", result.text)
+        return "\n".join((call.title, given.arguments, *found))
     entry = projection.entry(block.key[0])
     if is_thought(block.key):
-        own = block.key[1] == THOUGHT and isinstance(entry, AssistantMessage)
-        return entry.thinking if own and isinstance(entry, AssistantMessage) else ""
+        return entry.thinking if block.key[1] == THOUGHT and isinstance(entry, AssistantMessage) else ""
     if isinstance(entry, Compaction):
         return f"{block.text()}\n{entry.summary}"
     if isinstance(entry, BaseMessage) and not isinstance(entry, AssistantMessage):
         return entry.text
     return block.text()
-
-
-def _words_of_call(call: Call, projection: Projection) -> tuple[str, ...]:
-    answer = projection.entry(call.key[0])
-    given = answer.calls[call.number].arguments if isinstance(answer, AssistantMessage) else ""
-    result = None if call.result is None else projection.entry(call.result)
-    if not isinstance(result, ToolResultMessage):
-        return (given,)
-    return (given, result.details.diff or "", result.text)

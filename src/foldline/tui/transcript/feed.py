@@ -1,8 +1,6 @@
-"""Feeds the transcript view: whole entries as they are appended, an answer while it is written.
+"""Feeds the transcript's view: whole entries as they are appended, an answer while it is written.
 
 A streamed answer carries the index its entry will have, so that nothing moves when it is appended.
-
-ALSO: An answer while it is written: thinking on one line, text in blocks, both only as far as they changed.
 """
 
 import time
@@ -27,14 +25,14 @@ from foldline.protocol import (
 from foldline.tui.blocks import Block, BlockView, Key, RowBlock, StreamingMarkdown
 from foldline.tui.transcript import calls, rows
 from foldline.tui.transcript.calls import INDENT, CallBook
-from foldline.tui.transcript.details import Openings, Taken, streamed, taken, words_at
+from foldline.tui.transcript.details import Copied, Openings, copied, streamed, words_at
 from foldline.tui.transcript.output import as_printed
 from foldline.tui.transcript.rows import (
     AT_A_TIME,
     AT_FIRST,
     THOUGHT,
     Pieces,
-    Rails,
+    TranscriptGutter,
     first_of_newest,
     gap_below,
     spaced,
@@ -172,7 +170,7 @@ class Transcript:
         """Places of the lines that compactions left, in order."""
         self.calls = CallBook()
         self.openings = Openings(view, projection, self.calls)
-        self._rails = Rails(view, projection, self.entry_of)
+        self._gutter = TranscriptGutter(view, projection, self.entry_of)
         self._first = 0  # number of the first entry that is shown
         self._stale_outputs: set[str] = set()
         self._writing: Writing | None = None
@@ -232,7 +230,7 @@ class Transcript:
 
     def show(self, blocks: Sequence[Block]) -> None:
         """Show the blocks of a whole history, and its rails."""
-        self._view.set_gutter(self._rails.gutter, self._rails.faded)
+        self._view.set_gutter(self._gutter.gutter, self._gutter.faded)
         self._view.set_blocks(blocks)
         self._find_cut()
 
@@ -316,14 +314,6 @@ class Transcript:
         """Whether there is anything to open or close there."""
         return self.openings.opens(key)
 
-    def reveal(self, key: Key, needle: str) -> bool:
-        """Open it as far as `needle` needs to be seen; whether it can be."""
-        return self.openings.reveal(key, needle)
-
-    def conceal(self) -> None:
-        """Close what was opened for a search."""
-        self.openings.conceal()
-
     def _toggle_streamed_thought(self, writing: Writing) -> None:
         opened = self.openings.flip((writing.index, THOUGHT))
         if not opened:
@@ -347,15 +337,14 @@ class Transcript:
 
     # --- for the reader ------------------------------------------------------------------------------
 
-    def take(self, key: Key, *, again: bool) -> Taken | None:
+    def copied(self, key: Key, *, again: bool) -> Copied | None:
         """What copying takes there; `again`: what it takes the second time."""
         block = self._view.block(key)
         if block is None:
             return None
         if key[0] > self._projection.last_index:
-            first, last = self._first_of(key[0]), self._first_of(key[0] + 1)
-            return streamed([self._view.block_at(at) for at in range(first, last)], block, again=again)
-        return taken(block, self.calls.get(key), self._projection, again=again)
+            return streamed(self._blocks_of(key[0]), block, again=again)
+        return copied(block, self.calls.get(key), self._projection, again=again)
 
     def words_at(self, key: Key) -> str:
         """All that stands there, opened or not: what search looks through."""
@@ -409,9 +398,7 @@ class Transcript:
         self._drop_shell()
         writing, self._writing = self._writing, None
         if writing is not None and writing.shown:
-            first = self._first_of(writing.index)
-            last = self._first_of(writing.index + 1)
-            self._view.remove_blocks([self._view.block_at(at).key for at in range(first, last)])
+            self._view.remove_blocks([block.key for block in self._blocks_of(writing.index)])
 
     def _draw_shell(self) -> None:
         """The user's command that runs, at the end, with the newest of its output."""
@@ -475,12 +462,15 @@ class Transcript:
         else:
             self._view.append(*blocks)
 
+    def _blocks_of(self, index: int) -> list[Block]:
+        return [self._view.block_at(at) for at in range(self._first_of(index), self._first_of(index + 1))]
+
     def _first_of(self, index: int) -> int:
         """The number of the first block of this entry or a later one."""
         view = self._view
         return bisect_left(range(view.count), (index, THOUGHT), key=lambda at: view.block_at(at).key)
 
-    # --- rails ---------------------------------------------------------------------------------------
+    # --- gutter --------------------------------------------------------------------------------------
 
     def plan_cut(self, index: int | None) -> None:
         """Mark where a fold that is being made would cut; None takes the mark away again."""
@@ -504,4 +494,4 @@ class Transcript:
         folds = self._projection.compactions()
         index = self._planned if self._planned is not None else folds[-1].first_kept_index if folds else None
         first = self._view.count if index is None else self._first_of(index)
-        self._rails.cut = self._view.block_at(first).key if first < self._view.count else None
+        self._gutter.cut = self._view.block_at(first).key if first < self._view.count else None

@@ -1,8 +1,4 @@
-"""The keys of the transcript: one table that bindings, hints, help and sentences come from.
-
-ALSO: A search in the transcript as a value, and the looking itself, in slices that leave the screen its time.
-ALSO: The transcript with its search row: does what the reader's keys ask for.
-"""
+"""The transcript as a panel: its keys, its search, and what they do."""
 
 import asyncio
 import re
@@ -30,7 +26,13 @@ from foldline.tui.textual_private import OrderedInput
 from foldline.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from foldline.tui.transcript.details import Source
+    from foldline.tui.transcript.feed import Transcript
+
+
+_PAUSE: Final = 0.1
+"""Seconds after the last letter until the search begins: typing costs no search a letter."""
+_SLICE: Final = 200_000
+"""Characters looked through between two breaths: a few milliseconds, with what is read from disk for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +99,20 @@ KEYS: Final[tuple[ScreenKey[ReadingFacts], ...]] = table(
     ScreenKey(
         "older-fold",
         ("{",),
-        "To the fold before.",
+        "To the compaction before.",
         "Jump",
-        "fold",
+        "compaction",
         works=lambda facts: facts.folds > 0,
-        title="Previous fold",
+        title="Previous compaction",
     ),
     ScreenKey(
         "newer-fold",
         ("}",),
-        "To the next fold.",
+        "To the next compaction.",
         "Jump",
-        "fold",
+        "compaction",
         works=lambda facts: facts.folds > 0,
-        title="Next fold",
+        title="Next compaction",
     ),
     ScreenKey(
         "search",
@@ -143,7 +145,7 @@ KEYS: Final[tuple[ScreenKey[ReadingFacts], ...]] = table(
         ("y",),
         "Copies the entry; of a piece of code only that, and pressed again the whole entry; of a tool "
         "call what it gave back, and pressed again what it was given.",
-        "Take along",
+        "Copy and inspect",
         "copy",
         title="Copy",
     ),
@@ -151,7 +153,7 @@ KEYS: Final[tuple[ScreenKey[ReadingFacts], ...]] = table(
         "inspect",
         ("o",),
         "Opens the Inspector on this entry.",
-        "Take along",
+        "Copy and inspect",
         "inspect",
         title="Open in the Inspector",
     ),
@@ -161,10 +163,6 @@ KEYS: Final[tuple[ScreenKey[ReadingFacts], ...]] = table(
 def key_name(command: str) -> str:
     """How a sentence calls the key of one of these."""
     return name_of(KEYS, command)
-
-
-_SLICE: Final = 200_000
-"""Characters looked through between two breaths: a few milliseconds, with what is read from disk for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +187,6 @@ class Search:
             return "…"
         return f"{self.at + 1} of {len(self.places)}" if self.at is not None else "nowhere"
 
-    @property
-    def shown_needle(self) -> str:
-        return f"“{clean_line(self.needle)}”"
-
     def found(self, places: tuple[Key, ...], near: Key | None) -> "Search":
         """With these places; shown is the last one down to `near`, else the first below it: somebody at the
         end of a long session looks for what was said before."""
@@ -206,31 +200,25 @@ class Search:
 
 
 async def places_of(view: BlockView, needle: str, words_at: Callable[[Key], str]) -> tuple[Key, ...]:
-    """The places that hold `needle`, whatever its case, in order."""
-    found = re.compile(re.escape(needle), re.IGNORECASE).search
+    """The places that hold `needle`, whatever its case, in order. In slices."""
     from foldline.history.stored import without_gc  # the first screen has no history
 
-    with without_gc():  # entries are made by the thousand to be looked through
-        return await _looked_through(view, found, words_at)
-
-
-async def _looked_through(
-    view: BlockView, found: Callable[[str], object], words_at: Callable[[Key], str]
-) -> tuple[Key, ...]:
+    found = re.compile(re.escape(needle), re.IGNORECASE).search
     places: list[Key] = []
     looked = number = 0
-    while number < view.count:  # blocks may come and go meanwhile
-        block = view.block_at(number)
-        number += 1
-        if not block.stop:
-            continue
-        words = words_at(block.key)
-        if found(words):
-            places.append(block.key)
-        looked += len(words) + 400
-        if looked > _SLICE:
-            looked = 0
-            await asyncio.sleep(0)
+    with without_gc():  # entries are made by the thousand to be looked through
+        while number < view.count:  # blocks may come and go meanwhile
+            block = view.block_at(number)
+            number += 1
+            if not block.stop:
+                continue
+            words = words_at(block.key)
+            if found(words):
+                places.append(block.key)
+            looked += len(words) + 400
+            if looked > _SLICE:
+                looked = 0
+                await asyncio.sleep(0)
     return tuple(places)
 
 
@@ -239,11 +227,10 @@ class _Words(Lines):
 
     DEFAULT_CSS: ClassVar[str] = "_Words { width: auto; }"
 
-    def __init__(self, words: str, style: str) -> None:
+    def __init__(self, style: str, words: str = "") -> None:
         super().__init__()
-        self._words = words
         self._style = style
-        self.styles.width = len(words)
+        self.say(words)
 
     def say(self, words: str) -> None:
         self._words = words
@@ -264,24 +251,13 @@ class SearchBar(Horizontal):
     }
     """
 
-    class Changed(Message):
-        """Other words to look for."""
-
-        def __init__(self, needle: str) -> None:
-            super().__init__()
-            self.needle = needle
-
-    class Entered(Message):
-        """The reader has typed what they look for."""
-
     def __init__(self) -> None:
         super().__init__(id="search-bar")
         self.field = OrderedInput(id="find-in-transcript", select_on_focus=True)
-        self._sign = _Words(" / ", "accent")
-        self._count = _Words("", "muted")
+        self._count = _Words("muted")
 
     def compose(self) -> ComposeResult:
-        yield self._sign
+        yield _Words("accent", " / ")
         yield self.field
         yield self._count
 
@@ -299,16 +275,6 @@ class SearchBar(Horizontal):
         """How many there are, at the right end."""
         self._count.say(f"  {words} " if words else "")
 
-    @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self.post_message(self.Changed(event.value))
-
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.post_message(self.Entered())
-
 
 class TranscriptPanel(BlockView):
     """Turns keys into messages; `ReadingPane` does what they ask for."""
@@ -325,13 +291,12 @@ class TranscriptPanel(BlockView):
     class TopReached(Message):
         """The first block is in sight."""
 
-    first_asked: Key | None = None
-    """The first block when that was last told."""
-
     def __init__(self, facts: Callable[[], ReadingFacts]) -> None:
         """`facts` are what its keys go by now."""
         super().__init__(id="transcript")
         self._facts = facts
+        self.first_asked: Key | None = None
+        """The first block when that was last told."""
 
     def works_now(self, command: str) -> bool:
         """Whether one of its keys does anything."""
@@ -350,10 +315,6 @@ class TranscriptPanel(BlockView):
             self.post_message(self.TopReached())
 
 
-_PAUSE: Final = 0.1
-"""Seconds after the last letter until the search begins: typing costs no search a letter."""
-
-
 class ReadingPane(Vertical):
     """Owns the view, the search, and what was copied last. `source` is there once a session is open."""
 
@@ -369,24 +330,13 @@ class ReadingPane(Vertical):
         super().__init__(id="reading")
         self.view = TranscriptPanel(lambda: self.facts)
         self.bar = SearchBar()
-        self.source: Source | None = None
+        self.source: Transcript | None = None
         self._remark = remark
         self._search = Search()
         self._began: tuple[Key, int] | None = None
         """The top line when the search began."""
         self._copied: Key | None = None
         self._loading = False
-        self._actions: dict[str, Callable[[], None]] = {
-            "older-prompt": lambda: self._jump(-1, self._prompts, "prompt"),
-            "newer-prompt": lambda: self._jump(1, self._prompts, "prompt"),
-            "older-fold": lambda: self._jump(-1, self._folds, "fold"),
-            "newer-fold": lambda: self._jump(1, self._folds, "fold"),
-            "search": self._open_search,
-            "next-match": lambda: self._step(1),
-            "previous-match": lambda: self._step(-1),
-            "copy": self._copy,
-            "inspect": self._inspect,
-        }
 
     def compose(self) -> ComposeResult:
         yield self.view
@@ -406,12 +356,12 @@ class ReadingPane(Vertical):
 
     @property
     def facts(self) -> ReadingFacts:
-        cursor = self.view.cursor
+        cursor, source = self.view.cursor, self.source
         return ReadingFacts(
             prompts=len(self._prompts),
-            folds=len(self._folds),
+            folds=0 if source is None else len(source.folds),
             searched=bool(self._search.places),
-            opens=cursor is not None and self._opens(cursor),
+            opens=cursor is not None and source is not None and source.opens(cursor),
         )
 
     def to_prompt(self, step: int) -> None:
@@ -444,7 +394,7 @@ class ReadingPane(Vertical):
         self.bar.close()
         self.view.set_search("")
         if self.source is not None:
-            self.source.conceal()
+            self.source.openings.conceal()
         if typing and self._began is not None:
             self.view.scroll_to_place(*self._began)
         self.screen.set_focus(self.view)  # at once: `focus()` lets the next key go by
@@ -455,9 +405,22 @@ class ReadingPane(Vertical):
     @on(TranscriptPanel.Asked)
     def _asked(self, event: TranscriptPanel.Asked) -> None:
         event.stop()
-        self._actions[event.command]()
-        if event.command != "copy":
-            self._copied = None
+        if event.command == "copy":
+            self._copy()
+            return
+        self._copied = None
+        folds = () if self.source is None else self.source.folds
+        match event.command:
+            case "older-prompt" | "newer-prompt":
+                self._jump(-1 if event.command.startswith("older") else 1, self._prompts, "prompt")
+            case "older-fold" | "newer-fold":
+                self._jump(-1 if event.command.startswith("older") else 1, folds, "compaction")
+            case "search":
+                self._open_search()
+            case "next-match" | "previous-match":
+                self._step(1 if event.command.startswith("next") else -1)
+            case "inspect" if self.view.cursor is not None and self.source is not None:
+                self.post_message(EntryWanted(self.source.entry_of(self.view.cursor)))
 
     @on(BlockView.Opened)
     def _opened(self, event: BlockView.Opened) -> None:
@@ -477,11 +440,9 @@ class ReadingPane(Vertical):
 
     @on(TranscriptPanel.TopReached)
     def _load_earlier(self) -> None:
-        source = self.source
-        if source is None or not source.earlier or self._loading:
-            return
-        self._loading = True
-        self.run_worker(self._in_slices(source.read_earlier()), group="earlier")
+        if self.source is not None and self.source.earlier and not self._loading:
+            self._loading = True
+            self.run_worker(self._in_slices(self.source.read_earlier()), group="earlier")
 
     async def _in_slices(self, slices: Iterator[None]) -> None:
         try:
@@ -493,13 +454,6 @@ class ReadingPane(Vertical):
     @property
     def _prompts(self) -> Sequence[Key]:
         return () if self.source is None else self.source.prompts
-
-    @property
-    def _folds(self) -> Sequence[Key]:
-        return () if self.source is None else self.source.folds
-
-    def _opens(self, key: Key) -> bool:
-        return self.source is not None and self.source.opens(key)
 
     def _jump(self, step: int, places: Sequence[Key], what: str) -> None:
         """The cursor to the next of these places, and that to the top."""
@@ -516,18 +470,14 @@ class ReadingPane(Vertical):
         if key is None or self.source is None:
             return
         again = self._copied == key
-        taken = self.source.take(key, again=again)
-        if taken is None or not taken.text:
+        copied = self.source.copied(key, again=again)
+        if copied is None or not copied.text:
             self._remark("Nothing to copy here")
             return
-        doubt = clipboard.copy(self.app, taken.text)
+        doubt = clipboard.copy(self.app, copied.text)
         self._copied = None if again else key
-        then = f"{key_name('copy')} again: {taken.instead}" if taken.instead else ""
-        self._remark(" · ".join(filter(None, (f"Copied {taken.words}", then, doubt))))
-
-    def _inspect(self) -> None:
-        if self.view.cursor is not None and self.source is not None:
-            self.post_message(EntryWanted(self.source.entry_of(self.view.cursor)))
+        then = f"{key_name('copy')} again: {copied.instead}" if copied.instead else ""
+        self._remark(" · ".join(filter(None, (f"Copied {copied.words}", then, doubt))))
 
     # --- search -----------------------------------------------------------------------------------------
 
@@ -537,13 +487,13 @@ class ReadingPane(Vertical):
         self.bar.open()
         self.post_message(self.Changed())
 
-    @on(SearchBar.Changed)
-    def _typed(self, event: SearchBar.Changed) -> None:
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
         event.stop()
-        self._search = Search(event.needle, done=not event.needle)
-        self.bar.say(self._found_words())
-        self.view.set_search(event.needle)
-        work = partial(self._look, event.needle)
+        self._search = Search(event.value, done=not event.value)
+        self._say_count()
+        self.view.set_search(event.value)
+        work = partial(self._look, event.value)
         _: Worker[None] = self.run_worker(work, group="search", exclusive=True)
 
     async def _look(self, needle: str) -> None:
@@ -554,17 +504,8 @@ class ReadingPane(Vertical):
         self._search = self._search.found(places, self.view.cursor)
         self._show_match()
 
-    def _found_words(self) -> str:
-        """How many places there are, and what was not looked through."""
-        words, earlier = self._search.words, 0 if self.source is None else self.source.earlier
-        return (
-            f"{words} · {earlier:,} earlier entries not loaded"
-            if self._search.at is not None and earlier
-            else words
-        )
-
-    @on(SearchBar.Entered)
-    def _entered(self, event: SearchBar.Entered) -> None:
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
         event.stop()
         if not self._search.needle:
             self.end_search()
@@ -579,20 +520,27 @@ class ReadingPane(Vertical):
         self._search = self._search.step(step)
         self._show_match()
 
+    def _say_count(self) -> None:
+        """How many places there are, and what was not looked through."""
+        words, earlier = self._search.words, 0 if self.source is None else self.source.earlier
+        if self._search.at is not None and earlier:
+            words += f" · {earlier:,} earlier entries not loaded"
+        self.bar.say(words)
+
     def _show_match(self) -> None:
         """Put the cursor on the match, and the line of it that holds the words into sight."""
         search, source = self._search, self.source
-        self.bar.say(self._found_words())
+        self._say_count()
         self.post_message(self.Changed())
         if source is None or not search.done or not search.needle:
             return
+        needle = f"“{clean_line(search.needle)}”"
         if search.place is None:
             earlier = f"; {source.earlier:,} earlier entries are not loaded" if source.earlier else ""
-            self._remark(f"{search.shown_needle} is nowhere in this transcript{earlier}")
+            self._remark(f"{needle} is nowhere in this transcript{earlier}")
             return
-        visible = source.reveal(search.place, search.needle)
+        visible = source.openings.reveal(search.place, search.needle)
         self.view.cursor_to(search.place, quiet=True, scroll=False)
         self.view.show_match(search.place)
         if not visible:
-            where = f"further on than the chat shows: {key_name('inspect')} opens all"
-            self._remark(f"{search.shown_needle} is {where}")
+            self._remark(f"{needle} is further on than the chat shows: {key_name('inspect')} opens all")

@@ -1,7 +1,4 @@
-"""Entries of the history as blocks of the chat. Pure; asks the projection, keeps nothing.
-
-ALSO: Reasoning: one line that says how much, until somebody opens it; then its words in plain pieces.
-"""
+"""Entries of the history as blocks of the chat, thoughts in pieces, and the gutter beside them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -58,6 +55,19 @@ TEXT_PIECE: Final = 1
 """Number of an answer's first text block."""
 EARLIER: Final = (-1, 0)
 """Place of the rule above the newest part of a very long history."""
+AT_FIRST: Final = 2_000_000
+"""Tokens of the newest entries that are shown: some windows full, read in a moment."""
+AT_A_TIME: Final = 400_000
+"""Tokens of the entries before these that come at a time, when the reader gets there."""
+AT_MOST: Final = 4_000
+"""Entries that are shown, or come, at once, however short they are: a sixth of a second."""
+THOUGHT: Final = -1_000_000
+"""Number of an answer's thinking row: before all else of it. Its pieces follow, and end before 0."""
+_LINES: Final = 20
+_CHARACTERS: Final = 1_500
+"""Where a piece ends: none is drawn again once the next has begun."""
+_GONE: Final = ("summarised", "truncated", "reverted", "cleared", "dropped")
+"""Fates of what is no longer in the view as it was said."""
 
 
 def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
@@ -132,7 +142,7 @@ def is_call(block: Block) -> bool:
 
 def earlier_block(count: int) -> RuleBlock:
     """What stands above the newest part of a very long history."""
-    label = f"{count:,} earlier entries: they come when you go on upwards"
+    label = f"{count:,} earlier entries: scroll up to load them"
     return RuleBlock(EARLIER, label, "muted", brief=f"{count:,} earlier entries")
 
 
@@ -164,7 +174,7 @@ def _without_summary(projection: Projection, fold: Compaction) -> str:
     """What opening a fold shows that wrote no text: an empty line would read as a summary that failed."""
     return (
         f"No summary was written: {describe_compaction(projection, fold)}. The history has all of it: "
-        "the model opens it with history_read, /undo takes the fold back."
+        "the model opens it with history_read, /undo brings it back."
     )
 
 
@@ -225,7 +235,7 @@ def _undone(projection: Projection, index: int) -> str:
     match target:
         case Compaction():
             sizes = numbers.sizes(target.tokens_before, target.tokens_after)
-            return f"fold {target.index} undone{f': {sizes} taken back' if sizes else ''}"
+            return f"compaction {target.index} undone{f': {sizes} taken back' if sizes else ''}"
         case Clear():
             return "clear undone: the context is back"
         case Edit():
@@ -268,9 +278,9 @@ def _time(at: datetime | None) -> tuple[tuple[str, str], ...]:
     return () if at is None else ((f"{at.astimezone():%H:%M}", "muted"),)
 
 
-class Rails:
-    """Asks the projection while a line is painted: after a fold one repaint shows all rails as they are.
-    `entry_of` says which entry a block stands for: of a tool call its result."""
+class TranscriptGutter:
+    """What stands left of each line: the sign of its entry's fate, asked of the projection while the line is
+    painted. `entry_of` says which entry a block stands for: of a tool call its result."""
 
     def __init__(self, view: BlockView, projection: Projection, entry_of: Callable[[Key], int]) -> None:
         self._view = view
@@ -288,12 +298,10 @@ class Rails:
             key = self._view.block_at(at - 1).key  # what separates two entries belongs to the upper one
         elif key == self.cut and line == block.gap:
             return ((" ", ""), ("┣", "accent"), (" ", ""))
-        return ((" ", ""), self._rail(self._entry_of(key)), (" ", ""))
-
-    def _rail(self, index: int) -> tuple[str, str]:
-        if index > self._projection.last_index:
-            return GUTTER_SIGNS["whole"]  # it is being written
-        return gutter_sign(self._projection.fate(index).kind)
+        index = self._entry_of(key)
+        being_written = index > self._projection.last_index
+        sign = GUTTER_SIGNS["whole"] if being_written else gutter_sign(self._projection.fate(index).kind)
+        return ((" ", ""), sign, (" ", ""))
 
     def faded(self, key: Key) -> bool:
         """Whether the model has this no longer, or only through a summary."""
@@ -315,14 +323,6 @@ def spaced(blocks: Sequence[Block], above: Block | None) -> list[Block]:
     return list(blocks)
 
 
-AT_FIRST: Final = 2_000_000
-"""Tokens of the newest entries that are shown: some windows full, read in a moment."""
-AT_A_TIME: Final = 400_000
-"""Tokens of the entries before these that come at a time, when the reader gets there."""
-AT_MOST: Final = 4_000
-"""Entries that are shown, or come, at once, however short they are: a sixth of a second."""
-
-
 def first_of_newest(outlines: Sequence[Outline], worth: int) -> int:
     """Where the newest part of a history begins that is worth so many tokens: with a prompt, where there is
     one. No more than `AT_MOST` entries."""
@@ -339,13 +339,6 @@ def first_of_newest(outlines: Sequence[Outline], worth: int) -> int:
         if isinstance(outline := outlines[place], MessageOutline) and outline.type == "user"
     )
     return next(prompts, at)
-
-
-THOUGHT: Final = -1_000_000
-"""Number of an answer's thinking row: before all else of it. Its pieces follow, and end before 0."""
-_LINES: Final = 20
-_CHARACTERS: Final = 1_500
-"""Where a piece ends: none is drawn again once the next has begun."""
 
 
 def is_thought(key: Key) -> bool:
