@@ -66,8 +66,6 @@ THOUGHT: Final = -1_000_000
 _LINES: Final = 20
 _CHARACTERS: Final = 1_500
 """Where a piece ends: none is drawn again once the next has begun."""
-_GONE: Final = ("summarised", "truncated", "reverted", "cleared", "dropped")
-"""Fates of what is no longer in the view as it was said."""
 
 
 def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
