@@ -9,7 +9,6 @@ from foldline.history import Session
 from foldline.protocol import Compaction, Undo, Usage
 from foldline.tui.figures import Figures
 from foldline.tui.prompting.completion import commands
-from foldline.tui.prompting.inputs import Completing
 from foldline.tui.state import ChatState, Room
 from support.agents import PlayedLLM
 from support.history import history, modified, read
@@ -128,7 +127,7 @@ def test_the_price_of_an_undo_is_known_before_it_is_asked_for(tmp_path: Path) ->
 
 def test_the_completion_of_undo_tells_its_price() -> None:
     state = ChatState(room=Room(size=27_400), undo_adds=88_800)
-    [found] = commands(Completing("command", "und", 0), state)
+    [found] = commands("und", state)
     assert found.note == "Undo the last compaction, clear or rewind: 27.4k → ~116.2k"
-    [unknown] = commands(Completing("command", "und", 0), ChatState())
+    [unknown] = commands("und", ChatState())
     assert unknown.note == "Undo the last compaction, clear or rewind"

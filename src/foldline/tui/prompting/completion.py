@@ -70,7 +70,7 @@ def slash_matches(typed: str, state: ChatState) -> tuple[Command, ...]:
     return tuple(command for _, _, command in sorted(ranked, key=lambda found: found[:2]))
 
 
-def _commands(typed: str, state: ChatState) -> Iterator[Candidate]:
+def commands(typed: str, state: ChatState) -> Iterator[Candidate]:
     """One that takes something leaves a blank behind it."""
     for command in slash_matches(typed, state):
         insert = f"/{command.slash} " if command.argument else f"/{command.slash}"
@@ -467,7 +467,7 @@ class Completer:
     def _found(self, word: Completing, now: bool) -> tuple[Candidate, ...]:
         match word.kind:
             case "command":
-                return tuple(_commands(word.typed, self.state))
+                return tuple(commands(word.typed, self.state))
             case "argument":
                 return arguments(word.command, word.typed, self._editor.app)
             case "file" | "path":
