@@ -11,11 +11,11 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.agent import retune
 from foldline.agent.settings import load_settings
+from foldline.context.invariants import broken
 from foldline.llm import LLMError
 from foldline.protocol import AssistantMessage, RequestRecord, events, operations, text_parts
 from foldline.protocol.operations import Operation
 from support.agents import Gate, Hang, Play, PlayedLLM, Watch, calling, others_done, reloaded, write_lines
-from support.invariants import broken
 from support.projections import folds_of
 from support.worked import NEARLY_FULL, SMALL_WINDOW, SUMMARY, at_work, bytes_of
 

@@ -8,12 +8,12 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.agent.approvals import Policy
+from foldline.context.invariants import broken
 from foldline.context.tokens import message_tokens
 from foldline.protocol import Rule, ToolResultMessage, events, operations
 from foldline.protocol.events import Event
 from foldline.protocol.messages import DEEPEST, json_object
 from support.agents import PlayedLLM, Watch, agent_in, calling, write_lines
-from support.invariants import broken
 
 Answer = Literal["once", "always", "deny"]
 

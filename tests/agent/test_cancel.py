@@ -9,6 +9,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.approvals import Policy
 from foldline.agent.tools import Arguments, BaseTool, ToolContext, ToolOutcome, default_tools
+from foldline.context.invariants import broken
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -32,7 +33,6 @@ from support.agents import (
     write_lines,
 )
 from support.clients import chat_at
-from support.invariants import broken
 from support.server import running_server
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.context.invariants import broken
 from foldline.context.projection import project
 from foldline.llm import LLM, LLMError
 from foldline.protocol import (
@@ -25,7 +26,6 @@ from foldline.protocol.events import Event
 from support.agents import PATIENCE, Play, calling, others_done, reloaded, write_lines
 from support.awaits import Moment, Stopper, TricklingLLM
 from support.clients import chat_at
-from support.invariants import broken
 from support.llm import overflow
 from support.server import running_server
 from support.worked import NEARLY_FULL, SMALL_WINDOW, SUMMARY, at_work, bytes_of, worked

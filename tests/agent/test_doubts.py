@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.context.invariants import broken
 from foldline.context.proof import unproved
 from foldline.protocol import AssistantMessage, FoldlineError, RequestRecord, Usage, events
 from support.agents import PlayedLLM, Watch, agent_in, calling, reloaded, said, write_lines
 from support.clients import chat_at
-from support.invariants import broken
 from support.server import RunningServer, running_server
 from support.server_rules import DEFAULT
 

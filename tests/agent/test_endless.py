@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from foldline.context.invariants import broken
 from foldline.protocol import AssistantMessage, FoldlineError
 from support.agents import agent_in
 from support.clients import chat_at
-from support.invariants import broken
 from support.server import running_server
 
 

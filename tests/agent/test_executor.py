@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.tools import Arguments, BaseTool, ToolContext, ToolOutcome, default_tools
+from foldline.context.invariants import broken
 from foldline.llm import LLMError, ModelInfo
 from foldline.protocol import (
     Clear,
@@ -20,7 +21,6 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import Event
 from support.agents import Gate, Hang, PlayedLLM, agent_in, calling, others_done
-from support.invariants import broken
 
 FOLD = operations.CompactSession(reason="manual")
 

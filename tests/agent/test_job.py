@@ -11,11 +11,11 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.compaction.summary_text import notes_of
+from foldline.context.invariants import broken
 from foldline.history import Session
 from foldline.protocol import Compaction, FoldlineError, RequestRecord, UserMessage, events
 from support.agents import Watch, agent_in, reloaded
 from support.clients import chat_at
-from support.invariants import broken
 from support.job import broken_prefixes
 from support.job_reader import is_summary_request
 from support.projections import folds_of

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.context.invariants import broken
 from foldline.llm import Chunk, ContextOverflow, LLMError, Request
 from foldline.protocol import (
     Compaction,
@@ -20,7 +21,6 @@ from foldline.protocol import (
     text_parts,
 )
 from support.agents import Play, PlayedLLM, agent_in, calling, others_done, reloaded, said
-from support.invariants import broken
 
 
 def picture(width: int, height: int) -> bytes:

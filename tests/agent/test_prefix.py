@@ -9,6 +9,7 @@ from typing import Any
 
 from foldline.agent.mcp import ToolServers
 from foldline.context.calls import unannounced_tool_changes
+from foldline.context.invariants import broken
 from foldline.context.proof import prove
 from foldline.llm.client import OpenAIChat
 from foldline.llm.failures import MAX_RETRIES
@@ -30,7 +31,6 @@ from foldline.protocol import (
 )
 from support.agents import PATIENCE, agent_in, reloaded
 from support.clients import client_of
-from support.invariants import broken
 from support.mcp_server import RED_DOT, stdio_server
 from support.server import RunningServer, Seen, running_server
 from support.server_checks import CACHE_STEP

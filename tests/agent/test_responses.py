@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.context.invariants import broken
 from foldline.history import Session
 from foldline.llm.client import OpenAIChat
 from foldline.llm.failures import MAX_RETRIES
 from support.agents import agent_in, reloaded, write_lines
 from support.clients import Waits, chat_at
-from support.invariants import broken
 from support.job_reader import is_summary_request
 from support.server import RunningServer, running_server
 from support.server_responses import as_chat

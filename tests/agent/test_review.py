@@ -9,6 +9,7 @@ import pytest
 
 from foldline.agent import Agent
 from foldline.compaction import Proposal
+from foldline.context.invariants import broken
 from foldline.history import Session
 from foldline.protocol import (
     NEW,
@@ -21,7 +22,6 @@ from foldline.protocol import (
 )
 from foldline.protocol.events import TaskFinished
 from support.agents import PATIENCE, Gate, Hang, PlayedLLM, Watch, calling, others_done, reloaded, write_lines
-from support.invariants import broken
 from support.llm import overflow
 from support.projections import folds_of
 from support.worked import SUMMARY, at_work, bytes_of, worked

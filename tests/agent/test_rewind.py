@@ -12,7 +12,7 @@ from foldline.context.files import file_lists
 from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
 from foldline.history import CONTENTS, Contents, Session
-from foldline.history.archive import share_files
+from foldline.history.contents import share_files
 from foldline.protocol import (
     BaseMessage,
     Checkpoint,

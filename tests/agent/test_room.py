@@ -9,6 +9,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.agent.auto_compact import offer_remedies
 from foldline.compaction import CompactionContext, pause_reason
+from foldline.context.invariants import broken
 from foldline.context.outline import CompactionOutline
 from foldline.llm import ContextOverflow, LLMError, ModelInfo
 from foldline.protocol import (
@@ -25,7 +26,6 @@ from foldline.protocol import (
 )
 from support.agents import PlayedLLM, Watch, agent_in, calling, reloaded, said, write_lines
 from support.history import call, history
-from support.invariants import broken
 from support.projections import folds_of
 from support.worked import at_work, worked
 

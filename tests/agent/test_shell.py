@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.context.invariants import broken
 from foldline.context.rewind_points import rewind_points
 from foldline.formats.export import Original
 from foldline.formats.writers.html import write_html
@@ -13,7 +14,6 @@ from foldline.llm.dialect import OPENAI, to_openai
 from foldline.protocol import UserMessage, events, operations
 from foldline.tui.transcript.calls import SHELL_CALL, command_of
 from support.agents import PlayedLLM, agent_in, others_done
-from support.invariants import broken
 
 
 def shells(session: Session) -> list[UserMessage]:

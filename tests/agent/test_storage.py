@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from foldline.agent import Agent
+from foldline.context.invariants import broken
 from foldline.history import Session
 from foldline.protocol import Compaction, FoldlineError
 from support.agents import PlayedLLM, agent_in, calling, reloaded, write_lines
 from support.disks import files_up_to
-from support.invariants import broken
 
 
 def seen(session: Session) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from foldline.agent import Agent
 from foldline.compaction import pause_reason
 from foldline.context.budget import BudgetSettings
+from foldline.context.invariants import broken
 from foldline.context.projection import project
 from foldline.context.proof import digest_of
 from foldline.history import Session
@@ -29,7 +30,6 @@ from foldline.protocol import (
 )
 from support.agents import Gate, Hang, PlayedLLM, agent_in, calling, reloaded, said, write_lines
 from support.clients import Waits, chat_at
-from support.invariants import broken
 from support.server import running_server
 
 

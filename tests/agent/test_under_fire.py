@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from foldline.agent import Agent
 from foldline.compaction import CompactionFailed
+from foldline.context.invariants import broken
 from foldline.context.proof import prove
 from foldline.protocol import (
     AssistantMessage,
@@ -33,7 +34,6 @@ from foldline.protocol.events import Event
 from support.agents import Watch, agent_in, others_done, reloaded
 from support.awaits import Moment, Stopper
 from support.clients import chat_at
-from support.invariants import broken
 from support.server import RunningServer, running_server
 from support.server_process import Seen
 

@@ -15,12 +15,12 @@ import pytest
 from bench.tables import table
 from bench.timing import Times, ms, times_of
 from foldline.agent import Agent
+from foldline.context.invariants import broken
 from foldline.protocol import events, operations, text_parts
 from foldline.protocol.events import Event
 from foldline.protocol.operations import Operation
 from support.agents import Watch, agent_in
 from support.clients import chat_at
-from support.invariants import broken
 from support.server_process import running_server
 
 TARGET_SECONDS = 0.2

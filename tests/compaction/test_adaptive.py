@@ -9,9 +9,9 @@ from foldline.compaction import (
     strategy_for,
 )
 from foldline.context.budget import Budget
+from foldline.context.invariants import broken
 from foldline.protocol import Reason
 from support.history import History, history
-from support.invariants import broken
 from support.llm import ScriptedLLM
 
 LINE = "what the command said, line after line: all is well\n"

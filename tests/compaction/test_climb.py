@@ -19,10 +19,10 @@ from foldline.compaction import (
 )
 from foldline.compaction.verify import faults
 from foldline.context.budget import Budget
+from foldline.context.invariants import broken
 from foldline.llm import ContextOverflow, LLMError
 from foldline.protocol import BaseMessage, Compaction, FoldlineError, Reason, Usage, events
 from support.history import History, call, history
-from support.invariants import broken
 from support.llm import ScriptedLLM, Step, overflow, refusal
 
 LINE = "what the command said, line after line: all is well\n"

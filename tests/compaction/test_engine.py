@@ -22,6 +22,7 @@ from foldline.compaction import (
 )
 from foldline.compaction.summary_text import lists_of, unframed
 from foldline.context.budget import Budget, budget_for
+from foldline.context.invariants import broken
 from foldline.context.outline import MemoryEntries, MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.weight import view_size
@@ -36,7 +37,6 @@ from foldline.protocol import (
     text_parts,
 )
 from support.history import History, call, history, modified
-from support.invariants import broken
 from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, answer, refusal
 
 LONG = "what the command said, line after line: all is well\n" * 60

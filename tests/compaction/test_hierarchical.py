@@ -19,13 +19,13 @@ from foldline.compaction.notes import MILESTONES, TURNS, Note, Record, parsed
 from foldline.compaction.strategy import CompactionStrategy
 from foldline.compaction.summary_text import notes_of
 from foldline.context.budget import Budget
+from foldline.context.invariants import broken
 from foldline.context.projection import Projection, project
 from foldline.context.tokens import estimate_tokens
 from foldline.llm import LLM
 from foldline.llm.offline import OfflineLLM
 from foldline.protocol import Reason, dump_entry, parse_entry
 from support.history import History, call, history, modified
-from support.invariants import broken
 from support.llm import BAD_DRAFTS, HANG, ScriptedLLM, overflow
 from support.noting import NotingLLM
 from support.projections import folds_of

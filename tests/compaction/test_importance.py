@@ -4,9 +4,9 @@ import pytest
 
 from foldline.compaction import ImportanceCompaction, Proposal, propose
 from foldline.context.budget import Budget
+from foldline.context.invariants import broken
 from foldline.protocol import Reason
 from support.history import History, history, modified
-from support.invariants import broken
 from support.llm import ScriptedLLM
 
 LINE = "what the command said, line after line: all is well\n"

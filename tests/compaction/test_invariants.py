@@ -19,6 +19,7 @@ from foldline.compaction import (
 )
 from foldline.compaction.summary_text import notes_of, unframed
 from foldline.context.budget import Budget
+from foldline.context.invariants import broken
 from foldline.context.projection import Projection, project
 from foldline.context.view import ViewItem, is_preamble
 from foldline.llm import LLMError
@@ -43,7 +44,6 @@ from foldline.protocol import (
     parse_entry,
 )
 from support.history import History, call
-from support.invariants import broken
 from support.llm import BAD_DRAFTS, HANG, TOO_LONG, ScriptedLLM, Step, overflow, refusal
 from support.projections import State
 from support.reopening import reopened

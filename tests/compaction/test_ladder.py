@@ -19,11 +19,11 @@ from foldline.compaction import (
 )
 from foldline.context.budget import Budget, budget_for
 from foldline.context.cut import giant_limit
+from foldline.context.invariants import broken
 from foldline.context.tokens import estimate_tokens
 from foldline.llm import LLMError
 from foldline.protocol import AssistantMessage, Reason, UserMessage
 from support.history import History, call, history
-from support.invariants import broken
 from support.llm import EMPTY, HANG, ScriptedLLM, Step, refusal
 
 LINE = "what the command said, line after line: all is well\n"

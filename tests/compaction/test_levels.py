@@ -9,10 +9,10 @@ from foldline.compaction.strategy import CompactionStrategy
 from foldline.compaction.turns import pieces_of, turns_of
 from foldline.context.budget import Budget
 from foldline.context.conversation import serialise
+from foldline.context.invariants import broken
 from foldline.context.tokens import estimate_tokens
 from foldline.protocol import BaseMessage, Compaction
 from support.history import History, call, history, modified
-from support.invariants import broken
 from support.llm import BAD_DRAFTS, overflow
 from support.noting import NotingLLM
 

@@ -18,9 +18,9 @@ from foldline.compaction.summary_text import appendix_of, framed
 from foldline.context.budget import Budget
 from foldline.context.cut import cut_points
 from foldline.context.files import compacted_count
+from foldline.context.invariants import broken
 from foldline.protocol import BaseMessage
 from support.history import History, history, modified
-from support.invariants import broken
 from support.llm import ScriptedLLM
 
 LINE = "what the command said, line after line: all is well\n"

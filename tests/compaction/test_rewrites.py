@@ -7,11 +7,11 @@ import pytest
 from foldline.compaction.derive import derive, spans
 from foldline.compaction.summary_text import framed
 from foldline.compaction.verify import faults
+from foldline.context.invariants import broken
 from foldline.context.projection import Projection
 from foldline.context.view import Fate, hidden_placeholder, with_text
 from foldline.protocol import BaseMessage, Kept, ToolResultMessage, Written
 from support.history import History, call, history
-from support.invariants import broken
 
 LONG = "what the command said, line after line\n" * 50
 

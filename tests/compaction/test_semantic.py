@@ -14,12 +14,12 @@ from foldline.compaction import (
     propose,
 )
 from foldline.context.budget import Budget
+from foldline.context.invariants import broken
 from foldline.llm import Embedder, LLMError
 from foldline.llm.embeddings import OpenAIEmbedder
 from foldline.llm.providers import Provider
 from support.embedders import Meanings
 from support.history import History, history
-from support.invariants import broken
 from support.llm import ScriptedLLM
 from support.server import running_server
 

@@ -14,10 +14,10 @@ from foldline.compaction import (
 )
 from foldline.compaction.strategy import CompactionStrategy
 from foldline.context.budget import Budget
+from foldline.context.invariants import broken
 from foldline.context.view import is_hidden_placeholder
 from foldline.protocol import BaseMessage, ToolResultMessage
 from support.history import History, call, history
-from support.invariants import broken
 from support.llm import ScriptedLLM
 
 LINE = "what the command said, line after line: all is well\n"

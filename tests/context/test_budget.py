@@ -62,7 +62,7 @@ def test_whatever_is_set_the_trigger_comes_before_overflow_and_one_fold_never_tr
 
 @given(windows, output_limits)
 def test_the_trigger_fits_the_window(window: int, max_output: int | None) -> None:
-    """known-failures: at 32k one triggers at 0 tokens, one at 576, one never; at 1M one triggers at 17 %."""
+    """Other agents: at 32k one triggers at 0 tokens, one at 576, one never; at 1M one triggers at 17 %."""
     budget = budget_for(window, max_output)
     assert 0.7 * window <= budget.threshold <= 0.99 * window
     assert budget.soft_mark >= 0.5 * window

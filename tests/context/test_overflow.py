@@ -1,4 +1,4 @@
-"""Every row of research/overflow-shapes.md, one case each; throttling rows included."""
+"""How servers say that a request was too long, a case for each known shape; throttling is none of them."""
 
 import pytest
 

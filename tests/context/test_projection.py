@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from foldline.context.invariants import broken
 from foldline.context.projection import Anchor, Projection
 from foldline.context.view import Fate
 from foldline.protocol import (
@@ -23,7 +24,6 @@ from foldline.protocol import (
     text_parts,
 )
 from support.history import History, call, history
-from support.invariants import broken
 
 
 def fold(

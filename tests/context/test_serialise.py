@@ -28,7 +28,7 @@ def test_each_role_has_its_label() -> None:
 
 
 def test_the_name_and_path_of_a_written_file_are_there_though_its_body_is_shortened() -> None:
-    """known-failures: tool calls dropped from its input, the path of a written file nowhere."""
+    """Elsewhere: tool calls dropped from its input, the path of a written file nowhere."""
     text = text_of(history().assistant(calls=[call("write", content="x = 1\n" * 9_000, path="src/new.py")]))
     assert "write(" in text
     assert "path='src/new.py'" in text

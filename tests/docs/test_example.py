@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from foldline.context.invariants import broken
 from foldline.history import Session
 from support.front_door import FrontDoor
 from support.history import History, history
-from support.invariants import broken
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "foldline-questions"
 OWN = "foldline_questions:OnlyQuestions"

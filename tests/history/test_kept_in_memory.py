@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from foldline.context.invariants import broken
 from foldline.context.moments import empty_prefix, replay_to
 from foldline.context.outline import CompactionOutline
 from foldline.context.projection import Projection
@@ -16,7 +17,6 @@ from foldline.history.index import open_file
 from foldline.history.stored import Records, StoredEntries
 from foldline.protocol import Checkpoint, Compaction, Entry, Undo
 from support.history import call
-from support.invariants import broken
 from support.projections import State
 from support.reopening import write_events
 from support.stories import Story

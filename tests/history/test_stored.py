@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from foldline.context.invariants import broken
 from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.history import EVENTS, Log, Session, read_log, stored
@@ -22,7 +23,6 @@ from foldline.protocol import (
     text_parts,
 )
 from support.history import call, history
-from support.invariants import broken
 from support.reopening import HEADER, write_events
 
 

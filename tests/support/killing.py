@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from foldline.context.calls import paired
+from foldline.context.invariants import broken
 from foldline.context.projection import Projection
 from foldline.context.proof import digest_of
 from foldline.history import EVENTS, Meta, Session, parse_log, session_dir
 from foldline.protocol import Compaction, NoticeRecord, SessionHeader, dump_entry
 from foldline.protocol.messages import Entry
 from support.history import history
-from support.invariants import broken
 
 JOURNAL = "journal"
 """The file beside the session in which a writer says what it does."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from foldline.compaction import CompactionFailed, load_strategy, propose
 from foldline.context.budget import Budget, budget_for
+from foldline.context.invariants import broken
 from foldline.context.projection import Projection, project
 from foldline.context.view import clip_to_tokens, is_preamble, with_text
 from foldline.context.weight import view_size
@@ -19,7 +20,6 @@ from foldline.protocol import (
     Undo,
     UserMessage,
 )
-from support.invariants import broken
 from support.llm import ScriptedLLM
 
 NOTES = "## Goal\nNotes on the work so far, " + "with detail, " * 100

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foldline.context.invariants import broken
 from foldline.llm import LLMError
 from foldline.protocol import Compaction, UserMessage
 from foldline.tui.blocks import Key
 from foldline.tui.state import Idle
 from foldline.tui.widgets.status import SPINNER, next_change
 from support.agents import Hang, Play, PlayedLLM, calling
-from support.invariants import broken
 from support.live import Live, live, session_in
 from support.runners import FULL
 

@@ -11,7 +11,7 @@ from foldline.llm import LLMError
 from foldline.protocol import Entry, events, operations, text_parts
 from foldline.tui.runner import edited
 from support.agents import Gate, Hang, others_done, said
-from support.invariants import broken
+from foldline.context.invariants import broken
 from support.runners import FULL, DrivenAgent, driven, fill
 
 # --- in order, once -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from foldline.protocol import events, operations
 from foldline.protocol.events import Event
 from support.agents import PATIENCE, Gate, Hang, others_done
 from support.awaits import Moment, Stopper, TricklingLLM
-from support.invariants import broken
+from foldline.context.invariants import broken
 from support.runners import FULL, DrivenAgent, driven, fill
 from support.worked import bytes_of
 

@@ -19,9 +19,9 @@ from foldline.context.numbers import short_tokens
 from foldline.context.projection import Projection
 from foldline.files import is_folder
 from foldline.history import Folder, Session, data_home, find_session, latest, read_header
-from foldline.history.archive import is_foreign
 from foldline.history.lock import SessionHeld
 from foldline.history.log import ChangedOnDisk, WriteFailed
+from foldline.history.origin import is_foreign
 from foldline.llm import LLM, EmbedderWhile
 from foldline.llm.models import model_info
 from foldline.protocol import FoldlineError

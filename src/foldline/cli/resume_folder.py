@@ -76,7 +76,7 @@ def _header(file: Path) -> dict[str, Any]:
 
 def _looked_into(ref: str, here: Path) -> Path:
     from foldline.history import Folder, find_session, read_header
-    from foldline.history.archive import is_foreign
+    from foldline.history.origin import is_foreign
     from foldline.protocol import FoldlineError
 
     from .output import confirmed, note

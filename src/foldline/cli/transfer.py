@@ -15,7 +15,7 @@ from foldline.files import is_folder
 from foldline.formats.bundle import BUNDLED, unpack
 from foldline.formats.export import Exported, ExportFormat, Original, export_format, only_view, uncompacted
 from foldline.history import EVENTS, Session, short_id, typed_path
-from foldline.history.archive import share_files
+from foldline.history.contents import share_files
 from foldline.history.paths import holds_home
 from foldline.protocol import FoldlineError, system_words
 

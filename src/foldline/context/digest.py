@@ -5,7 +5,7 @@ left out of a quotation.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from foldline.protocol import BaseMessage
@@ -269,25 +269,31 @@ def _work(said: Sequence[Statement]) -> Iterator[DigestPoint]:
             tools[name][about] = run.at
         if wrong:
             failed.append((run, wrong))
-    for name, files in changed.items():
-        for at, text in _listed(name, files):
-            yield DigestPoint(SECTIONS.done, text, 6.5 + at / last, at)
+    for tools, section, worth in ((changed, SECTIONS.done, 6.5), (looked, SECTIONS.critical, 3)):
+        for name, files in tools.items():
+            for at, text in _listed(name, files):
+                yield DigestPoint(section, text, worth + at / last, at)
     for about, run in ran.items():
         if not _what_failed(run):
             text = arrow(f"{run.call.name} · {about}", ending(run.result.text))
             score = 1 if _LOOKS.search(about) else 3 + 2 * run.at / last
             yield DigestPoint(SECTIONS.done, text, score, run.at)
-    for name, files in looked.items():
-        for at, text in _listed(name, files):
-            yield DigestPoint(SECTIONS.critical, text, 3 + at / last, at)
+    yield from _failures(failed, ran, len(said))
+
+
+def _failures(
+    failed: Sequence[tuple[_Run, str]], ran: Mapping[str, _Run], count: int
+) -> Iterator[DigestPoint]:
+    """What failed, and what came after it; of `count` things said. The newest run of a command may block."""
     for run, wrong in failed:
         about = clip(one_line(run.call.about), _COMMAND_LENGTH)
         # A search that finds nothing ends in status 1 too: a bare status tells little.
         bare = len(wrong) < 40 and _STATUS.search(wrong) is not None
-        blocks = ran.get(about) is run and run.at >= len(said) - _FRESH and not bare
+        blocks = ran.get(about) is run and run.at >= count - _FRESH and not bare
         text = arrow(f"{run.call.name} · {about}", wrong, run.then)
         section = SECTIONS.blocked if blocks else SECTIONS.critical
-        yield DigestPoint(section, text, (1.5 if bare else 6 if blocks else 3.5) + 2 * run.at / last, run.at)
+        score = (1.5 if bare else 6 if blocks else 3.5) + 2 * run.at / max(count - 1, 1)
+        yield DigestPoint(section, text, score, run.at)
 
 
 def _what_failed(run: _Run) -> str:

@@ -1,4 +1,4 @@
-"""What must hold of every history and its fold (DESIGN §5), as sentences on what does not.
+"""What must hold of every history and its projection (docs/design/invariants.md): sentences on what does not.
 
 `broken` looks at the view and the fates, `dangling` at what the markers refer to; both are empty when all is
 well.
@@ -28,7 +28,7 @@ from foldline.protocol.messages import MESSAGE_TYPES
 
 from .calls import paired, pairing_faults
 from .projection import Projection
-from .view import IN_VIEW, ViewItem, is_preamble, total_tokens
+from .view import IN_VIEW, Fate, ViewItem, is_preamble, total_tokens
 
 _CAUSES = {
     "hidden": Edit | Compaction,
@@ -57,28 +57,14 @@ def broken(projection: Projection) -> list[str]:
 
 def _coverage(projection: Projection) -> Iterator[str]:
     """Every entry has one fate, and is where its fate says."""
-    places: dict[tuple[int, int], ViewItem] = {item.key: item for item in projection.view}
+    places = {item.key: item for item in projection.view}
     stands_for: dict[tuple[int, int], list[Span]] = {}
     if len(places) < len(projection.view):
         yield "the view holds an item twice"
     for entry in projection.entries:
         fate = projection.fate(entry.index)
         where = f"entry {entry.index} ({entry.type}, {fate.kind})"
-        item = places.get((entry.index, 0))
-        if (item is not None) != (fate.kind in IN_VIEW) and not isinstance(entry, Compaction | Revert):
-            yield f"{where} is {'in' if item else 'not in'} the view"
-        if item is not None and item.fate != fate.kind:
-            yield f"{where} is marked {item.fate} in the view"
-        if (
-            item is not None
-            and item.fate == "live"
-            and isinstance(entry, BaseMessage)
-            and replace(item, checkpoint=None).message != entry
-        ):
-            yield f"{where} is not in the view word for word"
-        opens = isinstance(entry, BaseMessage) and is_preamble(entry) and entry.parts
-        if opens and fate.kind not in ("live", "reverted"):
-            yield f"{where} opens every view, but is gone"
+        yield from (f"{where} {fault}" for fault in _misplaced(entry, fate, places.get((entry.index, 0))))
         if fate.kind in _CAUSES:
             cause = None if fate.by is None else projection.entry(fate.by)
             if not isinstance(cause, _CAUSES[fate.kind]):
@@ -92,6 +78,20 @@ def _coverage(projection: Projection) -> Iterator[str]:
                 stands_for[summary] = _covered(projection, *summary)
             if not _within(entry.index, stands_for[summary]):
                 yield f"{where}: no chain of summaries leads to it"
+
+
+def _misplaced(entry: Entry, fate: Fate, item: ViewItem | None) -> Iterator[str]:
+    """What its item in the view says otherwise than the fate of an entry."""
+    if (item is not None) != (fate.kind in IN_VIEW) and not isinstance(entry, Compaction | Revert):
+        yield f"is {'in' if item else 'not in'} the view"
+    if item is not None and item.fate != fate.kind:
+        yield f"is marked {item.fate} in the view"
+    if not isinstance(entry, BaseMessage):
+        return
+    if item is not None and item.fate == "live" and replace(item, checkpoint=None).message != entry:
+        yield "is not in the view word for word"
+    if is_preamble(entry) and entry.parts and fate.kind not in ("live", "reverted"):
+        yield "opens every view, but is gone"
 
 
 def _covered(projection: Projection, fold: int, nth: int) -> list[Span]:

@@ -1,6 +1,7 @@
 """The one formatter of numbers: each token count, share, time and price on screens and pages is from here."""
 
 import math
+from collections.abc import Sequence
 
 
 def tokens(count: int, *, estimated: bool = False) -> str:
@@ -90,3 +91,9 @@ def _rounded(value: float, places: int) -> str:
 def many(count: int, one: str, more: str = "") -> str:
     """A count and what is counted: `1 entry`, `1,204 entries`; `more` where the plural is not an s."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def some(names: Sequence[str], most: int = 4) -> str:
+    """The first of some names, and how many more there are: `a, b, c, d and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")

@@ -226,12 +226,7 @@ class Projection(ViewState):
             case RequestOutline():
                 self._learn(entry, position)
             case CompactionOutline() | Clear() | Edit() | Revert():
-                if isinstance(entry, CompactionOutline):
-                    self.all_compactions.append(entry)
-                self._markers.append(entry)
-                self.newest_change = entry
-                if entry.index not in self._annulled:
-                    self._change(entry, position)
+                self._add_marker(entry, position)
             case Undo():
                 self._undo(entry)
             case Checkpoint():
@@ -249,6 +244,14 @@ class Projection(ViewState):
                 self._refused = 0
             case Approval():
                 pass
+
+    def _add_marker(self, marker: ViewMarker, position: int) -> None:
+        if isinstance(marker, CompactionOutline):
+            self.all_compactions.append(marker)
+        self._markers.append(marker)
+        self.newest_change = marker
+        if marker.index not in self._annulled:
+            self._change(marker, position)
 
     def _add_message(self, message: MessageOutline, position: int) -> None:
         self._note_group(message)

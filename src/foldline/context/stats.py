@@ -42,7 +42,7 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Stats:
-    """The counts. Folds count as requests of the model that wrote the summary, where it reported any."""
+    """The counts. Compactions count as requests of the model that wrote the summary, as reported."""
 
     entries: int = 0
     prompts: int = 0
@@ -50,8 +50,9 @@ class Stats:
     failed: int = 0
     """Requests that ended in an error."""
     folds: int = 0
+    """Compactions."""
     folded_away: int = 0
-    """Tokens that the folds of known sizes took out of the view together."""
+    """Tokens that the compactions of known sizes took out of the view together."""
     first: datetime | None = None
     last: datetime | None = None
     models: dict[str, ModelUse] = field(default_factory=dict)
@@ -59,47 +60,47 @@ class Stats:
     kinds: dict[str, int] = field(default_factory=dict)
     """How many entries there are of each type."""
 
+    def use(self, model: str | None) -> ModelUse:
+        return self.models.setdefault(model or "unknown model", ModelUse())
+
+    def count(self, entry: Entry) -> None:
+        """One more entry, by what it is."""
+        match entry:
+            case UserMessage(origin="typed"):
+                self.prompts += 1
+            case AssistantMessage():
+                self.answers += 1
+            case ToolResultMessage():
+                use = self.tools.setdefault(entry.name or "unknown tool", ToolUse())
+                use.calls += 1
+                use.errors += entry.is_error
+                use.seconds += entry.details.seconds or 0.0
+            case Compaction():
+                self.folds += 1
+                if entry.tokens_after:  # other agents do not record it
+                    self.folded_away += max(0, entry.tokens_before - entry.tokens_after)
+                if entry.usage is not None:
+                    self.use(entry.model).add(entry.usage)
+            case RequestRecord():
+                self.failed += entry.error is not None
+                self.use(entry.model).add(entry.usage)
+            case _:
+                pass
+
 
 def stats_of(entries: Iterable[Entry]) -> Stats:
     """Counts a history. Where it records no requests, as other agents' sessions, the usage of answers stands
     for them."""
-    stats, unrecorded = Stats(), []
+    stats = Stats()
+    unrecorded: list[AssistantMessage] = []
     for entry in entries:
         stats.entries += 1
         stats.kinds[entry.type] = stats.kinds.get(entry.type, 0) + 1
         stats.first = stats.first or entry.at
         stats.last = entry.at or stats.last
-        match entry:
-            case UserMessage(origin="typed"):
-                stats.prompts += 1
-            case AssistantMessage():
-                stats.answers += 1
-                unrecorded.append(entry)
-            case ToolResultMessage():
-                _count_tool(stats, entry)
-            case Compaction():
-                stats.folds += 1
-                if entry.tokens_after:  # other agents do not record it
-                    stats.folded_away += max(0, entry.tokens_before - entry.tokens_after)
-                if entry.usage is not None:
-                    _use(stats, entry.model).add(entry.usage)
-            case RequestRecord():
-                stats.failed += entry.error is not None
-                _use(stats, entry.model).add(entry.usage)
-            case _:
-                pass
-    if "request" not in stats.kinds:
-        for answer in unrecorded:
-            _use(stats, answer.model).add(answer.usage)
+        stats.count(entry)
+        if isinstance(entry, AssistantMessage):
+            unrecorded.append(entry)
+    for answer in unrecorded if "request" not in stats.kinds else ():
+        stats.use(answer.model).add(answer.usage)
     return stats
-
-
-def _use(stats: Stats, model: str | None) -> ModelUse:
-    return stats.models.setdefault(model or "unknown model", ModelUse())
-
-
-def _count_tool(stats: Stats, result: ToolResultMessage) -> None:
-    use = stats.tools.setdefault(result.name or "unknown tool", ToolUse())
-    use.calls += 1
-    use.errors += result.is_error
-    use.seconds += result.details.seconds or 0.0

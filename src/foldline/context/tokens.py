@@ -1,7 +1,7 @@
 """How long a text is, in tokens, without a tokenizer.
 
 Estimates only fill the gap behind the provider's reported usage. No vocabulary is shipped: against real
-usage an exact BPE of another vendor was no better than these weights (research: evaluation.md §7).
+usage an exact BPE of another vendor was no better than these weights (docs/design/budget.md).
 """
 
 import math
@@ -32,7 +32,7 @@ def estimate_text_tokens(text: str) -> int:
     return wide + (len(text) - wide) // 4
 
 
-# Tokens per character by script, fitted to o200k on prose, code, JSON and CJK text (evaluation.md §7.1).
+# Tokens per character by script, fitted to o200k on prose, code, JSON and CJK text (docs/design/budget.md).
 _LETTER, _DIGIT, _PUNCTUATION, _SPACE = 0.218, 0.768, 0.559, 0.148
 _HAN, _KANA, _HANGUL, _CJK_PUNCTUATION, _OTHER = 0.769, 0.708, 0.697, 0.863, 0.455
 _EMOJI, _SYMBOL = 2.0, 1.0
@@ -137,7 +137,7 @@ def text_tokens(text: str, *, of_result: bool) -> int:
 
 
 START = 1.3
-"""For a model nothing is known of. Real Claude usage needed 1.21 to 1.32 (evaluation.md §7.2)."""
+"""For a model nothing is known of. Real Claude usage needed 1.21 to 1.32 (docs/design/budget.md)."""
 LOWEST, HIGHEST = 0.7, 2.0
 MARGIN = 1.05
 """Decisions err high by this much: the learnt estimate was 5 % off at worst."""

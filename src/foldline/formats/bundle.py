@@ -15,8 +15,7 @@ from typing import Final
 
 from foldline.files import make_private, read_regular, write_new
 from foldline.history import CONTENTS, EVENTS, parse_log
-from foldline.history.archive import OUTPUTS
-from foldline.history.contents import content_id
+from foldline.history.contents import OUTPUTS, content_id
 from foldline.protocol import Checkpoint, Entry, FoldlineError, ToolDetails, ToolResultMessage, dump_entry
 from foldline.version import __version__
 

@@ -17,8 +17,7 @@ from urllib.parse import quote
 from foldline.context.projection import project
 from foldline.context.proof import prove
 from foldline.files import read_regular
-from foldline.history.archive import OUTPUTS
-from foldline.history.contents import CONTENTS
+from foldline.history.contents import CONTENTS, OUTPUTS
 from foldline.protocol import BaseMessage, Compaction, Entry, RequestRecord
 from foldline.protocol.base import Record
 

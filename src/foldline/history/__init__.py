@@ -2,13 +2,13 @@
 
 from foldline.data import EVENTS, archive_dir, data_home, sessions_dir, typed_path
 
-from .archive import Deleted, Parent, archive, delete, parent_of, unarchive
+from .archive import Deleted, archive, delete, unarchive
 from .catalog import SessionInfo, age, find_session, info_of, latest, list_sessions, read_header, title_entry
 from .contents import CONTENTS, Contents, content_id
 from .lock import SessionHeld
 from .log import Damage, LoadedLog, Log, WriteFailed, is_our_header, parse_log, read_log
 from .meta import Meta, clip_cells
-from .origin import Folder, SessionPlace, Tie
+from .origin import Folder, Parent, SessionPlace, Tie, parent_of
 from .paths import events_file, new_session_id, session_dir, short_id, workdir_key
 from .search import EntrySearch, Found, Hit, MessageKind
 from .session import Clock, Session, Unsent, keep_unsent, take_unsent, utc_now

@@ -2,19 +2,14 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import Field, ValidationError
-
-from foldline.data import EVENTS, archive_dir, data_home, is_kept, sessions_dir
-from foldline.files import make_private, read_regular, write_new
-from foldline.history.contents import CONTENTS
-from foldline.protocol import NEW, FoldlineError, SessionHeader, system_words
-from foldline.protocol.base import Record
+from foldline.data import EVENTS, archive_dir, sessions_dir
+from foldline.files import make_private
+from foldline.protocol import FoldlineError, system_words
 
 from .lock import SessionHeld, WriterLock, noted_holder
 from .paths import HOLDER
@@ -131,73 +126,3 @@ def _measured(folder: Path) -> tuple[int, int]:
             with suppress(OSError):
                 size += Path(parent, name).lstat().st_size
     return files, size
-
-
-OUTPUTS = "outputs"
-
-
-def share_files(source: Path, target: Path) -> None:
-    """Give the session folder `target` the kept contents and whole outputs of `source`: as hard links, for
-    these files never change, or as copies. Raises OSError."""
-    for name in (CONTENTS, OUTPUTS):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            _share(source / name, target / name)
-
-
-def _share(source: Path, target: Path) -> None:
-    if source.is_symlink():
-        return  # it leads to files that nobody kept here
-    with os.scandir(source) as found:
-        files = [item.name for item in found if item.name[0] != "." and item.is_file(follow_symlinks=False)]
-    if not files:
-        return
-    make_private(target)
-    for name in files:
-        with suppress(FileNotFoundError):  # it went meanwhile: nothing here depends on it alone
-            _link(source / name, target / name)
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        target.hardlink_to(source)
-    except FileExistsError:
-        return
-    except OSError:
-        write_new(target, read_regular(source), durable=False)
-
-
-PARENT = "parent"
-"""The field of a session's header that holds a `Parent`."""
-
-
-class Parent(Record):
-    """The session that this one was forked or imported from."""
-
-    id: str
-    index: int
-    """The last entry that came along; -1 where none did."""
-    foreign: int = Field(default=NEW, exclude_if=lambda foreign: foreign == NEW)
-    """The last of these that was not written here: what they say of files may be anybody's word."""
-    named: bool = Field(default=False, exclude_if=lambda named: not named)
-    """Whether its folder is the one it named itself, while its user was in another."""
-
-
-def parent_of(header: SessionHeader) -> Parent | None:
-    """Where the session comes from; None where it began empty, or that is not told as we understand it."""
-    try:
-        return Parent.model_validate((header.model_extra or {}).get(PARENT))
-    except ValidationError:
-        return None
-
-
-def is_foreign(header: SessionHeader, events: Path) -> bool:
-    """Whether a session, or its beginning, was not written here: it may name any folder as its own."""
-    return foreign_upto(header) > NEW or not is_kept(data_home(), events)
-
-
-def foreign_upto(header: SessionHeader) -> int:
-    """The last entry that was not written here, as the header tells; all of them where it cannot be read."""
-    parent = parent_of(header)
-    if parent is not None:
-        return parent.foreign
-    return sys.maxsize if (header.model_extra or {}).get(PARENT) is not None else NEW

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from foldline.context.numbers import some
 from foldline.data import EVENTS, archive_dir, sessions_dir, typed_path
 from foldline.files import is_file, opened, put_private, read_regular
 from foldline.history.stored import without_gc
@@ -145,7 +146,7 @@ def latest(home: Path, cwd: Path | str) -> SessionInfo | None:
     if sure is None and len(guesses) > 1:
         raise FoldlineError(
             f"Sessions of {len(guesses)} folders of this name could be meant, and all of these are gone: "
-            f"{_some(guesses)}. `foldline sessions` lists them, `foldline -r ID` resumes one."
+            f"{some(guesses)}. `foldline sessions` lists them, `foldline -r ID` resumes one."
         )
     return sure or next(iter(infos), None)
 
@@ -169,7 +170,7 @@ def find_session(home: Path, ref: str) -> Path:
             alike = len({events.parent.name for events in several}) < len(several)
             names = sorted(str(events.parent) if alike else events.parent.name for events in several)
             more = "name one by its folder" if alike else "say more of the id"
-            raise FoldlineError(f"{len(several)} sessions answer to {ref!r}: {_some(names)}; {more}.")
+            raise FoldlineError(f"{len(several)} sessions answer to {ref!r}: {some(names)}; {more}.")
 
 
 def info_of(home: Path, path: Path) -> SessionInfo:
@@ -199,11 +200,6 @@ _LEAST_OF_AN_ID = 3
 
 def _answers(session_id: str, ref: str) -> bool:
     return bool(ref) and (session_id.startswith(ref) or session_id.endswith(ref))
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more
 
 
 # --- folders on disk --------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
-"""What files held before and after our tools changed them, kept beside a session to be put back."""
+"""What is kept beside a session: file contents from before and after our changes, and whole outputs."""
 
 import hashlib
+import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
-from foldline.files import make_private, put_private, read_regular
+from foldline.files import make_private, put_private, read_regular, write_new
 
 CONTENTS = "contents"
 """The folder of a session that they lie in, each named by its SHA-256."""
@@ -51,3 +53,36 @@ class Contents:
         except OSError:
             return None
         return data if content_id(data) == name else None
+
+
+OUTPUTS = "outputs"
+
+
+def share_files(source: Path, target: Path) -> None:
+    """Give the session folder `target` the kept contents and whole outputs of `source`: as hard links, for
+    these files never change, or as copies. Raises OSError."""
+    for name in (CONTENTS, OUTPUTS):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            _share(source / name, target / name)
+
+
+def _share(source: Path, target: Path) -> None:
+    if source.is_symlink():
+        return  # it leads to files that nobody kept here
+    with os.scandir(source) as found:
+        files = [item.name for item in found if item.name[0] != "." and item.is_file(follow_symlinks=False)]
+    if not files:
+        return
+    make_private(target)
+    for name in files:
+        with suppress(FileNotFoundError):  # it went meanwhile: nothing here depends on it alone
+            _link(source / name, target / name)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(source)
+    except FileExistsError:
+        return
+    except OSError:
+        write_new(target, read_regular(source), durable=False)

@@ -7,18 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Literal
 
 from pydantic import ValidationError
 
 from foldline.context.invariants import broken, dangling
-from foldline.context.numbers import many
+from foldline.context.numbers import many, some
 from foldline.context.outline import outline_of
-from foldline.context.projection import Projection, project
+from foldline.context.projection import project
 from foldline.context.proof import recorded_requests, unproved
 from foldline.data import EVENTS, real_path
-from foldline.files import is_draft, is_file, opened, read_regular
+from foldline.files import is_draft, is_file, read_regular
 from foldline.history.lines import LineReader, Progress
 from foldline.protocol import (
     NEW,
@@ -33,9 +34,10 @@ from foldline.protocol import (
     system_words,
 )
 
-from .contents import CONTENTS, content_id
+from .catalog import read_header
+from .contents import CONTENTS, OUTPUTS, content_id
 from .lock import Holder, holder_of
-from .log import FORMAT_VERSION, read_log
+from .log import FORMAT_VERSION
 from .meta import Meta, describe
 from .paths import HOLDER, INDEX, META
 from .session import Session
@@ -159,83 +161,115 @@ def gaps(entries: Iterable[Entry]) -> Iterator[tuple[int, int]]:
         expected = entry.index + 1
 
 
-OUTPUTS = "outputs"
+# --- what lies in the folder ------------------------------------------------------------------------------
+
 BEFORE_REPAIR = ".before-repair-"
 """Stands in the names of event files that a repair kept as they were."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InspectedSession:
-    """A session of ours as it lies on disk."""
+    """A session of ours as it lies on disk; what lies beside its event file is looked at when asked for."""
 
     events: Path
     scan: Scan
     size: int
     """Bytes of the event file."""
-    in_folder: bool
-    """Whether it has a session folder of its own; a loose file has none of what follows."""
-    meta: Meta | None
-    """The snapshot for lists, where there is a readable one."""
-    has_meta: bool
-    has_index: bool
-    index_fault: str
-    """What opening with the index gets wrong; empty where nothing, or where there is none."""
     holder: Holder | None
     """Who writes to it just now."""
     has_note: bool
     """Whether a note says that somebody does."""
-    drafts: tuple[Path, ...]
-    """Files that were never finished."""
-    contents: frozenset[str]
-    """Names of the file contents kept for rewinds that are what their names say."""
-    wrong_contents: tuple[Path, ...]
-    kept: tuple[str, ...]
-    """Names of event files as they were before a repair."""
-    outputs: frozenset[str]
-    """Names of the whole outputs of which the model got a piece."""
-    open_to_others: tuple[Path, ...]
-    """What others than its owner may look into: the folder, the event file."""
-    cwd_nearby: str
-    """Working folder of another session in the same place; empty where there is none."""
 
     @property
     def folder(self) -> Path:
         return self.events.parent
 
+    @property
+    def in_folder(self) -> bool:
+        """Whether it has a session folder of its own; a loose file has nothing beside it."""
+        return self.events.name == EVENTS
+
+    @property
+    def has_meta(self) -> bool:
+        return self.in_folder and os.path.lexists(self.folder / META)
+
+    @cached_property
+    def meta(self) -> Meta | None:
+        """The snapshot for lists, where there is a readable one."""
+        try:
+            return Meta.model_validate_json(read_regular(self.folder / META)) if self.in_folder else None
+        except (OSError, ValidationError):
+            return None
+
+    @property
+    def has_index(self) -> bool:
+        return self.in_folder and (self.folder / INDEX).exists()
+
+    @cached_property
+    def index_fault(self) -> str:
+        """What opening with the index gets wrong; empty where nothing, or where there is none."""
+        if not (self.has_index and self.scan.header):
+            return ""
+        entries = self.scan.entries
+        try:
+            opened = Session.open(self.events).entries
+        except FoldlineError as error:
+            return str(error)
+        if list(opened) != entries:
+            return "the session opens to other entries than its file holds"
+        if opened.outlines != [outline_of(entry) for entry in entries]:
+            return "it says other things of entries than the file does, which was changed in its middle"
+        return ""
+
+    @cached_property
+    def drafts(self) -> tuple[Path, ...]:
+        """Files that were never finished."""
+        return tuple(drafts_in(self.folder)) if self.in_folder else ()
+
+    @cached_property
+    def contents(self) -> dict[Path, bool]:
+        """The file contents kept for rewinds, and whether each is what its name says."""
+        found = _paths_in(self.folder / CONTENTS) if self.in_folder else []
+        return {path: _is_what_it_says(path) for path in found if not is_draft(path.name)}
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of event files as they were before a repair."""
+        prefix = self.events.name + BEFORE_REPAIR
+        return tuple(path.name for path in _paths_in(self.folder) if path.name.startswith(prefix))
+
+    @cached_property
+    def outputs(self) -> frozenset[str]:
+        """Names of the whole outputs of which the model got a piece."""
+        return frozenset(path.name for path in _paths_in(self.folder / OUTPUTS) if self.in_folder)
+
+    @cached_property
+    def open_to_others(self) -> tuple[Path, ...]:
+        """What others than its owner may look into: the folder, the event file."""
+        if not self.in_folder or os.name != "posix":
+            return ()
+        return tuple(path for path in (self.folder, self.events) if path.stat().st_mode & 0o077)
+
+    @property
+    def cwd_nearby(self) -> str:
+        """Working folder of another session in the same place, as those of one folder lie together."""
+        with suppress(OSError):
+            for other in sorted(self.folder.parent.iterdir()):
+                with suppress(FoldlineError):
+                    if other != self.folder and is_file(other / EVENTS):
+                        return read_header(other / EVENTS).cwd
+        return ""
+
 
 def inspect_session(events: Path) -> InspectedSession:
-    """The session whose event file this is, or that a link leads to. Raises FoldlineError where it cannot be
-    read."""
+    """The session whose event file this is, or that a link leads to. Raises FoldlineError."""
     try:
         data = read_regular(events)
         events = Path(real_path(events))
     except OSError as error:
         raise FoldlineError(f"{events} cannot be read: {system_words(error)}.") from None
-    found = scan(data)
-    folder, in_folder = events.parent, events.name == EVENTS
-    wrong, whole = _contents(folder) if in_folder else ((), frozenset())
-    index = in_folder and (folder / INDEX).exists()
-    return InspectedSession(
-        events=events,
-        scan=found,
-        size=len(data),
-        in_folder=in_folder,
-        meta=_meta(folder) if in_folder else None,
-        has_meta=in_folder and os.path.lexists(folder / META),
-        has_index=index,
-        index_fault=_index_fault(events, found.entries) if index and found.header else "",
-        holder=holder_of(folder),
-        has_note=in_folder and (folder / HOLDER).exists(),
-        drafts=tuple(drafts_in(folder)) if in_folder else (),
-        contents=whole,
-        wrong_contents=wrong,
-        kept=tuple(
-            sorted(name for name in _names_in(folder) if name.startswith(events.name + BEFORE_REPAIR))
-        ),
-        outputs=frozenset(_names_in(folder / OUTPUTS)) if in_folder else frozenset(),
-        open_to_others=tuple(path for path in (folder, events) if in_folder and _is_open(path)),
-        cwd_nearby="" if found.header else _cwd_nearby(folder),
-    )
+    has_note = events.name == EVENTS and events.with_name(HOLDER).exists()
+    return InspectedSession(events, scan(data), len(data), holder_of(events.parent), has_note)
 
 
 def drafts_in(folder: Path) -> Iterator[Path]:
@@ -244,38 +278,11 @@ def drafts_in(folder: Path) -> Iterator[Path]:
         yield from (path for path in _paths_in(place) if is_draft(path.name) and is_file(path))
 
 
-def _meta(folder: Path) -> Meta | None:
+def _is_what_it_says(content: Path) -> bool:
     try:
-        return Meta.model_validate_json(read_regular(folder / META))
-    except (OSError, ValidationError):
-        return None
-
-
-def _index_fault(events: Path, entries: list[Entry]) -> str:
-    """Whether the session opens to the same entries as its file holds, and to what is to be known of them."""
-    try:
-        opened = Session.open(events).entries
-    except FoldlineError as error:
-        return str(error)
-    if list(opened) != entries:
-        return "the session opens to other entries than its file holds"
-    if opened.outlines != [outline_of(entry) for entry in entries]:
-        return "it says other things of entries than the file does, which was changed in its middle"
-    return ""
-
-
-def _contents(folder: Path) -> tuple[tuple[Path, ...], frozenset[str]]:
-    wrong: list[Path] = []
-    whole: set[str] = set()
-    for path in _paths_in(folder / CONTENTS):
-        if is_draft(path.name):
-            continue
-        right = False
-        with suppress(OSError):
-            right = content_id(read_regular(path)) == path.name
-        whole |= {path.name} if right else set()
-        wrong += [] if right else [path]
-    return tuple(wrong), frozenset(whole)
+        return content_id(read_regular(content)) == content.name
+    except OSError:
+        return False
 
 
 def _paths_in(folder: Path) -> list[Path]:
@@ -285,35 +292,9 @@ def _paths_in(folder: Path) -> list[Path]:
     return []
 
 
-def _names_in(folder: Path) -> list[str]:
-    return [path.name for path in _paths_in(folder)]
-
-
-def _is_open(path: Path) -> bool:
-    return os.name == "posix" and bool(path.stat().st_mode & 0o077)
-
-
-def _cwd_nearby(folder: Path) -> str:
-    with suppress(OSError):
-        for other in sorted(folder.parent.iterdir()):
-            with suppress(FoldlineError, OSError):
-                if other != folder and is_file(other / EVENTS):
-                    return _header_of(other / EVENTS).cwd
-    return ""
-
-
-def _header_of(events: Path) -> SessionHeader:
-    with opened(events) as file:
-        first = file.readline(65_536)
-    try:
-        return SessionHeader.model_validate_json(first)
-    except ValidationError:
-        return read_log(events).header
-
+# --- the checks -------------------------------------------------------------------------------------------
 
 Mark = Literal["ok", "warn", "bad"]
-SHOWN = 4
-"""Of a list, how many are named in a sentence."""
 REPAIR = "`--repair` sets it right"
 
 
@@ -332,50 +313,42 @@ class Finding:
     """All of what `found` counts."""
 
 
-def examine(patient: InspectedSession) -> list[Finding]:
+def examine(session: InspectedSession) -> list[Finding]:
     """Every check of a session, in the order they are told."""
-    return [*_file(patient), *history_findings(patient.scan.entries), *_folder(patient)]
+    return [*_file(session), *history_findings(session.scan.entries), *_folder(session)]
 
 
-def is_newer(patient: InspectedSession) -> bool:
+def is_newer(session: InspectedSession) -> bool:
     """Whether a newer version wrote it, whose file is not ours to judge."""
-    header = patient.scan.header
+    header = session.scan.header
     return header is not None and header.version > FORMAT_VERSION
 
 
-# --- the file -----------------------------------------------------------------------------------------
-
-
-def _file(patient: InspectedSession) -> Iterator[Finding]:
-    scan = patient.scan
-    if scan.header is None:
+def _file(session: InspectedSession) -> Iterator[Finding]:
+    scanned, header = session.scan, session.scan.header
+    if header is None:
         found = "the first line is not that of a session"
         yield Finding("bad", "header", found, f"{REPAIR}: it is made again from what is known")
-    elif is_newer(patient):
-        found = f"written by a newer Foldline (format {scan.header.version}, this one knows {FORMAT_VERSION})"
+    elif is_newer(session):
+        found = f"written by a newer Foldline (format {header.version}, this one knows {FORMAT_VERSION})"
         yield Finding("bad", "header", found, "open it with that one")
     else:
-        header = scan.header
         begun = f"{header.created_at.astimezone():%Y-%m-%d %H:%M}"
         yield Finding("ok", "header", f"session {header.id} of {header.cwd}, begun {begun}")
-    entries, damaged = scan.entries, scan.damaged
-    size = f"{len(entries):,} whole, {patient.size:,} bytes"
+    damaged = scanned.damaged
+    size = f"{len(scanned.entries):,} whole, {session.size:,} bytes"
     if damaged:
         faults = tuple(f"line {line.number} {line.fault}" for line in damaged)
-        found = f"{size}, {len(damaged):,} damaged: {_some(faults)}"
+        found = f"{size}, {len(damaged):,} damaged: {some(faults)}"
         yield Finding("bad", "records", found, f"{REPAIR}; the file is kept as it is beside it", faults)
     else:
         yield Finding("ok", "records", size)
-    if patient.size and not scan.ends and not (damaged and damaged[-1] is scan.lines[-1]):
+    if session.size and not scanned.ends and not (damaged and damaged[-1] is scanned.lines[-1]):
         yield Finding("ok", "end", "the last line has no line end: the next append gives it one")
-    missing = tuple(_span(*gap) for gap in gaps(entries))
+    missing = tuple(str(a) if a == b else f"{a}–{b}" for a, b in gaps(scanned.entries))
     if missing:
-        yield Finding(
-            "ok", "indices", f"no entry has {_some(missing)}: nothing is moved by that", "", missing
-        )
-
-
-# --- the history ---------------------------------------------------------------------------------------
+        found = f"no entry has {some(missing)}: nothing is moved by that"
+        yield Finding("ok", "indices", found, "", missing)
 
 
 def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -384,30 +357,27 @@ def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
     unknown = Counter(entry.type for entry in entries if isinstance(entry, Unknown))
     if unknown:
         kinds = tuple(f"{count} {kind}" for kind, count in unknown.items())
-        yield Finding("ok", "types", f"not known here, kept as they are: {_some(kinds)}", "", kinds)
+        yield Finding("ok", "types", f"not known here, kept as they are: {some(kinds)}", "", kinds)
     open_calls = _open_calls(entries)
     if open_calls:
         found = f"{many(len(open_calls), 'call')} without a result: the model is told that they broke off"
         yield Finding("ok", "calls", found, "", tuple(open_calls))
-    yield _told("references", dangling(projection), "all lead somewhere", "warn")
-    yield _told("view", broken(projection), _view_words(projection), "bad")
+    yield _checked("references", dangling(projection), "all lead somewhere", "warn")
+    in_force = many(len(projection.compactions()), "fold")
+    fine = f"valid: {many(len(projection.view), 'item')}, {in_force} in force"
+    yield _checked("view", broken(projection), fine, "bad")
     sent = recorded_requests(entries)
     if sent:
         failures = [str(failure) for failure in unproved(entries)]
         proved = f"{len(sent) - len(failures):,} of {many(len(sent), 'request')} proved"
-        yield _told("requests", failures, proved, "warn", before=f"{proved}; ")
+        yield _checked("requests", failures, proved, "warn", before=f"{proved}; ")
 
 
-def _view_words(projection: Projection) -> str:
-    items = many(len(projection.view), "item")
-    return f"valid: {items}, {many(len(projection.compactions()), 'fold')} in force"
-
-
-def _told(name: str, faults: Sequence[str], fine: str, mark: Mark, before: str = "") -> Finding:
+def _checked(name: str, faults: Sequence[str], fine: str, mark: Mark, before: str = "") -> Finding:
     if not faults:
         return Finding("ok", name, fine)
     advice = "what is missing cannot be brought back" if mark == "warn" else "please report it"
-    return Finding(mark, name, before + _some(faults), advice, tuple(faults))
+    return Finding(mark, name, before + some(faults), advice, tuple(faults))
 
 
 def _open_calls(entries: Iterable[Entry]) -> list[str]:
@@ -420,99 +390,65 @@ def _open_calls(entries: Iterable[Entry]) -> list[str]:
     return list(calls.values())
 
 
-# --- what lies beside it ---------------------------------------------------------------------------------
-
-
-def _folder(patient: InspectedSession) -> Iterator[Finding]:
-    if patient.holder is not None:
-        yield Finding("warn", "writer", f"{patient.holder} writes to it now", "nothing is repaired meanwhile")
-    elif patient.has_note:
+def _folder(session: InspectedSession) -> Iterator[Finding]:
+    if session.holder is not None:
+        yield Finding("warn", "writer", f"{session.holder} writes to it now", "nothing is repaired meanwhile")
+    elif session.has_note:
         yield Finding("warn", "writer", "a note says that somebody writes to it, and nobody does", REPAIR)
     else:
         yield Finding("ok", "writer", "nobody writes to it")
-    if patient.kept:
-        yield Finding("ok", "kept", f"as it was before a repair, yours to delete: {_some(patient.kept)}")
-    if not patient.in_folder:
+    if session.kept:
+        yield Finding("ok", "kept", f"as it was before a repair, yours to delete: {some(session.kept)}")
+    if not session.in_folder:
         return
-    yield snapshot(patient)
-    if patient.has_index:
-        fault = patient.index_fault
+    yield snapshot(session)
+    if session.has_index:
+        fault = session.index_fault
         yield (Finding("bad", INDEX, fault, REPAIR) if fault else Finding("ok", INDEX, "says what is there"))
-    yield from _kept_contents(patient)
-    gone = tuple(_missing_outputs(patient))
+    yield from _kept_contents(session)
+    outputs = (e.details.full_output for e in session.scan.entries if isinstance(e, ToolResultMessage))
+    named = (PurePath(output).name for output in outputs if output)
+    gone = tuple(name for name in named if name not in session.outputs)
     if gone:
-        found = f"{many(len(gone), 'whole output')} no longer there: {_some(gone)}"
+        found = f"{many(len(gone), 'whole output')} no longer there: {some(gone)}"
         yield Finding("warn", "outputs", found, "what the model saw of them is in the history", gone)
-    if patient.drafts:
-        names = tuple(path.name for path in patient.drafts)
-        yield Finding("warn", "left over", f"never finished: {_some(names)}", REPAIR, names)
-    if patient.open_to_others:
-        names = tuple(f"{path.name} ({path.stat().st_mode & 0o777:o})" for path in patient.open_to_others)
-        yield Finding("warn", "modes", f"others may look into {_some(names)}", REPAIR, names)
+    if session.drafts:
+        names = tuple(path.name for path in session.drafts)
+        yield Finding("warn", "left over", f"never finished: {some(names)}", REPAIR, names)
+    if session.open_to_others:
+        names = tuple(f"{path.name} ({path.stat().st_mode & 0o777:o})" for path in session.open_to_others)
+        yield Finding("warn", "modes", f"others may look into {some(names)}", REPAIR, names)
 
 
-def snapshot(patient: InspectedSession) -> Finding:
+def snapshot(session: InspectedSession) -> Finding:
     """Whether `meta.json` is of use."""
-    meta, scan = patient.meta, patient.scan
-    if not patient.has_meta:
+    meta, header = session.meta, session.scan.header
+    if not session.has_meta:
         return Finding("ok", "meta.json", "not there: lists read the history")
     if meta is None:
         return Finding("warn", "meta.json", "cannot be read: lists read the history", REPAIR)
-    if meta.size != patient.size:
+    if meta.size != session.size:
         return Finding("warn", "meta.json", "describes an earlier state: lists read the history", REPAIR)
-    if scan.header and (wrong := _differs(patient)):
-        return Finding("bad", "meta.json", f"lists show a wrong {wrong}", REPAIR)
+    if header is not None:
+        fresh = describe(header, session.scan.entries, session.size)
+        for name in ("id", "cwd", "title", "first_prompt", "last_prompt", "model", "entries", "tokens"):
+            if getattr(fresh, name) != getattr(meta, name):
+                return Finding("bad", "meta.json", f"lists show a wrong {name}", REPAIR)
     return Finding("ok", "meta.json", "says what the history says")
 
 
-def _differs(patient: InspectedSession) -> str:
-    scan, meta = patient.scan, patient.meta
-    assert scan.header is not None
-    assert meta is not None
-    fresh = describe(scan.header, scan.entries, patient.size)
-    names = ("id", "cwd", "title", "first_prompt", "last_prompt", "model", "entries", "tokens")
-    return next((name for name in names if getattr(fresh, name) != getattr(meta, name)), "")
-
-
-def _kept_contents(patient: InspectedSession) -> Iterator[Finding]:
+def _kept_contents(session: InspectedSession) -> Iterator[Finding]:
     """What was kept so that files can be put back."""
-    wrong = tuple(path.name for path in patient.wrong_contents)
-    needed = {
-        name
-        for entry in patient.scan.entries
-        if isinstance(entry, Checkpoint)
-        for image in entry.files
-        for name in (image.before, image.after)
-        if name is not None
-    }
+    wrong = tuple(path.name for path, right in session.contents.items() if not right)
+    images = (image for e in session.scan.entries if isinstance(e, Checkpoint) for image in e.files)
+    needed = {name for image in images for name in (image.before, image.after) if name is not None}
     if not (needed or wrong):
         return
-    gone = tuple(sorted(needed - patient.contents))
+    gone = tuple(sorted(needed - {path.name for path, right in session.contents.items() if right}))
     if gone or wrong:
         found = f"{len(gone):,} of {many(len(needed), 'file content')} kept for rewinds not there"
         found += f", {len(wrong):,} not what their names say" if wrong else ""
-        yield Finding(
-            "warn", "contents", found, "a rewind tells which files it leaves alone", (*gone, *wrong)
-        )
+        advice = "a rewind tells which files it leaves alone"
+        yield Finding("warn", "contents", found, advice, (*gone, *wrong))
     else:
         yield Finding("ok", "contents", f"{many(len(needed), 'file content')} kept for rewinds")
-
-
-def _missing_outputs(patient: InspectedSession) -> Iterator[str]:
-    for entry in patient.scan.entries:
-        if isinstance(entry, ToolResultMessage) and entry.details.full_output:
-            name = PurePath(entry.details.full_output).name
-            if name not in patient.outputs:
-                yield name
-
-
-# --- words -----------------------------------------------------------------------------------------------
-
-
-def _some(items: Sequence[str]) -> str:
-    more = len(items) - SHOWN
-    return ", ".join(items[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _span(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}–{last}"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from pydantic import AwareDatetime
 
-from foldline.history.archive import foreign_upto, parent_of
+from foldline.history.origin import foreign_upto, parent_of
 from foldline.protocol import (
     AssistantMessage,
     Clear,

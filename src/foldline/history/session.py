@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from foldline.context.outline import Entries, MemoryEntries
 from foldline.context.projection import Projection
 from foldline.data import EVENTS, data_home, is_kept, real_path
-from foldline.history.archive import PARENT, Parent, foreign_upto, share_files
 from foldline.history.catalog import save_snapshot
+from foldline.history.contents import share_files
+from foldline.history.origin import PARENT, Parent, foreign_upto
 from foldline.protocol import NEW, Entry, FoldlineError, SessionHeader, dump_entry, parse_entry, system_words
 
 from .index import LEAST, Index, open_file

@@ -9,6 +9,7 @@ import pytest
 
 from foldline.agent import toolset
 from foldline.context.calls import unannounced_tool_changes
+from foldline.context.invariants import broken
 from foldline.llm import Request, spec_tokens
 from foldline.protocol import (
     FoldlineError,
@@ -22,7 +23,6 @@ from foldline.protocol import (
 )
 from support.agents import PlayedLLM, agent_in, calling, reloaded
 from support.clients import chat_at
-from support.invariants import broken
 from support.mcp_server import is_alive, stdio_server
 from support.server import running_server
 
