@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from foldline.context.calls import paired, pairing_faults
-from foldline.context.invariants import dangling
+from foldline.context.invariants import broken, dangling
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.history import Session
 from foldline.protocol import BaseMessage
 
-from .invariants import broken
 
 
 def faults(session: ForeignSession) -> list[str]:
