@@ -13,7 +13,6 @@ from foldline.history import Session
 from foldline.protocol import BaseMessage
 
 
-
 def faults(session: ForeignSession) -> list[str]:
     """Everything that is wrong with a session that was read."""
     projection = project(session.entries)
