@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from foldline.agent.state import Mode
+from foldline.context.invariants import broken
 from foldline.history.log import WriteFailed
 from foldline.llm import LLMError
 from foldline.protocol import Entry, events, operations, text_parts
 from foldline.tui.runner import edited
 from support.agents import Gate, Hang, others_done, said
-from foldline.context.invariants import broken
 from support.runners import FULL, DrivenAgent, driven, fill
 
 # --- in order, once -----------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from foldline.context.budget import BudgetSettings
+from foldline.context.invariants import broken
 from foldline.protocol import events, operations
 from foldline.protocol.events import Event
 from support.agents import PATIENCE, Gate, Hang, others_done
 from support.awaits import Moment, Stopper, TricklingLLM
-from foldline.context.invariants import broken
 from support.runners import FULL, DrivenAgent, driven, fill
 from support.worked import bytes_of
 
