@@ -113,7 +113,7 @@ async def test_a_row_that_no_longer_fits_stays_and_one_that_fits_now_comes() -> 
         assert shown(app) == [*before, fold, newest]
 
 
-async def test_asides_are_hidden_until_they_are_asked_for_and_can_be_read() -> None:
+async def test_system_notes_are_hidden_until_they_are_asked_for_and_can_be_read() -> None:
     story = Story().user("go").add(RequestRecord(digest="0" * 64, model="m", error="429: too many"))
     story.add(NoticeRecord(text="[b]imported[/b] with 2 gaps"))
     async with running(story) as (app, pilot):

@@ -27,7 +27,7 @@ def past_the_first_second(term: Terminal) -> None:
 def test_from_nothing_to_an_answer_and_it_is_kept(tmp_path: Path, columns: int, rows: int) -> None:
     with running_server(key=KEY) as server:
         with terminal(tmp_path / "shop", columns=columns, rows=rows, FOLDLINE_MODEL="") as term:
-            term.until("Who runs the model")
+            term.until("Choose a model")
             term.send("\x1b[1;5F")  # Ctrl+End
             term.until("▶Another OpenAI-compatible server")
             past_the_first_second(term)
@@ -50,12 +50,12 @@ def test_from_nothing_to_an_answer_and_it_is_kept(tmp_path: Path, columns: int, 
             assert term.ended() == 0 and term.not_restored() == []
         with terminal(tmp_path / "shop", columns=columns, rows=rows, FOLDLINE_MODEL="") as term:
             term.until(lambda now: MODEL in now.rows[0] and "Enter sends" in now.text)
-            assert "Who runs the model" not in term.text
+            assert "Choose a model" not in term.text
 
 
 def test_skipped_it_does_not_come_again_once_something_was_said(tmp_path: Path) -> None:
     with terminal(tmp_path / "shop", "who are you?", FOLDLINE_MODEL="") as term:
-        term.until("Who runs the model")
+        term.until("Choose a model")
         term.resize(39, 9)
         term.until("Too small: needs 40x10")
         term.resize(80, 24)
@@ -66,4 +66,4 @@ def test_skipped_it_does_not_come_again_once_something_was_said(tmp_path: Path) 
     with terminal(tmp_path / "shop", FOLDLINE_MODEL="") as term:
         term.until(lambda now: "offline" in now.rows[0] and "Enter sends" in now.text)
         term.ask("again")
-        assert "Who runs the model" not in term.text
+        assert "Choose a model" not in term.text

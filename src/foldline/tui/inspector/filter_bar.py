@@ -1,7 +1,6 @@
-"""The list a filter is chosen from, over the lower part of the panels. Decides nothing."""
+"""The filter of a list of entries: chosen from three columns over the panels, and at work there."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from textual import events
@@ -10,268 +9,267 @@ from textual.geometry import Region
 from textual.message import Message
 
 from foldline.context.view import FateKind
-from foldline.tui.blocks import Span, cut_right
-from foldline.tui.blocks.cells import crop, width_of
+from foldline.tui.blocks.cells import Span, crop, cut_right, width_of
 from foldline.tui.fates import LETTERS, gutter_sign, letter
-from foldline.tui.inspector.filters import ASIDES, EVERYTHING, FATES, Filter, Option, Tally
+from foldline.tui.inspector.filters import EVERYTHING, FATES, SYSTEM_NOTES, Filter, Option, Tally
+from foldline.tui.inspector.sheets import Sheet
 from foldline.tui.keys.table import ScreenKey, bindings, table
+from foldline.tui.lists.box import Line, boxed, key_words
 from foldline.tui.prompting.completion import window_start
-from foldline.tui.widgets.lines import HEAVY, Lines, edge, sides
+from foldline.tui.widgets.lines import Lines
 
-KEYS: Final[tuple[ScreenKey[None], ...]] = table(
+KEYS: Final = table(
     "filter",
     "Move",
-    ScreenKey("up", ("up", "k"), "To the choice above.", title="Choice above"),
+    ScreenKey[None]("up", ("up", "k"), "To the choice above.", title="Choice above"),
     ScreenKey("down", ("down", "j"), "To the choice below.", title="Choice below"),
     ScreenKey("left", ("left", "h"), "To the column at the left.", title="Column at the left"),
     ScreenKey("right", ("right", "l"), "To the column at the right.", title="Column at the right"),
     "Filter",
-    ScreenKey("choose", ("space",), "Chooses it, or no longer; the panel follows at once.", hint="chooses"),
-    ScreenKey("take", ("enter",), "Chooses it and goes back to the panel.", hint="takes"),
+    ScreenKey("choose", ("space",), "Chooses it, or no longer; the panel follows at once.", hint="choose"),
+    ScreenKey("take", ("enter",), "Chooses it and goes back to the panel.", hint="select"),
     ScreenKey(
         "fate",
         ("L", "C", "H", "S", "T", "R", "X", "D"),
         "Chooses what became of an entry by its letter.",
-        title="A fate by its letter",
+        title="A state by its letter",
         own=True,
     ),
-    ScreenKey("asides", ("a",), "Shows asides, too, or hides them.", title="Asides"),
+    ScreenKey("asides", ("a",), "Shows system notes, too, or hides them.", title="System notes"),
     ScreenKey("clear", ("backspace",), "Shows everything again.", hint="all", title="Clear the filter"),
     "Program",
-    ScreenKey("close", ("escape", "f"), "Back to the panel; the filter stays.", hint="closes", title="Close"),
+    ScreenKey("close", ("escape", "f"), "Back to the panel; the filter stays.", hint="close", title="Close"),
     title="Inspector: filter",
 )
-"""Nothing decides which of them work: all do, always."""
 
-
-def hints() -> tuple[tuple[str, str], ...]:
-    """(key, word) of what stands in the lower edge."""
-    return tuple((key.name, key.hint) for key in KEYS if key.hint)
-
-
-ROWS: Final = 11
-"""Choices of a column that are shown at once: all fates, and most tools a session uses."""
-LEAST: Final = 58
+_ROWS: Final = 11
+"""Choices of a column that are shown at once: all states, and most tools a session uses."""
+_LEAST: Final = 58
 """Cells three columns need."""
-WIDTH: Final = 82
+_WIDTH: Final = 82
 """Cells beyond which it grows no wider."""
-
-_HEADS: Final = ("kind", "fate", "mark")
+_HEADS: Final = ("kind", "state", "mark")
 _MARKS: Final = {
     "pinned": ("*", "accent"),
     "new": ("+", "live"),
     "failed": ("✗", "alert"),
     "thinking": (" ", ""),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Choosing:
-    """The list as it stands: what was chosen, and where the cursor is."""
-
-    filter: Filter = EVERYTHING
-    tally: Tally = field(default_factory=Tally)
-    counted: bool = False
-    """Whether the tally is there by now."""
-    column: int = 0
-    at: tuple[int, int, int] = (0, 0, 0)
-    """The row of the cursor in each column."""
-
-    @property
-    def columns(self) -> tuple[tuple[Option, ...], ...]:
-        options = self.tally.options(self.filter)
-        return options["kind"], options["fate"], (*options["mark"], *options["asides"])
-
-    @property
-    def marked(self) -> Option | None:
-        """The choice under the cursor."""
-        column = self.columns[self.column]
-        return column[min(self.at[self.column], len(column) - 1)] if column else None
-
-    def moved(self, rows: int, columns: int) -> "Choosing":
-        """The cursor goes as far as there are choices."""
-        column = min(max(self.column + columns, 0), len(self.columns) - 1)
-        at = list(self.at)
-        at[column] = min(max(at[column] + rows, 0), max(len(self.columns[column]) - 1, 0))
-        return replace(self, column=column, at=(at[0], at[1], at[2]))
-
-    def known(self, tally: Tally) -> "Choosing":
-        """What there is now; the cursor stays at its choice."""
-        here = self.marked
-        after = replace(self, tally=tally, counted=True).moved(0, 0)
-        return after if here is None else after.beside(here)
-
-    def beside(self, option: Option) -> "Choosing":
-        """With the cursor at a choice, where there is such a one."""
-        for column, options in enumerate(self.columns):
-            if option in options:
-                return replace(self, column=column).moved(options.index(option) - self.at[column], 0)
-        return self
-
-
-FATE_OF: Final[dict[str, FateKind]] = {LETTERS[fate]: fate for fate in FATES}
-
-
-def bar_lines(state: Choosing, total: int, what: str, width: int, height: int) -> list[list[Span]]:
-    """Exactly `height` lines of `width` cells. `total` entries or items (`what`) there are."""
-    inner = width - 2
-    wide = min(max((inner - 4) // 3, 10), 25)
-    widths = (wide, wide, max(inner - 2 * wide - 2, 8))
-    room = max(height - 3, 1)
-    lines = [[(" ", ""), *_joined([[(f" {head}", "muted")] for head in _HEADS], widths)]]
-    columns = state.columns
-    firsts = [window_start(at, len(options), room) for at, options in zip(state.at, columns, strict=True)]
-    for row in range(room):
-        cells = []
-        for number, (options, first, cells_wide) in enumerate(zip(columns, firsts, widths, strict=True)):
-            at = first + row
-            here = number == state.column and at == min(state.at[number], len(options) - 1)
-            cells.append(_cell(state, options[at], here, cells_wide) if at < len(options) else [])
-        lines.append([(" ", ""), *_joined(cells, widths)])
-    shown = f"{state.tally.shown(state.filter):,} of {total:,} {what}" if state.counted else "counting …"
-    keys: list[Span] = []
-    for name, word in hints():
-        keys += [(" · " if keys else "", "muted"), (name, "accent"), (f" {word}", "muted")]
-    return [
-        edge(HEAVY, True, (("Filter", "bold"),), ((shown, "text"),), width),
-        *(sides(HEAVY, line, width) for line in lines),
-        edge(HEAVY, False, tuple(keys), (), width),
-    ]
-
-
-def _joined(cells: Sequence[list[Span]], widths: Sequence[int]) -> list[Span]:
-    line: list[Span] = []
-    for cell, width in zip(cells, widths, strict=True):
-        line += crop(cell, width - 1)
-        line.append((" ", ""))
-    return line
-
-
-def _cell(state: Choosing, option: Option, here: bool, width: int) -> list[Span]:
-    """`▶● bash      41`: cursor, chosen, its mark, its name, how many it would show."""
-    chosen = option in state.filter.chosen
-    count = state.tally.count(state.filter, option) if state.counted else None
-    number = "…" if count is None else f"{count:,}"
-    style = "text" if count or chosen or count is None else "muted"
-    head: list[Span] = [
-        ("▶" if here else " ", "accent"),
-        ("●" if chosen else " ", "accent bold"),
-        *_sign(option),
-    ]
-    room = max(width - 1 - width_of(head) - len(number) - 1, 1)
-    words = cut_right(f"{option.words} (aside)" if option.name in ASIDES else option.words, room)
-    if here:
-        style += " reverse"
-    elif chosen:
-        style += " bold"
-    gap = room - width_of([(words, "")]) + 1
-    return [*head, (words, style), (" " * gap, ""), (number, "muted")]
-
-
-def _sign(option: Option) -> list[Span]:
-    if option.group == "fate":
-        fate = FATE_OF[LETTERS[option.name]]  # type: ignore[index]
-        return [letter(fate), gutter_sign(fate), (" ", "")]
-    if option.group == "mark":
-        return [_MARKS[option.name], (" ", "")]
-    return [(" ", "")] if option.group == "kind" else [("  ", "")]
+_FATE_OF: Final[dict[str, FateKind]] = {LETTERS[fate]: fate for fate in FATES}
 
 
 class FilterBar(Lines, can_focus=True):
-    """Opened with the filter in force; `Chosen` comes with every change, `Left` at the end."""
+    """Filters the lists of a board. Whatever is long is done in slices, by workers."""
 
     DEFAULT_CSS: ClassVar[str] = f"""
     FilterBar {{
-        display: none; layer: popup; dock: bottom; margin: 0 0 2 0; max-width: {WIDTH}; height: {ROWS + 3};
+        display: none; layer: popup; dock: bottom; margin: 0 0 2 0; max-width: {_WIDTH}; height: {_ROWS + 3};
         max-height: 80%; background: ansi_default;
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "filter")
 
-    class Chosen(Message):
-        """Another filter is wanted."""
-
-        def __init__(self, wanted: Filter) -> None:
-            super().__init__()
-            self.wanted = wanted
-
     class Left(Message):
-        """The reader goes back to the panel."""
+        """The user goes back to the panel."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """`changed` is called when a list shows something else."""
         super().__init__(id="filter")
-        self.state = Choosing()
-        self._total, self._what = 0, "entries"
+        self._changed = changed
+        self._sheet: Sheet | None = None
+        """The list for which a filter is being chosen."""
+        self._filter = EVERYTHING
+        self._tally: Tally | None = None
+        """What there is to choose from; None while it is counted."""
+        self._column = 0
+        self._at = [0, 0, 0]
+        """The row of the cursor in each column."""
 
-    def open(self, now: Filter, total: int, what: str, over: Region) -> None:
-        """Show it with this filter, over this part of the board where that is wide enough. How many there
-        are of what is told by `count`."""
-        self.state = replace(Choosing(filter=now), column=self.state.column)
-        self._total, self._what = total, what
-        fits = over.width >= LEAST
+    # --- at work ----------------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> bool:
+        """Whether a filter is being chosen."""
+        return self._sheet is not None
+
+    def begin(self, sheet: Sheet, over: Region) -> None:
+        """Choose what this list shows, over this part of the board where that is wide enough."""
+        self._sheet, self._filter, self._tally, self._at = sheet, sheet.filter, None, [0, 0, 0]
+        fits = over.width >= _LEAST
         self.styles.width = over.width if fits else "1fr"
         self.styles.margin = (0, 0, 2, over.x if fits else 0)
         self.display = True
         self.focus()
         self.update()
+        self._count()
 
-    def close(self) -> None:
+    def _leave(self) -> None:
+        self._sheet = None
         self.display = False
+        self.post_message(self.Left())
 
-    def count(self, tally: Tally, total: int) -> None:
-        """What there is to choose from."""
-        self._total = total
-        self.state = self.state.known(tally)
-        self.update()
+    def want(self, sheet: Sheet, wanted: Filter) -> None:
+        """Show what a filter admits."""
+        self.run_worker(self._show(sheet, wanted), group=f"filter {sheet.what}", exclusive=True)
 
-    def show(self, now: Filter) -> None:
-        """Another filter is in force."""
-        self.state = replace(self.state, filter=now)
-        self.update()
+    def clear(self, sheet: Sheet) -> bool:
+        """Show everything again; False where nothing else is shown."""
+        if not sheet.filter.active:
+            return False
+        self.want(sheet, EVERYTHING)
+        return True
 
-    def lines(self, width: int) -> list[list[Span]]:
-        return bar_lines(self.state, self._total, self._what, width, self.size.height)
+    def refresh_lists(self, *sheets: Sheet, compacted: bool) -> None:
+        """Entries came; after a compaction others may fit."""
+        for sheet in sheets:
+            if compacted and sheet.filter.active:
+                self.run_worker(self._rebuild(sheet), group=f"filter {sheet.what}", exclusive=True)
+        if self.open:
+            self._count()
+
+    def _count(self) -> None:
+        self.run_worker(self._counted(), group="tally", exclusive=True)
+
+    async def _counted(self) -> None:
+        sheet, marked = self._sheet, self.marked
+        if sheet is None:
+            return
+        found = await sheet.tally()
+        if sheet is self._sheet:
+            self._tally = found
+            self._move(0, 0)
+            if marked is not None:
+                self._go_to(marked)
+            self.update()
+
+    async def _show(self, sheet: Sheet, wanted: Filter) -> None:
+        await sheet.show_only(wanted)
+        self._changed()
+
+    async def _rebuild(self, sheet: Sheet) -> None:
+        await sheet.build()
+        self._changed()
+
+    # --- choosing ---------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> tuple[tuple[Option, ...], ...]:
+        options = (self._tally or Tally()).options(self._filter)
+        return options["kind"], options["fate"], (*options["mark"], *options["asides"])
+
+    @property
+    def marked(self) -> Option | None:
+        """The choice under the cursor."""
+        column = self.columns[self._column]
+        return column[min(self._at[self._column], len(column) - 1)] if column else None
 
     def action_filter(self, command: str) -> None:
-        """One of the keys in `KEYS`; a fate's letter comes as an event."""
+        """One of the keys in `KEYS`; a state's letter comes as an event."""
         match command:
             case "up" | "down":
                 self._move(1 if command == "down" else -1, 0)
             case "left" | "right":
                 self._move(0, 1 if command == "right" else -1)
             case "choose":
-                self._toggle(self.state.marked)
+                self._toggle(self.marked)
             case "take":
-                if self.state.marked not in self.state.filter.chosen:
-                    self._toggle(self.state.marked)
-                self.post_message(self.Left())
+                if self.marked not in self._filter.chosen:
+                    self._toggle(self.marked)
+                self._leave()
             case "asides":
                 self._toggle_at(Option("asides", ""))
             case "clear":
                 self._want(EVERYTHING)
             case "close":
-                self.post_message(self.Left())
+                self._leave()
+        self.update()
 
     def on_key(self, event: events.Key) -> None:
-        fate = FATE_OF.get(event.character or "")
+        fate = _FATE_OF.get(event.character or "")
         if fate is not None:
             event.stop()
             self._toggle_at(Option("fate", fate))
 
+    def _move(self, rows: int, columns: int) -> None:
+        """The cursor goes as far as there are choices."""
+        at = self._column = min(max(self._column + columns, 0), len(self.columns) - 1)
+        self._at[at] = min(max(self._at[at] + rows, 0), max(len(self.columns[at]) - 1, 0))
+
+    def _go_to(self, option: Option) -> None:
+        for column, options in enumerate(self.columns):
+            if option in options:
+                self._column, self._at[column] = column, options.index(option)
+
     def _toggle_at(self, option: Option) -> None:
         """A choice by its letter; the cursor goes there."""
-        self.state = self.state.beside(option)
+        self._go_to(option)
         self._toggle(option)
-
-    def _move(self, rows: int, columns: int) -> None:
-        self.state = self.state.moved(rows, columns)
-        self.update()
 
     def _toggle(self, option: Option | None) -> None:
         if option is not None:
-            self._want(self.state.filter.toggled(option))
+            self._want(self._filter.toggled(option))
 
     def _want(self, wanted: Filter) -> None:
-        if wanted != self.state.filter:
-            self.show(wanted)
-            self.post_message(self.Chosen(wanted))
+        if wanted != self._filter and self._sheet is not None:
+            self._filter = wanted
+            self.update()
+            self.want(self._sheet, wanted)
+
+    # --- drawing ----------------------------------------------------------------------------------------
+
+    def lines(self, width: int) -> list[Line]:
+        sheet, columns = self._sheet, self.columns
+        if sheet is None:
+            return []
+        wide = min(max((width - 6) // 3, 10), 25)
+        widths = (wide, wide, max(width - 4 - 2 * wide, 8))
+        room = max(self.size.height - 3, 1)
+        firsts = [window_start(at, len(options), room) for at, options in zip(self._at, columns, strict=True)]
+        lines = [_joined([[(f" {head}", "muted")] for head in _HEADS], widths)]
+        for row in range(room):
+            cells = [
+                self._cell(number, first + row, options, cells_wide)
+                for number, (options, first, cells_wide) in enumerate(
+                    zip(columns, firsts, widths, strict=True)
+                )
+            ]
+            lines.append(_joined(cells, widths))
+        shown: tuple[Span, ...] = (("counting …", "text"),)
+        if self._tally is not None:
+            shown = ((f"{self._tally.shown(self._filter):,} of {len(sheet):,} {sheet.what}", "text"),)
+        keys = key_words(((key.name, key.hint) for key in KEYS if key.hint), "muted")
+        return boxed(width, (("Filter", "bold"),), shown, lines, keys)
+
+    def _cell(self, column: int, at: int, options: Sequence[Option], width: int) -> Line:
+        """`▶● bash      41`: cursor, chosen, its mark, its name, how many it would show."""
+        if at >= len(options):
+            return []
+        option = options[at]
+        here = column == self._column and at == min(self._at[column], len(options) - 1)
+        chosen = option in self._filter.chosen
+        count = self._tally.count(self._filter, option) if self._tally is not None else None
+        number = "…" if count is None else f"{count:,}"
+        style = "text" if count or chosen or count is None else "muted"
+        head: Line = [("▶" if here else " ", "accent"), ("●" if chosen else " ", "accent bold")]
+        head += _sign(option)
+        room = max(width - 1 - width_of(head) - len(number) - 1, 1)
+        words = cut_right(f"{option.words} (note)" if option.name in SYSTEM_NOTES else option.words, room)
+        style += " reverse" if here else " bold" if chosen else ""
+        gap = room - width_of([(words, "")]) + 1
+        return [*head, (words, style), (" " * gap, ""), (number, "muted")]
+
+
+def _joined(cells: Sequence[Line], widths: Sequence[int]) -> Line:
+    line: Line = [(" ", "")]
+    for cell, width in zip(cells, widths, strict=True):
+        line += [*crop(cell, width - 1), (" ", "")]
+    return line
+
+
+def _sign(option: Option) -> Line:
+    if option.group == "fate":
+        fate = _FATE_OF[LETTERS[option.name]]  # type: ignore[index]
+        return [letter(fate), gutter_sign(fate), (" ", "")]
+    if option.group == "mark":
+        return [_MARKS[option.name], (" ", "")]
+    return [(" ", "")] if option.group == "kind" else [("  ", "")]

@@ -14,11 +14,11 @@ from foldline.tui.blocks import clean_line
 Mark = Literal["pinned", "new", "failed", "thinking"]
 Group = Literal["kind", "fate", "mark", "asides"]
 
-ASIDES: Final = ("request", "notice", "approval", "edit", "checkpoint", "title", "model")
+SYSTEM_NOTES: Final = ("request", "notice", "approval", "edit", "checkpoint", "title", "model")
 """Kinds of entries that were never meant for the model, nor change the view by more than an entry. They are
 shown where they are asked for."""
 _MESSAGES: Final = ("user", "machine", "assist", "summary", "system", "dev")
-_RULES: Final = ("fold", "rewind", "clear", "undo")
+_RULES: Final = ("compaction", "rewind", "clear", "undo")
 FATES: Final[tuple[FateKind, ...]] = (
     "live",
     "clipped",
@@ -42,8 +42,8 @@ class Facet(NamedTuple):
     marks: frozenset[Mark] = frozenset()
 
     @property
-    def aside(self) -> bool:
-        return self.kind in ASIDES
+    def is_note(self) -> bool:
+        return self.kind in SYSTEM_NOTES
 
 
 class Option(NamedTuple):
@@ -54,13 +54,13 @@ class Option(NamedTuple):
 
     @property
     def words(self) -> str:
-        return "asides" if self.group == "asides" else clean_line(self.name.removeprefix(TOOL))
+        return "system notes" if self.group == "asides" else clean_line(self.name.removeprefix(TOOL))
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Any of what is chosen in a group, in all groups in which something is. Nothing chosen: everything but
-    asides."""
+    system notes."""
 
     chosen: frozenset[Option] = frozenset()
 
@@ -73,7 +73,7 @@ class Filter:
         if kinds:
             if facet.kind not in kinds:
                 return False
-        elif facet.aside and Option("asides", "") not in self.chosen:
+        elif facet.is_note and Option("asides", "") not in self.chosen:
             return False
         return (not fates or facet.fate in fates) and (not marks or not marks.isdisjoint(facet.marks))
 
@@ -111,11 +111,11 @@ class Tally:
     def count(self, wanted: Filter, option: Option) -> int:
         """How many an option would show, whatever else is chosen in its group."""
         if option.group == "asides":
-            return sum(count for facet, count in self.counts.items() if facet.aside)
+            return sum(count for facet, count in self.counts.items() if facet.is_note)
         return self.shown(wanted.only(option))
 
     def options(self, wanted: Filter) -> Mapping[Group, tuple[Option, ...]]:
-        """What can be chosen: kinds there are, and every fate and mark."""
+        """What can be chosen: kinds there are, and every state and mark."""
         kinds = {Option("kind", facet.kind) for facet in self.counts}
         kinds |= {option for option in wanted.chosen if option.group == "kind"}
         return {
@@ -127,10 +127,10 @@ class Tally:
 
 
 def _place(option: Option) -> tuple[int, int, str]:
-    """Messages, tools by name, rules, asides; then fates and marks."""
+    """Messages, tools by name, rules, system notes; then states and marks."""
     match option:
         case Option("kind", name):
-            for rank, known in ((0, _MESSAGES), (2, _RULES), (3, ASIDES)):
+            for rank, known in ((0, _MESSAGES), (2, _RULES), (3, SYSTEM_NOTES)):
                 if name in known:
                     return rank, known.index(name), ""
             return 1, 0, name
@@ -176,7 +176,7 @@ _NONE: Final[frozenset[Mark]] = frozenset()
 _FAILED: Final[frozenset[Mark]] = frozenset({"failed"})
 _PINNED: Final[frozenset[Mark]] = frozenset({"pinned"})
 _MARKERS: Final[Mapping[type, str]] = {
-    CompactionOutline: "fold",
+    CompactionOutline: "compaction",
     Revert: "rewind",
     Clear: "clear",
     Undo: "undo",

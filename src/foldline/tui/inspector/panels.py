@@ -22,7 +22,6 @@ from foldline.tui.inspector import status
 from foldline.tui.inspector.compare import CompareScreen
 from foldline.tui.inspector.files import FileBlock
 from foldline.tui.inspector.filter_bar import FilterBar
-from foldline.tui.inspector.filtering import Filtering
 from foldline.tui.inspector.filters import EVERYTHING
 from foldline.tui.inspector.keys import EDIT, KEYS, hints, time_hints
 from foldline.tui.inspector.link import (
@@ -107,7 +106,7 @@ class InspectorPanels(Workbench):
         self.history, self.view, self._files = self.lists.history, self.lists.view, self.lists.files
         self.travel = TimeTravel(projection, overhead, window)
         self.timeline = TimelinePanel()
-        self.filtering = Filtering(self, self._rows_changed)
+        self.filter_bar = FilterBar(self._rows_changed)
         limits = edit_hints.Limits(overhead, threshold)
         self._edit_hints = edit_hints.HintWorker(self, limits, self.describe) if live else None
         self._activity = activity
@@ -125,7 +124,7 @@ class InspectorPanels(Workbench):
         yield self.status
         if self._with_hints:
             yield self.hints
-        yield self.filtering.bar
+        yield self.filter_bar
 
     def on_mount(self) -> None:
         self.lay_out()
@@ -224,13 +223,14 @@ class InspectorPanels(Workbench):
         self.lists.begin(self.projection)
         self._fill_later()
         for sheet, wanted in filters:
-            self.filtering.again(sheet, wanted)
+            if wanted.active:
+                self.filter_bar.want(sheet, wanted)
         self.describe()
 
     def _grow(self) -> None:
         came, changed = self.lists.grow(self.active)
         if came:
-            self.filtering.refresh(*self.lists.sheets, folded=changed)
+            self.filter_bar.refresh_lists(*self.lists.sheets, compacted=changed)
             self._fill_later()
         self.describe()
 
@@ -407,7 +407,7 @@ class InspectorPanels(Workbench):
             return
         projection, link, here = self.projection, self.lists.link, self.shown_panel
         as_of, weight = self.travel.as_of, self.travel.weight(self.projection)
-        focused = self.has_focus_within and here != TIMELINE and not self.filtering.open
+        focused = self.has_focus_within and here != TIMELINE and not self.filter_bar.open
         for number, panel in enumerate(self.panels):
             panel.show_focus(focused and number == self.active)
         history, view, files = self.panels
@@ -618,7 +618,7 @@ class InspectorPanels(Workbench):
             return
         if self.lists.picked:
             self.lists.pick(set())
-        elif self.active == FILES or not self.filtering.clear(self._sheet):
+        elif self.active == FILES or not self.filter_bar.clear(self._sheet):
             self.post_message(self.CloseRequested())
 
     # --- Search and filter ----------------------------------------------------------------------------
@@ -635,17 +635,11 @@ class InspectorPanels(Workbench):
             self.news = f"A filter is of entries: {self.key('panel-1')} goes to History."
         else:
             panel = self.panels[self.active].region
-            self.filtering.begin(self._sheet, panel.translate(-self.region.offset))
-
-    @on(FilterBar.Chosen)
-    def _filter_chosen(self, event: FilterBar.Chosen) -> None:
-        event.stop()
-        self.filtering.chosen(event.wanted)
+            self.filter_bar.begin(self._sheet, panel.translate(-self.region.offset))
 
     @on(FilterBar.Left)
     def _filter_left(self, event: FilterBar.Left) -> None:
         event.stop()
-        self.filtering.end()
         self.active_view.focus()
         self.describe()
 

@@ -20,7 +20,7 @@ class Rule:
 def boxed(
     width: int,
     title: Spans,
-    count: str,
+    count: str | Spans,
     body: Iterable[Line | Rule],
     foot: Spans = (),
     aid: Spans = (),
@@ -29,8 +29,10 @@ def boxed(
 
     The lines of the body are cut or filled to `width` - 2 cells.
     """
+    if isinstance(count, str):
+        count = ((count, "muted"),) if count else ()
     return [
-        edge(HEAVY, True, title, ((count, "muted"),) if count else (), width),
+        edge(HEAVY, True, title, count, width),
         *(_rule(line, width) if isinstance(line, Rule) else sides(HEAVY, line, width) for line in body),
         edge(HEAVY, False, foot, aid, width),
     ]
