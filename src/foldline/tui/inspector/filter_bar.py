@@ -15,8 +15,7 @@ from foldline.tui.inspector.filters import EVERYTHING, FATES, SYSTEM_NOTES, Filt
 from foldline.tui.inspector.sheets import Sheet
 from foldline.tui.keys.table import ScreenKey, bindings, table
 from foldline.tui.lists.box import Line, boxed, key_words
-from foldline.tui.prompting.completion import window_start
-from foldline.tui.widgets.lines import Lines
+from foldline.tui.widgets.lines import Lines, window_start
 
 KEYS: Final = table(
     "filter",

@@ -25,7 +25,7 @@ from foldline.tui.keys.commands import BY_SLASH, Command
 from foldline.tui.prompting.inputs import Completing, completing
 from foldline.tui.state import ChatState
 from foldline.tui.widgets.fields import Editor
-from foldline.tui.widgets.lines import LIGHT, Lines, edge, sides
+from foldline.tui.widgets.lines import LIGHT, Lines, edge, sides, window_start
 
 if TYPE_CHECKING:
     from foldline.tui.runner import Runner
@@ -290,11 +290,6 @@ class Offered:
     def first(self) -> Candidate | None:
         """The marked one, or, where none is, the first."""
         return self.marked or next(iter(self.candidates), None)
-
-
-def window_start(marked: int, count: int, rows: int) -> int:
-    """The first row shown of a list, so that the marked one is."""
-    return max(0, min(marked - rows + 1, count - rows))
 
 
 def candidate_lines(shown: Sequence[Candidate], marked: int, rows: int, width: int) -> list[list[Span]]:

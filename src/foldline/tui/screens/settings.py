@@ -27,10 +27,10 @@ from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
 from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
 from foldline.tui.lists.picker import Choice, Picker
 from foldline.tui.lists.screen import HELP, Field, ListScreen, moves
-from foldline.tui.prompting.completion import window_start
 from foldline.tui.runner import Runner
 from foldline.tui.screens.settings_rows import Setting, list_settings
 from foldline.tui.themes import own_themes
+from foldline.tui.widgets.lines import window_start
 
 if TYPE_CHECKING:
     from foldline.tui.app import FoldlineApp

@@ -115,6 +115,11 @@ def framed_row(look: Frame, left: list[Piece], right: list[Piece], width: int) -
     return [side, *row(left, right, max(width - 2, 0)), side]
 
 
+def window_start(marked: int, count: int, rows: int) -> int:
+    """The first of `count` rows that is shown, so that the marked one is in sight."""
+    return max(0, min(marked - rows + 1, count - rows))
+
+
 LEAST = (40, 10)
 """Columns and rows below which nothing can be read."""
 
