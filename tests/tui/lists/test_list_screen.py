@@ -1,0 +1,169 @@
+"""The list screen itself: the mark, mouse, questions and fields, whatever the rows are."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import ClassVar
+
+import pytest
+from textual.binding import BindingType
+from textual.pilot import Pilot
+
+from foldline.tui.keyed_app import KeyedApp
+from foldline.tui.keys.table import ScreenKey, bindings, declared, table
+from foldline.tui.lists.box import Line, Rule, boxed, filled, key_words
+from foldline.tui.lists.screen import HELP, Field, ListScreen, moves
+from support.chat_app import screen_text
+
+KEYS = table(
+    "fruit",
+    "Fruit",
+    ScreenKey[None]("drop", ("x",), "Drops it, after a question.", hint="drop"),
+    ScreenKey("find", ("slash",), "To the field."),
+    *moves("fruit"),
+    HELP,
+    "Program",
+    ScreenKey("close", ("escape",), "Closes."),
+)
+
+
+class Fruit(ListScreen[str | None, str]):
+    KEYS = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "list")
+
+    def __init__(self, count: int = 40) -> None:
+        self.find = Field("find", "type to find")
+        super().__init__([f"fruit {number}" for number in range(count)], (self.find,))
+        self.finding = False
+        self.dropped: list[str | None] = []
+
+    def height_wanted(self) -> int:
+        return 14
+
+    def field(self) -> Field | None:
+        return self.find if self.finding else None
+
+    def act(self, command: str) -> None:
+        match command:
+            case "drop":
+                self.ask("Drop it?", "drop", lambda: self.dropped.append(self.row))
+            case "find":
+                self.finding = True
+                self.update()
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        rows = self.row_lines(height - 4, 2, lambda row, marked: [("▶" if marked else " ", ""), (row, "")])
+        asks = self.question.sentence if self.question is not None else ""
+        return boxed(width, (("Fruit", ""),), "", [[(" ❯ ", "")], *rows, Rule(((asks, ""),) if asks else ())])
+
+
+@asynccontextmanager
+async def shown(size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Fruit, Pilot[None]]]:
+    app, screen = KeyedApp[None](), Fruit()
+    async with app.run_test(size=size) as pilot:
+        await app.push_screen(screen)
+        await pilot.pause()
+        yield screen, pilot
+
+
+def text(screen: Fruit) -> str:
+    return "\n".join(screen_text(screen.app))
+
+
+async def test_the_mark_moves_within_the_list_and_stays_in_sight() -> None:
+    async with shown() as (screen, pilot):
+        for key, row in (("up", 0), ("pagedown", 10), ("j", 11), ("end", 39), ("down", 39), ("k", 38)):
+            await pilot.press(key)
+            assert screen.row == f"fruit {row}" and f"▶fruit {row}" in text(screen)
+        top = min(screen.seen.values())
+        await pilot.press("up")
+        assert min(screen.seen.values()) == top, "the list scrolls only where the mark would leave it"
+        await pilot.press("home")
+        assert "▶fruit 0" in text(screen)
+
+
+async def test_a_click_marks_a_row_and_the_wheel_moves_the_mark() -> None:
+    async with shown() as (screen, pilot):
+        box = screen.box.region
+        await pilot.click(offset=(box.x + 4, box.y + 5))
+        assert screen.row == "fruit 3"
+        await pilot.click(offset=(box.x + 4, box.y))
+        assert screen.row == "fruit 3", "there is no row on the edge"
+        screen.box.on_mouse_scroll_down(_Wheel())  # type: ignore[arg-type]
+        assert screen.row == "fruit 4"
+
+
+class _Wheel:
+    def stop(self) -> None: ...
+
+
+@pytest.mark.parametrize(("then", "dropped"), [(("x",), ["fruit 0"]), (("y", "x"), []), (("down",), [])])
+async def test_what_is_asked_for_twice_is_done_by_its_own_key_alone(
+    then: tuple[str, ...], dropped: list[str]
+) -> None:
+    async with shown() as (screen, pilot):
+        await pilot.press("x")
+        assert "Drop it?" in text(screen)
+        await pilot.press(*then)
+        assert screen.dropped == dropped and screen.row == "fruit 0"
+
+
+async def test_in_an_open_field_letters_are_text_and_the_box_has_the_keys_again_after_it() -> None:
+    async with shown() as (screen, pilot):
+        await pilot.press("slash", "x", "j")
+        assert screen.find.has_focus and screen.find.value == "xj" and screen.row == "fruit 0"
+        screen.finding = False
+        screen.update()
+        await pilot.press("j")
+        assert screen.row == "fruit 1" and not screen.find.display
+
+
+async def test_other_rows_keep_the_mark_at_its_row_or_in_its_place() -> None:
+    screen = Fruit()
+    screen.move_to(5)
+    screen.show_rows(["new", *screen.rows], lambda one, other: one == other)
+    assert screen.row == "fruit 5"
+    screen.show_rows(["a", "b"])
+    assert screen.row == "b"
+    screen.show_rows([])
+    assert screen.row is None
+    screen.move(1)
+    assert screen.at == 0
+
+
+async def test_a_terminal_that_is_too_small_says_so_and_the_list_comes_back() -> None:
+    async with shown() as (screen, pilot):
+        await pilot.resize_terminal(30, 8)
+        await pilot.pause()
+        assert "Too small: needs 40x10" in text(screen)
+        await pilot.resize_terminal(40, 10)
+        await pilot.pause()
+        assert "▶fruit 0" in text(screen)
+
+
+async def test_it_is_left_once_with_what_lies_over_it() -> None:
+    async with shown() as (screen, pilot):
+        await pilot.press("f1")
+        assert "Help · Fruit" in text(screen)
+        screen.dismiss(None)
+        screen.dismiss(None)
+        await pilot.pause()
+        assert not screen.is_open and len(pilot.app.screen_stack) == 1
+
+
+def test_a_table_is_known_by_its_name_and_headings_group_its_keys() -> None:
+    known = declared("fruit")
+    assert known is KEYS and known.title == "Fruit"
+    assert {key.id: key.group for key in KEYS}.items() >= {
+        "drop": "Fruit",
+        "up": "List",
+        "close": "Program",
+    }.items()
+    assert {key.screen for key in KEYS} == {"fruit"}
+
+
+def test_lines_are_filled_or_cut_and_words_stand_apart() -> None:
+    assert filled([[("a", "")]], 2) == [[("a", "")], []] and filled([[], [], []], 1) == [[]]
+    assert (
+        "".join(words for words, _ in key_words((("Enter", "select"), ("Esc", "close"))))
+        == "Enter select · Esc close"
+    )
