@@ -369,7 +369,7 @@ async def find_in_the_palette(scene: Scene, pilot: Pilot[None]) -> None:
     await pilot.press("ctrl+p")
     app, last = scene.app, {"theme:dusk", "setting:theme"}
     await scene.until(pilot, lambda: isinstance(app.screen, Palette) and last <= {*app.screen.items})
-    await pilot.press(*"fold")
+    await pilot.press(*"compact")
 
 
 async def look_at_the_rules(scene: Scene, pilot: Pilot[None]) -> None:
