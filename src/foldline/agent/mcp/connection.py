@@ -7,13 +7,14 @@ long as it lives; calls come from wherever they are made, and are cancelled ther
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldline.protocol import system_words
+from foldline.protocol import FoldlineError, system_words
 from foldline.version import __version__
 
 from .config import Filled
@@ -21,12 +22,28 @@ from .transport import ServerLog, over_http, program, relayed
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.client import IncomingMessage, Transport
+    from mcp.client import IncomingMessage
+    from mcp.shared.exceptions import MCPError
     from mcp.types import CallToolResult
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from foldline.protocol import FoldlineError
+START_SECONDS = 60.0
+"""How long a server may take to start and list its tools: `npx` and `uvx` fetch packages first."""
+_PROGRAM_ENDS = 4.0
+"""Seconds that the end of a program is waited for. It takes 1.5 s at the most, unless the machine is busy:
+`transport.program`."""
+_GOODBYE = 0.5
+"""Seconds that the end of a session at an address is waited for: who does not hear it forgets it some day."""
+_CANCEL_SECONDS = 0.1
+"""How long a cancelled call waits until the server is told of it: a cancel must be done within 200 ms."""
+_REASON_SECONDS = 1.0
+"""How long a call that broke off waits for the reason of it."""
+_ENDING_SECONDS = 0.2
+"""How long where nothing but the call says that the connection has ended."""
+_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
+"""What the package says where a server refused with a status and without a word of the protocol."""
+INSTALL = "pip install 'foldline[mcp]'"
+_PAGES = 100
+"""A listing with more pages than that has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,40 +96,6 @@ class Gone(Trouble):
 
 class Unreached(Gone):
     """So much so that the call never came to the server: it can be made again."""
-
-
-def refused(status: int) -> str:
-    """What an HTTP status says."""
-    from http import HTTPStatus
-
-    words = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
-    advice = ": check its headers in the settings" if status in (401, 403) else ""
-    return f"answered {status} {words}{advice}"
-
-
-def shortened(text: str) -> str:
-    """A message of somebody else's on one line of bounded length, to be put into a sentence."""
-    return " ".join(text.split())[:300].removesuffix(".")
-
-
-START_SECONDS = 60.0
-"""How long a server may take to start and list its tools: `npx` and `uvx` fetch packages first."""
-_PROGRAM_ENDS = 4.0
-"""Seconds that the end of a program is waited for. It takes 1.5 s at the most, unless the machine is busy:
-`transport.program`."""
-_GOODBYE = 0.5
-"""Seconds that the end of a session at an address is waited for: who does not hear it forgets it some day."""
-_CANCEL_SECONDS = 0.1
-"""How long a cancelled call waits until the server is told of it: a cancel must be done within 200 ms."""
-_REASON_SECONDS = 1.0
-"""How long a call that broke off waits for the reason of it."""
-_ENDING_SECONDS = 0.2
-"""How long where nothing but the call says that the connection has ended."""
-_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
-"""What the package says where a server refused with a status and without a word of the protocol."""
-INSTALL = "pip install 'foldline[mcp]'"
-_PAGES = 100
-"""A listing with more pages than that has no end."""
 
 
 class Connection:
@@ -252,13 +235,19 @@ class Connection:
                         scope.deadline = math.inf
                         self._client = entered
                         opened.set_result(listing)
-                        async with self._heard(entered):
+                        listening = asyncio.create_task(self._listen(entered))
+                        try:
                             await self._leave.wait()
+                        finally:
+                            listening.cancel()
+                            await asyncio.wait({listening})
                 finally:
                     left.cancel()
                     self._client = None
             if scope.cancelled_caught and not self._leave.is_set():
                 trouble = Trouble(f"did not answer within {seconds:g} s")
+        except ImportError as error:
+            trouble = Trouble(f"cannot be used, the package mcp is not as expected ({error}): {INSTALL}")
         except Exception as error:  # noqa: BLE001 - whatever the package raises, it is about this server
             trouble = self._trouble(error)
         finally:
@@ -323,17 +312,8 @@ class Connection:
 
         client.session.validate_tool_result = any_result  # type: ignore[method-assign]
 
-    @asynccontextmanager
-    async def _heard(self, client: "Client") -> AsyncGenerator[None]:
-        """Servers of the newer protocol are asked to tell of changes; the older ones do unasked."""
-        listening = asyncio.create_task(self._listen(client))
-        try:
-            yield
-        finally:
-            listening.cancel()
-            await asyncio.wait({listening})
-
     async def _listen(self, client: "Client") -> None:
+        """Servers of the newer protocol are asked to tell of changes; the older ones do unasked."""
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
         lists = client.server_capabilities.tools
@@ -344,31 +324,26 @@ class Connection:
                 async for _ in changes:
                     self.changed()
 
-    def _transport(self) -> "Transport":
-        return self._over_http() if self._config.url else self._as_program()
-
     @asynccontextmanager
-    async def _as_program(self) -> AsyncGenerator[Any]:
+    async def _transport(self) -> AsyncGenerator[Any]:
+        """Its messages, with listings that the package would refuse mended."""
         async with (
-            program(self._filled, self._log, self._folder) as (read, write),
-            relayed(read, lambda message: mended(message, self._broken), self._program_ended) as heard,
+            self._streams() as (read, write),
+            relayed(read, lambda message: mended(message, self._broken), self._output_ended) as heard,
         ):
             yield heard, write
 
-    @asynccontextmanager
-    async def _over_http(self) -> AsyncGenerator[Any]:
-        async with (
-            over_http(self._config, self._refused) as (read, write),
-            relayed(read, lambda message: mended(message, self._broken), _nothing) as heard,
-        ):
-            yield heard, write
+    def _streams(self) -> Any:
+        if self._config.url:
+            return over_http(self._config, self._refused)
+        return program(self._filled, self._log, self._folder)
 
     def _refused(self, status: int) -> None:
         self._status = status
 
-    async def _program_ended(self) -> None:
-        """Its output is closed: it has ended, also between two calls, where nobody waits for an answer."""
-        if self._client is None:
+    async def _output_ended(self) -> None:
+        """A program has ended, also between two calls, where nobody waits. An address has no end."""
+        if self._config.url or self._client is None:
             return
         self._client = None
         await asyncio.to_thread(self._log.caught_up)
@@ -381,47 +356,60 @@ class Connection:
 
     def _trouble(self, error: BaseException) -> Trouble:
         """In words that follow the server's name, without a value that is nobody's business."""
+        from mcp.shared.exceptions import MCPError
+
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        if isinstance(error, Trouble):
-            return error
-        if isinstance(error, ImportError):
-            return Trouble(f"cannot be used, the package mcp is not as expected ({error}): {INSTALL}")
-        from mcp.shared.exceptions import MCPError
+        match error:
+            case Trouble():
+                return error
+            case MCPError():
+                return self._refusal(error)
+            case OSError() if not self._config.url:
+                what = error.filename if isinstance(error.filename, str) else self._config.command
+                words = f"could not be started: {self._filled.masked(what)}: {system_words(error)}"
+                return Trouble(words)
+        words = self._filled.masked(on_one_line(str(error)) or type(error).__name__)
+        if not self._config.url:
+            return Trouble(f"failed: {words}")
+        import httpx2
+
+        kind = Unreached if isinstance(error, httpx2.ConnectError) else Gone
+        return kind(f"cannot be reached: {words}")
+
+    def _refusal(self, error: "MCPError") -> Trouble:
+        """What an error of the protocol means."""
         from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
-        masked = self._filled.masked
-        if isinstance(error, OSError) and not self._config.url:
-            what = error.filename if isinstance(error.filename, str) else self._config.command
-            return Trouble(f"could not be started: {masked(what)}: {system_words(error)}")
-        if isinstance(error, MCPError):
-            if error.code == REQUEST_TIMEOUT:
-                return Trouble(f"did not answer within {self._config.timeout:g} s")
-            status, self._status = self._status, None
-            # Of a session that a server has forgotten, it says 404: a new one is to be begun (MCP).
-            if status == HTTPStatus.NOT_FOUND and (
-                error.message in _STAND_INS or "session" in error.message.lower()
-            ):
-                return Unreached(refused(status))
-            if status is not None and error.message in _STAND_INS:
-                return Gone(refused(status))
-            if error.code == CONNECTION_CLOSED and self._config.url:
-                # Or an error of the server's own: the code has two meanings, so its words are given.
-                return Gone(f"broke off: {masked(shortened(error.message))}")
-            if error.code == CONNECTION_CLOSED and self._client is None:
-                return Gone(self._words_of_end())
-            return Trouble(f"refused: {masked(shortened(error.message))}")
-        if self._config.url:
-            import httpx2
-
-            kind = Unreached if isinstance(error, httpx2.ConnectError) else Gone
-            return kind(f"cannot be reached: {masked(shortened(str(error)) or type(error).__name__)}")
-        return Trouble(f"failed: {masked(shortened(str(error)) or type(error).__name__)}")
+        words = self._filled.masked(on_one_line(error.message))
+        if error.code == REQUEST_TIMEOUT:
+            return Trouble(f"did not answer within {self._config.timeout:g} s")
+        status, self._status = self._status, None
+        is_stand_in = error.message in _STAND_INS
+        # Of a session that a server has forgotten, it says 404: a new one is to be begun (MCP).
+        if status == HTTPStatus.NOT_FOUND and (is_stand_in or "session" in error.message.lower()):
+            return Unreached(refused(status))
+        if status is not None and is_stand_in:
+            return Gone(refused(status))
+        if error.code == CONNECTION_CLOSED and self._config.url:
+            # Or an error of the server's own: the code has two meanings, so its words are given.
+            return Gone(f"broke off: {words}")
+        if error.code == CONNECTION_CLOSED and self._client is None:
+            return Gone(self._words_of_end())
+        return Trouble(f"refused: {words}")
 
     def _words_of_end(self) -> str:
         last = f", its last words: {self._log.last[:200]}" if self._log.last else ""
         return f"has ended{last}"
 
 
-async def _nothing() -> None:
-    """An address has no end: what does not answer is seen by who asks."""
+def refused(status: int) -> str:
+    """What an HTTP status says."""
+    words = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an error"
+    advice = ": check its headers in the settings" if status in (401, 403) else ""
+    return f"answered {status} {words}{advice}"
+
+
+def on_one_line(text: str) -> str:
+    """A message of somebody else's, bounded, to be put into a sentence."""
+    return " ".join(text.split())[:300].removesuffix(".")
