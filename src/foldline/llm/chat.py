@@ -1,17 +1,17 @@
 """Chat completions: what nearly every server speaks."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foldline.protocol import AssistantMessage, Part, TextPart, ThinkingPart, ToolCallPart, Usage
+from foldline.protocol import Part, TextPart, ThinkingPart, ToolCallPart, Usage
 from foldline.protocol.messages import StopReason
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk
 from .dialect import Dialect, Renderings, tools_to_openai
 from .failures import Failure
 from .lenient_json import count, is_json_object, mapping, sequence, string
-from .wire import TOO_MUCH, CallIds, Expected, Growing, Room, Said, expected
+from .wire import AnswerReader, Expected, Growing, Room, Said, arguments_of, expected
 
 CONTEXT_WINDOW_EXCEEDED = "model_context_window_exceeded"
 """The finish reason with which Anthropic and z.ai say that the window is full."""
@@ -66,14 +66,13 @@ class _Call:
         )
 
 
-class ChatReader:
-    """One answer, while it arrives."""
+class ChatReader(AnswerReader):
+    """One answer of `/chat/completions`, put together from plain JSON: compatible servers send fields the
+    SDK's models do not know, or of other types."""
 
     def __init__(self, expected: Expected) -> None:
+        super().__init__(expected)
         self.finish_reason: str | None = None
-        self.usage: Usage | None = None
-        self._expected = expected
-        self._room = Room(expected.most)
         self._text = Growing(self._room)
         self._thinking = Growing(self._room)
         self._calls: list[_Call] = []
@@ -86,30 +85,16 @@ class ChatReader:
         return bool(self._text or self._thinking or self._calls)
 
     @property
-    def characters(self) -> int:
-        return self._room.taken
-
-    @property
-    def full(self) -> bool:
-        return self._room.full
-
-    @property
     def complete(self) -> bool:
         if self.finish_reason is None:
             return self._accounted
         return self.finish_reason not in _BROKEN
 
     @property
-    def over(self) -> bool:
-        """Never known: usage may come after the finish reason, and has its own piece."""
-        return False
-
-    @property
     def overflowed(self) -> bool:
         return self.finish_reason == CONTEXT_WINDOW_EXCEEDED
 
     def feed(self, piece: object) -> list[Said]:
-        """Takes one decoded piece of the stream; what it adds to the answer."""
         data = mapping(piece)
         self._take_usage(data.get("usage"))
         choices = sequence(data.get("choices"))
@@ -138,29 +123,30 @@ class ChatReader:
             chunks.append(self._take_call(mapping(call)))
         return chunks
 
-    def message(self, error: str | None = None) -> AssistantMessage:
-        """The answer so far; with `error`, as what was left by a failure."""
+    def _parts(self) -> list[Part]:
         parts: list[Part] = []
         if thinking := str(self._thinking):
             parts.append(ThinkingPart(text=thinking))
         if text := str(self._text):
             parts.append(TextPart(text=text))
-        calls = self._tool_calls()
-        return AssistantMessage(
-            parts=(*parts, *calls),
-            model=self._expected.model,
-            usage=self.usage,
-            stop_reason="error" if error else self._stop_reason(calls),
-            error=error or (TOO_MUCH.format(model=self._expected.model) if self.full else None),
-        )
+        ids = self._call_ids()
+        return parts + [
+            ToolCallPart(
+                call_id=ids.unique(call.call_id, number),
+                name=call.name,
+                arguments=arguments_of(str(call.arguments)),
+                signature=call.signature or None,
+            )
+            for number, call in enumerate(self._calls)
+            if self._is_call(call.name, str(call.arguments))
+        ]
 
-    def _stop_reason(self, calls: list[ToolCallPart]) -> StopReason:
-        if self.full:
-            return "length"
+    def _stop_reason(self, parts: Sequence[Part]) -> StopReason:
         reason = _STOP_REASONS.get(self.finish_reason or "", "stop")
         # Several servers say "stop" after tool calls; what counts is whether there are any.
         if reason in ("stop", "tool_calls"):
-            return "tool_calls" if calls else "filtered" if self._refused else "stop"
+            called = any(isinstance(part, ToolCallPart) for part in parts)
+            return "tool_calls" if called else "filtered" if self._refused else "stop"
         return reason
 
     def _refusal(self, delta: Mapping[str, object]) -> str:
@@ -211,25 +197,6 @@ class ChatReader:
         self._calls.append(_Call(position, self._room))
         return self._calls[-1]
 
-    def _tool_calls(self) -> list[ToolCallPart]:
-        ids = CallIds(self._expected.taken, self._expected.stem)
-        parts: list[ToolCallPart] = []
-        for number, call in enumerate(self._calls):
-            name, arguments = call.name, str(call.arguments).strip() or "{}"
-            if not name and not call.arguments:
-                continue
-            if self.full and not is_json_object(arguments):
-                continue  # Cut off by us, it cannot run, and says nothing to a reader.
-            parts.append(
-                ToolCallPart(
-                    call_id=ids.unique(call.call_id, number),
-                    name=name,
-                    arguments=arguments,
-                    signature=call.signature or None,
-                )
-            )
-        return parts
-
 
 def _content(value: object) -> str:
     """A delta's content: a string, or from some servers a list of text parts."""
@@ -254,6 +221,7 @@ class ChatWire:
 
     @property
     def name(self) -> str:
+        """The dialect recorded with each request."""
         return self._dialect.name
 
     def body(self, request: Request, model: str) -> dict[str, Any]:
@@ -273,7 +241,8 @@ class ChatWire:
     def reading(self, request: Request, info: ModelInfo) -> ChatReader:
         return ChatReader(expected(request, info))
 
-    def concede(self, failure: Failure) -> bool:
+    def leave_out(self, failure: Failure) -> bool:
+        """Whether the server refused something that can be done without. From then on it is not sent."""
         if self._asks_usage and failure.status in (400, 422) and "stream_options" in failure.body:
             self._asks_usage = False
             return True

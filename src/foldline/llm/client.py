@@ -21,7 +21,7 @@ from .listing import ListedModel, offered, stated_window
 from .models import model_info
 from .providers import Provider, is_local
 from .responses import ResponsesWire
-from .wire import AnswerReader, Wire
+from .wire import AnswerReader
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -70,7 +70,7 @@ class OpenAIChat:
         self._key = key
         self._key_name = key_name or provider.key_name
         self._window_of = window if callable(window) else _always(window)
-        self._wire: Wire = (
+        self._wire = (
             ResponsesWire(provider.base_url)
             if provider.api == "responses"
             else ChatWire(dialect_named(provider.dialect) or STRICT, asks_usage=provider.asks_usage)
@@ -158,7 +158,7 @@ class OpenAIChat:
                 yield Answer(answer)
                 return
             failure = failure or failures.empty_failure(self._endpoint)
-            if not reading.started and self._wire.concede(failure):
+            if not reading.started and self._wire.leave_out(failure):
                 continue
             seconds = retries.wait(failure)
             if seconds is None and answer is not None:
@@ -213,30 +213,17 @@ class OpenAIChat:
         self, body: AsyncIterator[bytes], reading: AnswerReader
     ) -> AsyncGenerator[Chunk | Failure, None]:
         """Feeds a body to `reading`; in the end, what was wrong with it, if anything was."""
-        told, silent, said = 0, 0, 0
         try:
-            async with aclosing(sse.events_of(body)) as events:
-                async for event in events:
-                    told += 1
-                    if told % _AT_ONCE == 0:
-                        await asyncio.sleep(0)
-                    if event.is_last:
-                        break
-                    piece = event.decoded()
-                    if (error := failures.error_in(piece, event.name)) is not None:
+            async with aclosing(self._pieces(body, reading)) as pieces:
+                async for name, piece in pieces:
+                    if (error := failures.error_in(piece, name)) is not None:
                         yield failures.stream_failure(self._endpoint, error, begun=reading.started)
                         return
                     for chunk in reading.feed(piece):
                         yield chunk
                     if reading.full:
                         return  # Closes the connection: the server would go on.
-                    if reading.over:
-                        break
-                    silent = silent + len(event.data) if reading.characters == said else 0
-                    said = reading.characters
-                    if silent > sse.LONGEST_EVENT:
-                        raise sse.TooLong
-                await _read_to_the_end(body)
+            await _read_to_the_end(body)
         except _breaks() as error:
             if not reading.complete:  # What breaks after the end harms nobody.
                 yield self._broken(error)
@@ -245,6 +232,30 @@ class OpenAIChat:
             yield failures.window_failure(self._endpoint)
         elif not reading.complete:
             yield failures.broken_failure(self._endpoint)
+
+    async def _pieces(
+        self, body: AsyncIterator[bytes], reading: AnswerReader
+    ) -> AsyncGenerator[tuple[str, object], None]:
+        """The decoded pieces of a body, each with the name of its event, up to the end of the answer.
+
+        Raises:
+            sse.TooLong: nothing of them makes up an answer.
+        """
+        told, silent, said = 0, 0, 0
+        async with aclosing(sse.events_of(body)) as events:
+            async for event in events:
+                told += 1
+                if told % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                if event.is_last:
+                    return
+                yield event.name, event.decoded()
+                if reading.over:
+                    return
+                silent = silent + len(event.data) if reading.characters == said else 0
+                said = reading.characters
+                if silent > sse.LONGEST_EVENT:
+                    raise sse.TooLong
 
     def _broken(self, error: Exception) -> Failure:
         """What an exception in the middle of a body means."""

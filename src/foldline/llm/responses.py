@@ -43,7 +43,7 @@ from .dialect import (
 from .failures import Failure
 from .lenient_json import count, is_json_object, mapping, sequence, string
 from .providers import address_of
-from .wire import TOO_MUCH, CallIds, Expected, Growing, Room, Said, expected
+from .wire import AnswerReader, Expected, Growing, Room, Said, arguments_of, expected
 
 RESPONSES = "responses"
 """The dialect that is recorded with each request of this API."""
@@ -250,15 +250,14 @@ class _Item:
         return self.text.add(told) if not self.text else ""
 
 
-class ResponsesReader:
-    """One answer, while it arrives."""
+class ResponsesReader(AnswerReader):
+    """One answer of `/responses`: a list of items. Deltas let them grow; the finished item fills in what was
+    not streamed. A full window is an error in this API."""
 
     def __init__(self, expected: Expected, signer: str) -> None:
         """`signer` is who can read the reasoning again: see `ThinkingPart.signed_by`."""
-        self.usage: Usage | None = None
-        self._expected = expected
+        super().__init__(expected)
         self._signer = signer
-        self._room = Room(expected.most)
         self._items: dict[Hashable, _Item] = {}
         self._end: Mapping[str, object] | None = None
         self._refused = False
@@ -268,14 +267,6 @@ class ResponsesReader:
         return any(item.text or item.name for item in self._items.values())
 
     @property
-    def characters(self) -> int:
-        return self._room.taken
-
-    @property
-    def full(self) -> bool:
-        return self._room.full
-
-    @property
     def complete(self) -> bool:
         return self._end is not None
 
@@ -283,13 +274,7 @@ class ResponsesReader:
     def over(self) -> bool:
         return self._end is not None
 
-    @property
-    def overflowed(self) -> bool:
-        """A full window is an error in this API."""
-        return False
-
     def feed(self, piece: object) -> list[Said]:
-        """Takes one decoded event; what it adds to the answer."""
         event = mapping(piece)
         kind = string(event.get("type"))
         if kind in _DELTAS:
@@ -303,42 +288,27 @@ class ResponsesReader:
             return self._finish(event)
         return []
 
-    def message(self, error: str | None = None) -> AssistantMessage:
-        """The answer so far; with `error`, as what was left by a failure."""
-        ids = CallIds(self._expected.taken, self._expected.stem)
+    def _parts(self) -> list[Part]:
+        ids = self._call_ids()
         parts: list[Part] = []
         for number, item in enumerate(self._items.values()):
-            parts += self._parts(item, number, ids)
-        return AssistantMessage(
-            parts=tuple(parts),
-            model=self._expected.model,
-            usage=self.usage,
-            stop_reason="error" if error else self._stop_reason(parts),
-            error=error or (TOO_MUCH.format(model=self._expected.model) if self.full else None),
-        )
+            text = str(item.text)
+            match item.kind:
+                case "message" if text:
+                    parts.append(TextPart(text=text))
+                case "reasoning" if item.signature is not None:
+                    parts.append(ThinkingPart(text=text, signature=item.signature, signed_by=self._signer))
+                case "reasoning" if text:
+                    parts.append(ThinkingPart(text=text))
+                case "function_call" if self._is_call(item.name, text):
+                    call_id = ids.unique(item.call_id, number)
+                    parts.append(ToolCallPart(call_id=call_id, name=item.name, arguments=arguments_of(text)))
+        return parts
 
-    def _parts(self, item: _Item, number: int, ids: CallIds) -> list[Part]:
-        text = str(item.text)
-        match item.kind:
-            case "message":
-                return [TextPart(text=text)] if text else []
-            case "reasoning":
-                if item.signature is None:
-                    return [ThinkingPart(text=text)] if text else []
-                return [ThinkingPart(text=text, signature=item.signature, signed_by=self._signer)]
-            case "function_call":
-                arguments = text.strip() or "{}"
-                if not item.name and not text:
-                    return []
-                if self.full and not is_json_object(arguments):
-                    return []  # Cut off by us, it cannot run, and says nothing to a reader.
-                call_id = ids.unique(item.call_id, number)
-                return [ToolCallPart(call_id=call_id, name=item.name, arguments=arguments)]
-
-    def _stop_reason(self, parts: list[Part]) -> StopReason:
+    def _stop_reason(self, parts: Sequence[Part]) -> StopReason:
         end = self._end or {}
         reason = string(mapping(end.get("incomplete_details")).get("reason"))
-        if self.full or "max_output" in reason or reason == "max_tokens":
+        if "max_output" in reason or reason == "max_tokens":
             return "length"
         if reason == "content_filter" or self._refused:
             return "filtered"
@@ -462,7 +432,8 @@ class ResponsesWire:
     def reading(self, request: Request, info: ModelInfo) -> ResponsesReader:
         return ResponsesReader(expected(request, info), signer(info.id, self._host))
 
-    def concede(self, failure: Failure) -> bool:
+    def leave_out(self, failure: Failure) -> bool:
+        """See `ChatWire.leave_out`."""
         if failure.status not in (400, 404, 422) or failure.overflow:
             return False
         body = failure.body.lower()

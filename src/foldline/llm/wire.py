@@ -1,110 +1,19 @@
-"""How one kind of API is spoken: what a request looks like, and how its answer is read. Two of them exist."""
+"""What the two APIs have in common: an answer while it arrives, within a bound, and ids for its calls."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from foldline.protocol import AssistantMessage
+from foldline.protocol import AssistantMessage, Part, Usage
+from foldline.protocol.messages import StopReason
 
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk
-from .failures import Failure
+from .lenient_json import is_json_object
 
 Said = TextChunk | ThinkingChunk | ToolCallChunk
 
-
-class AnswerReader(Protocol):
-    """One answer, while it arrives. Pure, and forgiving."""
-
-    @property
-    def started(self) -> bool:
-        """Whether anything of the answer has arrived."""
-        ...
-
-    @property
-    def characters(self) -> int:
-        """How much has arrived, what was left out included: grows with everything that is said."""
-        ...
-
-    @property
-    def full(self) -> bool:
-        """Whether more came than a model can say, and was left out."""
-        ...
-
-    @property
-    def complete(self) -> bool:
-        """Whether the server has said how it ended."""
-        ...
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing can follow: the stream need not be read to its end."""
-        ...
-
-    @property
-    def overflowed(self) -> bool:
-        """Whether it ended because the window was full."""
-        ...
-
-    def feed(self, piece: object) -> Sequence[Said]:
-        """Takes one decoded piece of the stream; what it adds to the answer."""
-        ...
-
-    def message(self, error: str | None = None) -> AssistantMessage:
-        """The answer so far; with `error`, as what was left by a failure."""
-        ...
-
-
-class Wire(Protocol):
-    """One API. It may give up what a server refuses, hence it has a state."""
-
-    @property
-    def name(self) -> str:
-        """The dialect recorded with each request."""
-        ...
-
-    @property
-    def path(self) -> str:
-        """Below the base URL."""
-        ...
-
-    def body(self, request: Request, model: str) -> dict[str, Any]: ...
-
-    def reading(self, request: Request, info: ModelInfo) -> AnswerReader: ...
-
-    def concede(self, failure: Failure) -> bool:
-        """Whether the server refused something that can be done without. From then on it is not sent."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What a reading has to know of the request it answers."""
-
-    model: str
-    taken: frozenset[str] = frozenset()
-    """Call ids of the request, not to be given again."""
-    stem: str = "call"
-    """Begins the call ids made up here."""
-    most: int | None = None
-    """Characters the answer may have."""
-
-
-def expected(request: Request, info: ModelInfo) -> Expected:
-    taken = {
-        call.call_id
-        for message in request.messages
-        if isinstance(message, AssistantMessage)
-        for call in message.calls
-    }
-    # Entry indices are never re-used, so ids made from the newest one are unique in the session.
-    newest = max((message.index for message in request.messages), default=0)
-    return Expected(info.id, frozenset(taken), f"call_{newest}", most_characters(info.window))
-
-
 TOO_MUCH = "The answer went on beyond what the window of {model} can hold: it was cut off, what came is kept."
 """The `error` of an answer that was cut off; its stop reason is `length`."""
-
-
 LEAST_BOUND = 1_000_000
 """Characters; a window that was guessed too low must not cut off an honest answer."""
 CHARACTERS_A_TOKEN = 8
@@ -119,6 +28,101 @@ def most_characters(window: int) -> int:
     No model can say more than its window. What goes on beyond this is a server that does not stop.
     """
     return max(LEAST_BOUND, CHARACTERS_A_TOKEN * window)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is known of an answer before it comes."""
+
+    model: str
+    taken: frozenset[str] = frozenset()
+    """Call ids of the request, not to be given again."""
+    stem: str = "call"
+    """Begins the call ids made up here."""
+    most: int | None = None
+    """Characters the answer may have."""
+
+
+def expected(request: Request, info: ModelInfo) -> Expected:
+    answers = [message for message in request.messages if isinstance(message, AssistantMessage)]
+    taken = frozenset(call.call_id for message in answers for call in message.calls)
+    # Entry indices are never re-used, so ids made from the newest one are unique in the session.
+    newest = max((message.index for message in request.messages), default=0)
+    return Expected(info.id, taken, f"call_{newest}", most_characters(info.window))
+
+
+class AnswerReader(ABC):
+    """One answer, while it arrives. Pure, and forgiving."""
+
+    def __init__(self, expected: Expected) -> None:
+        self.usage: Usage | None = None
+        self._model = expected.model
+        self._expected = expected
+        self._room = Room(expected.most)
+
+    @property
+    @abstractmethod
+    def started(self) -> bool:
+        """Whether anything of the answer has arrived."""
+
+    @property
+    @abstractmethod
+    def complete(self) -> bool:
+        """Whether the server has said how it ended."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing can follow: the stream need not be read to its end."""
+        return False
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether it ended because the window was full."""
+        return False
+
+    @property
+    def characters(self) -> int:
+        """How much has arrived, what was left out included: grows with everything that is said."""
+        return self._room.taken
+
+    @property
+    def full(self) -> bool:
+        """Whether more came than a model can say, and was left out."""
+        return self._room.full
+
+    @abstractmethod
+    def feed(self, piece: object) -> Sequence[Said]:
+        """Takes one decoded piece of the stream; what it adds to the answer."""
+
+    @abstractmethod
+    def _parts(self) -> Sequence[Part]: ...
+
+    @abstractmethod
+    def _stop_reason(self, parts: Sequence[Part]) -> StopReason: ...
+
+    def message(self, error: str | None = None) -> AssistantMessage:
+        """The answer so far; with `error`, as what was left by a failure."""
+        parts = self._parts()
+        stopped: StopReason = "length" if self.full else self._stop_reason(parts)
+        return AssistantMessage(
+            parts=tuple(parts),
+            model=self._model,
+            usage=self.usage,
+            stop_reason="error" if error else stopped,
+            error=error or (TOO_MUCH.format(model=self._model) if self.full else None),
+        )
+
+    def _call_ids(self) -> "CallIds":
+        return CallIds(self._expected.taken, self._expected.stem)
+
+    def _is_call(self, name: str, said: str) -> bool:
+        """Whether anything came of a call; cut off by us, it cannot run, and says nothing to a reader."""
+        return bool(name or said) and (not self.full or is_json_object(arguments_of(said)))
+
+
+def arguments_of(said: str) -> str:
+    """The arguments of a call as they are kept."""
+    return said.strip() or "{}"
 
 
 class Room:

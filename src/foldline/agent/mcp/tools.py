@@ -1,4 +1,4 @@
-"""What the tools of servers are for the model: names, schemas and results in the form every provider takes."""
+"""What the tools of servers are for the model: names, schemas and results every provider takes."""
 
 import asyncio
 import base64
