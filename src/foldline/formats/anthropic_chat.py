@@ -142,7 +142,7 @@ def _truncated(path: Path) -> tuple[int, int] | None:
 
 
 def _tree(about: JsonObject) -> str:
-    trees = list_at(value_at(about, "env", "initial", "trees"))
+    trees = list_at(about, "env", "initial", "trees")
     uri = urlparse(text_at(next(iter(trees), None), "uri"))
     return unquote(uri.path) if uri.scheme == "file" else ""
 

@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from foldline.history import Damage
-from foldline.protocol import Entry, SessionHeader
+from foldline.protocol import Entry, FoldlineError, SessionHeader
 
 Json: TypeAlias = Any
 """A value of foreign JSON: looked at through the functions below, never trusted to have a shape."""
@@ -79,6 +80,20 @@ def json_lines(data: bytes) -> tuple[list[JsonLine], Damage]:
                 lines.append(JsonLine(position, record))
             position += 1
     return lines, Damage(tuple(damaged))
+
+
+def known_lines(
+    data: bytes, path: Path, recognises: Callable[[list[JsonObject]], bool], lacks: str
+) -> tuple[list[JsonLine], Damage]:
+    """The same, of a file that has to be of one format.
+
+    Raises:
+        FoldlineError: it is none: `lacks` says what it has not, the end of a sentence.
+    """
+    lines, damage = json_lines(data)
+    if not recognises([line.record for line in lines]):
+        raise FoldlineError(f"{path} has no {lacks}.")
+    return lines, damage
 
 
 def unglued(line: bytes) -> list[bytes]:

@@ -121,7 +121,7 @@ def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> No
         what = f"holds {most_often} more than once"
     elif any(info.flag_bits & _ENCRYPTED for info in infos):
         what = "is encrypted, which no session file is"
-    elif any(info.compress_type not in _METHODS or _is_link(info) for info in infos):
+    elif any(info.compress_type not in _METHODS or stat.S_ISLNK(info.external_attr >> 16) for info in infos):
         what = "holds links, or is packed in a way that no session file is"
     elif len(infos) > MOST_MEMBERS:
         what = f"holds {len(infos):,} files, and a session has {MOST_MEMBERS:,} at most"
@@ -138,10 +138,6 @@ def _refuse_unsound(infos: list[zipfile.ZipInfo], path: Path, packed: int) -> No
 
 def most_bytes(name: str) -> int:
     return {EVENTS: MOST_HISTORY, MANIFEST: _MANIFEST_BYTES}.get(name, MOST_SIDE_FILE)
-
-
-def _is_link(info: zipfile.ZipInfo) -> bool:
-    return stat.S_ISLNK(info.external_attr >> 16)
 
 
 def _manifest(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> dict[str, object]:
@@ -210,7 +206,8 @@ def write_bundle(original: Original) -> Exported:
     members: dict[str, bytes] = {EVENTS: _events(original)}
     left_out: dict[str, str] = {}
     spoken_of = _spoken_of(original.entries)
-    for name, path in _side_files(original.folder):
+    for path in side_files(original.folder):
+        name = f"{path.parent.name}/{path.name}"
         if not is_member(name):
             left_out[name] = "its name is none of a session's files"
         elif name not in spoken_of:
@@ -270,12 +267,6 @@ def _holds(data: bytes, original: Original) -> bool:
     return loaded.header == original.header and loaded.entries == list(original.entries)
 
 
-def _side_files(folder: Path | None) -> Iterator[tuple[str, Path]]:
-    for path in side_files(folder):
-        assert folder is not None
-        yield path.relative_to(folder).as_posix(), path
-
-
 def _read(path: Path) -> bytes | None:
     try:
         return read_regular(path)
@@ -298,7 +289,8 @@ def _notes(left_out: dict[str, str]) -> Iterator[str]:
     for name, why in left_out.items():
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
-        yield f"Left out, because {why}: {_shown(names)}."
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"Left out, because {why}: {', '.join(names[:3])}{more}."
 
 
 def _too_large(members: dict[str, bytes]) -> Iterator[str]:
@@ -306,8 +298,3 @@ def _too_large(members: dict[str, bytes]) -> Iterator[str]:
         if len(data) > most_bytes(name):
             most = most_bytes(name) // 1024**2
             yield f"{name} is larger than {most} MB: `foldline import` will not read this file."
-
-
-def _shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from foldline.context.numbers import many
-from foldline.protocol import BaseMessage, Entry, FoldlineError, NoticeRecord, Title, text_parts
+from foldline.protocol import BaseMessage, Entry, NoticeRecord, Title, text_parts
 
 from .base import (
     ForeignSession,
     JsonLine,
     JsonObject,
     header,
-    json_lines,
+    known_lines,
     object_at,
     text_at,
     time_at,
@@ -64,11 +64,8 @@ def read_claude_code(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: no line of the file is a record of Claude Code.
     """
-    lines, damage = json_lines(data)
-    if not is_claude_code([line.record for line in lines]):
-        raise FoldlineError(
-            f"{path} has no record of Claude Code: no line has a known type, a `uuid` and a `parentUuid`."
-        )
+    lacks = "record of Claude Code: no line has a known type, a `uuid` and a `parentUuid`"
+    lines, damage = known_lines(data, path, is_claude_code, lacks)
     lines, notes = _active_branch(lines)
     reader = _Reader(lines)
     records = [line.record for line in lines]
@@ -293,7 +290,11 @@ class _Reader:
         if is_boundary(record):
             self._close_boundary()
             self._boundary = line
-        elif is_summary(record) and self._begins_a_compaction(record):
+        elif is_summary(record) and (  # a compaction may have several: this is its first
+            self._boundary is not None
+            or not text_at(record, "parentUuid")
+            or text_at(record, "parentUuid") != self._newest_summary
+        ):
             boundary = self._boundary.record if self._boundary else {}
             self._boundary, self._newest_summary = None, _uuid(line)
             self._release()
@@ -303,10 +304,6 @@ class _Reader:
         else:
             self._close_boundary()
             self._read_plain(line)
-
-    def _begins_a_compaction(self, record: JsonObject) -> bool:
-        parent = text_at(record, "parentUuid")
-        return self._boundary is not None or not parent or parent != self._newest_summary
 
     def _compact(self, line: JsonLine, boundary: JsonObject, summary: str) -> None:
         index = self.log.next_index(line.position)

@@ -16,7 +16,6 @@ from foldline.protocol import (
     BaseMessage,
     Checkpoint,
     DeveloperMessage,
-    FoldlineError,
     ModelChange,
     NoticeRecord,
     Part,
@@ -39,6 +38,7 @@ from .base import (
     count_at,
     header,
     json_lines,
+    known_lines,
     object_at,
     objects_at,
     text_at,
@@ -100,11 +100,8 @@ def read_codex(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: no line of the file is a row of Codex.
     """
-    lines, damage = json_lines(data)
-    if not is_codex([line.record for line in lines]):
-        raise FoldlineError(
-            f"{path} has no rows of Codex: no line has a type such as `response_item` and a payload."
-        )
+    lacks = "rows of Codex: no line has a type such as `response_item` and a payload"
+    lines, damage = known_lines(data, path, is_codex, lacks)
     lines, notes = _with_beginning(lines, path)
     rows = list(map(_row, lines))
     about = next((row for row in rows if row.kind == "session_meta"), None)
@@ -559,13 +556,6 @@ class _Reader:
         self._sealed_summaries += context.summary == SEALED
         self._absent_summaries += context.summary == ABSENT
 
-    def _rolled_back(self, row: Row) -> None:
-        self.close_answer()
-        if self._turns.take_back(row, count_at(row.payload, "num_turns")):
-            self._answers.forget()
-        else:
-            self._keep(row)
-
     # --- events --------------------------------------------------------------------------------------
 
     def _event(self, row: Row) -> None:
@@ -578,7 +568,11 @@ class _Reader:
             case "item_completed":
                 self._completed(row, object_at(event, "item"))
             case "thread_rolled_back":
-                self._rolled_back(row)
+                self.close_answer()
+                if self._turns.take_back(row, count_at(event, "num_turns")):
+                    self._answers.forget()
+                else:
+                    self._keep(row)
             case "thread_name_updated" if text_at(event, "thread_name").strip():
                 self._add(row, Title(title=text_at(event, "thread_name")))
             case "task_started" | "turn_started":

@@ -19,6 +19,7 @@ from .base import (
     parse_object,
     text_at,
     unglued,
+    value_at,
 )
 
 Format = Literal[
@@ -191,7 +192,7 @@ def _is_copilot(record: JsonObject) -> bool:
 
 def _is_cursor(record: JsonObject) -> bool:
     spoken = record.get("role") in ("user", "assistant") and "type" not in record and "uuid" not in record
-    return spoken and isinstance(object_at(record, "message").get("content"), list)
+    return spoken and isinstance(value_at(record, "message", "content"), list)
 
 
 def _is_droid(record: JsonObject) -> bool:

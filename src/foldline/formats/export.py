@@ -102,7 +102,8 @@ def export_format(name: str) -> ExportFormat:
 def only_view(original: Original) -> Original:
     """A session that is the view and nothing else. Its summaries stand for entries that are not there."""
     projection = original.projection
-    entries: list[Entry] = [*_about(projection)]
+    entries: list[Entry] = [Title(title=projection.title)] if projection.title else []
+    entries += [ModelChange(index=len(entries), model=projection.model)] if projection.model else []
     known = projection.compactions()
     details = known[-1].details if known else CompactionDetails()
     turned = projection.newest_change.index if projection.newest_change else -1
@@ -111,36 +112,22 @@ def only_view(original: Original) -> Original:
         index, message = len(entries), unmarked(item).message
         if item.written:
             text = Written(message=message.model_copy(update={"nth": 0}))
-            entries.append(_compaction(index, message, (*shown, text), details))
+            compaction = Compaction(
+                index=index,
+                at=message.at,
+                summary=message.text,
+                first_kept_index=index,
+                head=(*shown, text),
+                strategy="export",
+                details=details,
+            )
+            entries.append(compaction)
         else:
             message = message if message.index > turned else _without_usage(message)
             entries.append(message.model_copy(update={"index": index}))
         if not is_preamble(message):
             shown.append(Kept(ref=index))
     return _with(original, entries)
-
-
-def _compaction(
-    index: int, summary: BaseMessage, head: Sequence[Kept | Written], details: CompactionDetails
-) -> Compaction:
-    return Compaction(
-        index=index,
-        at=summary.at,
-        summary=summary.text,
-        first_kept_index=index,
-        head=tuple(head),
-        strategy="export",
-        details=details,
-    )
-
-
-def _about(projection: Projection) -> list[Entry]:
-    about: list[Entry] = []
-    if projection.title:
-        about.append(Title(index=0, title=projection.title))
-    if projection.model:
-        about.append(ModelChange(index=len(about), model=projection.model))
-    return about
 
 
 def uncompacted(original: Original) -> Original:

@@ -236,7 +236,9 @@ class _Context:
         line = state[place]
         after = [later for later in state[place + 1 :] if _is_message(later.record)]
         was = [row for row in before if _is_message(row.record)]
-        kept = _overlap([row.record for row in was], [later.record for later in after])
+        old, new = [row.record for row in was], [later.record for later in after]
+        sizes = range(min(len(old), len(new)), 0, -1)
+        kept = next((size for size in sizes if old[len(old) - size :] == new[:size]), 0)
         index, view = self._start + line.position, self.log.view
         here, moment = set(view.messages), view.moment()
         tail = was[len(was) - kept :]
@@ -357,11 +359,6 @@ def _is_message(record: JsonObject) -> bool:
 def _opens_with(record: JsonObject, start: str | tuple[str, ...]) -> bool:
     parts = parts_of(record.get("content"), [])
     return bool(parts) and isinstance(parts[0], TextPart) and parts[0].text.lstrip().startswith(start)
-
-
-def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    sizes = range(min(len(before), len(after)), 0, -1)
-    return next((size for size in sizes if before[len(before) - size :] == after[:size]), 0)
 
 
 # --- wire files -------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from foldline.protocol import (
     DeveloperMessage,
     Edit,
     Entry,
-    FoldlineError,
     ImagePart,
     ModelChange,
     NoticeRecord,
@@ -39,7 +38,7 @@ from .base import (
     JsonObject,
     count_at,
     header,
-    json_lines,
+    known_lines,
     list_at,
     object_at,
     objects_at,
@@ -74,9 +73,8 @@ def read_klaude(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: no record of the file is klaude-code's.
     """
-    lines, damage = json_lines(data)
-    if not is_klaude([line.record for line in lines]):
-        raise FoldlineError(f"{path} has no event of klaude-code: no line has the type and data of one.")
+    lacks = "event of klaude-code: no line has the type and data of one"
+    lines, damage = known_lines(data, path, is_klaude, lacks)
     rewinds = [line.record for line in lines if line.record.get("type") == "RewindEntry"]
     meta = beside(path)
     reader = _Reader({count_at(rewind, "data", "checkpoint_id") for rewind in rewinds}, is_by_agent(meta))

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from foldline.files import read_regular
 from foldline.protocol import FoldlineError
 
-from .base import JsonObject, count_at, object_at, parse_object, text_at
+from .base import JsonObject, count_at, parse_object, text_at, value_at
 
 DATABASE = "opencode.db"
 _SESSIONS, _MESSAGES, _PARTS = "session", "message", "part"
@@ -74,7 +74,7 @@ def _stored(info: JsonObject, path: Path) -> StoredSession:
         path=path,
         title=text_at(info, "title"),
         cwd=text_at(info, "directory"),
-        updated=count_at(object_at(info, "time").get("updated")),
+        updated=count_at(value_at(info, "time", "updated")),
         parent=text_at(info, "parentID"),
     )
 

@@ -18,7 +18,6 @@ from foldline.protocol import (
     DeveloperMessage,
     Entry,
     FileTouch,
-    FoldlineError,
     Kept,
     ModelChange,
     NoticeRecord,
@@ -42,7 +41,7 @@ from .base import (
     count_at,
     first_text,
     header,
-    json_lines,
+    known_lines,
     list_at,
     object_at,
     text_at,
@@ -75,11 +74,8 @@ def read_pi(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: no line of the file is a session header or a message of pi.
     """
-    lines, damage = json_lines(data)
-    if not any(is_pi(line.record) for line in lines):
-        raise FoldlineError(
-            f"{path} has no record of pi: neither a session header with id, time and folder, nor a message."
-        )
+    lacks = "record of pi: neither a session header with id, time and folder, nor a message"
+    lines, damage = known_lines(data, path, lambda records: any(map(is_pi, records)), lacks)
     heads = [line.record for line in lines if line.record.get("type") == "session"]
     head = next(filter(_is_header, heads), heads[0] if heads else {})
     notes: list[str] = []

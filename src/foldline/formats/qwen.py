@@ -11,7 +11,6 @@ from foldline.protocol import (
     AssistantMessage,
     BaseMessage,
     Entry,
-    FoldlineError,
     ModelChange,
     NoticeRecord,
     Title,
@@ -24,7 +23,7 @@ from .base import (
     count_at,
     first_text,
     header,
-    json_lines,
+    known_lines,
     object_at,
     text_at,
     time_at,
@@ -73,13 +72,9 @@ def read_qwen(data: bytes, path: Path) -> ForeignSession:
     Raises:
         FoldlineError: no line of the file is a record of Qwen Code.
     """
-    lines, damage = json_lines(data)
+    lacks = "record of Qwen Code: no line has a known type, a `uuid`, a `parentUuid` and a message with parts"
+    lines, damage = known_lines(data, path, is_qwen, lacks)
     records = [line.record for line in lines]
-    if not is_qwen(records):
-        raise FoldlineError(
-            f"{path} has no record of Qwen Code: no line has a known type, a `uuid`, a `parentUuid` and a "
-            "message with parts."
-        )
     reader = _Reader(_nodes(records))
     reader.read_all()
     newest_first = records[::-1]
@@ -211,7 +206,15 @@ class _Reader:
             return ()
         match kind:
             case "assistant":
-                return [self._answer(node, pieces)]
+                usages = (object_at(record, "usageMetadata") for record in reversed(node.records))
+                models = (text_at(record, "model") for record in node.records)
+                return [
+                    AssistantMessage(
+                        parts=self._contents.parts(pieces),
+                        usage=_USAGE.read(next(filter(None, usages), {})),
+                        model=next(filter(None, models), None),
+                    )
+                ]
             case "user" | "tool_result":
                 noted = object_at(node.first, "toolCallResult")
                 if kind == "tool_result" and not any("functionResponse" in piece for piece in pieces):
@@ -221,15 +224,6 @@ class _Reader:
                 return self._noted(subtype, payload)
             case _:
                 return ()
-
-    def _answer(self, node: _Node, pieces: Sequence[JsonObject]) -> Entry:
-        usages = (object_at(record, "usageMetadata") for record in reversed(node.records))
-        models = (text_at(record, "model") for record in node.records)
-        return AssistantMessage(
-            parts=self._contents.parts(pieces),
-            usage=_USAGE.read(next(filter(None, usages), {})),
-            model=next(filter(None, models), None),
-        )
 
     def _said(self, record: JsonObject, pieces: Sequence[JsonObject]) -> Sequence[UserMessage]:
         is_program = record.get("subtype") not in _TYPED or record.get("isSidechain") is True

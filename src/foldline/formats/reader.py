@@ -2,7 +2,7 @@
 
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
 from foldline.protocol import (
     AssistantMessage,
-    BaseMessage,
     Entry,
     FoldlineError,
     SystemMessage,
@@ -209,7 +208,11 @@ def _projected(found: ForeignSession) -> tuple[Projection, Sequence[str]]:
 
 
 def _messages_note(projection: Projection, counted: Counted) -> str:
-    shown = sum(1 for _ in _sent(projection))
+    prompts = sum(
+        isinstance(item.message, SystemMessage) and item.message.origin == "prompt"
+        for item in projection.view
+    )
+    shown = len(projection.view) - prompts
     part, number = _SLACK
     if abs(shown - counted.messages) <= max(number, part * counted.messages):
         return ""
@@ -217,13 +220,6 @@ def _messages_note(projection: Projection, counted: Counted) -> str:
         f"By the file's own count, the last request had {counted.messages:,} messages; the view there has "
         f"{shown:,}: something that changed the context was not understood."
     )
-
-
-def _sent(projection: Projection) -> Iterator[BaseMessage]:
-    for item in projection.view:
-        message = item.message
-        if not isinstance(message, SystemMessage) or message.origin != "prompt":
-            yield message
 
 
 def _tokens_note(answer: AssistantMessage, read: int, thought: int, overhead: int) -> str:

@@ -177,7 +177,6 @@ def _parser() -> "MarkdownIt":
     parser.add_render_rule("fence", _fence)
     parser.add_render_rule("image", _named_image)
     parser.add_render_rule("link_open", _link_open)
-    parser.add_render_rule("link_close", _link_close)
     return parser
 
 
@@ -206,12 +205,6 @@ def _link_open(
     return f'<a title="{escape(target)}">'
 
 
-def _link_close(
-    renderer: "RendererHTML", tokens: "Sequence[Token]", at: int, options: "OptionsDict", env: _Env
-) -> str:
-    return "</a>"
-
-
 _FATES: dict[FateKind, tuple[str, str]] = {
     "live": ("L", "live: the next request holds it verbatim"),
     "clipped": ("C", "clipped: the next request holds a part of it"),
@@ -237,7 +230,9 @@ def write_html(original: Original) -> Exported:
 
 
 def _document(page: Page) -> Iterator[str]:
-    script, style = _asset("page.js"), _asset("page.css")
+    script, style = (
+        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("page.js", "page.css")
+    )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
@@ -262,10 +257,6 @@ def _document(page: Page) -> Iterator[str]:
     for item in page.items:
         yield from _entry(item, painter)
     yield f"</main>\n<script>{script}</script>\n</body>\n</html>\n"
-
-
-def _asset(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _legend(page: Page) -> Iterator[str]:

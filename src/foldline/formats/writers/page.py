@@ -162,18 +162,14 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
     yield from map(one_line, dict.fromkeys(models))
     times = [entry.at for entry in entries if entry.at is not None]
     if times:
-        yield _span(min(times), max(times))
+        first, last = min(times).astimezone(UTC), max(times).astimezone(UTC)
+        day = f"{last:%Y-%m-%d} " if last.date() != first.date() else ""
+        yield f"{first:%Y-%m-%d %H:%M} to {day}{last:%H:%M} UTC"
     yield many(len(entries), "entry", "entries")
     if projection.all_compactions:
         yield many(len(projection.all_compactions), "compaction")
     size = view_size(projection)
     yield f"{tokens(size.tokens, estimated=size.estimated)} tokens in the next request"
-
-
-def _span(first: datetime, last: datetime) -> str:
-    first, last = first.astimezone(UTC), last.astimezone(UTC)
-    day = f"{last:%Y-%m-%d} " if last.date() != first.date() else ""
-    return f"{first:%Y-%m-%d %H:%M} to {day}{last:%H:%M} UTC"
 
 
 # --- items ------------------------------------------------------------------------------------------

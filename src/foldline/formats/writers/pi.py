@@ -318,10 +318,7 @@ class _Writer:
         elif place < len(self._branch):
             self._branch = self._branch[:place]
             self._changes += 1
-        self._say_again(view[known:])
-
-    def _say_again(self, messages: Sequence[BaseMessage]) -> None:
-        for message in messages:
+        for message in view[known:]:
             self.add(message, again=True)
 
     # --- the branch --------------------------------------------------------------------------------
