@@ -25,17 +25,7 @@ from foldline.protocol import (
     text_parts,
 )
 
-from .base import (
-    Json,
-    JsonObject,
-    count_at,
-    first_text,
-    list_at,
-    object_at,
-    objects_at,
-    text_at,
-    value_at,
-)
+from .base import Json, JsonObject, count_at, first_text, list_at, object_at, objects_at, text_at, value_at
 from .parts import ANTHROPIC_USAGE, anthropic_part, image, stop_reason, text_in
 from .tool_results import FILE_TOOLS, Changes, edit_of, line_count
 from .tool_results import tool_result as result_of

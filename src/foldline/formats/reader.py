@@ -12,14 +12,7 @@ from foldline.files import is_file, is_folder, read_regular
 from foldline.history import EVENTS, Session, parse_log, typed_path
 from foldline.history.follower import NoLongerFollowed
 from foldline.history.lock import Holder
-from foldline.protocol import (
-    AssistantMessage,
-    Entry,
-    FoldlineError,
-    SystemMessage,
-    Unknown,
-    system_words,
-)
+from foldline.protocol import AssistantMessage, Entry, FoldlineError, SystemMessage, Unknown, system_words
 
 from .base import Counted, ForeignSession
 from .detection import FOREIGN, FORMATS, Unreadable, detect
@@ -208,11 +201,8 @@ def _projected(found: ForeignSession) -> tuple[Projection, Sequence[str]]:
 
 
 def _messages_note(projection: Projection, counted: Counted) -> str:
-    prompts = sum(
-        isinstance(item.message, SystemMessage) and item.message.origin == "prompt"
-        for item in projection.view
-    )
-    shown = len(projection.view) - prompts
+    systems = [item.message for item in projection.view if isinstance(item.message, SystemMessage)]
+    shown = len(projection.view) - sum(message.origin == "prompt" for message in systems)
     part, number = _SLACK
     if abs(shown - counted.messages) <= max(number, part * counted.messages):
         return ""

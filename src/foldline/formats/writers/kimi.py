@@ -247,10 +247,7 @@ def _piece(part: Part) -> dict[str, Json] | None:
             signed = {"encrypted": part.signature} if part.signature else {}
             return {"type": "think", "think": part.text, **signed}
         case ImagePart():
-            return {
-                "type": "image_url",
-                "image_url": {"url": f"data:{part.media_type};base64,{part.data}"},
-            }
+            return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
         case _:
             return None
 
