@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from foldline.context.calls import paired, pairing_faults
 from foldline.context.invariants import broken
 from foldline.context.projection import project
 from foldline.formats import ForeignSession
 from foldline.formats.claude_code import is_claude_code, read_claude_code
-from foldline.history import Session
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -115,28 +113,8 @@ def test_each_answer_has_the_usage_of_its_last_record_once(path: Path) -> None:
 
 
 @each_file
-def test_the_view_is_valid_for_the_api(path: Path) -> None:
-    projection = project(load(path.stem).entries)
-    assert pairing_faults(paired(item.message for item in projection.view)) == []
-    assert broken(projection) == []
-
-
-@each_file
 def test_every_record_of_the_file_counts_as_this_format(path: Path) -> None:
     assert is_claude_code(records_of(path)[:1])
-
-
-@each_file
-async def test_an_imported_copy_reads_back_as_the_same_view(path: Path, tmp_path: Path) -> None:
-    session = load(path.stem)
-    copy = await Session.from_entries(session.header, session.entries).copy(home=tmp_path)
-    copy.close()
-    assert copy.path is not None
-    again = Session.open(copy.path)
-    assert again.entries == session.entries
-    assert [item.message for item in again.projection.view] == [
-        item.message for item in project(session.entries).view
-    ]
 
 
 def test_what_the_user_typed_is_told_from_what_stands_in_their_name() -> None:
@@ -209,32 +187,14 @@ def lean(path: Path) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in kept)
 
 
-def flip(data: bytes, chance: random.Random) -> bytes:
-    mended = bytearray(data)
-    for _ in range(chance.randint(1, 200)):
-        mended[chance.randrange(len(mended))] = chance.choice(b'"{}[],:\\\n\0\xff0an')
-    return bytes(mended)
-
-
 def cut(data: bytes, chance: random.Random) -> bytes:
     start, stop = sorted(chance.randrange(len(data)) for _ in range(2))
     return data[:start] + data[stop:]
 
 
-def reorder(data: bytes, chance: random.Random) -> bytes:
-    lines = data.split(b"\n")
-    chance.shuffle(lines)
-    return b"\n".join(lines)
-
-
 def repeat(data: bytes, chance: random.Random) -> bytes:
     lines = data.split(b"\n")
     return b"\n".join(chance.choices(lines, k=len(lines)))
-
-
-def join(data: bytes, chance: random.Random) -> bytes:
-    lines = data.split(b"\n")
-    return b"".join(line + chance.choice([b"\n", b"\n", b"", b"\r\n\n"]) for line in lines)
 
 
 def swap(data: bytes, chance: random.Random) -> bytes:
@@ -250,7 +210,7 @@ def swap(data: bytes, chance: random.Random) -> bytes:
 Damaging = Callable[[bytes, random.Random], bytes]
 
 
-@pytest.mark.parametrize("damaging", [flip, cut, reorder, repeat, join, swap])
+@pytest.mark.parametrize("damaging", [cut, repeat, swap])
 @pytest.mark.parametrize("stem", ["entire-tiny", "entire-manual-compact", "entirecontext-v2.1.235"])
 def test_a_damaged_copy_is_still_read(stem: str, damaging: Damaging) -> None:
     whole = lean(next(path for path in FILES if path.stem == stem))

@@ -20,7 +20,7 @@ from foldline.protocol import (
     dump_entry,
     parse_entry,
 )
-from support.foreign import faults, flip_bytes, view, view_after_a_round_trip
+from support.foreign import faults, flip_bytes
 from support.recorded import needs_recorded, recorded
 
 pytestmark = needs_recorded
@@ -109,18 +109,6 @@ def test_every_token_is_counted_once(path: Path) -> None:
 def test_every_file_that_changed_is_in_the_list(path: Path) -> None:
     changed = {file for part in parts(path, "assistant", "patch") for file in part["files"]}
     assert changed <= set(file_lists(project(load(path).entries)).modified_files)
-
-
-@EVERY_FILE
-def test_nothing_is_wrong_with_the_session(path: Path) -> None:
-    session = load(path)
-    assert faults(session) == []
-    assert all(parse_entry(dump_entry(entry)) == entry for entry in session.entries)
-
-
-@EVERY_FILE
-def test_a_copy_of_ours_has_the_same_view(path: Path, tmp_path: Path) -> None:
-    assert view_after_a_round_trip(load(path), tmp_path) == view(load(path))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from foldline.context.projection import Projection, project
+from foldline.context.projection import project
 from foldline.formats import ForeignSession, read_foreign
-from foldline.history import Session
 from foldline.protocol import (
     AssistantMessage,
     Compaction,
@@ -70,21 +69,6 @@ def test_nothing_is_lost_or_made_up(path: Path) -> None:
     )
     assert not session.damage
     assert all(entry.at is not None for entry in session.entries if not isinstance(entry, Unknown))
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-async def test_an_imported_copy_reads_back_as_the_same_view(path: Path, tmp_path: Path) -> None:
-    session = read_foreign(path)
-    copy = await Session.from_entries(session.header, session.entries).copy(home=tmp_path)
-    copy.close()
-    assert copy.path is not None
-    again = Session.open(copy.path)
-    assert again.entries == session.entries
-    assert keys(again.projection) == keys(project(session.entries))
-
-
-def keys(projection: Projection) -> list[tuple[int, int]]:
-    return [item.key for item in projection.view]
 
 
 def test_the_two_folds_of_v1_and_the_view_after_each() -> None:
