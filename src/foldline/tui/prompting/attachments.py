@@ -280,12 +280,7 @@ class Attaching:
     """Attaches to the text in the editor. `refuse` says in a sentence why something was not taken; `start`
     runs something in the background."""
 
-    def __init__(
-        self,
-        root: Path | None,
-        refuse: Callable[[str], None],
-        start: Start,
-    ) -> None:
+    def __init__(self, root: Path | None, refuse: Callable[[str], None], start: Start) -> None:
         self.attachments = Attachments()
         self.editor: Editor
         self._root = root

@@ -99,12 +99,7 @@ class Cut(NamedTuple):
 
 
 def output_lines(
-    text: str,
-    most: int,
-    style: str = "muted",
-    *,
-    length: int = LINE_LENGTH,
-    json_in_lines: bool = True,
+    text: str, most: int, style: str = "muted", *, length: int = LINE_LENGTH, json_in_lines: bool = True
 ) -> Cut:
     """The first `most` lines of an output in `style`, `length` characters of each; JSON on one line is set in
     several."""

@@ -19,13 +19,7 @@ from foldline.tui.blocks.cells import Piece, Span, Spans, piece
 from foldline.tui.keys.commands import COMMANDS, Command, key_of
 from foldline.tui.messages import QueueEdited
 from foldline.tui.prompting.attachments import Attaching, Attachments
-from foldline.tui.prompting.completion import (
-    Candidate,
-    Completer,
-    CompletionList,
-    FileFinder,
-    Work,
-)
+from foldline.tui.prompting.completion import Candidate, Completer, CompletionList, FileFinder, Work
 from foldline.tui.prompting.inputs import Recall
 from foldline.tui.state import ChatState, Waiting
 from foldline.tui.widgets.fields import Editor
@@ -75,10 +69,7 @@ def _queue_row(
     label: str, text: str, note: str, marked: bool, pause: Spans, look: Frame, width: int
 ) -> list[Span]:
     style = "text reverse" if marked else "text"
-    left = [
-        Piece(((f"{label:<4}", "muted"), *pause)),
-        piece(clean_line(text), style, gap=1, cut="right"),
-    ]
+    left = [Piece(((f"{label:<4}", "muted"), *pause)), piece(clean_line(text), style, gap=1, cut="right")]
     # The text gives way to the note, except where there is hardly room for either.
     right = [piece(note, "muted", rank=0 if width >= 70 else 1)] if note else []
     return framed_row(look, left, right, width)

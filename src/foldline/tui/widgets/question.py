@@ -102,12 +102,7 @@ _NOT_SEEN = "There is no room to show what always would allow: make the terminal
 _NO_RULE = "Nothing can always be allowed here: each such call asks"
 
 _ACTS = "outside, or a file that acts"
-_BEYOND = {
-    "fetch": "not a public address",
-    "bash": "may leave this folder",
-    "edit": _ACTS,
-    "write": _ACTS,
-}
+_BEYOND = {"fetch": "not a public address", "bash": "may leave this folder", "edit": _ACTS, "write": _ACTS}
 """What a call does that each time asks, where it is not that it names a file elsewhere. Of a host nobody here
 can resolve, as of a command nobody can take apart, all that is known is that it may. What acts are hooks,
 instructions and settings, which others run or follow unasked."""
