@@ -32,7 +32,7 @@ from foldline.tui.state import (
     rung_words,
 )
 from foldline.tui.widgets.lines import HEAVY, edge
-from foldline.tui.widgets.meter import header, meter_row
+from foldline.tui.widgets.meter import header_row, meter_row
 from foldline.tui.widgets.prompt import queue_rows, waiting_words
 from foldline.tui.widgets.question import question_body
 from foldline.tui.widgets.sidebar import sidebar
@@ -118,7 +118,7 @@ def harmless(line: str) -> bool:
 def test_every_row_has_exactly_its_width(state: ChatState, width: int, focused: bool, remark: str) -> None:
     beside = StatusContext(3, "Esc cancels", clean_line(remark), writes=focused, question_focused=focused)
     lines = [
-        header(state, width, "F1"),
+        header_row(state, width),
         meter_row(state, width),
         hints_row(state, width),
         status_row(state, beside, 5.0, width),
@@ -215,9 +215,9 @@ def test_the_side_list_fills_exactly_its_room(files, pins, folds, height: int) -
 
 def test_the_rows_of_picture_a() -> None:
     state = folding_state()
-    assert text(header(state, 120, "F1")) == (
-        " shop-api ▸ Idempotent orders                                               "
-        "kimi-k2   edits: ask   fold: auto   F1 help "
+    assert text(header_row(state, 120)) == (
+        " shop-api ▸ Idempotent orders                                            "
+        "kimi-k2   edits: ask   compact: auto   F1 help "
     )
     assert text(meter_row(state, 120)) == (
         " ▐▓▓▒███████████████████◆█┆███┃···▌ 116.2k of 131k  89% → ~27k           "
@@ -237,7 +237,7 @@ def test_where_a_proposal_waits_the_meter_says_what_that_would_leave() -> None:
 
 def test_the_rows_of_picture_d() -> None:
     state = running_state()
-    assert text(header(state, 80, "F1")) == (
+    assert text(header_row(state, 80)) == (
         " shop-api ▸ Idempotent orders                                 kimi-k2   F1 help "
     )
     status = text(status_row(state, StatusContext(new_below=9, escape="Esc cancels"), 100.4, 80))
@@ -273,11 +273,11 @@ def test_the_rungs_named_are_those_of_the_ladder() -> None:
 def test_the_next_fold_stands_beside_what_runs_as_long_as_there_is_room() -> None:
     drafting = replace(running_state(), ahead=DraftedAhead(90.0, drafted=2_100))
     beside = StatusContext(escape="Esc cancels")
-    assert "0:04   next fold: draft 2.1k " in text(status_row(drafting, beside, 100.4, 80))
-    assert "next fold" not in text(status_row(drafting, beside, 100.4, 60))
+    assert "0:04   compaction: draft 2.1k " in text(status_row(drafting, beside, 100.4, 80))
+    assert "compaction:" not in text(status_row(drafting, beside, 100.4, 60))
     ready = replace(drafting, ahead=DraftedAhead(90.0, True, 2_400, 97_100, 24_000))
-    assert "0:04   next fold: drafted " in text(status_row(ready, beside, 100.4, 80))
-    assert "next fold" not in text(
+    assert "0:04   compaction: drafted " in text(status_row(ready, beside, 100.4, 80))
+    assert "compaction:" not in text(
         status_row(replace(folding_state(), ahead=ready.ahead), beside, 100.4, 160)
     )
 
@@ -285,27 +285,25 @@ def test_the_next_fold_stands_beside_what_runs_as_long_as_there_is_room() -> Non
 def test_the_next_fold_is_told_where_nothing_runs_and_only_its_draft_moves_the_row() -> None:
     drafting = ChatState(ahead=DraftedAhead(90.0, drafted=2_100))
     row = text(status_row(drafting, StatusContext(escape="Esc cancels the draft"), 104.0, 80))
-    assert row[3:].startswith("Drafting the next fold · 2.1k tokens · 0:14 ")
+    assert row[3:].startswith("Drafting the next compaction · 2.1k tokens · 0:14 ")
     assert next_change(drafting, 104.0) is not None
     ready = ChatState(ahead=DraftedAhead(90.0, True, 2_400, 97_100, 24_000))
     row = text(status_row(ready, PLAIN_ROW, 104.0, 80))
-    assert row.startswith(" Next fold drafted · 97.1k → 24.0k · F3 looks at it ")
+    assert row.startswith(" Next compaction drafted · 97.1k → 24.0k · F3 review ")
     assert next_change(ready, 104.0) is None
     grown = replace(ready, room=Room(size=99_600))
     row = text(status_row(grown, PLAIN_ROW, 104.0, 80))
-    assert row.startswith(" Next fold drafted · 99.6k → 26.5k · F3 looks at it ")  # as meter and preview
+    assert row.startswith(" Next compaction drafted · 99.6k → 26.5k · F3 review ")  # as meter and preview
 
 
 def test_a_proposal_that_something_waits_for_goes_before_what_runs() -> None:
     proposal = Proposed("p1", "threshold", "current", True, 116_200, 27_400, 123, 214, 6)
     row = text(status_row(replace(folding_state(), proposal=proposal), PLAIN_ROW, 100.2, 120))
-    assert row.startswith(
-        " ◆ proposal 116.2k → 27.4k · waits for you · 6 of 214 facts lost · F3 looks at it "
-    )
+    assert row.startswith(" ◆ proposal 116.2k → 27.4k · waits for you · 6 of 214 facts lost · F3 review ")
     idle = replace(proposal, waits=False, state="edited", facts=0)
     assert "Compacting" in text(status_row(replace(folding_state(), proposal=idle), PLAIN_ROW, 100.2, 120))
     row = text(status_row(ChatState(proposal=idle), PLAIN_ROW, 100.2, 120))
-    assert row.startswith(" ◆ proposal 116.2k → 27.4k · edited · waits for you · F3 looks at it ")
+    assert row.startswith(" ◆ proposal 116.2k → 27.4k · edited · waits for you · F3 review ")
 
 
 def test_a_choice_says_how_to_get_to_it_and_then_its_keys() -> None:
@@ -323,7 +321,7 @@ def test_a_choice_says_how_to_get_to_it_and_then_its_keys() -> None:
 def test_queue_rows_mark_pause_and_keep_their_note() -> None:
     waiting = folding_state().waiting
     held, first, second = (text(line) for line in queue_rows(waiting, None, HEAVY, 120))
-    assert held.startswith("┃ held Now the same") and held.endswith("sent after the fold ┃")
+    assert held.startswith("┃ held Now the same") and held.endswith("sent after compacting ┃")
     assert first.startswith("┃ 1    Then update")
     assert second.endswith("↑ from the first line: edit ┃")
     paused = [text(line) for line in queue_rows(replace(waiting, paused=True), None, HEAVY, 120)]

@@ -6,6 +6,7 @@ It shows a `ChatState` and decides nothing: what runs is the program's business,
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,7 +24,7 @@ from foldline.tui import dialogs
 from foldline.tui.blocks import BlockView
 from foldline.tui.docking import Dock
 from foldline.tui.escape_actions import EscapeActions
-from foldline.tui.keys.commands import BY_ID, COMMANDS, check_handlers, key_of
+from foldline.tui.keys.commands import BY_ID, COMMANDS, check_handlers
 from foldline.tui.keys.table import bindings
 from foldline.tui.messages import (
     CommandInvoked,
@@ -32,12 +33,12 @@ from foldline.tui.messages import (
 from foldline.tui.prompting.completion import CompletionList
 from foldline.tui.state import ChatState
 from foldline.tui.transcript.panel import ReadingPane
-from foldline.tui.widgets.lines import LEAST, TooSmall
-from foldline.tui.widgets.meter import Header, Meter
+from foldline.tui.widgets.lines import LEAST, Row, TooSmall
+from foldline.tui.widgets.meter import header_row, meter_row
 from foldline.tui.widgets.prompt import Prompt
 from foldline.tui.widgets.question import QuestionDock
 from foldline.tui.widgets.sidebar import Sidebar
-from foldline.tui.widgets.status import Hints, Status, StatusContext, next_change
+from foldline.tui.widgets.status import StatusContext, hints_row, next_change, status_row
 
 SIDEBAR_FROM = 100
 """Columns from which the side list is shown."""
@@ -75,16 +76,16 @@ class ChatScreen(Screen[None]):
         self._remark = ""
         self._wake: Timer | None = None
         self._remark_timer: Timer | None = None
-        self.header = Header(key_of("help"))
+        self.header = Row("header")
         self.reading = ReadingPane(self.remark)
         self.transcript: BlockView = self.reading.view
         self.sidebar = Sidebar()
         self.dock = QuestionDock(clock, lambda: self.completion.open)
         self.completion = CompletionList()
         self.prompt = Prompt(self.completion, root)
-        self.meter = Meter()
-        self.status = Status()
-        self.hints = Hints()
+        self.meter = Row("meter")
+        self.status = Row("status")
+        self.hints = Row("hints")
         self.docked = Dock()
         self.leaving = EscapeActions(self, clock)
         self._too_small = TooSmall()
@@ -184,10 +185,10 @@ class ChatScreen(Screen[None]):
     def _show(self) -> None:
         state = self.state
         asked = self.dock.has_focus
-        self.header.show(state)
+        self.header.show(partial(header_row, state))
         self.dock.show(state.questions)
         self.prompt.show(state)
-        self.meter.show(state)
+        self.meter.show(partial(meter_row, state))
         if asked and state.question is None:
             self.set_focus(self.prompt.editor)
         self._show_keys()
@@ -201,7 +202,7 @@ class ChatScreen(Screen[None]):
             question_focused=self.dock.has_focus,
         )
         now = self._clock()
-        self.status.show(self.state, beside, now)
+        self.status.show(partial(status_row, self.state, beside, now))
         if self._wake is not None:
             self._wake.stop()
         seconds = next_change(self.state, now)
@@ -261,7 +262,8 @@ class ChatScreen(Screen[None]):
     @on(ReadingPane.Changed)
     def _show_keys(self) -> None:
         reading = self.reading.facts if self.reading.focused else None
-        self.hints.show(self.state, reading, covered=not self.is_active)
+        state, covered = self.state, not self.is_active
+        self.hints.show(lambda width: hints_row(state, width, reading, covered=covered))
         self.show_status()
 
     @on(BlockView.BelowChanged)

@@ -283,7 +283,7 @@ async def test_the_marked_prompt_is_moved_put_aside_and_found_again() -> None:
     app = ChatApp(QUEUED)
     async with app.run_test(size=(120, 36)) as pilot:
         await pilot.press("up")
-        assert any("Enter: changes places · Del: puts it aside" in row for row in screen_text(app))
+        assert any("Enter swaps · Del stashes" in row for row in screen_text(app))
         await pilot.press("alt+shift+up")
         (edit,) = app.posted
         assert isinstance(edit, QueueEdited) and edit.after == ("one", "three", "two")

@@ -1,10 +1,9 @@
-"""The base of the widgets that draw whole lines of styled text themselves.
+"""Widgets that draw whole lines of styled text themselves, and frames around such lines.
 
-ALSO: Frames drawn as text, so that no title is parsed as markup: heavy has the focus, light has not.
-ALSO: What a terminal shows that is too small to show anything.
+Frames are drawn as text, so that no title is parsed as markup: heavy has the focus, light has not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -67,6 +66,21 @@ class Lines(Widget):
         if y >= len(self._drawn):
             return Strip.blank(width)
         return to_strip(self._drawn[y], self._styles_now).adjust_cell_length(width)
+
+
+class Row(Lines):
+    """One line, drawn by a function of its width."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._draw: Callable[[int], Sequence[Span]] = lambda width: ()
+
+    def show(self, draw: Callable[[int], Sequence[Span]]) -> None:
+        self._draw = draw
+        self.update()
+
+    def lines(self, width: int) -> Sequence[Sequence[Span]]:
+        return [self._draw(width)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,12 @@
-"""The context meter as text: which cell of the bar shows what. Pure.
-
-ALSO: The row of the context meter: the bar, the numbers, cache, cost and branch.
-"""
+"""The context meter: which cell of its bar shows what, its row; and the row at the top. Pure."""
 
 from typing import Literal, NamedTuple
 
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
 from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row
+from foldline.tui.keys.commands import key_of
 from foldline.tui.state import ChatState, Room, Weights
-from foldline.tui.widgets.lines import Lines
 
 Part = Literal["system", "summaries", "folding", "verbatim", "free", "soft", "threshold", "cut"]
 
@@ -193,29 +190,14 @@ def _after(state: ChatState) -> str:
     return "" if expected is None else numbers.about_tokens(expected)
 
 
-class Meter(Lines):
-    """One row below the prompt."""
-
-    def __init__(self) -> None:
-        super().__init__(id="meter")
-        self._state = ChatState()
-
-    def show(self, state: ChatState) -> None:
-        self._state = state
-        self.update()
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return [meter_row(self._state, width)]
-
-
-def header(state: ChatState, width: int, help_key: str) -> list[Span]:
-    """` shop-api ▸ Idempotent orders        kimi-k2   edits: ask   fold: auto   F1 help `."""
+def header_row(state: ChatState, width: int) -> list[Span]:
+    """` shop-api ▸ Idempotent orders        kimi-k2   edits: ask   compact: auto   F1 help `."""
     place = clean_line(state.workdir) or "foldline"
     where: list[Span] = [(place, "bold")]
     if state.title:
         where += [(" ▸ ", "muted"), (clean_line(state.title), "text bold")]
     right = [piece(clean_line(state.model) or "no model", "text", rank=1)]
-    for name, value, usual in (("edits", state.edits, "ask"), ("fold", state.fold, "auto")):
+    for name, value, usual in (("edits", state.edits, "ask"), ("compact", state.fold, "auto")):
         if value == usual and width < 100:
             continue
         if value == "all":
@@ -223,21 +205,5 @@ def header(state: ChatState, width: int, help_key: str) -> list[Span]:
             continue
         style = "muted" if value == usual else "altered"
         right.append(Piece(((f"{name}: ", "muted"), (value, style)), rank=3))
-    right.append(Piece(((help_key, "accent"), (" help", "muted")), rank=2))
+    right.append(Piece(((key_of("help"), "accent"), (" help", "muted")), rank=2))
     return row([Piece(tuple(where), cut="right", least=width // 3)], right, width)
-
-
-class Header(Lines):
-    """One row at the top."""
-
-    def __init__(self, help_key: str) -> None:
-        super().__init__(id="header")
-        self._help_key = help_key
-        self._state = ChatState()
-
-    def show(self, state: ChatState) -> None:
-        self._state = state
-        self.update()
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return [header(self._state, width, self._help_key)]

@@ -1,7 +1,4 @@
-"""The prompts that wait, as rows inside the prompt's frame. Pure.
-
-ALSO: The prompt: the editor in its frame, and the prompts that wait above the text.
-"""
+"""The prompt: the editor in its frame, its keys, and the prompts that wait above the text."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -45,7 +42,7 @@ def queue_rows(
     rows: list[list[Span]] = []
     pause: Spans = ((" ‖", "altered"),) if waiting.paused else ()
     if waiting.held is not None and most > 1:
-        note = "waits for your answer" if asked else "sent after the fold"
+        note = "waits for your answer" if asked else "sent after compacting"
         note = "not sent" if waiting.paused else note
         rows.append(_queue_row("held", waiting.held, note, False, pause, look, width))
     room = most - len(rows)
@@ -56,7 +53,7 @@ def queue_rows(
         hidden = len(waiting.queued) - len(shown)
         note = ""
         if number == marked:
-            note = f"{key_of('send')}: changes places · {key_of('queue-delete')}: puts it aside"
+            note = f"{key_of('send')} swaps · {key_of('queue-delete')} stashes"
         elif last and marked is None:
             edit, send = key_of("recall-older"), key_of("send")
             note = f"{send} sends them in order" if waiting.paused else f"{edit} from the first line: edit"
@@ -113,11 +110,13 @@ def frame_words(state: ChatState, *, marks: bool, shell: Shell | None, width: in
     """The words at the left and at the right end. `marks`: a queued prompt is marked."""
     waits, send = state.waiting, key_of("send")
     if marks:
-        enter = f"{send} changes places"
+        enter = f"{send} swaps"
     elif waits.paused and waits.count:
         enter = f"{send} sends all, in order"
     elif shell is not None:
-        return _shell_words(f"{send} {'queues' if state.busy else 'runs'} it in your shell", shell, width)
+        sees = "sees it" if shell == "seen" else "does not see it"
+        words = f"{send} {'queues' if state.busy else 'runs'} it in your shell · the model {sees}"
+        return _muted(words), _muted(f"{key_of('complete')} completes files") if width >= _ROOMY else ()
     else:
         enter = f"{send} {'queues' if state.busy else 'sends'}"
     newline = f"{key_of('newline')} new line"
@@ -125,12 +124,6 @@ def frame_words(state: ChatState, *, marks: bool, shell: Shell | None, width: in
         return _muted(f"{enter} · / @ !"), _muted(newline)
     begins = f"{enter} · {newline} · / commands · @ files · ! shell"
     return _muted(begins), _muted(f"{key_of('editor')} editor")
-
-
-def _shell_words(enter: str, shell: Shell, width: int) -> tuple[Spans, Spans]:
-    """Who sees what comes of a command."""
-    words = f"{enter} · the model {'sees it' if shell == 'seen' else 'does not see it'}"
-    return _muted(words), _muted(f"{key_of('complete')} completes files") if width >= _ROOMY else ()
 
 
 def _muted(words: str) -> Spans:

@@ -1,8 +1,4 @@
-"""The row of hints: what can be done now, from the tables of keys.
-
-ALSO: The status row: what runs, what asks, what went wrong; and what Esc would do. One row, always there.
-ALSO: Saying something in the status row of a screen, or in the lower edge of a box that has none.
-"""
+"""The lowest rows of the screen: what runs, asks or went wrong, what Esc does; and the keys that work now."""
 
 import math
 import re
@@ -11,6 +7,7 @@ from typing import Protocol, assert_never, runtime_checkable
 
 from foldline.context import numbers
 from foldline.context.harmless import clean_line
+from foldline.context.numbers import many
 from foldline.tui.blocks.cells import Piece, Span, piece, row
 from foldline.tui.keys.commands import BY_ID, COMMANDS, key_of
 from foldline.tui.keys.escape import QUIT_WITHIN
@@ -52,39 +49,15 @@ def hints_row(
         words = []
     elif reading is not None:
         words = [*hint_words(KEYS, reading), (key_of("help-panel"), "all keys")]
-    left = [_piece(keys, _word(word, width), _rank(word, at)) for at, (keys, word) in enumerate(words)]
-    return row(left, [_piece(*last)], width)
+    left: list[Piece] = []
+    for at, (keys, word) in enumerate(words):
+        rank = 1 + (_LAST_TO_GO.index(word) if word in _LAST_TO_GO else len(_LAST_TO_GO) + at)
+        left.append(_hint(keys, _SHORTER.get(word, word) if width < _NARROW else word, rank))
+    return row(left, [_hint(*last)], width)
 
 
-def _word(word: str, width: int) -> str:
-    return _SHORTER.get(word, word) if width < _NARROW else word
-
-
-def _rank(word: str, at: int) -> int:
-    """What goes first where there is no room: the last of them."""
-    return 1 + (_LAST_TO_GO.index(word) if word in _LAST_TO_GO else len(_LAST_TO_GO) + at)
-
-
-def _piece(keys: str, word: str, rank: int = 0) -> Piece:
+def _hint(keys: str, word: str, rank: int = 0) -> Piece:
     return Piece(((keys, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
-
-
-class Hints(Lines):
-    """The last row of the screen."""
-
-    def __init__(self) -> None:
-        super().__init__(id="hints")
-        self._state = ChatState()
-        self._reading: ReadingFacts | None = None
-        self._covered = False
-
-    def show(self, state: ChatState, reading: ReadingFacts | None = None, *, covered: bool = False) -> None:
-        """`covered`: another screen is in front, and has the keys."""
-        self._state, self._reading, self._covered = state, reading, covered
-        self.update()
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return [hints_row(self._state, width, self._reading, covered=self._covered)]
 
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -176,7 +149,7 @@ def _news(news: News) -> Piece:
         case "warning":
             return Piece((("! ", "altered"), (text, "text")), cut="right")
         case "info":
-            return piece(text, "text", cut="right")
+            return piece(text, cut="right")
 
 
 def _question(question: Question, beside: StatusContext, now: float) -> list[Piece]:
@@ -193,27 +166,27 @@ def _question(question: Question, beside: StatusContext, now: float) -> list[Pie
 
 
 def _proposal(proposal: Proposed) -> list[Piece]:
-    """A fold that is drafted: what it would do, and that it is the reader's turn."""
+    """A drafted compaction: what it would do, and that it is the reader's turn."""
     sizes = f"{numbers.tokens(proposal.tokens_before)} → {numbers.tokens(proposal.tokens_after)}"
     edited = "" if proposal.state == "current" else f" · {proposal.state}"
     parts = [Piece((("◆ ", "accent"), (f"proposal {sizes}{edited}", "text"))), _then("waits for you", 2)]
     if proposal.facts:
         lost = f"{proposal.lost} of {proposal.facts} facts lost"
         parts.append(_then(lost, 4, "alert" if proposal.lost else "muted"))
-    return [*parts, _then(f"{key_of('preview')} looks at it", 3)]
+    return [*parts, _then(f"{key_of('preview')} review", 3)]
 
 
 def _ahead_beside(state: ChatState) -> list[Piece]:
-    """The next fold, beside what runs: the first to go where there is no room."""
+    """The next compaction, beside what runs: the first to go where there is no room."""
     ahead = state.ahead
     if ahead is None or state.compacting is not None or state.cancelling:
         return []
     drafted = f"draft {numbers.tokens(ahead.drafted)}" if ahead.drafted else "drafting"
-    return [piece(f"next fold: {'drafted' if ahead.ready else drafted}", "muted", rank=6)]
+    return [piece(f"compaction: {'drafted' if ahead.ready else drafted}", "muted", rank=6)]
 
 
 def _ahead(ahead: DraftedAhead, size: int, now: float) -> list[Piece]:
-    """The next fold, where nothing else is said.
+    """The next compaction, where nothing else is said.
 
     What the view has grown by since the draft was made stays behind the cut: it counts on both sides.
     """
@@ -222,12 +195,12 @@ def _ahead(ahead: DraftedAhead, size: int, now: float) -> list[Piece]:
         sizes = (
             f"{numbers.tokens(ahead.tokens_before + grown)} → {numbers.tokens(ahead.tokens_after + grown)}"
         )
-        parts = [piece(f"Next fold drafted · {sizes}", "muted")]
-        return [*parts, piece(f" · {key_of('preview')} looks at it", "muted", rank=3, gap=0)]
-    parts = [Piece(((f"{_spin(now)} ", "accent"), ("Drafting the next fold", "text")))]
+        parts = [piece(f"Next compaction drafted · {sizes}", "muted")]
+        return [*parts, piece(f" · {key_of('preview')} review", "muted", rank=3, gap=0)]
+    parts = [Piece(((f"{_spin(now)} ", "accent"), ("Drafting the next compaction", "text")))]
     if ahead.drafted:
         parts.append(piece(f" · {numbers.tokens(ahead.drafted)} tokens", "muted", rank=3, gap=0))
-    return [*parts, piece(f" · {numbers.elapsed(now - ahead.since)}", "muted", gap=0)]
+    return [*parts, _since(ahead.since, now)]
 
 
 def _then(text: str, rank: int, style: str = "text") -> Piece:
@@ -258,62 +231,52 @@ def retry_pieces(again: Retry, now: float) -> list[Piece]:
 
 
 def _running(state: ChatState, now: float) -> list[Piece]:
-    spin = _spin(now)
+    spin: Span = (f"{_spin(now)} ", "accent")
     if state.cancelling:
-        return [Piece(((f"{spin} ", "accent"), ("Cancelling", "text")))]
+        return [Piece((spin, ("Cancelling", "text")))]
     if state.compacting is not None:
         return _compacting(state.compacting, spin, now)
-    verb, what, since = "", "", now
     match state.activity:
         case Idle():
             return []
-        case Working():
-            verb, since = "Working", state.activity.since
-            if state.activity.awaits:
-                verb, what = "Starting tool servers", ", ".join(map(clean_line, state.activity.awaits))
-        case Stepping():
-            step = state.activity
-            verb, since = (
-                {"waiting": "Waiting", "thinking": "Thinking", "writing": "Writing"}[step.phase],
-                step.since,
-            )
-            what = "again, after the fold" if step.retry else clean_line(step.model)
-        case RunningTool():
-            tool = state.activity
-            verb, what, since = (
-                "Running",
-                f"{clean_line(tool.name)} {clean_line(tool.title)}".strip(),
-                tool.since,
-            )
+        case Working(since=since, awaits=awaits):
+            verb = "Starting tool servers" if awaits else "Working"
+            what = ", ".join(map(clean_line, awaits))
+        case Stepping(since=since) as step:
+            verb = step.phase.capitalize()
+            what = "again, after compacting" if step.retry else clean_line(step.model)
+        case RunningTool(since=since) as tool:
+            verb, what = "Running", f"{clean_line(tool.name)} {clean_line(tool.title)}".strip()
             if len(state.tools) > 1:
                 what += f" (+{len(state.tools) - 1})"
         case _:
             assert_never(state.activity)
-    head: list[Span] = [(f"{spin} ", "accent"), (verb, "text")]
+    elapsed = _since(since, now)
     if not what:
-        return [Piece((*head, (f" · {numbers.elapsed(now - since)}", "muted")))]
-    return [
-        Piece(tuple(head)),
-        Piece(((" · ", "muted"), (what, "text")), gap=0, cut="right", least=20),
-        piece(f" · {numbers.elapsed(now - since)}", "muted", gap=0),
-    ]
+        return [Piece((spin, (verb, "text"), *elapsed.spans))]
+    named = Piece(((" · ", "muted"), (what, "text")), gap=0, cut="right", least=20)
+    return [Piece((spin, (verb, "text"))), named, elapsed]
 
 
-def _compacting(layer: Compacting, spin: str, now: float) -> list[Piece]:
-    """What a fold is doing; where its strategy failed, what is done instead and why."""
+def _since(since: float, now: float) -> Piece:
+    return piece(f" · {numbers.elapsed(now - since)}", "muted", gap=0)
+
+
+def _compacting(layer: Compacting, spin: Span, now: float) -> list[Piece]:
+    """What a compaction is doing; where its strategy failed, what is done instead and why."""
     words = clean_line(rung_words(layer.rung))
     parts = [
-        Piece(((f"{spin} ", "accent"), ("Compacting", "text"))),
+        Piece((spin, ("Compacting", "text"))),
         piece(f" · {layer.reason}", "muted", rank=2, gap=0),
-        piece(f" · {numbers.elapsed(now - layer.since)}", "muted", gap=0),
+        _since(layer.since, now),
     ]
     if words:
         parts.append(Piece(((" · ", "muted"), (words, "altered")), gap=0))
     if stage := _stage(layer):
         parts.append(piece(stage, "text", rank=3))
     if layer.entries and layer.rung in _SUMMARISE:
-        plural = "entry" if layer.entries == 1 else "entries"
-        parts.append(piece(f" · {layer.entries} {plural} → 1 summary", "muted", rank=4, gap=0))
+        entries = many(layer.entries, "entry", "entries")
+        parts.append(piece(f" · {entries} → 1 summary", "muted", rank=4, gap=0))
     if words and layer.detail:
         parts.append(Piece(((clean_line(layer.detail), "muted"),), rank=5, cut="right", least=24))
     return parts
@@ -336,23 +299,6 @@ def _stage(layer: Compacting) -> str:
             return "checking the draft"
         case "commit":
             return "writing it down"
-
-
-class Status(Lines):
-    """The row above the hints. It asks for the time only while something runs."""
-
-    def __init__(self) -> None:
-        super().__init__(id="status")
-        self._state = ChatState()
-        self._beside = StatusContext()
-        self._now = 0.0
-
-    def show(self, state: ChatState, beside: StatusContext, now: float) -> None:
-        self._state, self._beside, self._now = state, beside, now
-        self.update()
-
-    def lines(self, width: int) -> list[list[Span]]:
-        return [status_row(self._state, self._beside, self._now, width)]
 
 
 @runtime_checkable
