@@ -302,7 +302,7 @@ async def fold_with_a_queue(scene: Scene, pilot: Pilot[None]) -> None:
     edits = (call for call in map(transcript.calls.get, transcript.calls.keys) if call.name == "edit")
     transcript.toggle(next(call.key for call in edits if call.title == SERVICE))
     scene.app.chat.transcript.follow_end()
-    scene.app.chat._show_status()
+    scene.app.chat.show_status()
 
 
 async def fold_and_run(scene: Scene, pilot: Pilot[None]) -> None:
@@ -339,7 +339,7 @@ async def wait_for_a_retry(scene: Scene, pilot: Pilot[None]) -> None:
     await scene.until(pilot, lambda: scene.app.state.retry_at(scene.clock.now))
     scene.clock.now += 1.4
     scene.app.chat.prompt.editor.insert("Typed while it waits")
-    scene.app.chat._show_status()
+    scene.app.chat.show_status()
 
 
 async def fail_half_way(scene: Scene, pilot: Pilot[None]) -> None:
@@ -359,7 +359,7 @@ async def scroll_up(scene: Scene, pilot: Pilot[None]) -> None:
     spoken.end(calling(("bash", {"command": "pytest -k cancel"}), text="I run the cancel tests first."))
     await scene.until(pilot, lambda: scene.app.state.tools and scene.app.presenter.settled)
     scene.clock.now += 4.0
-    scene.app.chat._show_status()
+    scene.app.chat.show_status()
 
 
 async def find_in_the_palette(scene: Scene, pilot: Pilot[None]) -> None:
@@ -459,7 +459,7 @@ async def run_a_turn(scene: Scene, pilot: Pilot[None]) -> None:
     spoken.say(ANSWER)
     await scene.until(pilot, lambda: "are kept by" in str(screen_text(scene.app)))
     scene.clock.now += 8.0
-    scene.app.chat._show_status()
+    scene.app.chat.show_status()
 
 
 async def look_at_the_context(scene: Scene, pilot: Pilot[None]) -> None:
