@@ -115,7 +115,7 @@ def test_a_first_prompt_waits_for_no_screen_that_is_not_open_and_for_no_model_th
     script = """
 import sys
 import foldline.cli.agents, foldline.tui.app, foldline.tui.figures
-import foldline.tui.previewing, foldline.tui.runner, foldline.tui.model_setup, foldline.tui.transcript.feed
+import foldline.tui.preview_host, foldline.tui.runner, foldline.tui.model_setup, foldline.tui.transcript.feed
 print(*sys.modules)
 """
     assert of(sorted(python(script).split()), *NOT_FOR_A_PROMPT) == []

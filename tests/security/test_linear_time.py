@@ -17,7 +17,7 @@ from foldline.context.language import parse_summary
 from foldline.llm.failures import Endpoint, status_failure
 from foldline.protocol import SystemMessage, text_parts
 from foldline.tui.blocks.cutter import Cutter
-from foldline.tui.preview.draft_rows import note_blocks, note_lines
+from foldline.tui.preview.draft import note_blocks, note_lines
 
 LENGTH, TIMES = 6_000, 8
 """Characters, and how many times as many are read in linear time in less than `MOST` times as long."""

@@ -5,25 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from textual import on
+from textual.message import Message
 
 from foldline.compaction import CompactionFailed, CompactionStrategy, Proposal, SummaryCompaction, propose
 from foldline.context.budget import Budget
 from foldline.protocol import Reason, Usage
+from foldline.protocol.operations import Operation, ReviseProposal
 from foldline.tui.keyed_app import KeyedApp
-from foldline.tui.preview import (
-    ApplyWanted,
-    CancelWanted,
-    Closed,
-    CutMoved,
-    DiscardWanted,
-    EntryWanted,
-    FocusAdded,
-    NotesEdited,
-    PinsChosen,
-    PreviewMessage,
-    PreviewState,
-    RedraftWanted,
-)
+from foldline.tui.messages import CancelRequested, EntryWanted
+from foldline.tui.preview import PreviewState
 from foldline.tui.preview.screen import PreviewScreen
 from foldline.tui.themes import DEFAULT_THEME
 from support.chat_app import Clock
@@ -124,9 +114,11 @@ class PreviewApp(KeyedApp[None]):
     def __init__(self, state: PreviewState, *, clock: Clock | None = None, revises: bool = True) -> None:
         super().__init__(DEFAULT_THEME)
         self.clock = clock or Clock()
-        self.preview = PreviewScreen("shop-api ▸ Idempotent orders", clock=self.clock, state=state)
+        self.preview = PreviewScreen(
+            "shop-api ▸ Idempotent orders", self.asked, clock=self.clock, state=state
+        )
         self.revises = revises
-        self.posted: list[PreviewMessage] = []
+        self.posted: list[Any] = []
 
     async def on_mount(self) -> None:
         await self.push_screen(self.preview)
@@ -143,35 +135,24 @@ class PreviewApp(KeyedApp[None]):
         except CompactionFailed as failure:
             self.show(error=str(failure))
 
-    @on(CutMoved)
-    def _cut(self, event: CutMoved) -> None:
-        self.posted.append(event)
-        self.revise(lambda made: made.moved(event.first_kept_index))
-
-    @on(NotesEdited)
-    def _notes(self, event: NotesEdited) -> None:
-        self.posted.append(event)
-        self.revise(lambda made: made.revised(notes=event.text))
-
-    @on(PinsChosen)
-    def _pins(self, event: PinsChosen) -> None:
-        self.posted.append(event)
-        self.revise(lambda made: made.revised(pins=event.pins))
-
-    @on(FocusAdded)
-    def _focus(self, event: FocusAdded) -> None:
-        self.posted.append(event)
+    def asked(self, operation: Operation) -> None:
+        """Carries out an operation as the agent does, where it needs no model."""
+        self.posted.append(operation)
+        if not isinstance(operation, ReviseProposal):
+            return
+        pins = None if operation.pins is None else frozenset(operation.pins)
+        if operation.notes is not None or pins is not None:
+            self.revise(lambda made: made.revised(notes=operation.notes, pins=pins))
+        if operation.first_kept_index is not None:
+            index = operation.first_kept_index
+            self.revise(lambda made: made.moved(index))
         made = self.preview.state.proposal
-        if self.revises and made is not None:
-            self.show(proposal=made.out_of_date(), focus=event.focus)
+        if operation.focus is not None and self.revises and made is not None:
+            self.show(proposal=made.out_of_date(), focus=operation.focus)
 
-    @on(RedraftWanted)
-    @on(ApplyWanted)
-    @on(DiscardWanted)
-    @on(CancelWanted)
+    @on(CancelRequested)
     @on(EntryWanted)
-    @on(Closed)
-    def _keep(self, event: PreviewMessage) -> None:
+    def _keep(self, event: Message) -> None:
         self.posted.append(event)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from foldline.protocol.events import Event
-    from foldline.tui.inspecting import Inspecting
+    from foldline.tui.inspector_host import InspectorHost
     from foldline.tui.model_setup import Setup
     from foldline.tui.runner import Runner
     from foldline.tui.screens.palette import Item, Source
@@ -144,7 +144,7 @@ class FoldlineApp(KeyedApp[None]):
     def _use(self, opened: Opened) -> None:
         from foldline.tui.machine import EDITS
         from foldline.tui.model_setup import Setup
-        from foldline.tui.previewing import Previewing
+        from foldline.tui.preview_host import PreviewHost
         from foldline.tui.prompting.earlier import recalled
         from foldline.tui.resume import restore_unsent_prompts, resume_notes
         from foldline.tui.runner import Runner
@@ -152,12 +152,11 @@ class FoldlineApp(KeyedApp[None]):
         agent, transcript, blocks, figures, typed = opened
         prompt = self.chat.prompt
         runner = Runner(agent, self._hear, prompt.give_back, prompt.attachments.parts)
-        previewing = Previewing(
+        previewing = PreviewHost(
             self,
             runner,
             clock=self._clock,
             title=self._where,
-            inspect=self._inspect,
             remark=self.chat.remark,
         )
         self.presenter.shown = Shown(runner, transcript, figures, previewing, self._made_inspecting)
@@ -320,11 +319,11 @@ class FoldlineApp(KeyedApp[None]):
             **job_commands(self),
         }
 
-    def _made_inspecting(self) -> "Inspecting":
-        from foldline.tui.inspecting import Inspecting
+    def _made_inspecting(self) -> "InspectorHost":
+        from foldline.tui.inspector_host import InspectorHost
 
         assert self.runner is not None, "a session is shown"
-        return Inspecting(self, self.chat, self.runner, title=self._where)
+        return InspectorHost(self, self.chat, self.runner, title=self._where)
 
     def _inspect(self, index: int) -> None:
         if self.presenter.shown is not None:

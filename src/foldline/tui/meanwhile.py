@@ -46,8 +46,8 @@ async def _ahead(state: "AgentState") -> None:
 
 
 def _imported_screens() -> None:
-    from foldline.tui import inspecting  # noqa: F401
-    from foldline.tui.preview import owned  # noqa: F401
+    from foldline.tui import inspector_host  # noqa: F401
+    from foldline.tui.preview import screen  # noqa: F401
 
 
 def _import_client(llm: "LLM") -> None:

@@ -15,8 +15,8 @@ from foldline.tui.terminal.app import Window
 if TYPE_CHECKING:
     from foldline.protocol.events import Event
     from foldline.tui.figures import Figures
-    from foldline.tui.inspecting import Inspecting
-    from foldline.tui.previewing import Previewing
+    from foldline.tui.inspector_host import InspectorHost
+    from foldline.tui.preview_host import PreviewHost
     from foldline.tui.runner import Runner
     from foldline.tui.transcript.feed import Transcript
 
@@ -31,13 +31,13 @@ class Shown:
     runner: "Runner"
     transcript: "Transcript"
     figures: "Figures"
-    previewing: "Previewing"
-    make_inspecting: Callable[[], "Inspecting"]
-    inspected: "Inspecting | None" = None
+    previewing: "PreviewHost"
+    make_inspecting: Callable[[], "InspectorHost"]
+    inspected: "InspectorHost | None" = None
     """What opens the Inspector, once that was wanted."""
 
     @property
-    def inspecting(self) -> "Inspecting":
+    def inspecting(self) -> "InspectorHost":
         """Made when it is first wanted: its panels are 40 modules."""
         if self.inspected is None:
             self.inspected = self.make_inspecting()
@@ -69,7 +69,7 @@ class Presenter:
         self._chat.state = state
         self._window.show(self._chat.app, state)
         if self.shown is not None and self.shown.inspected is not None:
-            self.shown.inspected.hear(state)
+            self.shown.inspected.on_state(state)
 
     # --- events from the executor ----------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class Presenter:
         shown = self.shown
         assert shown is not None, "events come from a session that is shown"
         self.state = reduce(self.state, event, self._clock())
-        shown.previewing.hear(event)
+        shown.previewing.on_event(event)
         self._write_down(shown, event)
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.ToolOutput():

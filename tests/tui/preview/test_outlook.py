@@ -1,4 +1,4 @@
-"""What would be: sizes agree with the proposal's, places are legal, rows say what stays and what goes."""
+"""What would be: sizes agree with the proposal's, rows say what stays and what goes."""
 
 from dataclasses import replace
 
@@ -31,14 +31,15 @@ async def test_the_sizes_are_those_of_the_proposal() -> None:
     made = await proposed(orders(), overhead=900)
     for proposal in (made, made.moved(index_of(made, "Try"))):
         outlook, outline = seen(proposal=proposal), proposal.outline
-        assert (outlook.folded, outlook.kept) == (outline.folded_tokens, outline.kept_tokens)
+        kept = outlook.size(part for part in outlook.parts if not part.gone)
+        assert (outlook.compacted, kept) == (outline.folded_tokens, outline.kept_tokens)
         assert outlook.after == outline.tokens_after
 
 
 async def test_the_rows_add_up_to_the_numbers_of_the_cut() -> None:
     outlook = seen(proposal=await proposed(orders(), overhead=900))
     rows = cut_rows(outlook)
-    assert sum(row.tokens or 0 for row in rows if row.gone) == pytest.approx(outlook.folded, abs=len(rows))
+    assert sum(row.tokens or 0 for row in rows if row.gone) == pytest.approx(outlook.compacted, abs=len(rows))
     cut = next(at for at, row in enumerate(rows) if row.key == CUT_KEY)
     below = sum(row.tokens or 0 for row in rows[cut:])
     assert below == pytest.approx(outlook.kept_below, abs=len(rows))
@@ -68,18 +69,18 @@ async def test_a_turn_that_the_cut_divides_is_open_on_both_sides_and_keeps_its_r
     assert [row.index for row in cut_rows(seen(proposal=made.moved(16)))].index(16) > list(rows).index(14)
 
 
-async def test_legal_places_are_those_where_the_engine_can_cut_and_each_folds_something_else() -> None:
+async def test_cut_points_are_those_where_the_engine_can_cut_and_each_compacts_something_else() -> None:
     made = await proposed(orders())
     outlook = seen(proposal=made)
-    folded = [made.moved(outlook.index_at(place)).outline.folded_tokens for place in outlook.legal]
-    assert folded == [outlook.size_folded_at(place) for place in outlook.legal]
+    folded = [made.moved(outlook.index_at(place)).outline.folded_tokens for place in outlook.cut_points]
+    assert folded == [outlook.size_compacted_at(place) for place in outlook.cut_points]
     assert len(set(folded)) == len(folded) and folded == sorted(folded)
 
 
 async def test_behind_a_request_there_is_no_place_of_its_own() -> None:
     made = await proposed(orders())
     outlook = seen(proposal=made)
-    assert [outlook.index_at(place) for place in outlook.legal] == [5, 8, 9, 12, 13, 16, 19]
+    assert [outlook.index_at(place) for place in outlook.cut_points] == [5, 8, 9, 12, 13, 16, 19]
 
 
 async def test_pinning_costs_what_the_proposal_grows_by() -> None:
@@ -133,7 +134,7 @@ async def test_before_there_is_a_draft_the_plan_is_shown() -> None:
     planned = plan(projection, BUDGET, "threshold")
     outlook = seen(plan=planned, projection=projection)
     proposal = seen(proposal=await proposed(orders()))
-    assert (outlook.cut, outlook.folded) == (proposal.cut, proposal.folded)
+    assert (outlook.cut, outlook.compacted) == (proposal.cut, proposal.compacted)
     assert words(outlook) == words(proposal)
     weights = outlook.weights_after()
     assert weights.total == pytest.approx(outlook.after, abs=4)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from foldline.context.audit import Audit, Lost
 from foldline.protocol import Usage
-from foldline.tui.preview import CutMoved, FocusAdded, NotesEdited, PinsChosen, PreviewState
-from foldline.tui.preview.audit_rows import Names, effect_words, entries_words, facts_of
-from foldline.tui.preview.bars import bar_rows, header_row
-from foldline.tui.preview.board import Pending
-from foldline.tui.preview.draft_rows import appended, earlier_notes, history_blocks, note_lines
+from foldline.tui.preview import PreviewState
+from foldline.tui.preview.audit_rows import FactKeys, effect_words, entries_words, facts_of
+from foldline.tui.preview.draft import appended, earlier_notes, history_blocks, note_lines
 from foldline.tui.preview.outlook import outlook_of
+from foldline.tui.preview.state import PendingRevision
+from foldline.tui.preview.words import bar_rows, header_row
 from support import scenes
 from support.llm import answer
 from support.previews import NOTES, orders, proposed
@@ -20,7 +20,7 @@ async def facts(focus: str | None = None, lost: tuple[Lost, ...] | None = None) 
     outlook = outlook_of(PreviewState(proposal=made))
     assert outlook is not None
     audit = made.audit if lost is None else Audit(lost, len(lost))
-    return {fact.lost.text: fact for fact in facts_of(audit, outlook, focus, Names())}
+    return {fact.lost.text: fact for fact in facts_of(audit, outlook, focus, FactKeys())}
 
 
 async def test_a_fact_is_kept_by_the_tool_group_that_costs_least() -> None:
@@ -43,7 +43,7 @@ async def test_a_fact_keeps_its_key_when_others_go() -> None:
     made = await proposed(orders())
     outlook = outlook_of(PreviewState(proposal=made))
     assert outlook is not None
-    names = Names()
+    names = FactKeys()
     before = {fact.lost.text: fact.key for fact in facts_of(made.audit, outlook, None, names)}
     fewer = Audit(made.audit.lost[2:], made.audit.facts)
     assert all(before[fact.lost.text] == fact.key for fact in facts_of(fewer, outlook, None, names))
@@ -68,7 +68,7 @@ async def test_a_draft_that_wrote_no_summary_says_so_where_one_would_stand() -> 
     made = await proposed(orders())
     entry = made.entry.model_copy(update={"summary": ""})
     (line,) = history_blocks(replace(made, entry=entry))
-    assert line.text().startswith("No summary: this fold writes no text")
+    assert line.text().startswith("No summary is written")
 
 
 async def test_the_earlier_summary_is_there_to_compare_with() -> None:
@@ -97,23 +97,25 @@ async def test_the_header_gives_up_the_model_first_and_never_says_less_than_wher
 # --- wishes -------------------------------------------------------------------------------------------
 
 
-async def test_one_wish_is_asked_for_at_a_time_and_each_of_the_proposal_that_is_shown() -> None:
-    made, pending = await proposed(orders()), Pending()
+async def test_what_was_changed_is_asked_for_at_once_and_the_next_after_the_answer() -> None:
+    made, pending = await proposed(orders()), PendingRevision()
     pending.want_cut(9)
     pending.want_pins(pin=frozenset({6, 7}))
     pending.focus.append("OrderReplayed")
     pending.notes = "mine"
-    kinds = []
-    while (message := pending.next(made, None)) is not None:
-        kinds.append(type(message))
-        assert pending.next(made, None) is None and message.proposal == made.id
-        made = made.out_of_date()
-        pending.answered(made)
-    assert kinds == [NotesEdited, PinsChosen, FocusAdded, CutMoved]
+    asked = pending.next(made, "p95")
+    assert asked is not None and (asked.proposal, asked.notes, asked.first_kept_index) == (made.id, "mine", 9)
+    assert set(asked.pins or ()) >= {6, 7} and asked.focus == "p95; OrderReplayed"
+    pending.want_cut(8)
+    assert pending.next(made, None) is None and pending.open
+    made = made.out_of_date()
+    pending.answered(made)
+    again = pending.next(made, None)
+    assert again is not None and (again.notes, again.pins, again.first_kept_index) == (None, None, 8)
 
 
 async def test_the_later_of_two_cuts_holds() -> None:
-    made, pending = await proposed(orders()), Pending()
+    made, pending = await proposed(orders()), PendingRevision()
     pending.want_cut(12)
     first = pending.next(made, None)
     pending.want_cut(9)
@@ -121,14 +123,14 @@ async def test_the_later_of_two_cuts_holds() -> None:
     moved = made.moved(12)
     pending.answered(moved)
     second = pending.next(moved, None)
-    assert isinstance(first, CutMoved) and isinstance(second, CutMoved)
+    assert first is not None and second is not None
     assert (first.first_kept_index, second.first_kept_index, pending.heading) == (12, 8, 8)
     pending.answered(moved.moved(8))
     assert pending.heading is None and not pending.open and pending.heading is None
 
 
 async def test_after_a_failure_nothing_more_is_asked() -> None:
-    made, pending = await proposed(orders()), Pending()
+    made, pending = await proposed(orders()), PendingRevision()
     pending.notes = ""
     pending.next(made, None)
     pending.want_cut(9)
@@ -137,7 +139,7 @@ async def test_after_a_failure_nothing_more_is_asked() -> None:
 
 
 async def test_what_changes_nothing_is_not_asked_for() -> None:
-    made, pending = await proposed(orders()), Pending()
+    made, pending = await proposed(orders()), PendingRevision()
     pending.notes = f"  {made.notes}\n"
     assert made.cut is not None
     pending.want_cut(made.cut.first_kept_index)

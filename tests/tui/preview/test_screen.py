@@ -8,22 +8,12 @@ import pytest
 from textual.pilot import Pilot
 
 from foldline.compaction import Proposal, ToolResultHidingCompaction, plan
+from foldline.protocol.operations import ApplyProposal, DiscardProposal, RedraftProposal, ReviseProposal
 from foldline.tui.keys.table import bindings
-from foldline.tui.preview import (
-    ApplyWanted,
-    CancelWanted,
-    Closed,
-    CutMoved,
-    DiscardWanted,
-    Drafting,
-    EntryWanted,
-    FocusAdded,
-    NotesEdited,
-    PinsChosen,
-    PreviewState,
-    RedraftWanted,
-)
+from foldline.tui.messages import CancelRequested, EntryWanted
+from foldline.tui.preview import Drafting, PreviewState
 from foldline.tui.preview.keys import KEYS, Facts, hints
+from foldline.tui.preview.panels import KEEP_TEXT
 from foldline.tui.screens.help import HelpScreen
 from support.chat_app import screen_text
 from support.previews import BUDGET, NOTES, PreviewApp, orders, proposed
@@ -72,25 +62,25 @@ def shown(app: PreviewApp) -> Proposal:
 # --- the cut ------------------------------------------------------------------------------------------
 
 
-async def test_plus_and_minus_move_the_cut_by_a_legal_place() -> None:
+async def test_plus_and_minus_move_the_cut_by_a_cut_point() -> None:
     async with running() as (app, pilot):
         await pilot.press("+")
-        assert isinstance(app.posted[-1], CutMoved) and app.posted[-1].first_kept_index == 12
+        assert isinstance(app.posted[-1], ReviseProposal) and app.posted[-1].first_kept_index == 12
         await pilot.pause()
         assert "━━◆ cut 12 ━" in text(app) and "stale: made for cut 13" in text(app)
         await pilot.press("-")
-        assert isinstance(app.posted[-1], CutMoved) and app.posted[-1].first_kept_index == 13
+        assert isinstance(app.posted[-1], ReviseProposal) and app.posted[-1].first_kept_index == 13
 
 
 async def test_keys_pressed_while_a_change_is_worked_out_are_not_lost() -> None:
     async with running(revises=False) as (app, pilot):
         before = shown(app)
         await pilot.press("+", "+", "+")
-        assert [type(event) for event in app.posted] == [CutMoved]
+        assert [type(event) for event in app.posted] == [ReviseProposal]
         assert "one moment" in text(app)
         app.show(proposal=before.moved(12))
         await pilot.pause()
-        assert isinstance(app.posted[-1], CutMoved) and app.posted[-1].first_kept_index == 8
+        assert isinstance(app.posted[-1], ReviseProposal) and app.posted[-1].first_kept_index == 8
         assert app.posted[-1].proposal == shown(app).id
 
 
@@ -103,18 +93,18 @@ async def test_a_cut_that_moves_stays_in_sight() -> None:
         assert "━━◆ cut 5 ━" in text(app)
 
 
-async def test_enter_cuts_at_the_nearest_legal_place_at_or_before_the_cursor() -> None:
+async def test_enter_cuts_at_the_nearest_cut_point_at_or_before_the_cursor() -> None:
     async with running() as (app, pilot):
-        await pilot.press("down", "enter")  # 14 is no legal place, its request is
+        await pilot.press("down", "enter")  # 14 is no cut point, its request is
         assert app.posted == []
         await pilot.press("home", "down", "down", "down", "down", "enter")
-        assert isinstance(app.posted[-1], CutMoved) and app.posted[-1].first_kept_index == 9
+        assert isinstance(app.posted[-1], ReviseProposal) and app.posted[-1].first_kept_index == 9
 
 
 async def test_the_status_row_says_what_enter_would_fold_before_it_is_pressed() -> None:
     async with running() as (app, pilot):
         await pilot.press("[")
-        assert "Enter cuts at 9: 2.1k → 1.0k folded, then R drafts it. p pins all of it: +1.0k." in status(
+        assert "Enter cuts at 9: 2.1k → 1.0k compacted, then R drafts it. p pins all of it: +1.0k." in status(
             app
         )
 
@@ -124,7 +114,7 @@ async def test_where_no_more_can_be_kept_the_status_row_says_so() -> None:
         for _ in range(5):
             await pilot.press("+")
             await pilot.pause()
-        assert "first legal place" in status(app)
+        assert "first cut point" in status(app)
 
 
 async def test_p_pins_a_turn_and_takes_that_back() -> None:
@@ -160,7 +150,7 @@ async def test_a_fold_that_writes_no_text_says_so_also_where_nothing_was_shown_b
         await pilot.pause()
         app.show(proposal=made)
         await pilot.pause()
-        assert "No summary: this fold writes no text" in text(app) and "R new draft" not in text(app)
+        assert "No summary is written" in text(app) and "R new draft" not in text(app)
 
 
 async def test_a_key_of_the_chat_says_where_it_works() -> None:
@@ -177,7 +167,7 @@ async def test_enter_pins_the_whole_tool_group_after_the_status_row_has_said_so(
         await pilot.press("3")
         assert "Enter: tool group 10–11 stays verbatim, 1.5k → 2.5k. The draft stays current." in status(app)
         await pilot.press("enter")
-        assert isinstance(app.posted[-1], PinsChosen) and app.posted[-1].pins == {10, 11}
+        assert isinstance(app.posted[-1], ReviseProposal) and app.posted[-1].pins == (10, 11)
         await pilot.pause()
         assert "4 of 5 facts lost" in text(app) and "0.3k · current" in text(app)
 
@@ -187,13 +177,13 @@ async def test_space_marks_several_and_enter_pins_them_together() -> None:
         await pilot.press("3", "end", "space", "up", "space")
         assert "2 marked: 2 entries and tool groups stay verbatim" in status(app)
         await pilot.press("enter")
-        assert isinstance(app.posted[-1], PinsChosen) and app.posted[-1].pins == {8, 12}
+        assert isinstance(app.posted[-1], ReviseProposal) and app.posted[-1].pins == (8, 12)
 
 
 async def test_pins_that_leave_nothing_smaller_are_announced_as_such_and_refused() -> None:
     async with running() as (app, pilot):
         await pilot.press("3", "space", "down", "down", "space")
-        assert "the fold would not be smaller" in status(app)
+        assert "nothing would be saved any more" in status(app)
         before = shown(app)
         await pilot.press("enter")
         await pilot.pause()
@@ -204,8 +194,8 @@ async def test_f_adds_to_the_focus_and_the_row_says_that_r_drafts_it() -> None:
     async with running(await state(focus="money")) as (app, pilot):
         await pilot.press("3", "end", "f")
         event = app.posted[-1]
-        assert isinstance(event, FocusAdded)
-        assert (event.text, event.focus) == ("OrderReplayed", "money; OrderReplayed")
+        assert isinstance(event, ReviseProposal)
+        assert event.focus == "money; OrderReplayed"
         await pilot.pause()
         assert "in the focus, R drafts it" in text(app) and "stale" in text(app)
 
@@ -234,20 +224,20 @@ async def test_a_fact_shows_its_turn_in_the_cut_and_a_turn_its_fact() -> None:
 async def test_what_the_reader_writes_replaces_the_draft_byte_for_byte() -> None:
     async with running() as (app, pilot):
         await pilot.press("e", "M", "i", "n", "e", "x", "R", "escape")
-        assert isinstance(app.posted[-1], NotesEdited) and app.posted[-1].text.startswith("MinexR## Goal")
+        assert isinstance(app.posted[-1], ReviseProposal) and app.posted[-1].notes.startswith("MinexR## Goal")
         await pilot.pause()
-        assert shown(app).notes == app.posted[-1].text.strip()
+        assert shown(app).notes == app.posted[-1].notes.strip()
         assert "· edited" in text(app) and "MinexR## Goal" in text(app)
         await pilot.press("ctrl+s")
-        assert isinstance(app.posted[-1], ApplyWanted) and app.posted[-1].proposal == shown(app).id
+        assert isinstance(app.posted[-1], ApplyProposal) and app.posted[-1].proposal == shown(app).id
 
 
 async def test_enter_in_the_draft_edits_at_the_line_of_the_cursor() -> None:
     async with running() as (app, pilot):
         await pilot.press("2", "home", "down", "enter", "#")
         await pilot.press("escape")
-        assert isinstance(app.posted[-1], NotesEdited)
-        assert app.posted[-1].text.split("\n")[1] == "#POST /orders idempotent per customer"
+        assert isinstance(app.posted[-1], ReviseProposal)
+        assert app.posted[-1].notes.split("\n")[1] == "#POST /orders idempotent per customer"
 
 
 @pytest.mark.parametrize("keys", [("ctrl+g",), ("e", "h", "i", "ctrl+g")], ids=["draft", "field"])
@@ -266,8 +256,9 @@ async def test_the_draft_goes_to_the_readers_own_editor_and_comes_back(
         await pilot.pause()
         assert lent[0] == ("hi" if len(keys) > 1 else "") + NOTES
         taken = app.posted[-1]
-        assert isinstance(taken, NotesEdited) and taken.text.endswith("one more line")
-        assert "\x1b" not in taken.text and not app.preview.panels.draft.editing and "edited" in text(app)
+        assert isinstance(taken, ReviseProposal) and taken.notes.endswith("one more line")
+        assert "\x1b" not in taken.notes and not app.preview.panels.draft.editing
+        assert "edited" in text(app)
 
 
 async def test_leaving_the_text_as_it_was_asks_for_nothing() -> None:
@@ -283,7 +274,7 @@ async def test_a_text_that_is_not_taken_is_kept_for_the_next_try() -> None:
         await pilot.pause()
         assert "not smaller" in status(app)
         await pilot.press("ctrl+s")
-        assert "Your text was not taken" in status(app) and not isinstance(app.posted[-1], ApplyWanted)
+        assert "Your text was not taken" in status(app) and not isinstance(app.posted[-1], ApplyProposal)
         await pilot.press("e")
         assert app.preview.panels.draft.editor.text.startswith("hi## Goal")
 
@@ -296,7 +287,7 @@ async def test_the_same_failure_twice_is_said_twice_and_blocks_nothing() -> None
             await pilot.pause()
             assert status(app) == "No."
             await pilot.press("down")
-        assert [type(event) for event in app.posted] == [NotesEdited, NotesEdited]
+        assert [type(event) for event in app.posted] == [ReviseProposal, ReviseProposal]
 
 
 async def test_d_shows_what_the_draft_changes_in_the_earlier_summary() -> None:
@@ -360,14 +351,14 @@ async def test_esc_cancels_a_draft_and_nothing_else_is_decided_meanwhile() -> No
         await pilot.press("ctrl+s", "x", "x", "R", "+", "enter", "e", "p")
         assert app.posted == []
         await pilot.press("escape")
-        assert [type(event) for event in app.posted] == [CancelWanted]
+        assert [type(event) for event in app.posted] == [CancelRequested]
         assert app.screen is app.preview
 
 
 async def test_before_the_draft_is_begun_the_status_row_says_what_it_waits_for() -> None:
     begun = await drafting()
     async with running(replace(begun, drafting=None)) as (app, pilot):
-        assert status(app) == "What runs goes first: the fold is drafted when that has ended."
+        assert status(app) == "What runs goes first: the draft starts when that has ended."
         app.show(drafting=begun.drafting)
         await pilot.pause()
         assert status(app).startswith("The model writes, 0:12.")
@@ -395,16 +386,16 @@ async def test_a_stale_draft_is_not_applied() -> None:
         await pilot.pause()
         await pilot.press("ctrl+s")
         assert status(app).startswith("R first: the draft is stale: made for cut 13.")
-        assert [type(event) for event in app.posted] == [CutMoved]
+        assert [type(event) for event in app.posted] == [ReviseProposal]
 
 
 async def test_r_asks_for_guidance_and_drafts() -> None:
     async with running() as (app, pilot):
         await pilot.press("R", "k", "e", "e", "p", "enter")
         event = app.posted[-1]
-        assert isinstance(event, RedraftWanted) and (event.guidance, event.keep_text) == ("keep", False)
+        assert isinstance(event, RedraftProposal) and event.guidance == "keep"
         await pilot.press("R", "enter")
-        assert isinstance(app.posted[-1], RedraftWanted) and app.posted[-1].guidance is None
+        assert isinstance(app.posted[-1], RedraftProposal) and app.posted[-1].guidance is None
 
 
 @pytest.mark.parametrize(("answer", "kept"), [("enter", True), ("R", False)])
@@ -417,7 +408,7 @@ async def test_r_on_an_edited_draft_asks_what_is_to_become_of_the_text(answer: s
         assert "R start afresh" in text(app)
         await pilot.press(answer, "enter")
         event = app.posted[-1]
-        assert isinstance(event, RedraftWanted) and event.keep_text is kept
+        assert isinstance(event, RedraftProposal) and (KEEP_TEXT in (event.guidance or "")) is kept
 
 
 async def test_a_text_that_became_stale_is_asked_about_too() -> None:
@@ -435,14 +426,14 @@ async def test_throwing_away_takes_two_presses_in_a_row() -> None:
         await pilot.press("down", "x")
         assert app.posted == []
         await pilot.press("x")
-        assert [type(event) for event in app.posted] == [DiscardWanted]
+        assert [type(event) for event in app.posted] == [DiscardProposal]
 
 
-async def test_esc_closes_the_screen_and_says_so_to_the_program() -> None:
+async def test_esc_closes_the_screen_and_keeps_the_proposal() -> None:
     async with running() as (app, pilot):
         await pilot.press("escape")
         await pilot.pause()
-        assert [type(event) for event in app.posted] == [Closed] and app.screen is not app.preview
+        assert app.posted == [] and app.screen is not app.preview
 
 
 async def test_esc_steps_out_of_one_thing_at_a_time() -> None:
@@ -454,7 +445,8 @@ async def test_esc_steps_out_of_one_thing_at_a_time() -> None:
         await pilot.press("R", "escape", "escape", "e", "escape")
         assert app.posted == [] and app.screen is app.preview
         await pilot.press("f3")
-        assert [type(event) for event in app.posted] == [Closed]
+        await pilot.pause()
+        assert app.screen is not app.preview
 
 
 async def test_search_goes_to_the_next_row_that_holds_it() -> None:
@@ -495,10 +487,10 @@ async def test_a_terminal_that_grows_again_shows_all_rows_again() -> None:
         await pilot.press("end")
         await pilot.resize_terminal(50, 12)
         await pilot.pause()
-        assert "never folded" not in text(app)
+        assert "never compacted" not in text(app)
         await pilot.resize_terminal(*WIDE)
         await pilot.pause()
-        assert "never folded" in text(app)
+        assert "never compacted" in text(app)
 
 
 async def test_a_fact_that_comes_to_be_lost_is_seen_where_it_stands_first() -> None:
@@ -518,7 +510,7 @@ async def test_a_terminal_that_is_too_small_says_so() -> None:
         await pilot.pause()
         assert "┏━ 1 Cut" in text(app)
         await pilot.press("+")
-        assert [type(event) for event in app.posted] == [CutMoved]
+        assert [type(event) for event in app.posted] == [ReviseProposal]
 
 
 async def test_a_prompt_that_comes_to_be_held_moves_nothing_above_it() -> None:
@@ -550,7 +542,8 @@ def test_no_key_means_two_things() -> None:
 def test_every_key_of_its_own_has_an_action() -> None:
     panels = PreviewApp(PreviewState()).preview.panels
     own = {key.id for key in KEYS if not key.own}
-    assert own == set(panels._do)
+    places = {key.id for key in KEYS if key.id.startswith(("older", "newer", "next", "previous", "panel"))}
+    assert own == {*panels._actions, *places, "search", "entry", "help"}
     assert {binding.action for binding in bindings(KEYS, "preview")} == {f"preview('{each}')" for each in own}
 
 

@@ -17,7 +17,7 @@ from textual.css.query import NoMatches
 from foldline.tui.app import FoldlineApp
 from foldline.tui.blocks.cells import Span, Spans, wrap
 from foldline.tui.demo.tour import LAST, Tour
-from foldline.tui.docking import CHAT_COLUMNS
+from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.keys.table import ScreenKey, bindings, name_of, table
 from foldline.tui.themes import DEFAULT_THEME
 from foldline.tui.widgets.lines import Frame, Lines, edge, sides

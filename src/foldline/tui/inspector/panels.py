@@ -17,7 +17,7 @@ from foldline.history.stored import without_gc
 from foldline.protocol import Compaction
 from foldline.tui.blocks import Block, BlockView, Key, Span
 from foldline.tui.blocks.cells import Piece, row
-from foldline.tui.docking import CHAT_COLUMNS
+from foldline.tui.dock import CHAT_COLUMNS
 from foldline.tui.inspector import status
 from foldline.tui.inspector.compare import CompareScreen
 from foldline.tui.inspector.files import FileBlock

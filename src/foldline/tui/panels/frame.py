@@ -111,8 +111,10 @@ def hints_row(pairs: Iterable[tuple[str, str]], width: int) -> list[Span]:
     """The row of (keys, word) hints. How to leave, the last, stands at the right end and stays longest, then
     the help before it, which names what had no room."""
     parts = [
-        Piece(((name, "accent"), (f" {word}", "muted")), rank=rank, gap=2)
+        (word, Piece(((name, "accent"), (f" {word}", "muted")), rank=rank, gap=2))
         for rank, (name, word) in enumerate(pairs, 2)
     ]
-    *left, help_, close = parts
-    return row(left, [replace(help_, rank=1), replace(close, rank=0)], width)
+    right = [replace(parts.pop()[1], rank=0)]
+    if parts and parts[-1][0] == "keys":
+        right.insert(0, replace(parts.pop()[1], rank=1))
+    return row([part for _, part in parts], right, width)

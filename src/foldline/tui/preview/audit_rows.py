@@ -46,7 +46,7 @@ class Fact:
         return held[-1] if held else self.lost.indices[-1]
 
 
-class Names:
+class FactKeys:
     """Gives every fact a key that stays its own, however the list changes."""
 
     def __init__(self) -> None:
@@ -56,34 +56,21 @@ class Names:
         return (self._known.setdefault((lost.kind, lost.text), len(self._known)), 0)
 
 
-def facts_of(audit: Audit, outlook: Outlook, focus: str | None, names: Names) -> list[Fact]:
+def facts_of(audit: Audit, outlook: Outlook, focus: str | None, keys: FactKeys) -> list[Fact]:
     """The lost facts in the audit's order."""
     costs: dict[tuple[int, ...], int] = {}
-    gone = {part.index for part in outlook.parts if part.gone and not part.item.written}
     for part in outlook.parts:
         if part.gone:
             group = outlook.group_of(part.index)
             costs[group] = costs.get(group, 0) + part.tokens
-    return [_fact(lost, outlook, gone, costs, focus or "", names) for lost in audit.lost]
-
-
-def _fact(
-    lost: Lost,
-    outlook: Outlook,
-    gone: Collection[int],
-    costs: dict[tuple[int, ...], int],
-    focus: str,
-    names: Names,
-) -> Fact:
-    groups = [outlook.group_of(index) for index in lost.indices if index in gone]
-    group = min(groups, key=lambda group: (costs[group], -group[0]), default=())
-    return Fact(
-        key=names.key(lost),
-        lost=lost,
-        in_focus=lost.text in focus,
-        group=group,
-        cost=outlook.calibrated(costs[group]) if group else 0,
-    )
+    gone = {part.index for part in outlook.parts if part.gone and not part.item.written}
+    facts = []
+    for lost in audit.lost:
+        groups = [outlook.group_of(index) for index in lost.indices if index in gone]
+        group = min(groups, key=lambda group: (costs[group], -group[0]), default=())
+        cost = outlook.calibrated(costs[group]) if group else 0
+        facts.append(Fact(keys.key(lost), lost, lost.text in (focus or ""), group, cost))
+    return facts
 
 
 def fact_blocks(facts: Sequence[Fact], marked: Collection[Key], stale: bool) -> list[Block]:
@@ -113,16 +100,15 @@ def empty_block(audit: Audit | None) -> Block:
     if audit is None:
         words = "What the draft loses is looked for when it is written."
     elif audit.facts:
-        words = f"Nothing is lost: all {audit.facts} facts of the folded part are in the new view."
+        words = f"Nothing is lost: all {audit.facts} facts of the compacted part are in the new view."
     else:
-        words = "The folded part holds no facts that could be lost."
+        words = "The compacted part holds no facts that could be lost."
     return TextBlock((-1, 0), words, "muted", stop=False)
 
 
 def _lead(fact: Fact, marked: bool) -> Spans:
-    state = ("focus", "accent") if fact.in_focus else ("lost ", "alert")
     return (
-        state,
+        ("focus", "accent") if fact.in_focus else ("lost ", "alert"),
         ("✓" if marked else " ", "accent bold"),
         (f"{KIND_WORDS[fact.lost.kind]:<{_KIND}}", "muted"),
     )

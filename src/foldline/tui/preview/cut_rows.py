@@ -1,4 +1,4 @@
-"""The rows of the Cut panel: the view by turns, with the rails of what would be. Pure."""
+"""The rows of the Cut panel: the view by turns, with the gutter of what would be. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from foldline.context import numbers
 from foldline.protocol import AssistantMessage, ToolCallPart, ToolResultMessage, UserMessage
 from foldline.tui.blocks import Block, Column, Key, RowBlock, Span, Spans, Styles, clean_line
 from foldline.tui.blocks.cells import crop, to_strip
-from foldline.tui.fates import GUTTER_SIGNS, LETTERS, gutter_sign
+from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.panels.words import call_title, first_words, message_words
 from foldline.tui.preview.outlook import Outlook, Part, Would, held_tokens
 
@@ -20,7 +20,7 @@ CUT_KEY: Final[Key] = (-3, 0)
 HELD_KEY: Final[Key] = (-4, 0)
 NOTE_KEY: Final[Key] = (-5, 0)
 GUTTER: Final = 4
-"""Cursor, letter, rail, flag."""
+"""Cursor, letter, sign, flag."""
 _TOKENS: Final = 5
 
 Kind = Literal["preamble", "summary", "pin", "turn", "step", "cut", "held", "note"]
@@ -39,7 +39,7 @@ class Row:
     """The entries it stands for, in the view's order."""
     fate: Would = "live"
     pinned: bool = False
-    legal: bool = False
+    is_cut_point: bool = False
     """Whether the cut may be before it."""
     tokens: int | None = None
     """As decisions use them."""
@@ -58,48 +58,42 @@ class Row:
     def gone(self) -> bool:
         return self.fate in ("summarised", "truncated")
 
+    @property
+    def stands_for_items(self) -> bool:
+        """Whether a cut can be sought from it."""
+        return self.kind not in ("preamble", "note")
+
 
 def cut_rows(outlook: Outlook, held: str | None = None, cwd: str = "", strategy: str = "") -> list[Row]:
     """The whole panel: preamble, turns with the cut between them, the held prompt."""
-    legal = frozenset(outlook.legal)
-    rows = [_preamble(outlook)]
+    preamble = [part for part in outlook.parts if part.preamble]
+    size = outlook.calibrated(sum(part.tokens for part in preamble) + outlook.overhead)
+    words = f"system, instructions{', tools' if outlook.overhead else ''}: never compacted"
+    indices = tuple(part.index for part in preamble)
+    rows = [Row("preamble", PREAMBLE_KEY, words, tokens=size, indices=indices)]
     if outlook.cut is None:
         decides = f"{strategy or 'This strategy'} decides itself what stays: there is no cut to move"
         rows.append(Row("note", NOTE_KEY, clean_line(decides)))
     for turn in _turns(outlook):
-        rows += _turn_rows(outlook, turn, legal, cwd)
+        rows += _turn_rows(outlook, turn, cwd)
     if outlook.cut is not None:
-        rows = _with_cut(rows, outlook)
+        position = outlook.cut
+        behind = (at for at, row in enumerate(rows) if row.kind != "preamble" and row.position >= position)
+        rows.insert(next(behind, len(rows)), Row("cut", CUT_KEY, cut_words(outlook), position=position))
     if held is not None:
-        rows.append(
-            Row(
-                "held",
-                HELD_KEY,
-                first_words(held),
-                position=len(outlook.parts),
-                tokens=held_tokens(outlook, held),
-                prompt=True,
-            )
-        )
+        tokens, end = held_tokens(outlook, held), len(outlook.parts)
+        rows.append(Row("held", HELD_KEY, first_words(held), position=end, tokens=tokens, prompt=True))
     return rows
 
 
 def cut_words(outlook: Outlook) -> str:
-    """`cut 352 ━ 82.9k folded above, 16.2k kept below`."""
+    """`cut 352 ━ 82.9k compacted above, 16.2k kept below`."""
     assert outlook.cut is not None
-    folded, kept = numbers.tokens(outlook.folded), numbers.tokens(outlook.kept_below)
-    return f"cut {outlook.index_at(outlook.cut)} ━ {folded} folded above, {kept} kept below"
+    compacted, kept = numbers.tokens(outlook.compacted), numbers.tokens(outlook.kept_below)
+    return f"cut {outlook.index_at(outlook.cut)} ━ {compacted} compacted above, {kept} kept below"
 
 
 # --- from the view to rows ----------------------------------------------------------------------------
-
-
-def _preamble(outlook: Outlook) -> Row:
-    parts = [part for part in outlook.parts if part.preamble]
-    tools = ", tools" if outlook.overhead else ""
-    size = outlook.calibrated(sum(part.tokens for part in parts) + outlook.overhead)
-    words = f"system, instructions{tools}: never folded"
-    return Row("preamble", PREAMBLE_KEY, words, tokens=size, indices=tuple(part.index for part in parts))
 
 
 def _turns(outlook: Outlook) -> Iterator[list[Part]]:
@@ -117,7 +111,7 @@ def _turns(outlook: Outlook) -> Iterator[list[Part]]:
         yield turn
 
 
-def _turn_rows(outlook: Outlook, turn: Sequence[Part], legal: frozenset[int], cwd: str) -> Iterator[Row]:
+def _turn_rows(outlook: Outlook, turn: Sequence[Part], cwd: str) -> Iterator[Row]:
     """One row for a turn that goes as a whole; its prompt and steps where any of it stays."""
     if turn[0].item.written:
         yield _summary(outlook, turn[0])
@@ -129,10 +123,11 @@ def _turn_rows(outlook: Outlook, turn: Sequence[Part], legal: frozenset[int], cw
     for _, group in groupby(turn, key=lambda part: outlook.group_of(part.index)):
         parts = list(group)
         if closed and parts[0] is own[0]:
-            yield _row("turn", outlook, own, legal, _words(parts, calls, cwd))
+            yield _row("turn", outlook, own, _words(parts, calls, cwd))
         elif parts[0].pinned or not closed:
-            kind: Kind = "pin" if parts[0].pinned else "turn" if _is_prompt(parts[0]) else "step"
-            yield _row(kind, outlook, parts, legal, _words(parts, calls, cwd), _changed(outlook, parts))
+            is_prompt = isinstance(parts[0].item.message, UserMessage)
+            kind: Kind = "pin" if parts[0].pinned else "turn" if is_prompt else "step"
+            yield _row(kind, outlook, parts, _words(parts, calls, cwd), _changed(outlook, parts))
 
 
 def _summary(outlook: Outlook, part: Part) -> Row:
@@ -154,14 +149,7 @@ def _summary(outlook: Outlook, part: Part) -> Row:
     )
 
 
-def _row(
-    kind: Kind,
-    outlook: Outlook,
-    parts: Sequence[Part],
-    legal: frozenset[int],
-    words: "Words",
-    remark: str = "",
-) -> Row:
+def _row(kind: Kind, outlook: Outlook, parts: Sequence[Part], words: "Words", remark: str = "") -> Row:
     first = parts[0]
     altered = (part.fate for part in parts if part.fate in ("clipped", "hidden"))
     return Row(
@@ -175,25 +163,12 @@ def _row(
         indices=tuple(part.index for part in parts),
         fate=first.fate if first.gone else next(altered, "live"),
         pinned=first.pinned,
-        legal=first.position in legal,
+        is_cut_point=outlook.is_cut_point(first.position),
         tokens=outlook.size(parts),
         remark=remark,
-        prompt=_is_prompt(first),
+        prompt=isinstance(first.item.message, UserMessage),
         index=first.index,
     )
-
-
-def _with_cut(rows: list[Row], outlook: Outlook) -> list[Row]:
-    """The line of the cut before the first row behind it."""
-    assert outlook.cut is not None
-    position = outlook.cut
-    behind = (at for at, row in enumerate(rows) if row.kind != "preamble" and row.position >= position)
-    at = next(behind, len(rows))
-    return [*rows[:at], Row("cut", CUT_KEY, cut_words(outlook), position=position), *rows[at:]]
-
-
-def _is_prompt(part: Part) -> bool:
-    return isinstance(part.item.message, UserMessage)
 
 
 def _calls(part: Part) -> tuple[ToolCallPart, ...]:
@@ -249,7 +224,7 @@ def _name(result: ToolResultMessage) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutBlock(Block):
-    """`━━◆ cut 352 ━ 82.9k folded above, 16.2k kept below ━━━`."""
+    """`━━◆ cut 352 ━ 82.9k compacted above, 16.2k kept below ━━━`."""
 
     label: str
     wide: bool = field(default=True, kw_only=True)
@@ -302,7 +277,7 @@ def _lead(row: Row, width: int) -> Spans:
         spans.append((" held ", "muted"))
     elif row.index is not None:
         indent = " " if row.kind == "step" else ""
-        spans.append((f"{indent}{'├' if row.legal else ' '}", "accent"))
+        spans.append((f"{indent}{'├' if row.is_cut_point else ' '}", "accent"))
         spans.append((f"{row.index:>{width}} ", "muted"))
     if row.prompt:
         spans.append(("❯ ", "bold"))
@@ -311,13 +286,12 @@ def _lead(row: Row, width: int) -> Spans:
     return tuple(spans)
 
 
-def marks(row: Row | None) -> Spans:
-    """The gutter: the letter of what would be changed or left out, the rail, the pin."""
+def row_gutter(row: Row | None) -> Spans:
+    """The gutter: the letter of what would be changed or left out, the sign, the pin."""
     if row is None or row.kind in ("cut", "note"):
         return ()
-    pinned = ("*", "accent") if row.pinned else (" ", "")
     if row.kind == "held":
         return ((" ", ""), (" ", ""), GUTTER_SIGNS["whole"], (" ", ""))
     shown = row.fate in ("clipped", "hidden", "truncated")
-    letter = (LETTERS[row.fate], gutter_sign(row.fate)[1] or "muted") if shown else (" ", "")
-    return ((" ", ""), letter, gutter_sign(row.fate), pinned)
+    pinned = ("*", "accent") if row.pinned else (" ", "")
+    return ((" ", ""), letter(row.fate) if shown else (" ", ""), gutter_sign(row.fate), pinned)

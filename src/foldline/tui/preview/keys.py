@@ -23,7 +23,7 @@ class Facts:
     stale: bool = False
     editable: bool = False
     textless: bool = False
-    """Whether the fold writes no text: no model is asked for one."""
+    """Whether the compaction writes no text: no model is asked for one."""
     has_cut: bool = False
     has_earlier: bool = False
     """Whether an earlier summary goes into the draft."""
@@ -56,7 +56,7 @@ KEYS: Final[tuple[PreviewKey, ...]] = table(
     PreviewKey(
         "apply",
         ("ctrl+s",),
-        "Applies the fold exactly as it is shown. A stale draft has to be drafted again first.",
+        "Applies the compaction exactly as it is shown. A stale draft has to be drafted again first.",
         "Decide",
         "apply",
         works=lambda f: _decidable(f) and not f.stale,
@@ -102,7 +102,7 @@ KEYS: Final[tuple[PreviewKey, ...]] = table(
     PreviewKey(
         "keep-more",
         ("+", "="),
-        "Moves the cut to the legal place before: more stays verbatim.",
+        "Moves the cut to the cut point before: more stays verbatim.",
         "Cut",
         "cut",
         "+ -",
@@ -111,14 +111,14 @@ KEYS: Final[tuple[PreviewKey, ...]] = table(
     PreviewKey(
         "keep-less",
         ("-",),
-        "Moves the cut to the next legal place: more is folded.",
+        "Moves the cut to the next cut point: more is compacted.",
         "Cut",
         works=lambda f: _decidable(f) and f.has_cut,
     ),
     PreviewKey(
         "enter",
         ("enter",),
-        "In Cut: cuts at the nearest legal place at or before the cursor. In Draft: edits. In Audit: pins "
+        "In Cut: cuts at the nearest cut point at or before the cursor. In Draft: edits. In Audit: pins "
         "what holds the fact, or all marked ones.",
         "Panels",
         works=_decidable,
@@ -127,7 +127,7 @@ KEYS: Final[tuple[PreviewKey, ...]] = table(
     PreviewKey(
         "pin",
         ("p",),
-        "Pins: it stays verbatim, in this fold and in later ones. In Cut a second press takes that back.",
+        "Pins: it stays verbatim, now and in later compactions. In Cut a second press takes that back.",
         "Panels",
         "pin",
         works=lambda f: _in_cut(f) or _in_audit(f),
@@ -168,8 +168,8 @@ KEYS: Final[tuple[PreviewKey, ...]] = table(
     PreviewKey("newer-prompt", ("]",), "In Cut: to the next prompt.", "Panels"),
     PreviewKey("next-panel", ("tab",), "To the next panel, on the row marked ▷.", "Panels", "panel", "Tab"),
     PreviewKey("previous-panel", ("shift+tab",), "To the panel before.", "Panels"),
-    PreviewKey("panel-1", ("1",), "To Cut: what is folded and what is kept.", "Panels"),
-    PreviewKey("panel-2", ("2",), "To Draft: the text that stands for what is folded.", "Panels"),
+    PreviewKey("panel-1", ("1",), "To Cut: what is compacted and what is kept.", "Panels"),
+    PreviewKey("panel-2", ("2",), "To Draft: the text that stands for what is compacted.", "Panels"),
     PreviewKey("panel-3", ("3",), "To Audit: what would be lost.", "Panels"),
     PreviewKey("search", ("/",), "Finds text in this panel.", "Search", "search", "/"),
     PreviewKey("next-match", ("n",), "The next row that holds it.", "Search"),

@@ -1,5 +1,6 @@
-"""The view as it would be after the fold: what stays, what goes, where a cut may be. Pure."""
+"""The view as it would be after the compaction: what stays, what goes, where a cut may be. Pure."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -26,7 +27,7 @@ _HELD_OVERHEAD: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An item of the view now, and what the fold would make of it."""
+    """An item of the view now, and what the compaction would make of it."""
 
     item: ViewItem
     position: int
@@ -50,12 +51,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A fold as it would be now. Sizes in tokens as decisions use them, unless said otherwise."""
+    """The difference between the view now and with the proposed entry. Sizes in tokens, calibrated unless
+    said otherwise."""
 
     parts: tuple[Part, ...]
     cut: int | None
     """Position in the view where what is kept begins; None where the strategy knows no cut."""
-    legal: tuple[int, ...]
+    cut_points: tuple[int, ...]
     """Positions where the cut may be, in order."""
     groups: Mapping[int, tuple[int, ...]]
     """The tool group of an entry that belongs to one of several."""
@@ -75,7 +77,7 @@ class Outlook:
         return round(tokens * self.scale)
 
     @property
-    def folded(self) -> int:
+    def compacted(self) -> int:
         """What leaves the view."""
         return self.size(part for part in self.parts if part.gone)
 
@@ -85,11 +87,6 @@ class Outlook:
         behind = self.parts[self.cut or 0 :]
         return self.size(part for part in behind if not (part.gone or part.pinned or part.preamble))
 
-    @property
-    def kept(self) -> int:
-        """What stays, preamble and pins included."""
-        return self.size(part for part in self.parts if not part.gone)
-
     def group_of(self, index: int) -> tuple[int, ...]:
         return self.groups.get(index, (index,))
 
@@ -98,15 +95,19 @@ class Outlook:
         wanted = {each for index in indices for each in self.group_of(index)}
         return self.size(part for part in self.parts if part.gone and part.index in wanted)
 
-    def legal_before(self, position: int) -> int | None:
-        """The nearest legal position at or before this one."""
-        return next((place for place in reversed(self.legal) if place <= position), None)
+    def is_cut_point(self, position: int) -> bool:
+        at = bisect_left(self.cut_points, position)
+        return self.cut_points[at : at + 1] == (position,)
 
-    def legal_beside(self, position: int, step: int) -> int | None:
-        """The next legal position in a direction."""
+    def cut_point_before(self, position: int) -> int | None:
+        """The nearest cut point at or before this position."""
+        return next((place for place in reversed(self.cut_points) if place <= position), None)
+
+    def cut_point_beside(self, position: int, step: int) -> int | None:
+        """The next cut point in a direction."""
         if step > 0:
-            return next((place for place in self.legal if place > position), None)
-        return next((place for place in reversed(self.legal) if place < position), None)
+            return next((place for place in self.cut_points if place > position), None)
+        return next((place for place in reversed(self.cut_points) if place < position), None)
 
     def index_at(self, position: int) -> int:
         return self.parts[position].index
@@ -115,8 +116,8 @@ class Outlook:
         """Where in the view an entry stands."""
         return next((part.position for part in self.parts if part.index == index), None)
 
-    def size_folded_at(self, position: int) -> int:
-        """What a cut at this legal position would fold."""
+    def size_compacted_at(self, position: int) -> int:
+        """What a cut at this point would compact."""
         cut = cut_at([part.item for part in self.parts], position, pins=self.pins)
         return 0 if cut is None else self.calibrated(total_tokens(cut.compacted + cut.previous))
 
@@ -171,7 +172,7 @@ def _proposed(proposal: Proposal) -> Outlook:
     return Outlook(
         parts=_parts(proposal.view, fates, sizes, pins),
         cut=_place(cut) if cut else None,
-        legal=_legal(proposal.view, pins) if cut else (),
+        cut_points=_cut_points(proposal.view, pins) if cut else (),
         groups={index: group for group in proposal.groups if len(group) > 1 for index in group},
         pins=pins,
         before=proposal.entry.tokens_before,
@@ -193,7 +194,7 @@ def _planned(plan: Plan, projection: Projection, overhead: int) -> Outlook:
     return Outlook(
         parts=parts,
         cut=_place(plan.cut) if plan.cut else None,
-        legal=_legal(view, pins) if plan.cut else (),
+        cut_points=_cut_points(view, pins) if plan.cut else (),
         groups={index: group for group in groups if len(group) > 1 for index in group},
         pins=pins,
         before=plan.tokens_before,
@@ -247,12 +248,12 @@ def _within(index: int, spans: Iterable[Span]) -> bool:
 
 
 def _place(cut: Cut[ViewItem]) -> int:
-    """Where what is kept begins: a request that stays, with nothing folded behind it, stays with its turn."""
+    """Where what is kept begins: a request with nothing compacted behind it stays with its turn."""
     return cut.position - 1 if cut.request is not None and not cut.prefix else cut.position
 
 
-def _legal(view: Sequence[ViewItem], pins: frozenset[int]) -> tuple[int, ...]:
-    """Legal places, each of which folds something else: behind a request it would be the same as before it.
+def _cut_points(view: Sequence[ViewItem], pins: frozenset[int]) -> tuple[int, ...]:
+    """Cut points, each of which compacts something else: behind a request it would be the same as before it.
     The first ones of a view may have nothing but a request before them, and that is kept."""
     places = [place for place in cut_points(view, pins) if not _begins_answer(view, place, pins)]
     while places and cut_at(view, places[0], pins=pins) is None:
@@ -298,8 +299,8 @@ def draft_words(state: PreviewState, outlook: Outlook) -> str:
 def saving_words(state: PreviewState, outlook: Outlook) -> str:
     """`next request $0.014, then −$0.013 each`; without a price `−91.7k in every request`.
 
-    The first request after a fold finds only what opens it in the cache; those that follow read from there
-    what they would have read without the fold, less what it took away.
+    The first request after a compaction finds only what opens it in the cache; those that follow read from
+    there what they would have read without it, less what it took away.
     """
     saved = outlook.before - outlook.after
     if state.price is None:

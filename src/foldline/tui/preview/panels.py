@@ -1,100 +1,406 @@
-"""The preview's keys at work. Whatever they ask for is posted; nothing here changes a proposal."""
+"""Cut, Draft and Audit of a proposal as one widget. What its keys ask for is an operation: nothing here
+changes a proposal."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
+from foldline.context import numbers
+from foldline.protocol import operations
+from foldline.protocol.operations import Operation
 from foldline.tui import dialogs
-from foldline.tui.blocks import Block, BlockView, clean, clean_line
-from foldline.tui.keys.table import bindings, works
-from foldline.tui.panels.search import find
-from foldline.tui.preview import messages, words
-from foldline.tui.preview.board import AUDIT, CUT, DRAFT, PreviewBoard
-from foldline.tui.preview.cut_rows import Row
-from foldline.tui.preview.editor import NotesEditor
-from foldline.tui.preview.keys import KEYS, named
-from foldline.tui.preview.outlook import Outlook
-from foldline.tui.preview.state import PreviewState
+from foldline.tui.blocks import BlockView, Key, Spans, clean
+from foldline.tui.blocks.cells import Piece
+from foldline.tui.keys.table import bindings, key_of, works
+from foldline.tui.messages import CancelRequested, EntryWanted
+from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.frame import Panel, PanelRow, hints_row
+from foldline.tui.panels.workbench import Workbench
+from foldline.tui.preview import words
+from foldline.tui.preview.audit_rows import Fact, FactKeys, empty_block, fact_blocks, facts_of
+from foldline.tui.preview.cut_rows import CUT_KEY, GUTTER, Row, cut_rows, row_blocks, row_gutter
+from foldline.tui.preview.draft import DraftPanel, DraftSheet, NotesEditor, earlier_notes
+from foldline.tui.preview.keys import KEYS, Facts, Mode, hints, named
+from foldline.tui.preview.outlook import Outlook, redraft_words
+from foldline.tui.preview.state import PendingRevision, PreviewState
+from foldline.tui.widgets.status import retry_pieces
+
+KEEP_TEXT: Final = "Take this text over as it is, and add only what is missing."
+"""Guidance where the reader keeps the text of their own, and says no more."""
+WIDE: Final = 120
+"""Columns from which Cut and Draft stand side by side."""
+TALL: Final = 36
+"""Rows from which Audit stands below them."""
+_ABOVE: Final = 3
+"""Rows of the screen above the panels: header and bars."""
+CUT, DRAFT, AUDIT = 0, 1, 2
 
 
-class PreviewPanels(PreviewBoard):
-    """Cut, Draft and Audit of one proposal. The owner calls `show` whenever something changed."""
+class PreviewPanels(Workbench):
+    """The three panels. The owner calls `show` whenever something changed."""
 
+    KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "preview")
+    DEFAULT_CSS: ClassVar[str] = "PreviewPanels > #upper { height: 1fr; width: 1fr; }"
 
-    class HelpRequested(Message):
-        """The reader asks for the keys."""
+    class CloseRequested(Message):
+        """The reader leaves; the proposal stays as it is."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        super().__init__(clock)
+    def __init__(self, ask: Callable[[Operation], None], clock: Callable[[], float]) -> None:
+        self.draft = DraftPanel()
+        cut = EntryList(id="cut", gutter=self._gutter, gutter_width=GUTTER, faded=self._faded)
+        super().__init__(Panel(cut, title="1 Cut"), self.draft, Panel(EntryList(id="audit"), title="3 Audit"))
+        self._ask = ask
+        self._clock = clock
+        self.state = PreviewState()
+        self._outlook: Outlook | None = None
+        self._pending = PendingRevision()
+        self._text = DraftSheet(self.draft.view)
+        self._rows: dict[Key, Row] = {}
+        self._row_of: dict[int, Key] = {}
+        """The row of an entry."""
+        self._facts: dict[Key, Fact] = {}
+        self._fact_keys = FactKeys()
+        self._marked: set[Key] = set()
+        self._shown: tuple[object, ...] = ()
+        self._took: float | None = None
+        """Seconds that the draft took."""
+        self._over = False
+        """Whether a draft was begun here and has ended, in whatever way."""
+        self._ready = False
+        self._upper = CUT
+        self._mode: Mode = "panels"
+        self._sure = ""
+        """Identity of the proposal that the next x throws away."""
         self._unsent: str | None = None
         """The reader's own text, until a proposal shows it."""
-        self._do: dict[str, Callable[[], None]] = {
-            "apply": self._apply,
-            "redraft": self._redraft,
-            "discard": self._discard,
-            "edit": self._edit,
-            "editor": self._edit_outside,
-            "difference": self._difference,
-            "keep-more": lambda: self._move_cut(-1),
-            "keep-less": lambda: self._move_cut(1),
-            "pin": self._pin,
-            "focus": self._add_focus,
-            "mark": self._mark,
-            "entry": self._open_entry,
-            "older-prompt": lambda: self._to_prompt(-1),
-            "newer-prompt": lambda: self._to_prompt(1),
-            "next-panel": lambda: self._go((self._active + 1) % 3),
-            "previous-panel": lambda: self._go((self._active - 1) % 3),
-            "panel-1": lambda: self._go(CUT),
-            "panel-2": lambda: self._go(DRAFT),
-            "panel-3": lambda: self._go(AUDIT),
-            "search": self._ask_search,
-            "next-match": lambda: self._search(1),
-            "previous-match": lambda: self._search(-1),
-            "help": lambda: self._post(self.HelpRequested()),
-            "close": self._close,
-        }
+
+    def compose(self) -> ComposeResult:
+        with PanelRow(id="upper"):
+            yield self.panels[CUT]
+            yield self.panels[DRAFT]
+        yield self.panels[AUDIT]
+        yield self.status
+        yield self.line
+        yield self.hints
+
+    def on_mount(self) -> None:
+        self._ready = True
+        self.lay_out()
+        self._redraw()
+
+    # --- For the owner --------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> Facts:
+        """What decides which keys work now."""
+        state, outlook = self.state, self._outlook
+        made = state.proposal
+        return Facts(
+            mode="finding" if self._mode == "panels" and self.line.display else self._mode,
+            panel=self.active,
+            drafting=state.drafting is not None,
+            proposal=made is not None,
+            stale=made is not None and made.state == "stale",
+            editable=made is not None and made.editable,
+            textless=made is not None and not made.entry.summary,
+            has_cut=outlook is not None and bool(outlook.cut_points),
+            has_earlier=made is not None and earlier_notes(made) is not None,
+            differing=self._text.shows_difference,
+            facts=bool(self._facts),
+            searching=bool(self.needle),
+        )
 
     def show(self, state: PreviewState, outlook: Outlook | None) -> None:
+        """Show what is; lists whose content is the same are left alone."""
+        before, self.state, self._outlook = self.state, state, outlook
         made = state.proposal
         if made is not None and self._unsent is not None and made.notes == self._unsent.strip():
             self._unsent = None
         self._pending.answered(made)
-        if state.error and state.error != self._state.error:
-            self._pending.forget()
-        super().show(state, outlook)
+        if before.drafting is not None and state.drafting is None:
+            self._took, self._over = self._clock() - before.drafting.since, True
+        elif state.drafting is not None:
+            self._took, self._over = None, False
+        if made is not before.proposal:
+            self.news = self._sure = ""
+            self._text.shows_difference = False
+        if state.error != before.error:
+            self.news = state.error
+            if state.error:
+                self._pending.forget()
+        self._redraw()
         self._ask_next()
+
+    # --- Content --------------------------------------------------------------------------------------
+
+    def _redraw(self) -> None:
+        if not self._ready:
+            return
+        state = self.state
+        basis = (state.proposal, state.plan, state.held, state.focus, state.drafting is None)
+        if basis != self._shown:
+            self._shown = basis
+            self._show_cut()
+            self._show_audit()
+        self._text.show(state)
+        self.relink()
+        self.describe()
+
+    def _show_cut(self) -> None:
+        view, made = self.panels[CUT].view, self.state.proposal
+        rows: list[Row] = []
+        if self._outlook is not None:
+            strategy = made.entry.strategy if made else self.state.strategy
+            rows = cut_rows(self._outlook, self.state.held, self.state.cwd, strategy)
+        first, before = not self._rows, self._rows.get(CUT_KEY)
+        self._rows = {row.key: row for row in rows}
+        self._row_of = {index: row.key for row in rows for index in row.indices}
+        view.set_blocks(row_blocks(rows))
+        view.fill()
+        cut = self._rows.get(CUT_KEY)
+        if first and rows:
+            self.call_after_refresh(self._start_at_cut)
+        elif cut is not None and before is not None and cut.position != before.position:
+            view.scroll_to_key(CUT_KEY)
+
+    def _start_at_cut(self) -> None:
+        """The cursor begins behind the cut, which is in sight."""
+        view, outlook = self.panels[CUT].view, self._outlook
+        behind = [row.key for row in self._rows.values() if row.kind in ("turn", "step", "held")]
+        if outlook is not None and outlook.cut is not None:
+            place = outlook.cut
+            behind = [key for key in behind if self._rows[key].position >= place] or behind
+        if behind and self.active == CUT:
+            view.cursor_to(behind[0], quiet=True)
+        view.scroll_to_key(CUT_KEY)
+        self.relink()
+        self.describe()
+
+    def _show_audit(self) -> None:
+        made, outlook = self.state.proposal, self._outlook
+        facts: list[Fact] = []
+        if made is not None and outlook is not None:
+            facts = facts_of(made.audit, outlook, self.state.focus, self._fact_keys)
+        self._facts = {fact.key: fact for fact in facts}
+        self._marked &= self._facts.keys()
+        self._draw_facts()
+
+    def _draw_facts(self) -> None:
+        made, view = self.state.proposal, self.panels[AUDIT].view
+        blocks = fact_blocks(list(self._facts.values()), self._marked, self.facts.stale)
+        at_top = view.top is None or (view.index_of(view.top[0]), view.top[1]) == (0, 0)
+        view.set_blocks(blocks or [empty_block(made.audit if made else None)])
+        if at_top and view.top is not None:  # what is worth most stands first, and comes as a surprise
+            view.scroll_to_key(view.block_at(0).key)
+        if view.cursor is not None:
+            view.scroll_to_key(view.cursor)
+        view.fill()
+
+    def _gutter(self, key: Key, line: int) -> Spans:
+        return row_gutter(self._rows.get(key))
+
+    def _faded(self, key: Key) -> bool:
+        row = self._rows.get(key)
+        return row is not None and row.gone and row.kind != "summary"
+
+    # --- Panels and focus -----------------------------------------------------------------------------
+
+    @property
+    def row(self) -> Row | None:
+        """The row of Cut under the cursor."""
+        key = self.panels[CUT].view.cursor
+        return self._rows.get(key) if key is not None else None
+
+    @property
+    def fact(self) -> Fact | None:
+        """The fact of Audit under the cursor."""
+        key = self.panels[AUDIT].view.cursor
+        return self._facts.get(key) if key is not None else None
+
+    @property
+    def chosen(self) -> list[Fact]:
+        """The facts a key acts on: all marked ones, else the one under the cursor."""
+        if self._marked:
+            return [fact for key, fact in self._facts.items() if key in self._marked]
+        return [self.fact] if self.fact is not None else []
+
+    def relink(self) -> None:
+        """Show in the other panel what the cursor is on: the facts of a turn, the turn of a fact."""
+        cut, audit = self.panels[CUT].view, self.panels[AUDIT].view
+        if self.active == AUDIT:
+            fact = self.fact
+            cut.show_counterpart(self._row_of.get(fact.entry) if fact is not None else None)
+        elif self.active == CUT:
+            row = self.row
+            inside = frozenset(row.indices) if row is not None and row.gone else frozenset()
+            lost = (fact.key for fact in self._facts.values() if inside.intersection(fact.lost.indices))
+            audit.show_counterpart(next(lost, None))
+
+    def forget_news(self) -> None:
+        """What was said is read; not so why a draft failed, as long as no other one is written."""
+        self.news = self.state.error if self.state.drafting is not None else ""
+        self._sure = ""
+
+    def lay_out(self) -> None:
+        """All three panels, Cut and Draft, or one above Audit, or one alone."""
+        width, height = self.size
+        if not width:
+            return
+        wide, tall = width >= WIDE, height >= TALL - _ABOVE
+        audit = tall or self.active == AUDIT
+        upper = tall or self.active != AUDIT
+        for number in (CUT, DRAFT):
+            self.panels[number].display = upper and (wide or number == self._upper)
+        self.query_one("#upper").display = upper
+        self.panels[AUDIT].display = audit
+        self.panels[AUDIT].styles.height = max(8, height // 4) if upper else "1fr"
+        self.call_after_refresh(self._show_places)
+
+    def _show_places(self) -> None:
+        for panel in (self.panels[CUT], self.panels[AUDIT]):
+            if panel.display:
+                panel.view.fill()
+                panel.view.show_place()
+        self.describe()
+
+    def has_cursor(self, number: int) -> bool:
+        """Nothing else answers to a line of the draft."""
+        return number != DRAFT
+
+    def take_over(self, number: int) -> None:
+        self._upper = number if number != AUDIT else self._upper
+        super().take_over(number)
+        self.relink()
+
+    # --- Words ----------------------------------------------------------------------------------------
+
+    def describe(self) -> None:
+        if not self._ready:
+            return
+        state, outlook, facts = self.state, self._outlook, self.facts
+        for number, panel in enumerate(self.panels):
+            panel.show_focus(self.has_focus_within and number == self.active)
+        cut, draft, audit = self.panels
+        movable = facts.has_cut and facts.proposal and not facts.drafting
+        more, less = ("".join(key_of(KEYS, each).names[:1]) for each in ("keep-more", "keep-less"))
+        cut.head(f"{more} keeps more  {less} keeps less" if movable else "")
+        cut.foot(
+            "├ cut points · tokens estimated", "Enter cuts here" if self.active == CUT and movable else ""
+        )
+        draft.head(words.draft_head(state, outlook, self._clock(), self._took))
+        earlier = earlier_notes(state.proposal) if state.proposal is not None else None
+        draft.foot(words.draft_foot(facts, earlier[0] if earlier else None, redraft_words(state)))
+        audit.head(*words.audit_head(state))
+        usable = self.active == AUDIT and facts.facts and not facts.drafting
+        keys = f"Enter pins · {named('focus')} adds to the focus · {named('mark')} marks several"
+        audit.foot(keys if usable else "", f"{named('entry')} opens the entry" if usable else "")
+        width = self.size.width
+        remark = ""
+        if state.proposal is not None and not self.news:
+            remark = "one moment" if self._pending.open else words.NOT_YET
+        self.status.show(words.status_row(self._effect(facts), remark, width))
+        closes = self._esc_words(facts) if width >= 60 else "close"
+        self.hints.show(hints_row(hints(facts, closes), width))
+
+    def _effect(self, facts: Facts) -> str | list[Piece]:
+        """What Enter would do, or the news, or what is waited for."""
+        state, outlook = self.state, self._outlook
+        if self.news:
+            return self.news
+        if self._mode == "asking":
+            return "You have changed the text. Keep it as guidance for the new draft?"
+        if self._mode == "editing":
+            return "What you write replaces the draft. The lists from the history stay below it."
+        if state.drafting is not None:
+            if (again := state.drafting.waits_at(self._clock())) is not None:
+                return retry_pieces(again, self._clock())
+            waited = numbers.elapsed(self._clock() - state.drafting.since)
+            return f"The model writes, {waited}. Nothing is decided before you do it."
+        if state.proposal is None or outlook is None:
+            if self._over or state.error:
+                return "Nothing is drafted. Esc leads back; /preview there starts a draft."
+            return "What runs goes first: the draft starts when that has ended."
+        if self.active == CUT:
+            return words.about_cut(outlook, self.row)
+        if self.active == DRAFT:
+            return "Enter edits the text. No model is asked for that." if facts.editable else ""
+        return words.about_facts(outlook, self.chosen, bool(self._marked), facts.stale)
+
+    def _esc_words(self, facts: Facts) -> str:
+        """What Esc does."""
+        if facts.searching:
+            return "ends the search"
+        if facts.drafting:
+            return "cancels the draft"
+        return "close, proposal kept" if facts.proposal else "close"
+
+    # --- Keys -----------------------------------------------------------------------------------------
 
     def works_now(self, command: str) -> bool:
         """Whether a key does anything now."""
         return works(KEYS, command, self.facts)
 
     def action_preview(self, command: str) -> None:
-        """One of the keys in `keys.KEYS`."""
+        """One of the keys of the table."""
         if self._mode == "asking":
             self._answer(command)
         elif works(KEYS, command, self.facts) or command == "apply":
-            sure, self._sure, self._news = self._sure, "", ""
+            sure, self._sure, self.news = self._sure, "", ""
             if command == "discard":
                 self._sure = sure
-            self._do[command]()
+            if not self._go_somewhere(command):
+                self._actions[command]()
         elif self.facts.drafting:
-            self._news = "Once it is drafted."
-        self._describe()
+            self.news = "Once it is drafted."
+        self.describe()
 
-    def _post(self, message: Message) -> None:
-        self.post_message(message)
+    def _go_somewhere(self, command: str) -> bool:
+        """A key that leads to another place; False where it is none."""
+        step = -1 if command.startswith(("older", "previous")) else 1
+        match command:
+            case "next-panel" | "previous-panel":
+                self.go((self.active + step) % len(self.panels))
+            case "panel-1" | "panel-2" | "panel-3":
+                self.go(int(command[-1]) - 1)
+            case "older-prompt" | "newer-prompt" if self.active != CUT:
+                self.news = f"No prompts here: {named('panel-1')} goes to Cut."
+            case "older-prompt" | "newer-prompt":
+                self.to_next(step, lambda block: self._rows[block.key].prompt, "prompt")
+            case "search":
+                self.ask_search()
+            case "next-match" | "previous-match":
+                self.search(step)
+            case "entry":
+                self._open_entry()
+            case "help":
+                dialogs.open_help(self.app)
+            case _:
+                return False
+        return True
 
     @property
-    def _identity(self) -> str:
-        return self._state.proposal.id if self._state.proposal is not None else ""
-
-    # --- Enter ----------------------------------------------------------------------------------------
+    def _actions(self) -> dict[str, Callable[[], None]]:
+        """What the other keys do."""
+        return {
+            "apply": self._apply,
+            "redraft": self._redraft,
+            "discard": self._discard,
+            "edit": self._edit,
+            "editor": self._edit_outside,
+            "difference": self._show_difference,
+            "keep-more": lambda: self._move_cut(-1),
+            "keep-less": lambda: self._move_cut(1),
+            "pin": self._pin_facts if self.active == AUDIT else self._pin_row,
+            "focus": self._add_focus,
+            "mark": self._mark,
+            "close": self._close,
+        }
 
     @on(BlockView.Opened)
     def _opened(self, event: BlockView.Opened) -> None:
@@ -102,14 +408,39 @@ class PreviewPanels(PreviewBoard):
         if self._mode == "asking":
             self._answer("enter")
         elif not works(KEYS, "enter", self.facts):
-            self._news = "Once it is drafted." if self.facts.drafting else ""
-        elif event.view is self._panels[CUT].view:
+            self.news = "Once it is drafted." if self.facts.drafting else ""
+        elif event.view is self.panels[CUT].view:
             self._cut_here()
-        elif event.view is self._panels[AUDIT].view:
+        elif event.view is self.panels[AUDIT].view:
             self._pin_facts()
         else:
             self._edit()
-        self._describe()
+        self.describe()
+
+    def _close(self) -> None:
+        """One step outwards."""
+        if self._mode == "editing":
+            self.draft.editor.post_message(NotesEditor.Left())
+        elif self._mode == "guiding":
+            self._mode = "panels"
+            self.close_line()
+        elif self.end_search():
+            pass
+        elif self.state.drafting is not None:
+            self.post_message(CancelRequested())
+        else:
+            self.post_message(self.CloseRequested())
+
+    def _open_entry(self) -> None:
+        index = None
+        if self.active == AUDIT and self.fact is not None:
+            index = self.fact.entry
+        elif self.active == CUT and self.row is not None:
+            index = self.row.index
+        if index is None:
+            self.news = "No entry under the cursor."
+        else:
+            self.post_message(EntryWanted(index))
 
     # --- The cut --------------------------------------------------------------------------------------
 
@@ -117,11 +448,11 @@ class PreviewPanels(PreviewBoard):
         row, outlook = self.row, self._outlook
         if row is None or outlook is None:
             return
-        place = outlook.legal_before(row.position) if row.kind not in ("preamble", "note") else None
+        place = outlook.cut_point_before(row.position) if row.stands_for_items else None
         if outlook.cut is None:
-            self._news = "There is no cut to move: this strategy decides itself what stays."
+            self.news = "There is no cut to move: this strategy decides itself what stays."
         elif place is None:
-            self._news = "Nothing can be cut at or before this row."
+            self.news = "No cut point at or before this row."
         else:
             self._want_cut(outlook.index_at(place))
 
@@ -131,12 +462,13 @@ class PreviewPanels(PreviewBoard):
             return
         heading = self._pending.heading
         heading_for = outlook.position_of(heading) if heading is not None else None
-        place = outlook.legal_beside(outlook.cut if heading_for is None else heading_for, step)
-        if place is None:
-            self._news = "More cannot be kept: " if step < 0 else "Less cannot be kept: "
-            self._news += "this is the first legal place." if step < 0 else "this is the last legal place."
-        else:
+        place = outlook.cut_point_beside(outlook.cut if heading_for is None else heading_for, step)
+        if place is not None:
             self._want_cut(outlook.index_at(place))
+        elif step < 0:
+            self.news = "More cannot be kept: this is the first cut point."
+        else:
+            self.news = "Less cannot be kept: this is the last cut point."
 
     def _want_cut(self, index: int) -> None:
         outlook = self._outlook
@@ -146,38 +478,17 @@ class PreviewPanels(PreviewBoard):
         self._pending.want_cut(index)
         self._ask_next()
 
-    def _to_prompt(self, step: int) -> None:
-        if self._active != CUT:
-            self._news = f"No prompts here: {named('panel-1')} goes to Cut."
-            return
-        view = self._panels[CUT].view
-
-        def is_prompt(block: Block) -> bool:
-            return self._rows[block.key].prompt
-
-        key = view.next_where(view.cursor, step, is_prompt)
-        if key is None:
-            self._news = f"No prompt {'above' if step < 0 else 'below'}."
-        else:
-            view.cursor_to(key)
-
     # --- Pins and focus -------------------------------------------------------------------------------
 
-    def _pin(self) -> None:
-        if self._active == AUDIT:
-            self._pin_facts()
-        elif self.row is not None:
-            self._pin_row(self.row)
-
-    def _pin_row(self, row: Row) -> None:
-        made = self._state.proposal
-        entries = frozenset(row.indices)
+    def _pin_row(self) -> None:
+        made, row = self.state.proposal, self.row
+        entries = frozenset(row.indices) if row is not None else frozenset()
+        if row is None:
+            return
         if made is None or not entries or row.kind in ("preamble", "summary"):
-            self._news = (
-                "Only what was said and done can be pinned: this stays, or goes into the draft, anyway."
-            )
+            self.news = "Only messages and tool calls can be pinned: this stays, or goes into the draft."
         elif entries & made.pinned_before:
-            self._news = f"{row.index} was pinned before: the Inspector takes that back."
+            self.news = f"{row.index} was pinned before: the Inspector takes that back."
         elif row.pinned:
             self._pending.want_pins(unpin=entries)
         else:
@@ -187,7 +498,7 @@ class PreviewPanels(PreviewBoard):
     def _pin_facts(self) -> None:
         pins = frozenset(index for fact in self.chosen for index in fact.group)
         if not pins:
-            self._news = f"No entry of the view holds it: {named('focus')} asks the next draft for it."
+            self.news = f"No entry of the view holds it: {named('focus')} asks the next draft for it."
             return
         self._marked.clear()
         self._pending.want_pins(pin=pins)
@@ -196,7 +507,7 @@ class PreviewPanels(PreviewBoard):
     def _add_focus(self) -> None:
         wanted = [fact.lost.text for fact in self.chosen if not fact.in_focus]
         if not wanted:
-            self._news = f"It is in the focus. {named('redraft')} drafts it."
+            self.news = f"It is in the focus. {named('redraft')} drafts it."
             return
         self._marked.clear()
         self._pending.focus += wanted
@@ -209,39 +520,28 @@ class PreviewPanels(PreviewBoard):
             self._draw_facts()
             self.active_view.move_cursor(1)
 
-    def _open_entry(self) -> None:
-        index = None
-        if self._active == AUDIT and self.fact is not None:
-            index = self.fact.entry
-        elif self._active == CUT and self.row is not None:
-            index = self.row.index
-        if index is None:
-            self._news = "No entry under the cursor."
-        else:
-            self._post(messages.EntryWanted(self._identity, index))
-
     def _ask_next(self) -> None:
-        """Post the next wish, if none is under way."""
-        made = self._state.proposal
-        if made is not None and self._state.drafting is None:
-            message = self._pending.next(made, self._state.focus)
-            if message is not None:
-                # The same sentence once more is then news again, and an answer to this wish.
-                self._state = replace(self._state, error="")
-                self._post(message)
+        """Ask for what has changed, if nothing is under way."""
+        made = self.state.proposal
+        if made is not None and self.state.drafting is None:
+            asked = self._pending.next(made, self.state.focus)
+            if asked is not None:
+                # The same sentence once more is then news again, and an answer to this.
+                self.state = replace(self.state, error="")
+                self._ask(asked)
 
     # --- The text -------------------------------------------------------------------------------------
 
     def _edit(self) -> None:
-        made = self._state.proposal
+        made = self.state.proposal
         if made is None or not made.editable:
-            self._news = "This fold has not one new text: there is nothing to edit."
+            self.news = "There is not one new text: nothing to edit."
             return
         line = self._text.line_of(self.draft.view.cursor)
-        self._text.differing = False
-        self._text.show(self._state)
-        if self._active != DRAFT:
-            self._take_over(DRAFT)
+        self._text.shows_difference = False
+        self._text.show(self.state)
+        if self.active != DRAFT:
+            self.take_over(DRAFT)
         self._mode = "editing"
         self.draft.edit(self._unsent if self._unsent is not None else made.notes, line)
 
@@ -250,78 +550,76 @@ class PreviewPanels(PreviewBoard):
         """The text in the reader's own editor: that of the field, or the draft."""
         if event is not None:
             event.stop()
-        made = self._state.proposal
+        made = self.state.proposal
         if made is None:
             return
-        field = self._mode == "editing"
-        text = self.draft.editor.text if field else self._unsent if self._unsent is not None else made.notes
-        changed = dialogs.edited(self.app, text, self.tell)
+        in_field = self._mode == "editing"
+        text = self._unsent if self._unsent is not None else made.notes
+        changed = dialogs.edited(self.app, self.draft.editor.text if in_field else text, self.tell)
         if changed is None:
             return
-        if field:
+        if in_field:
             self.draft.leave()
         self._take_text(clean(changed))
-        self._describe()
 
     @on(NotesEditor.Left)
     def _left(self, event: NotesEditor.Left) -> None:
         event.stop()
-        if self._mode != "editing":
-            return
-        self._take_text(self.draft.leave())
-        self._describe()
+        if self._mode == "editing":
+            self._take_text(self.draft.leave())
 
     def _take_text(self, text: str) -> None:
         """The reader's own text is the draft, where it is another one."""
-        made = self._state.proposal
+        made = self.state.proposal
         self._mode = "panels"
         self.focus_panels()
         if made is not None and text.strip() != made.notes:
             self._unsent = self._pending.notes = text
             self._ask_next()
-        self._describe()
+        self.describe()
 
-    def _difference(self) -> None:
-        self._text.differing = not self._text.differing
-        self._text.show(self._state)
-        self._go(DRAFT)
+    def _show_difference(self) -> None:
+        self._text.shows_difference = not self._text.shows_difference
+        self._text.show(self.state)
+        self.go(DRAFT)
 
     # --- Deciding -------------------------------------------------------------------------------------
 
     def _apply(self) -> None:
-        made = self._state.proposal
-        if made is None or self._state.drafting is not None:
-            self._news = "Once it is drafted."
+        made = self.state.proposal
+        if made is None or self.state.drafting is not None:
+            self.news = "Once it is drafted."
         elif self._pending.open:
             again = f"Then {named('apply')} again."
-            self._news = f"One moment: what you changed is being worked out. {again}"
+            self.news = f"One moment: what you changed is being worked out. {again}"
         elif self._unsent is not None:
             throw = f"{named('redraft')} or {named('discard')} throw it away."
-            self._news = f"Your text was not taken: {named('edit')} shows it. {throw}"
+            self.news = f"Your text was not taken: {named('edit')} shows it. {throw}"
         elif made.state == "stale":
-            state, _ = words.draft_state(self._state, self._outlook, 0.0)
+            state, _ = words.draft_state(self.state, self._outlook, 0.0)
             why = f"the draft is {state}" if "made for" in state else "it is stale"
-            self._news = f"{named('redraft')} first: {why}."
+            self.news = f"{named('redraft')} first: {why}."
         else:
-            self._post(messages.ApplyWanted(made.id))
+            self._ask(operations.ApplyProposal(proposal=made.id))
 
     def _discard(self) -> None:
         """Throws away what cost money or a hand's work, so only at the second press."""
-        if self._sure == self._identity:
+        identity = self.state.proposal.id if self.state.proposal is not None else ""
+        if self._sure == identity:
             self._sure, self._unsent = "", None
-            self._post(messages.DiscardWanted(self._identity))
+            self._ask(operations.DiscardProposal(proposal=identity))
             return
-        self._sure = self._identity
+        self._sure = identity
         what = "your text and the draft" if self._by_hand else "the draft"
         again = f"{named('discard')} again throws away {what}."
-        self._news = f"{again} The session stays as it is. Any other key keeps it."
+        self.news = f"{again} The session stays as it is. Any other key keeps it."
 
     @property
     def _by_hand(self) -> bool:
         """Whether the reader has written what a new draft would throw away."""
-        made = self._state.proposal
+        made = self.state.proposal
         edited = made is not None and made.state == "edited"
-        return edited or self._state.hand_written or self._unsent is not None
+        return edited or self.state.hand_written or self._unsent is not None
 
     def _redraft(self) -> None:
         if self._by_hand:
@@ -338,66 +636,14 @@ class PreviewPanels(PreviewBoard):
 
     def _ask_guidance(self, *, keep_text: bool) -> None:
         def draft(text: str) -> None:
-            self._back_to_panels()
-            self._unsent = None
-            self._post(messages.RedraftWanted(self._identity, text.strip() or None, keep_text))
+            self._mode, self._unsent = "panels", None
+            self.close_line()
+            guidance = " ".join(filter(None, (text.strip(), KEEP_TEXT if keep_text else "")))
+            made = self.state.proposal
+            if made is not None:
+                self._ask(operations.RedraftProposal(proposal=made.id, guidance=guidance or None))
+            self.describe()
 
-        self._open_line("guiding", "what the new draft should do better; empty: nothing special", "", draft)
-
-    # --- The line in the place of the status row ------------------------------------------------------
-
-    def _open_line(self, mode: str, placeholder: str, text: str, done: Callable[[str], None]) -> None:
-        self._mode = "guiding" if mode == "guiding" else "finding"
-        self._status.display = False
-        self._one_line.ask(placeholder, text, done)
-
-    def _back_to_panels(self) -> None:
-        self._one_line.close()
-        self._status.display = True
-        self._mode = "panels"
-        self.focus_panels()
-        self._describe()
-
-    def _close(self) -> None:
-        """One step outwards."""
-        if self._mode == "editing":
-            self.draft.editor.post_message(NotesEditor.Left())
-        elif self._mode in ("guiding", "finding"):
-            self._back_to_panels()
-        elif self._needle:
-            self._needle = ""
-            self.active_view.set_search("")
-        elif self._state.drafting is not None:
-            self._post(messages.CancelWanted(self._identity))
-        else:
-            self._post(messages.Closed(self._identity))
-
-    # --- Search ---------------------------------------------------------------------------------------
-
-    def _ask_search(self) -> None:
-        def start(text: str) -> None:
-            self._back_to_panels()
-            self._needle = text
-            self.active_view.set_search(text)
-            if text:
-                self._search(1)
-
-        self._open_line("finding", "find in this panel", self._needle, start)
-
-    def _search(self, step: int) -> None:
-        if not self._needle:
-            self._news = f"Nothing to look for yet: {named('search')} asks."
-            return
-        self.run_worker(self._look(self._active, self._needle, step), group="search", exclusive=True)
-
-    async def _look(self, panel: int, needle: str, step: int) -> None:
-        view = self._panels[panel].view
-        key, wrapped = await find(view, needle, view.cursor, step, lambda block: block.text())
-        if self._active == panel:
-            shown = f"“{clean_line(needle)}”"
-            if key is not None:
-                view.cursor_to(key, quiet=True)
-                self._relink()
-            found = f"{shown}{', round the end' if wrapped else ''} · n N next, previous"
-            self._news = found if key is not None else f"{shown} is nowhere in this panel."
-            self._describe()
+        self._mode = "guiding"
+        self.status.display = False
+        self.line.ask("what the new draft should do better; empty: nothing special", "", draft)

@@ -1,4 +1,4 @@
-"""The preview's words: frames, the status row, the hints. Pure."""
+"""The preview's words: header, the window now and after, frames, the status row. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,13 +8,64 @@ from foldline.tui.blocks import Span, clean_line
 from foldline.tui.blocks.cells import Piece, piece, row
 from foldline.tui.preview.audit_rows import Fact
 from foldline.tui.preview.cut_rows import Row
-from foldline.tui.preview.keys import Facts, hints, named
-from foldline.tui.preview.outlook import Outlook
+from foldline.tui.preview.keys import Facts, named
+from foldline.tui.preview.outlook import Outlook, draft_words, saving_words
 from foldline.tui.preview.state import PreviewState
+from foldline.tui.state import Room, Weights, reason_words, rung_words
+from foldline.tui.widgets.meter import bar_spans
 
-_RANKS: Final = {"keys": 0, "panel": 1, "apply": 2}
-"""Hints that a narrow row keeps longest: the first two lead to all others."""
 NOT_YET: Final = "not applied yet, nothing has changed"
+
+
+# --- the head of the screen ---------------------------------------------------------------------------
+
+
+def header_row(title: str, state: PreviewState, width: int) -> list[Span]:
+    """` shop-api ▸ Orders ▸ Compact preview    threshold · waits for you   SummaryCompaction   kimi-k2 `."""
+    entry = state.proposal.entry if state.proposal else None
+    where = [
+        Piece(((clean_line(title), "bold"),), cut="right", least=max(width // 3 - 18, 8)),
+        Piece(((" ▸ ", "muted"), ("Compact preview", "text bold")), gap=0),
+    ]
+    why: list[Span] = [(reason_words(state.reason), "text")]
+    if state.waits:
+        why += [(" · ", "muted"), ("waits for you", "accent")]
+    right = [Piece(tuple(why), rank=1)]
+    for words, style, rank in (
+        ((entry.strategy if entry else "") or state.strategy, "muted", 3),
+        (rung_words(entry.rung) if entry else "", "altered", 2),
+        (entry.model or "" if entry else state.model, "text", 4),
+    ):
+        if words:
+            right.append(piece(clean_line(words), style, rank=rank))
+    return row(where, right, width)
+
+
+def bar_rows(state: PreviewState, outlook: Outlook | None, width: int) -> list[list[Span]]:
+    """The window now and after, and what would be compacted; what the draft and later requests cost."""
+    if outlook is None:
+        return [row([piece("Nothing is drafted.", "muted")], [], width), []]
+    cells = min(max(width - 63, 12), 64)
+    window = state.window or outlook.before
+    about = state.proposal is None or state.proposal.state == "stale"
+    after = numbers.about_tokens(outlook.after) if about else numbers.tokens(outlook.after)
+
+    def bar(name: str, weights: Weights, size: int, words: str, remark: str) -> list[Span]:
+        left = [
+            piece(f"{name:<6}", "muted"),
+            Piece(bar_spans(Room(size=size, window=window, weights=weights), cells), gap=1),
+            piece(f"{words:>7}", "text bold", gap=1),
+        ]
+        return row(left, [piece(remark, "muted", rank=1)] if remark else [], width)
+
+    before = numbers.tokens(outlook.before)
+    return [
+        bar("now", outlook.weights_now(), outlook.before, before, draft_words(state, outlook)),
+        bar("after", outlook.weights_after(), outlook.after, after, saving_words(state, outlook)),
+    ]
+
+
+# --- frames -------------------------------------------------------------------------------------------
 
 
 def drafted_for(state: PreviewState, outlook: Outlook | None) -> int | None:
@@ -24,7 +75,7 @@ def drafted_for(state: PreviewState, outlook: Outlook | None) -> int | None:
         return None
     # Pins right before the tail belong to it for the history, but no cut can be there.
     first = made.entry.first_kept_index
-    places = (outlook.index_at(place) for place in outlook.legal)
+    places = (outlook.index_at(place) for place in outlook.cut_points)
     meant = next((index for index in places if index >= first), first)
     return meant if meant != outlook.index_at(outlook.cut) else None
 
@@ -40,9 +91,8 @@ def draft_state(state: PreviewState, outlook: Outlook | None, now: float) -> tup
     if state.proposal.state != "stale":
         return state.proposal.state, "live"
     meant = drafted_for(state, outlook)
-    return (
-        f"stale: made for cut {meant}" if meant is not None else f"stale: {named('redraft')} drafts it again"
-    ), "alert"
+    why = f"made for cut {meant}" if meant is not None else f"{named('redraft')} drafts it again"
+    return f"stale: {why}", "alert"
 
 
 def draft_head(
@@ -64,39 +114,30 @@ def draft_foot(facts: Facts, earlier: int | None, cost: str = "") -> str:
         return f"{named('close')} keeps the text · {named('editor')} editor"
     if not facts.proposal or facts.drafting:
         return ""
-    edits = f"{named('edit')} edits" if facts.editable else "not one text: no editing"
-    parts = [edits] if facts.textless else [edits, f"{named('redraft')} new draft{cost}"]
+    parts = [f"{named('edit')} edits" if facts.editable else "not one text: no editing"]
+    if not facts.textless:
+        parts.append(f"{named('redraft')} new draft{cost}")
     if earlier is not None:
         parts.append(f"{named('difference')} {'the draft' if facts.differing else f'against {earlier}'}")
     return " · ".join(parts)
 
 
-def audit_head(state: PreviewState, outlook: Outlook | None) -> tuple[str, str]:
-    """(title, `6 of 214 facts lost`)."""
-    title = "3 Audit: in the folded part, no longer in the view"
+def audit_head(state: PreviewState) -> tuple[str, str]:
+    """(`6 of 214 facts lost`, title)."""
+    title = "3 Audit: compacted, no longer in the view"
     if state.proposal is None:
-        return title, "follows the draft"
+        return "follows the draft", title
     audit = state.proposal.audit
-    return title, f"{len(audit.lost)} of {audit.facts} facts lost"
+    return f"{len(audit.lost)} of {audit.facts} facts lost", title
+
+
+# --- what Enter and p would do ------------------------------------------------------------------------
 
 
 def status_row(left: str | Sequence[Piece], right: str, width: int) -> list[Span]:
     """What the key under the finger would do, and that nothing has been done."""
     pieces = [piece(clean_line(left), cut="right")] if isinstance(left, str) else left
     return row(pieces, [piece(right, "muted", rank=1)] if right else [], width)
-
-
-def hints_row(facts: Facts, closes: str, width: int) -> list[Span]:
-    """The keys that work now."""
-    parts = [
-        Piece(((name, "accent"), (f" {word}", "muted")), rank=_RANKS.get(word, rank), gap=2)
-        for rank, (name, word) in enumerate(hints(facts, closes if width >= 60 else "close"), 2)
-    ]
-    last = parts.pop()
-    return row(parts, [Piece(last.spans, gap=2)], width)
-
-
-# --- what Enter and p would do ------------------------------------------------------------------------
 
 
 def about_cut(outlook: Outlook, target: Row | None) -> str:
@@ -107,15 +148,16 @@ def about_cut(outlook: Outlook, target: Row | None) -> str:
 
 
 def _about_enter(outlook: Outlook, target: Row) -> str:
-    if outlook.cut is None or target.kind in ("preamble", "note"):
+    if outlook.cut is None or not target.stands_for_items:
         return ""
-    place = outlook.legal_before(target.position)
+    place = outlook.cut_point_before(target.position)
     if place is None:
-        return "Nothing can be cut at or before this row."
+        return "No cut point at or before this row."
     if place == outlook.cut:
         return f"The cut is here. {named('keep-more')} move it."
-    folded = f"{numbers.tokens(outlook.folded)} → {numbers.tokens(outlook.size_folded_at(place))} folded"
-    return f"Enter cuts at {outlook.index_at(place)}: {folded}, then {named('redraft')} drafts it."
+    after = numbers.tokens(outlook.size_compacted_at(place))
+    sizes = f"{numbers.tokens(outlook.compacted)} → {after} compacted"
+    return f"Enter cuts at {outlook.index_at(place)}: {sizes}, then {named('redraft')} drafts it."
 
 
 def _about_pin(outlook: Outlook, target: Row) -> str:
@@ -127,11 +169,6 @@ def _about_pin(outlook: Outlook, target: Row) -> str:
     return f"{named('pin')} pins {'all of it' if target.kind == 'turn' else 'it'}: +{numbers.tokens(cost)}."
 
 
-def about_draft(facts: Facts) -> str:
-    """What Enter would do in the draft."""
-    return "Enter edits the text. No model is asked for that." if facts.editable else ""
-
-
 def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: bool) -> str:
     """`Enter: tool group 287–288 stays verbatim, 27.4k → 27.8k. The draft stays current.`"""
     groups = list(dict.fromkeys(fact.group for fact in chosen if fact.group))
@@ -141,13 +178,13 @@ def about_facts(outlook: Outlook, chosen: Sequence[Fact], marked: bool, stale: b
         return f"Only an earlier summary holds it: {named('focus')} asks the next draft for it."
     cost = outlook.cost_of_pinning(index for group in groups for index in group)
     after = f"{numbers.tokens(outlook.after)} → {numbers.tokens(outlook.after + cost)}"
-    what = group_words(groups[0]) if len(groups) == 1 else f"{len(groups)} entries and tool groups"
-    verb = "stays" if len(groups) == 1 else "stay"
-    many = f"{len(chosen)} marked: " if marked else ""
+    what, verb = f"{len(groups)} entries and tool groups", "stay"
+    if len(groups) == 1:
+        what, verb = group_words(groups[0]), "stays"
+    lead = f"Enter: {f'{len(chosen)} marked: ' if marked else ''}{what}"
     if outlook.after + cost >= outlook.before:
-        return f"Enter: {many}{what}, {after}: the fold would not be smaller than what it replaces."
-    draft = "" if stale else " The draft stays current."
-    return f"Enter: {many}{what} {verb} verbatim, {after}.{draft}"
+        return f"{lead}, {after}: nothing would be saved any more."
+    return f"{lead} {verb} verbatim, {after}.{'' if stale else ' The draft stays current.'}"
 
 
 def group_words(group: Sequence[int]) -> str:

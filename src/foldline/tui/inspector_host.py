@@ -9,7 +9,7 @@ from textual.app import App
 from textual.binding import BindingType
 
 from foldline.tui.chat import ChatScreen
-from foldline.tui.docking import DOCKED_FROM
+from foldline.tui.dock import DOCKED_FROM
 from foldline.tui.inspector.panels import InspectorPanels
 from foldline.tui.inspector.screen import DockedInspector, InspectorScreen
 from foldline.tui.inspector.sheets import PanelState
@@ -47,7 +47,7 @@ class _FullInspector(InspectorScreen):
             self.tell(f"Beside the chat it needs {DOCKED_FROM} columns; here are {self.size.width}.")
 
 
-class Inspecting:
+class InspectorHost:
     """One per session. `title` says whose Inspector it is."""
 
     def __init__(self, app: App[Any], chat: ChatScreen, runner: Runner, *, title: Callable[[], str]) -> None:
@@ -99,7 +99,7 @@ class Inspecting:
         if self.docked is not None and self.docked.is_mounted and self.docked.is_attached:
             self.docked.refresh_from(projection, state.doing, threshold)
 
-    def hear(self, state: ChatState) -> None:
+    def on_state(self, state: ChatState) -> None:
         """Say what the agent does now, where that is another thing than before."""
         if state.doing != self._told:
             self.refresh(state)

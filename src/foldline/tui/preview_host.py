@@ -1,4 +1,4 @@
-"""Connects the Compact preview to the agent: events become what it shows, its messages operations."""
+"""Connects the Compact preview to the agent: events become what it shows."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,31 +10,15 @@ from foldline.compaction import strategy_for
 from foldline.llm.models import price_of
 from foldline.protocol import FoldlineError, Reason, events, operations
 from foldline.protocol.events import Event
-from foldline.tui.preview import (
-    ApplyWanted,
-    CancelWanted,
-    CutMoved,
-    DiscardWanted,
-    Drafting,
-    EntryWanted,
-    FocusAdded,
-    NotesEdited,
-    PinsChosen,
-    PreviewMessage,
-    PreviewState,
-    RedraftWanted,
-)
+from foldline.tui.preview import Drafting, PreviewState
 from foldline.tui.runner import Runner
 from foldline.tui.state import Retry
 
 if TYPE_CHECKING:
     from foldline.tui.preview.screen import PreviewScreen
 
-KEEP_TEXT = "Take this text over as it is, and add only what is missing."
-"""Guidance where the reader keeps the text of their own, and says no more."""
 
-
-class Previewing:
+class PreviewHost:
     """One per session. Hears every event, so that a draft can be looked at when it is half written."""
 
     def __init__(
@@ -44,13 +28,10 @@ class Previewing:
         *,
         clock: Callable[[], float],
         title: Callable[[], str],
-        inspect: Callable[[int], None],
         remark: Callable[[str], None],
     ) -> None:
-        """`title` says what stands before the screen's name; `inspect` shows an entry in the Inspector,
-        `remark` answers in the chat's status row."""
+        """`title` says what stands before the screen's name, `remark` answers in the chat's status row."""
         self._app = app
-        self._inspect = inspect
         self._remark = remark
         self._runner = runner
         self._clock = clock
@@ -66,8 +47,8 @@ class Previewing:
     # --- what the program calls ----------------------------------------------------------------------
 
     def open(self, focus: str = "") -> None:
-        """Show the fold that is being drafted, the proposal that waits, or draft one."""
-        from foldline.tui.preview.owned import OwnedPreview
+        """Show the compaction that is being drafted, the proposal that waits, or draft one."""
+        from foldline.tui.preview.screen import PreviewScreen
 
         if self._screen is not None and self._screen.is_open:  # its key came twice, or something lies over it
             self._screen.uncover()
@@ -78,38 +59,25 @@ class Previewing:
         elif review.proposal is None or not self._fits() or focus:
             self._state = self._from_plan("manual", focus or None)
             if self._state.plan is None and not self._runner.agent.executor.busy:
-                self._remark(self._state.error or "There is nothing to fold")
+                self._remark(self._state.error or "There is nothing to compact")
                 return
             asked = operations.CompactSession(reason="manual", focus=focus or None, preview=True)
             self._runner.submit(asked)
-        self._screen = OwnedPreview(self._title(), self._carry_out, clock=self._clock, state=self._shown())
+        self._screen = PreviewScreen(
+            self._title(), self._runner.submit, clock=self._clock, state=self._shown()
+        )
         self._app.push_screen(self._screen, lambda _: self._forget())
         # What is heard before it is mounted, it would show with the next event only; there may be none.
         self._screen.call_after_refresh(self.draw)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Take note of an event. Cheap: what is seen of it is drawn by `draw`."""
         state = self._state
         match event:
-            case events.CompactionStart():
-                drafting = Drafting(since=self._clock())
-                base = state if state.proposal is not None else self._from_plan(event.reason, state.focus)
-                self._state = replace(base, reason=event.reason, drafting=drafting, error="")
-                if self._screen is not None:  # nothing is committed under the reader's eyes
-                    self._runner.submit(operations.HoldCommit())
             case events.DraftAhead(state="gone"):
                 self._ahead_since = None
             case events.DraftAhead() if self._ahead_since is None:
                 self._ahead_since = self._clock()
-            case events.CompactionProgress() if state.drafting is not None or event.stage == "draft":
-                # A proposal that something waits for is drafted again without another start.
-                self._state = self._written(event)
-            case events.Retrying() if state.drafting is not None:
-                again = Retry(self._clock() + event.seconds, event.sentence, event.attempt, event.attempts)
-                self._state = replace(state, drafting=replace(state.drafting, again=again), error="")
-            case events.CompactionEnd():
-                error = event.error or self._why_ended(event)
-                self._state = replace(state, drafting=None, waits=False, error=error)
             case events.ProposalReady():
                 self._take_proposal(event)
             case events.ProposalClosed():
@@ -122,42 +90,38 @@ class Previewing:
             case events.QueueChanged():
                 self._state = replace(state, held=event.held)
             case _:
-                return
+                changed = self._drafting(event)
+                if changed is None:
+                    return
+                self._state = changed
         self._stale = True
+
+    def _drafting(self, event: Event) -> PreviewState | None:
+        """What an event about a draft changes; None where it is about something else."""
+        state = self._state
+        match event:
+            case events.CompactionStart():
+                base = state if state.proposal is not None else self._from_plan(event.reason, state.focus)
+                if self._screen is not None:  # nothing is committed under the reader's eyes
+                    self._runner.submit(operations.HoldCommit())
+                return replace(base, reason=event.reason, drafting=Drafting(since=self._clock()), error="")
+            case events.CompactionProgress() if state.drafting is not None or event.stage == "draft":
+                # A proposal that something waits for is drafted again without another start.
+                return self._written(event)
+            case events.Retrying() if state.drafting is not None:
+                again = Retry(self._clock() + event.seconds, event.sentence, event.attempt, event.attempts)
+                return replace(state, drafting=replace(state.drafting, again=again), error="")
+            case events.CompactionEnd():
+                error = event.error or self._why_ended(event)
+                return replace(state, drafting=None, waits=False, error=error)
+            case _:
+                return None
 
     def draw(self) -> None:
         """Show what has changed, if anybody looks."""
         if self._stale and self._screen is not None and self._screen.is_mounted:
             self._stale = False
             self._screen.show(self._shown())
-
-    # --- what the reader wants -----------------------------------------------------------------------
-
-    def _carry_out(self, wish: PreviewMessage) -> None:
-        name = wish.proposal
-        match wish:
-            case CutMoved():
-                self._revise(name, first_kept_index=wish.first_kept_index)
-            case NotesEdited():
-                self._revise(name, notes=wish.text)
-            case PinsChosen():
-                self._revise(name, pins=tuple(sorted(wish.pins)))
-            case FocusAdded():
-                self._revise(name, focus=wish.focus)
-            case RedraftWanted():
-                parts = [wish.guidance or "", KEEP_TEXT if wish.keep_text else ""]
-                guidance = " ".join(filter(None, parts)) or None
-                self._runner.submit(operations.RedraftProposal(proposal=name, guidance=guidance))
-            case ApplyWanted():
-                self._runner.submit(operations.ApplyProposal(proposal=name))
-            case DiscardWanted():
-                self._runner.submit(operations.DiscardProposal(proposal=name))
-            case CancelWanted():
-                self._runner.cancel()
-            case EntryWanted():
-                self._inspect(wish.index)
-            case _:
-                pass
 
     # --- what it shows -------------------------------------------------------------------------------
 
@@ -216,18 +180,13 @@ class Previewing:
 
     def _fits(self) -> bool:
         agent_state = self._runner.agent.state
-        return agent_state.review.proposal is not None and agent_state.review.proposal.fits(
-            agent_state.projection
-        )
+        made = agent_state.review.proposal
+        return made is not None and made.fits(agent_state.projection)
 
     def _why_ended(self, event: events.CompactionEnd) -> str:
         if event.nothing:
-            return "There is nothing to fold."
+            return "There is nothing to compact."
         return "Cancelled: nothing has changed." if event.aborted and not event.error else ""
-
-    def _revise(self, proposal: str, **changes: object) -> None:
-        asked = operations.ReviseProposal.model_validate({"proposal": proposal, **changes})
-        self._runner.submit(asked)
 
     def _forget(self) -> None:
         self._screen = None

@@ -1,17 +1,22 @@
-"""The lines of the Draft panel: the notes, what is appended from the history, the difference. Pure."""
+"""The Draft panel: the notes, what is appended from the history, the difference; and the field to edit in."""
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
+from textual.message import Message
 from textual.strip import Strip
 
 from foldline.compaction import Proposal
 from foldline.compaction.summary_text import CONSTRAINTS, LAST_MESSAGES, counted, lists_of, notes_of, unframed
 from foldline.tui.blocks import Block, DiffBlock, Key, Span, Styles, TextBlock, clean, clean_line, diff_lines
 from foldline.tui.blocks.cells import crop, to_strip
+from foldline.tui.keys.table import key_of
 from foldline.tui.panels.entry_list import EntryList
+from foldline.tui.panels.frame import Panel
+from foldline.tui.preview.keys import KEYS
 from foldline.tui.preview.state import PreviewState
+from foldline.tui.widgets.fields import Editor
 
 NOTES: Final = 0
 HISTORY: Final = 1
@@ -19,25 +24,24 @@ HISTORY: Final = 1
 
 _ITEM: Final = re.compile(r"(\s*(?:[-*+•]|\d+[.)])\s+)(?=\S)")
 _WORDS: Final = {CONSTRAINTS: "quoted constraints", LAST_MESSAGES: "messages"}
-_DASHES: Final = "┄┄"
 
 
 class HistoryRule(TextBlock):
     """`┄┄ from the history, not from the model: ┄┄┄┄`."""
 
     def render(self, width: int, styles: Styles) -> list[Strip]:
-        line: list[Span] = crop([(f"{_DASHES} {self.body} ", "muted")], width)
+        line: list[Span] = crop([(f"┄┄ {self.body} ", "muted")], width)
         return [to_strip([*line[:-1], ("┄" * len(line[-1][0]), "muted")], styles)]
-
-
-def note_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
-    """A block for each line of clean text, numbered from `first`; list items hang."""
-    return [_line((NOTES, number), line) for number, line in enumerate(lines, first)]
 
 
 def note_lines(text: str) -> list[str]:
     """The lines of foreign text, made harmless."""
     return clean(text).split("\n")
+
+
+def note_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
+    """A block for each line of clean text, numbered from `first`; list items hang."""
+    return [_line((NOTES, number), line) for number, line in enumerate(lines, first)]
 
 
 def _line(key: Key, line: str) -> Block:
@@ -52,7 +56,7 @@ def _line(key: Key, line: str) -> Block:
 def history_blocks(proposal: Proposal) -> list[Block]:
     """What is appended to the notes whoever wrote them: the counts, then the lists themselves."""
     if not proposal.entry.summary:
-        words = "No summary: this fold writes no text, it shortens or leaves out what the Cut panel marks."
+        words = "No summary is written: the Cut panel marks what is shortened or left out."
         return [TextBlock((HISTORY, 0), words, "muted")]
     lists = appended(proposal.entry.summary)
     if not lists:
@@ -64,9 +68,10 @@ def history_blocks(proposal: Proposal) -> list[Block]:
     ]
     for tag, items in lists:
         blocks.append(TextBlock((HISTORY, len(blocks)), _WORDS.get(tag, tag), "muted", gap=1))
+        lines = [line for item in items for line in item.splitlines()]
         blocks += [
-            TextBlock((HISTORY, len(blocks) + at), clean_line(line), "muted", lead=(("  ", ""),))
-            for at, line in enumerate(line for item in items for line in item.splitlines())
+            TextBlock((HISTORY, at), clean_line(line), "muted", lead=(("  ", ""),))
+            for at, line in enumerate(lines, len(blocks))
         ]
     return blocks
 
@@ -84,21 +89,20 @@ def earlier_notes(proposal: Proposal) -> tuple[int, str] | None:
     return previous[-1].index, "\n\n".join(notes_of(unframed(item.message)) for item in previous)
 
 
-def diff_blocks(earlier: str, notes: str) -> Iterator[Block]:
+def _difference_block(earlier: str, notes: str) -> Block:
     """What the draft changes in the earlier summary."""
     lines = diff_lines(note_lines(earlier), note_lines(notes), context=1)
     if lines:
-        yield DiffBlock((NOTES, 0), lines)
-    else:
-        yield TextBlock((NOTES, 0), "The draft says what the earlier summary said.", "muted")
+        return DiffBlock((NOTES, 0), lines)
+    return TextBlock((NOTES, 0), "The draft says what the earlier summary said.", "muted")
 
 
 class DraftSheet:
-    """Fills a view. A line that is there already stays: a draft that grows only draws its last one again."""
+    """Fills the list. A line that is there stays: a draft that grows only draws its last one again."""
 
     def __init__(self, view: EntryList) -> None:
         self.view = view
-        self.differing = False
+        self.shows_difference = False
         """Whether the difference to the earlier summary is shown."""
         self._lines: list[str] = []
         self._shown: tuple[object, ...] = ()
@@ -106,32 +110,33 @@ class DraftSheet:
     def show(self, state: PreviewState) -> None:
         made, drafting = state.proposal, state.drafting
         summary = made.entry.summary if made is not None else ""
-        # A fold that writes no text has as little of it as no fold: it is said what it is, none the less.
-        shown = (drafting.text if drafting else summary, drafting is None, self.differing, made is not None)
+        # A compaction without a text has as little of it as none at all: that is said, none the less.
+        text = drafting.text if drafting else summary
+        shown = (text, drafting is None, self.shows_difference, made is not None)
         if shown == self._shown:
             return
         grew, self._shown = self._shown[1:2] == (False,), shown
-        earlier = earlier_notes(made) if made is not None and self.differing else None
+        earlier = earlier_notes(made) if made is not None and self.shows_difference else None
         if made is not None and earlier is not None:
             self._lines = []
-            self.view.set_blocks(diff_blocks(earlier[1], made.notes))
+            self.view.set_blocks([_difference_block(earlier[1], made.notes)])
             self._to_top()
-        elif drafting is not None:
-            self._write(drafting.text, [])
-        elif made is not None:
+        elif drafting is not None or made is None:
+            self._write(text, [])
+        else:
             self._write(made.notes, history_blocks(made))
             if grew:
                 self._to_top()
-        else:
-            self._write("", [])
 
     def line_of(self, key: Key | None) -> int:
         """The line of the notes that a block shows; the first one for everything else."""
-        return key[1] if key is not None and key[0] == NOTES and not self.differing else 0
+        return key[1] if key is not None and key[0] == NOTES and not self.shows_difference else 0
 
     def _write(self, text: str, below: list[Block]) -> None:
         before, self._lines = self._lines, note_lines(text) if text else []
-        same = _common(before, self._lines)
+        pairs = enumerate(zip(before, self._lines, strict=False))
+        least = min(len(before), len(self._lines))
+        same = next((at for at, (old, new) in pairs if old != new), least)
         blocks = [*note_blocks(self._lines[same:], same), *below]
         if same:
             keys = ((NOTES, same), (HISTORY, 0))
@@ -143,11 +148,68 @@ class DraftSheet:
             self._to_top()
 
     def _to_top(self) -> None:
-        """A finished text is read from its beginning. Not before the view has a size."""
+        """A finished text is read from its beginning. Not before the list has a size."""
         self.view.call_after_refresh(self.view.scroll_lines, -self.view.virtual_size.height - 10_000)
 
 
-def _common(before: list[str], after: list[str]) -> int:
-    """How many lines at the start are the same."""
-    pairs = enumerate(zip(before, after, strict=False))
-    return next((at for at, (old, new) in pairs if old != new), min(len(before), len(after)))
+_LEAVING: Final = ("close", "apply", "next-panel", "previous-panel")
+"""Commands whose keys leave the text and keep it."""
+
+
+class NotesEditor(Editor):
+    """The text of the draft, to be written over."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    NotesEditor, NotesEditor:focus { display: none; height: 1fr; max-height: 100%; margin: 0 1 0 1; }
+    """
+
+    class Left(Message):
+        """The reader is done with the text, and keeps it."""
+
+    class EditorWanted(Message):
+        """The reader wants to go on with the text in an editor of their own."""
+
+    def __init__(self) -> None:
+        super().__init__(self._take, self._clean)
+        self.placeholder = ""
+
+    async def _take(self, key: str) -> bool:
+        """Keys that are no text: out of the field, never into the void."""
+        if any(key in key_of(KEYS, command).pressed for command in _LEAVING):
+            self.post_message(self.Left())
+            return True
+        if key in key_of(KEYS, "editor").pressed:
+            self.post_message(self.EditorWanted())
+            return True
+        return False
+
+    async def _clean(self, pasted: str) -> str:
+        return clean(pasted)
+
+
+class DraftPanel(Panel):
+    """Shows the draft, or in the same place the field to edit it in."""
+
+    def __init__(self) -> None:
+        self.editor = NotesEditor()
+        super().__init__(EntryList(id="draft", follow=True), title="2 Draft", below=self.editor)
+
+    @property
+    def editing(self) -> bool:
+        return bool(self.editor.display)
+
+    def edit(self, text: str, line: int) -> None:
+        """Show the field, the text's `line` under its cursor."""
+        self.editor.load_text(clean(text))
+        self.editor.move_cursor((min(line, self.editor.document.line_count - 1), 0))
+        self._show_editor(True)
+        self.editor.focus()
+
+    def leave(self) -> str:
+        """Show the draft again; the text as the reader left it."""
+        self._show_editor(False)
+        return self.editor.text
+
+    def _show_editor(self, shown: bool) -> None:
+        self.editor.display = shown
+        self.view.display = not shown

@@ -175,7 +175,7 @@ async def test_what_is_heard_before_the_preview_is_mounted_is_shown_once_it_is(
         previewing = running.app.presenter.shown.previewing
         monkeypatch.setattr(running.app.presenter, "_want_frame", lambda: None)  # no event draws it again
         previewing.open()
-        previewing.hear(events.CompactionStart(reason="manual", tokens_before=1))
+        previewing.on_event(events.CompactionStart(reason="manual", tokens_before=1))
         previewing.draw()
         shown = running.app.screen
         assert isinstance(shown, PreviewScreen)
@@ -280,7 +280,7 @@ async def test_with_nothing_to_fold_the_chat_says_so(tmp_path: Path) -> None:
         await running.press("f3")
         await running.drawn()
         assert not shows_preview(running)
-        assert "nothing to fold" in running.text
+        assert "nothing to compact" in running.text
 
 
 async def test_nothing_is_committed_under_the_eyes_of_who_looks_at_the_preview(tmp_path: Path) -> None:
