@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from foldline.llm.catalog import ask_window, checked_url, connect
+from foldline.llm.catalog import checked_url, connect
 from foldline.llm.models import DEFAULT_WINDOW, is_listed, known_window, model_info, table
 from foldline.llm.providers import PROVIDERS, Provider
 from foldline.protocol import FoldlineError
@@ -77,7 +77,7 @@ def here(server: RunningServer, path: str = "") -> Provider:
 async def test_the_server_is_asked_for_its_first_model_and_the_window() -> None:
     with running_server(window=12_345, model="their-model") as server:
         client = connect(here(server))
-        assert await ask_window(client) == 12_345
+        assert (await client.prepare()).window == 12_345
         assert client.info.id == "their-model"
         await client.aclose()
 
@@ -85,7 +85,7 @@ async def test_the_server_is_asked_for_its_first_model_and_the_window() -> None:
 async def test_a_window_that_was_set_is_not_overridden_by_the_server() -> None:
     with running_server(window=12_345) as server:
         client = connect(here(server), window=8_000)
-        assert await ask_window(client) == 8_000
+        assert (await client.prepare()).window == 8_000
         await client.aclose()
 
 

@@ -21,7 +21,7 @@ from foldline.llm.dialect import (
     UNSIGNED,
     Dialect,
     Renderings,
-    _Rendering,
+    _ChatRendering,
     dialect_for,
     machine_text,
     to_openai,
@@ -382,8 +382,8 @@ def test_of_a_request_only_what_it_adds_to_the_one_before_is_rendered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[BaseMessage] = []
-    renders = _Rendering.add
-    monkeypatch.setattr(_Rendering, "add", lambda self, m: (seen.append(m), renders(self, m)))
+    renders = _ChatRendering.add
+    monkeypatch.setattr(_ChatRendering, "add", lambda self, m: (seen.append(m), renders(self, m)))
     view: list[BaseMessage] = [system("s"), user("go")]
     renderings = Renderings(STRICT)
     for step in range(20):

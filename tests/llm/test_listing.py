@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foldline.llm import LLMError
-from foldline.llm.catalog import ask_window, connect, list_models
+from foldline.llm.catalog import connect, list_models
 from foldline.llm.listing import ListedModel, listed_window
 from foldline.llm.models import DEFAULT_WINDOW, Price
 from foldline.llm.providers import PROVIDERS, Listing, Provider
@@ -20,8 +20,8 @@ async def test_a_list_that_could_not_be_had_is_asked_for_again_where_that_can_he
     for status, window in ((503, 50_000), (404, DEFAULT_WINDOW)):
         with answering({"GET /v1/models": [{"status": status, "body": {}}, listed]}) as server:
             client = connect(at(server), "mine-1")
-            assert await ask_window(client) == DEFAULT_WINDOW
-            assert await ask_window(client) == window
+            assert (await client.prepare()).window == DEFAULT_WINDOW
+            assert (await client.prepare()).window == window
             await client.aclose()
 
 
@@ -139,7 +139,7 @@ async def test_a_slot_of_llama_cpp_has_the_window_not_the_training() -> None:
     with answering(answers) as server:
         assert await list_models(at(server, "llama-cpp")) == [ListedModel("qwen3", 8_192)]
         client = connect(at(server, "llama-cpp"))
-        assert await ask_window(client) == 8_192
+        assert (await client.prepare()).window == 8_192
         await client.aclose()
         assert server.asked()[-1].what == "GET /props?model=qwen3"
 
@@ -152,7 +152,7 @@ async def test_lm_studio_is_asked_again_until_the_model_is_loaded() -> None:
     with answering(answers) as server:
         assert await list_models(at(server, "lm-studio")) == [ListedModel("m", 4_096)]
         client = connect(at(server, "lm-studio"), "m")
-        assert [await ask_window(client) for _ in range(3)] == [4_096, 32_000, 32_000]
+        assert [(await client.prepare()).window for _ in range(3)] == [4_096, 32_000, 32_000]
         await client.aclose()
         assert len(server.asked()) == 4
 
@@ -185,7 +185,7 @@ async def test_ollama_gives_what_the_model_runs_with_and_never_more(
 ) -> None:
     with answering(answers) as server:
         client = connect(at(server, "ollama"), "m")
-        assert await ask_window(client) == window
+        assert (await client.prepare()).window == window
         await client.aclose()
         assert ("POST /api/generate" in [asked.what for asked in server.asked()]) == loads
 
@@ -193,19 +193,19 @@ async def test_ollama_gives_what_the_model_runs_with_and_never_more(
 async def test_a_model_ollama_runs_elsewhere_has_all_it_was_trained_for() -> None:
     with answering(ollama(0, trained=262_144)) as server:
         client = connect(at(server, "ollama"), "m:cloud")
-        assert await ask_window(client) == 262_144
+        assert (await client.prepare()).window == 262_144
         await client.aclose()
 
 
 async def test_a_local_server_is_asked_even_for_a_model_everybody_knows() -> None:
     with answering(models({"id": "gpt-oss-20b", "max_model_len": 20_000})) as server:
         client = connect(at(server), "gpt-oss-20b")
-        assert await ask_window(client) == 20_000
+        assert (await client.prepare()).window == 20_000
         await client.aclose()
 
 
 async def test_a_server_that_says_nothing_of_windows_gets_the_careful_one() -> None:
     with answering(models({"id": "never-heard-of"})) as server:
         client = connect(at(server))
-        assert (await ask_window(client), client.info.id) == (DEFAULT_WINDOW, "never-heard-of")
+        assert ((await client.prepare()).window, client.info.id) == (DEFAULT_WINDOW, "never-heard-of")
         await client.aclose()

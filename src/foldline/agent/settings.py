@@ -321,10 +321,7 @@ async def known_window(llm: "LLM") -> int:
     Raises:
         LLMError: no model was named, and the server does not list any.
     """
-    from foldline.llm.catalog import ask_window
-    from foldline.llm.client import OpenAIChat
-
-    return await ask_window(llm) if isinstance(llm, OpenAIChat) else llm.info.window
+    return (await llm.prepare()).window
 
 
 def settings_table() -> str:

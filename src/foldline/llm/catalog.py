@@ -44,15 +44,6 @@ def connect_embeddings(provider: Provider, key: str, model: str = "") -> OpenAIE
     return OpenAIEmbedder(provider, model=named, key=key) if named else None
 
 
-async def ask_window(client: OpenAIChat) -> int:
-    """The model's window in tokens, asked of the server where nothing nearer says it.
-
-    Raises:
-        LLMError: no model was named, and the server does not list any.
-    """
-    return (await client.prepare()).window
-
-
 def checked_url(url: str, origin: str) -> str:
     """An address of HTTP, as it is.
 

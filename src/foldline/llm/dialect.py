@@ -7,6 +7,7 @@ rendered before changes, except that the last rendered message may grow where th
 import hashlib
 import re
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
@@ -154,13 +155,13 @@ class Renderings:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._messages: Sequence[BaseMessage] = ()
-        self._rendering = _Rendering(dialect)
+        self._rendering = _ChatRendering(dialect)
 
     def of(self, messages: Sequence[BaseMessage]) -> list[ChatMessage]:
         """See `to_openai`."""
         known = len(self._messages)
         if known > len(messages) or not all(map(is_, self._messages, messages)):
-            known, self._rendering = 0, _Rendering(self._dialect)
+            known, self._rendering = 0, _ChatRendering(self._dialect)
         for message in messages[known:]:
             self._rendering.add(message)
         self._rendering.flush_images()
@@ -183,21 +184,30 @@ def tools_to_openai(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
     ]
 
 
-class _Rendering:
+class MessageRendering(ABC):
     """The messages rendered so far, and the images that wait for the end of their tool group.
 
     What is rendered may be on its way: it is replaced, never changed.
     """
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
-        self.done: list[ChatMessage] = []
+    def __init__(self) -> None:
+        self.done: list[dict[str, Any]] = []
         self._images: list[dict[str, Any]] = []
 
-    @property
-    def _leading(self) -> bool:
-        """Whether nothing but system messages has been rendered."""
-        return all(message["role"] in ("system", "developer") for message in self.done)
+    @abstractmethod
+    def instruct(self, message: SystemMessage | DeveloperMessage) -> None: ...
+
+    @abstractmethod
+    def ask(self, message: UserMessage) -> None: ...
+
+    @abstractmethod
+    def answer(self, message: AssistantMessage) -> None: ...
+
+    @abstractmethod
+    def report(self, message: ToolResultMessage) -> None: ...
+
+    @abstractmethod
+    def _add_user(self, pieces: list[dict[str, Any]]) -> None: ...
 
     def add(self, message: BaseMessage) -> None:
         match message:
@@ -211,6 +221,23 @@ class _Rendering:
                 self.report(message)
             case _:
                 raise TypeError(message.type)
+
+    def flush_images(self) -> None:
+        """Images of tool results go after the whole group: results are text only, and stand together."""
+        if self._images:
+            pieces, self._images = self._images, []
+            self._add_user(pieces)
+
+
+class _ChatRendering(MessageRendering):
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__()
+        self.dialect = dialect
+
+    @property
+    def _leading(self) -> bool:
+        """Whether nothing but system messages has been rendered."""
+        return all(message["role"] in ("system", "developer") for message in self.done)
 
     def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
         text = message.text
@@ -292,12 +319,6 @@ class _Rendering:
         if images:
             self._images += [_text(image_note(call_id)), *map(_image, images)]
         self.done.append({"role": "tool", "tool_call_id": call_id, "content": text})
-
-    def flush_images(self) -> None:
-        """Images of tool results go after the whole group: `tool` messages carry text only."""
-        if self._images:
-            pieces, self._images = self._images, []
-            self._add_user(pieces)
 
     def _calls(self, message: AssistantMessage) -> list[dict[str, Any]]:
         calls = [_call(call, self._id(call.call_id)) for call in message.calls]

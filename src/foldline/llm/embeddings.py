@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 SECONDS = 30.0
-"""For all requests of one `embed`: a fold does not wait longer for what it can do without."""
+"""For all requests of one `embed`: a compaction does not wait longer for what it can do without."""
 _CONNECT_SECONDS = 5.0
 _MOST_TEXTS = 10
 """Of one request: no more are taken by DashScope."""

@@ -5,7 +5,7 @@ The dated table `models.toml` is read when somebody asks, never before the first
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -25,49 +25,17 @@ _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 """What vendors put behind a name for one edition of a model."""
 
 
-class _Family(NamedTuple):
-    prefix: str
-    window: int
-
-
-# For what the table does not list: the smallest window any model of the name has had. Of open weights, what
-# they were trained for; their servers give less, and are asked. Longer prefixes first.
-_FAMILIES: Sequence[_Family] = (
-    _Family("gpt-oss", 131_072),
-    _Family("gpt-6", 272_000),
-    _Family("gpt-5", 128_000),
-    _Family("gpt-4.1", 1_047_576),
-    _Family("gpt-4o", 128_000),
-    _Family("gpt-4", 8_192),
-    _Family("gpt-3.5", 4_096),
-    _Family("o1", 128_000),
-    _Family("o3", 200_000),
-    _Family("o4", 200_000),
-    _Family("claude", 200_000),
-    _Family("gemini", 1_048_576),
-    _Family("gemma", 8_192),
-    _Family("kimi-k2.", 262_144),
-    _Family("kimi-k3", 262_144),
-    _Family("kimi", 131_072),
-    _Family("moonshot", 8_192),
-    _Family("deepseek", 65_536),
-    _Family("glm", 128_000),
-    _Family("qwen3-coder", 262_144),
-    _Family("qwen", 32_768),
-    _Family("qwq", 32_768),
-    _Family("llama-4", 131_072),
-    _Family("llama-3.1", 131_072),
-    _Family("llama-3.2", 131_072),
-    _Family("llama-3.3", 131_072),
-    _Family("llama", 8_192),
-    _Family("devstral", 128_000),
-    _Family("ministral", 128_000),
-    _Family("mistral", 32_000),
-    _Family("codestral", 32_000),
-    _Family("magistral", 40_000),
-    _Family("minimax-m", 196_608),
-    _Family("grok", 131_072),
-)
+_FAMILIES = {
+    "gpt-oss": 131_072, "gpt-6": 272_000, "gpt-5": 128_000, "gpt-4.1": 1_047_576, "gpt-4o": 128_000,
+    "gpt-4": 8_192, "gpt-3.5": 4_096, "o1": 128_000, "o3": 200_000, "o4": 200_000, "claude": 200_000,
+    "gemini": 1_048_576, "gemma": 8_192, "kimi-k2.": 262_144, "kimi-k3": 262_144, "kimi": 131_072,
+    "moonshot": 8_192, "deepseek": 65_536, "glm": 128_000, "qwen3-coder": 262_144, "qwen": 32_768,
+    "qwq": 32_768, "llama-4": 131_072, "llama-3.1": 131_072, "llama-3.2": 131_072, "llama-3.3": 131_072,
+    "llama": 8_192, "devstral": 128_000, "ministral": 128_000, "mistral": 32_000, "codestral": 32_000,
+    "magistral": 40_000, "minimax-m": 196_608, "grok": 131_072,
+}  # fmt: skip
+"""For what the table does not list: the smallest window any model of the name has had. Of open weights, what
+they were trained for; their servers give less, and are asked. Longer prefixes first."""
 
 
 class Table(NamedTuple):
@@ -100,11 +68,6 @@ def model_info(model_id: str, base_url: str | None = None, window: int | None = 
     )
 
 
-def is_known(model_id: str) -> bool:
-    """Whether anything is known of the model's window."""
-    return known_window(model_id) is not None
-
-
 def is_listed(model_id: str) -> bool:
     """Whether the table has this very model: what is known of it is no guess."""
     return bool(_row(model_id))
@@ -112,24 +75,22 @@ def is_listed(model_id: str) -> bool:
 
 def known_window(model_id: str) -> int | None:
     """In tokens; of a model the table does not have, the smallest of those with names like it."""
-    listed: int | None = _row(model_id).get("window")
-    if listed is not None:
-        return listed
+    if "window" in (row := _row(model_id)):
+        window: int = row["window"]
+        return window
     # "Kimi-K2-Instruct", "llama3.1:8b": hyphens apart.
     name = plain_name(model_id).replace("-", "")
-    return next((known.window for known in _FAMILIES if name.startswith(known.prefix.replace("-", ""))), None)
+    return next((size for known, size in _FAMILIES.items() if name.startswith(known.replace("-", ""))), None)
 
 
 def known_output(model_id: str) -> int | None:
     """The most tokens an answer may have; None where nobody knows."""
-    most: int | None = _row(model_id).get("max_output")
-    return most
+    return _row(model_id).get("max_output")
 
 
 def takes_pictures(model_id: str) -> bool | None:
     """Whether a model looks at pictures; None where the table does not say, which is most often yes."""
-    pictures: bool | None = _row(model_id).get("pictures")
-    return pictures
+    return _row(model_id).get("pictures")
 
 
 def plain_name(model_id: str) -> str:

@@ -16,7 +16,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 class ReplayLLM:
     """Gives the recorded answers in order, at the pace of typing; what asks for notes goes to `after`.
 
-    Requests without tools are those of a fold: they are made anew, so that the fold seen is a real one.
+    Requests without tools are those of a compaction: they are made anew, so that it is a real one.
     """
 
     def __init__(self, answers: Iterable[AssistantMessage], after: LLM, *, pace: float) -> None:

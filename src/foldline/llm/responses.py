@@ -30,6 +30,7 @@ from foldline.protocol.messages import StopReason
 from .base import ModelInfo, Request, TextChunk, ThinkingChunk, ToolCallChunk, ToolSpec
 from .dialect import (
     OPENAI,
+    MessageRendering,
     checkpoint_line,
     dialect_named,
     function_name,
@@ -60,19 +61,7 @@ def to_input(messages: Sequence[BaseMessage], reader: str) -> list[Item]:
     """
     rendering = _Rendering(reader)
     for message in messages:
-        match message:
-            case SystemMessage():
-                rendering.instruct(message, "system")
-            case DeveloperMessage():
-                rendering.instruct(message, "developer")
-            case UserMessage():
-                rendering.ask(message)
-            case AssistantMessage():
-                rendering.answer(message)
-            case ToolResultMessage():
-                rendering.report(message)
-            case _:
-                raise TypeError(message.type)
+        rendering.add(message)
     rendering.flush_images()
     return rendering.done
 
@@ -102,17 +91,15 @@ def signer(model: str, host: str) -> str:
     return f"{model}@{host}"
 
 
-class _Rendering:
-    """The items rendered so far, and the images that wait for the end of their tool group."""
-
+class _Rendering(MessageRendering):
     def __init__(self, reader: str) -> None:
-        self.done: list[Item] = []
+        super().__init__()
         self._reader = reader
-        self._images: list[Item] = []
 
-    def instruct(self, message: SystemMessage | DeveloperMessage, role: str) -> None:
+    def instruct(self, message: SystemMessage | DeveloperMessage) -> None:
         if message.text:
             self.flush_images()
+            role = "system" if isinstance(message, SystemMessage) else "developer"
             self._say(role, "\n\n".join([message.text, *checkpoint_line(message)]))
 
     def ask(self, message: UserMessage) -> None:
@@ -127,7 +114,7 @@ class _Rendering:
                 pieces.append(_image(part))
         pieces += [_text(machine_text(line)) for line in checkpoint_line(message)]
         if pieces:
-            self._say("user", pieces)
+            self._add_user(pieces)
 
     def answer(self, message: AssistantMessage) -> None:
         """In the order in which it was said. Reasoning is only taken with what follows from it."""
@@ -155,11 +142,8 @@ class _Rendering:
             self._images += [_text(image_note(call_id)), *map(_image, images)]
         self.done.append({"type": "function_call_output", "call_id": call_id, "output": text})
 
-    def flush_images(self) -> None:
-        """Images of tool results go after the whole group: results stand together, behind their calls."""
-        if self._images:
-            pieces, self._images = self._images, []
-            self._say("user", pieces)
+    def _add_user(self, pieces: list[Item]) -> None:
+        self._say("user", pieces)
 
     def _say(self, role: str, content: str | list[Item]) -> None:
         self.done.append({"type": "message", "role": role, "content": content})

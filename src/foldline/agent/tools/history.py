@@ -48,20 +48,21 @@ class SearchArguments(Arguments):
 
 
 class EntryArguments(Arguments):
-    index: int = Field(description="Number of the entry, as history_search or a stub names it.")
+    index: int = Field(description="Number of the entry, as history_search or a placeholder names it.")
     offset: int | None = Field(None, ge=1, description="First line, from 1.")
     limit: int | None = Field(None, ge=1, description="How many lines; all to the end if left out.")
 
 
 class HistorySearchTool(BaseTool[SearchArguments]):
-    """Finds text in every message since the session began, folded or not."""
+    """Finds text in every message since the session began, compacted or not."""
 
     name = _NAMES[0]
     description = (
-        "Search everything said, called and returned in this session, folded parts included. Lists entries "
-        "that hold all words of the query: paths, commands, numbers, parts of words, any language; signs "
-        "are taken as they are, upper and lower case alike. Each comes with its number, where it is now "
-        "and the text around the hit; those you still have in view come last. history_read shows one whole."
+        "Search everything said, called and returned in this session, compacted parts included. Lists "
+        "entries that hold all words of the query: paths, commands, numbers, parts of words, any language; "
+        "signs are taken as they are, upper and lower case alike. Each comes with its number, where it is "
+        "now and the text around the hit; those you still have in view come last. history_read shows one "
+        "whole."
     )
     arguments = SearchArguments
 
@@ -131,7 +132,7 @@ class HistoryReadTool(BaseTool[EntryArguments]):
 
     name = _NAMES[1]
     description = (
-        "Show one entry of this session's history as it was, folded, hidden or clipped since or not. Of a "
+        "Show one entry of this session's history as it was, compacted, hidden or clipped since or not. Of a "
         "long one, ask for the lines you need."
     )
     arguments = EntryArguments
@@ -234,9 +235,9 @@ class DmailTool(BaseTool[DmailArguments]):
 
 
 def reachable(session: Session) -> list[int]:
-    """The checkpoints the model was told of since the newest fold and that its view still leads to."""
+    """The checkpoints the model was told of since the newest compaction and that its view still leads to."""
     told = {item.message.checkpoint for item in session.projection.view}
-    folds = session.projection.compactions()
-    newest_fold = folds[-1].index if folds else NEW
-    places = (place for place in session.projection.checkpoints if place.index > newest_fold)
+    compactions = session.projection.compactions()
+    newest = compactions[-1].index if compactions else NEW
+    places = (place for place in session.projection.checkpoints if place.index > newest)
     return [place.id for place in places if place.id in told]

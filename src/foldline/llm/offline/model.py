@@ -28,7 +28,7 @@ from .reply import Reply, reply_to
 
 OFFLINE = "offline"
 WINDOW = 16_384
-"""Tokens by default: small, so that folding is seen within minutes."""
+"""Tokens by default: small, so that a compaction is seen within minutes."""
 MAX_OUTPUT = 4_096
 PACE = 0.008
 """Seconds between two words: fast enough not to wait for, slow enough to see that it streams."""
