@@ -17,7 +17,7 @@ from foldline.compaction import (
     TruncateTurns,
     propose,
 )
-from foldline.compaction.verify import faults
+from foldline.compaction.rewrite import faults
 from foldline.context.budget import Budget
 from foldline.context.invariants import broken
 from foldline.llm import ContextOverflow, LLMError

@@ -13,7 +13,7 @@ from foldline.compaction import (
     SummaryCompaction,
     propose,
 )
-from foldline.compaction.reduction import TruncateTurns
+from foldline.compaction.simple import TruncateTurns
 from foldline.compaction.summary_text import appendix_of, framed
 from foldline.context.budget import Budget
 from foldline.context.cut import cut_points

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foldline.compaction import CompactionContext
+from foldline.compaction.rewrite import faults
 from foldline.compaction.selection import choose, compact_units, units_in
 from foldline.compaction.summary_text import KEPT, lists_of, unframed
-from foldline.compaction.verify import faults
 from foldline.context.tokens import message_tokens
 from foldline.protocol import NEW, BaseMessage, ToolResultMessage
 from support.history import History, call, history

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldline.compaction import plan
-from foldline.compaction.derive import derive
+from foldline.compaction.rewrite import derive
 from foldline.compaction.summary_text import framed
 from foldline.context.budget import LEAST_ANSWER, Budget, BudgetSettings, budget_for
 from foldline.context.cut import Cut

@@ -6,7 +6,6 @@ from .fallbacks import WORDS
 from .hierarchical import HierarchicalCompaction
 from .ladder import LadderCompaction
 from .proposal import Outline, Proposal
-from .reduction import TruncateTurns
 from .registry import (
     BUILT_IN,
     DEFAULT,
@@ -17,14 +16,14 @@ from .registry import (
     plans_by_cut,
     strategy_for,
 )
-from .selection import ImportanceCompaction
-from .semantic import SemanticCompaction
+from .selection import ImportanceCompaction, SemanticCompaction
 from .simple import (
     AdaptiveCompaction,
     DigestCompaction,
     HidingThenSummaryCompaction,
     SimpleCompaction,
     ToolResultHidingCompaction,
+    TruncateTurns,
 )
 from .strategy import (
     CompactionContext,

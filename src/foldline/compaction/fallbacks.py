@@ -16,11 +16,10 @@ from foldline.llm import ContextOverflow
 from foldline.protocol import NEW, BaseMessage, FoldlineError, events
 
 from .hierarchical import HierarchicalCompaction
-from .reduction import ClipGiants, TruncateTurns
-from .simple import DigestCompaction, SimpleCompaction, ToolResultHidingCompaction
+from .rewrite import faults
+from .simple import ClipGiants, DigestCompaction, SimpleCompaction, ToolResultHidingCompaction, TruncateTurns
 from .strategy import CompactionContext, CompactionFailed, CompactionStrategy, MeteredLLM
 from .summary import SummaryCompaction
-from .verify import faults
 
 CHUNK_SHARE = 4
 """The rung "chunks" gives the model a quarter of what the refused request was allowed."""

@@ -10,7 +10,7 @@ from foldline.context.tokens import estimate_tokens, message_tokens
 from foldline.context.view import clip_to_tokens, is_preamble, with_text
 from foldline.protocol import NEW, AssistantMessage, BaseMessage, FoldlineError, UserMessage
 
-from .reduction import ClipGiants, TruncateTurns
+from .simple import ClipGiants, TruncateTurns
 from .strategy import CompactionContext, DraftRejected
 from .summary import SummaryCompaction, cut_for
 

@@ -13,10 +13,9 @@ from foldline.context.tokens import sent_tokens
 from foldline.context.view import ViewItem, is_preamble, is_summary
 from foldline.protocol import NEW, BaseMessage, Compaction, Reason
 
-from .derive import derive
+from .rewrite import derive, faults
 from .strategy import CompactionFailed, DraftRejected
 from .summary_text import appendix_of, framed, harmless, notes_of, unframed
-from .verify import faults
 
 _ids = count(1)
 

@@ -14,8 +14,7 @@ from foldline.protocol import FoldlineError, Reason
 
 from .hierarchical import HierarchicalCompaction
 from .ladder import LadderCompaction
-from .selection import ImportanceCompaction
-from .semantic import SemanticCompaction
+from .selection import ImportanceCompaction, SemanticCompaction
 from .simple import (
     AdaptiveCompaction,
     DigestCompaction,

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 
 from foldline.tui.chat import ChatScreen
 from foldline.tui.keyed_app import KeyedApp
-from foldline.tui.meanwhile import Meanwhile
 from foldline.tui.messages import (
     CancelRequested,
     ChoiceAnswered,
@@ -25,8 +24,8 @@ from foldline.tui.messages import (
     QueueEdited,
     UndoWanted,
 )
-from foldline.tui.opening import Load, Opened, Opening
 from foldline.tui.presenter import Presenter, Shown
+from foldline.tui.startup import Load, Meanwhile, Opened, Opening
 from foldline.tui.state import ChatState, News, Waiting
 from foldline.tui.terminal.app import not_loaded
 from foldline.tui.widgets.prompt import Prompt
@@ -296,7 +295,7 @@ class FoldlineApp(KeyedApp[None]):
 
     def _commands(self, shown: Shown) -> dict[str, Callable[["Runner", str], None]]:
         from foldline.tui.context_screen.opening import context_commands
-        from foldline.tui.folding import folding_commands
+        from foldline.tui.runner import compaction_commands
         from foldline.tui.screens.jobs import job_commands
         from foldline.tui.screens.permissions import permission_commands
         from foldline.tui.screens.rewind import open_rewind
@@ -309,7 +308,7 @@ class FoldlineApp(KeyedApp[None]):
             "inspector": lambda _, __: shown.inspecting.toggle(self.state),
             "open-tools": lambda _, __: self._open_tools(shown),
             "rewind": lambda runner, _: open_rewind(self, runner, give_back),
-            **folding_commands(shown.previewing.open, self.chat.remark),
+            **compaction_commands(shown.previewing.open, self.chat.remark),
             **(self._setup.commands if self._setup is not None else {}),
             **permission_commands(self),
             **context_commands(self, shown),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from foldline.agent import Agent
 from foldline.agent.auto_compact import auto_compact_blocker
+from foldline.compaction import BUILT_IN
 from foldline.protocol import Part, UserMessage, events, operations, text_parts
 from foldline.protocol.events import Event, TaskFinished
 from foldline.tui.prompting.inputs import ShellCall, parse_input
@@ -264,3 +265,35 @@ def edited(queue: list[str], before: tuple[str, ...], after: tuple[str, ...]) ->
                     wanted.remove(text)
             return wanted + queue[rest:]
     return queue
+
+
+def compaction_commands(
+    preview: Callable[[str], None], remark: Callable[[str], None]
+) -> dict[str, Callable[[Runner, str], None]]:
+    """`preview` shows the compaction with this focus before it is made; `remark` answers in the status
+    row."""
+
+    def compact(runner: Runner, argument: str) -> None:
+        flag, _, focus = argument.strip().partition(" ")
+        if flag == "--preview":
+            preview(focus.strip())
+        elif runner.agent.state.mode == "ask":
+            preview(argument)
+        else:
+            runner.submit(operations.CompactSession(reason="manual", focus=argument or None))
+
+    def strategy(runner: Runner, name: str) -> None:
+        if name:
+            runner.submit(operations.SwitchStrategy(strategy=name))
+        else:
+            now = type(runner.agent.state.strategy).__name__
+            remark(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName")
+
+    return {
+        "compact": compact,
+        "preview": lambda _, focus: preview(focus),
+        "undo": lambda runner, _: runner.submit(operations.UndoCompaction()),
+        "retry": lambda runner, _: runner.retry(),
+        "clear": lambda runner, _: runner.submit(operations.ClearView()),
+        "strategy": strategy,
+    }
