@@ -182,8 +182,8 @@ def at_rest(agent: Agent, do: Callable[[], None]) -> bool:
 
 
 def retune(state: AgentState, now: Settings, environ: Mapping[str, str]) -> Callable[[], LLM | None]:
-    """What lets these settings hold for the compactions to come: call it when nothing runs. It gives back the
-    summariser that is of no more use, to be closed.
+    """Prepare these settings for the compactions to come. Call the result when nothing runs; it gives back
+    the summariser that is no longer used.
 
     Raises:
         FoldlineError: the strategy cannot be loaded, or the model for summaries cannot be asked; nothing has

@@ -123,7 +123,7 @@ def _entry_of(provider: Provider) -> str:
 
 def _variables(provider: Provider, environ: Mapping[str, str]) -> Sequence[str]:
     """The variables its key may be in. OPENAI_API_KEY belongs to the server of OPENAI_BASE_URL, where that is
-    set, whatever else is known of that server, and to no other."""
+    set."""
     url = environ.get("OPENAI_BASE_URL", "").strip()
     if not url:
         return provider.key_envs
@@ -162,8 +162,7 @@ def stored_keys(path: Path) -> Mapping[str, str]:
 
 HIDDEN = "[key]"
 _WORD = 20
-"""Characters up to which a key without a digit is a word that servers without keys are given (`lm-studio`,
-`not-needed`), and not hidden: it stands in ordinary texts."""
+"""Characters up to which a key without a digit is a word (`lm-studio`, `not-needed`), and not hidden."""
 
 
 class Mask:
@@ -207,8 +206,7 @@ class MaskedStream:
 
 
 def mask_of(environ: Mapping[str, str]) -> Mask:
-    """The mask for the keys of this environment and of the user's file. Looks at the file, and reads it where
-    it has changed."""
+    """The mask for the keys of this environment and of the user's file, read again where it has changed."""
     variables = tuple(sorted(environ.get(name, "").strip() for name in secret_variables()))
     path = keys_file(environ)
     try:

@@ -60,8 +60,8 @@ def auto_compact_blocker(state: AgentState) -> str | None:
 
 
 def end_of_task_is_due(state: AgentState) -> bool:
-    """Whether the end of a turn or a task is a good moment to compact: the window is nearly full, and it
-    would free enough to be worth a model call."""
+    """Whether the end of a task is a good moment to compact: the window is nearly full, and it would free
+    enough."""
     if not state.past_soft_mark or _was_declined(state):
         return False
     planned = state.plan("phase")
@@ -69,11 +69,9 @@ def end_of_task_is_due(state: AgentState) -> bool:
 
 
 def too_long(state: AgentState, prompt: UserMessage) -> str:
-    """Why no compaction could make room for this prompt, as a sentence; empty where one might.
-
-    Sent all the same, it would be refused, and stand in the history as the request that must stay. Only what
-    is too long by the bare estimate is refused: that errs high once it is calibrated.
-    """
+    """Why no compaction could make room for this prompt, as a sentence; empty where one might. By the bare
+    estimate, which errs high once it is calibrated: what is sent in vain stands in the history as the
+    request."""
     size = state.projection.fixed + state.overhead + message_tokens(prompt)
     window = state.budget.window
     if size < window:
@@ -93,11 +91,8 @@ class AutoCompact:
         """What is still a reason to compact in this turn."""
 
     async def before_prompt(self, prompt: UserMessage) -> str:
-        """Make room for a prompt that is not in the history yet. Why it is not sent, as a sentence; empty
-        where it can be.
-
-        Where the user cancelled, or room cannot be made, the next prompt goes without if it fits.
-        """
+        """Make room for a prompt that is not in the history yet; why it is not sent, as a sentence, else
+        empty."""
         state = self._state
         with suppress(FoldlineError):  # A window too small to work in is told before the prompt is appended.
             if refusal := too_long(state, prompt):
@@ -131,11 +126,8 @@ class AutoCompact:
         return why
 
     async def before_step(self, *, decided: bool = False) -> None:
-        """Compact where the window is full, or a task is done and it soon will be.
-
-        Only a full window waits for a draft that is still being written. Where it fails, the turn goes on.
-        What was `decided` with the prompt goes as it is, where it fits.
-        """
+        """Compact where the window is full, or a task is done and it soon will be. Where that fails, the turn
+        goes on. What was `decided` with the prompt goes as it is, where it fits."""
         state, draft = self._state, self._state.draft
         full, fits = state.is_full(), state.fits()
         if full and next_step(state) == "send":
@@ -192,9 +184,8 @@ class AutoCompact:
 
 
 async def compact_between_turns(state: AgentState) -> None:
-    """Between two turns nothing depends on a compaction, and nothing waits for it: have it drafted, and
-    compact once the draft is there. Where the user wants to be asked, it waits for them. Where nobody is
-    there, it is compacted now.
+    """Between two turns: draft a compaction, and compact once the draft is there. In mode `ask` it waits for
+    the user; where nobody is there, it is made now.
 
     Raises:
         FoldlineError: it failed.
@@ -211,8 +202,8 @@ async def compact_between_turns(state: AgentState) -> None:
 
 
 def _was_declined(state: AgentState) -> bool:
-    """Whether the user threw a draft away, and nothing has changed the view since: while it fits, no other
-    one is made in that turn, or at its end."""
+    """Whether the user threw a draft away, and the view has not changed since: no other one is made while it
+    fits."""
     return state.review.declined is state.projection.newest_change and state.fits()
 
 

@@ -115,9 +115,7 @@ class Calls:
     async def _refusal(
         self, tool: Tool, call: ToolCallPart, title: str, context: ToolContext
     ) -> ToolOutcome | None:
-        """Why a call may not run. None where it may: by what was allowed before, or by the user's word, which
-        may allow more.
-        """
+        """Why a call may not run; None where it may, by what was allowed before or by the user's word."""
         state, arguments = self._state, call.parsed()
         # In a thread: it follows links, and `fetch` asks for the address of a host.
         inside = await asyncio.to_thread(tool.inside, arguments, context)

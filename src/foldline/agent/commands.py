@@ -28,8 +28,7 @@ async def edit_view(state: AgentState, asked: operations.EditView) -> None:
 
 
 async def undo(state: AgentState, target: int | None) -> None:
-    """Undo a change of the view, the newest where none is named. Where that takes the view past a limit, the
-    user is asked."""
+    """Undo a change of the view, by default the newest. The user is asked where that crosses a limit."""
     if target is None:
         newest = newest_undoable(state.projection.markers)
         if newest is None:
@@ -82,8 +81,7 @@ async def switch_model(state: AgentState, model: str, connect: Callable[[str], L
 
 
 def compacts_before_switch(state: AgentState, window: int, max_output: int | None, model: str) -> bool:
-    """Whether the view would be compacted before a model of this window takes over, asked before anything is
-    connected."""
+    """Whether the view would be compacted before a model of this window takes over."""
     with suppress(FoldlineError):  # Too small to work in: the switch says so.
         budget = budget_for(window, max_output, state.budget_settings(window, model))
         return state.mode != "off" and _size_for(state, model) >= budget.threshold
@@ -97,11 +95,7 @@ def _size_for(state: AgentState, model: str) -> int:
 
 
 async def _make_fit(state: AgentState, llm: LLM) -> None:
-    """Compact what the window of this model cannot hold, with the model that still can.
-
-    Raises:
-        FoldlineError: it cannot be made to fit; nothing has changed.
-    """
+    """Compact what the window of this model cannot hold, with the model that still can."""
     budget, name = state.budget_of(llm), llm.info.id
     size = _size_for(state, name)
     if size < budget.threshold:

@@ -93,12 +93,7 @@ class _Declined(Exception):
 
 
 async def _decided(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """The proposal to commit; None where there is nothing to compact, or it is kept for the user.
-
-    Raises:
-        FoldlineError: it failed.
-        _Declined: the user did not want it.
-    """
+    """The proposal to commit; None where there is nothing to compact, or it is kept for the user."""
     review = state.review
     proposal = _waiting(state, request) or await _drafted(state, request)
     while proposal is not None:
@@ -119,8 +114,8 @@ async def _decided(state: AgentState, request: CompactionRequest) -> Proposal | 
 
 
 def _waiting(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """The proposal the user has not decided about, where it makes the room that is wanted now. It is shown
-    again, never committed unasked."""
+    """The proposal the user has not decided about, where it makes enough room. It is shown again, never
+    committed."""
     if state.mode != "ask" or request.reason == "manual" or request.options is not None:
         return None
     proposal = state.review.usable(state.projection)
@@ -164,22 +159,15 @@ async def _drafted_now(
 
 
 def begin_draft(state: AgentState) -> None:
-    """Begin the draft of the next compaction in the background, in place of one that was begun before; not
-    where the user stopped one, and the view has not changed since.
-
-    It keeps as much as one at the end of a task: the view grows until it is committed. Where its strategy
-    fails, the compaction itself will go down the failure ladder.
-    """
+    """Begin the draft of the next compaction in the background, unless the user stopped one for this view. It
+    keeps as much as one at the end of a task, and goes down no failure ladder."""
     if state.draft.declined is not state.projection.newest_change:
         request = CompactionRequest("phase")
         state.draft.begin(state.basis, lambda progress: _drafted_now(state, request, progress, alone=True))
 
 
 async def _drafted_before(state: AgentState, request: CompactionRequest) -> Proposal | None:
-    """What was drafted in the background, where it makes the room that is wanted now.
-
-    What asked no model is made anew, from all that can be hidden by now.
-    """
+    """What was drafted in the background, where it makes enough room. What asked no model is made anew."""
     if request.options or request.focus or request.strategy or request.budget:
         state.draft.drop()
         return None
@@ -249,8 +237,8 @@ class _Report:
 async def _reported(
     state: AgentState, start: events.CompactionStart, *, will_retry: bool = False
 ) -> AsyncIterator[_Report]:
-    """Tells of the beginning and the end. What the history holds is what happened: a cancel that comes during
-    the append is too late."""
+    """Reports start and end. A cancel during the append is too late: what the history holds is what
+    happened."""
     report = _Report(
         events.CompactionEnd(
             reason=start.reason, will_retry=will_retry, tokens_before=start.tokens_before, aborted=True

@@ -41,12 +41,9 @@ class _Job:
 
 
 class Executor:
-    """Runs the operations of one session, in order, each as a task that can be cancelled and awaited.
-
-    `Interrupt`, answers and what the user does with a proposal act at once. A manual compaction or a rewind
-    aborts the turn or compaction that runs, a preview waits; quick operations that wait before it are carried
-    out.
-    """
+    """Runs the operations of one session in order, each as a task that can be cancelled and awaited.
+    Interrupts, answers and decisions about a proposal act at once; a compaction by hand or a rewind aborts
+    the turn."""
 
     def __init__(self, state: AgentState, connect: Callable[[str], LLM]) -> None:
         self.state = state

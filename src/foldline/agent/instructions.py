@@ -37,11 +37,8 @@ class Preamble:
 
 
 def read_preamble(cwd: Path, environ: Mapping[str, str] = os.environ) -> Preamble:
-    """What a new session begins with: system prompt, the user's own instructions, then the project's from its
-    top down to the working folder, so that what is nearer comes later.
-
-    Nothing volatile: no time, no listing. Reads files: call it off the event loop.
-    """
+    """What a new session begins with: system prompt, the user's instructions, then the project's from its top
+    down. Nothing volatile: no time, no listing. Reads files: call it off the event loop."""
     prompt = f"{load_prompt('system')}\n\nWorking folder: {cwd}"
     messages: list[BaseMessage] = [SystemMessage(parts=text_parts(prompt))]
     left_out: list[str] = []
@@ -101,8 +98,8 @@ class _NotRead(Exception):
 
 
 def _candidates(cwd: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str, Path | None]]:
-    """Where instructions may stand: the path, how it is shown, and for the project's the folder in which it
-    must really lie."""
+    """Where instructions may stand: the path, how it is shown, and the folder a project's must really lie
+    in."""
     own = config_dir(environ) / INSTRUCTION_FILES[0]
     yield own, with_tilde(str(own)), None
     folders = up_to_top(cwd)
@@ -116,12 +113,7 @@ def _source(message: BaseMessage) -> str | None:
 
 
 def _read(path: Path, within: Path | None) -> str:
-    """The file's text; empty where there is none. Of a huge one the beginning, and that it goes on.
-
-    Raises:
-        _NotRead: it is no ordinary file, may not be read, or is a link that leads out of `within`: a project
-            must not have other files of this machine sent to the model.
-    """
+    """The file's text; empty where there is none. Of a huge one the beginning, and that it goes on."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _NotRead("it is no ordinary file")

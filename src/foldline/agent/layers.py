@@ -77,8 +77,8 @@ def project_file(cwd: Path) -> Path | None:
 
 
 def up_to_top(cwd: Path) -> list[Path]:
-    """The folders that belong to the project, from `cwd` up to the top of its git repository; outside of one,
-    `cwd` alone: what lies above may be anybody's."""
+    """The folders of the project, from `cwd` up to the top of its git repository; outside of one, `cwd`
+    alone."""
     folders = [cwd, *cwd.parents]
     top = next((place for place, folder in enumerate(folders) if is_there(folder / ".git")), 0)
     return folders[: top + 1]
@@ -112,9 +112,7 @@ def from_file(path: Path, *, by_project: bool = False) -> list[Given]:
 
 def from_environment(environ: Mapping[str, str], top_level: Iterable[str]) -> list[Given]:
     """What the environment sets: `FOLDLINE_MODEL`, `FOLDLINE_SECTION__KEY`, `FOLDLINE_MODELS__NAME__KEY`.
-
-    Empty values count as not set. Shells cannot export a name with a dot, but `env` and most launchers can.
-    """
+    Empty values count as not set."""
     known: dict[str, tuple[str, ...]] = {f"{_PREFIX}{key.upper()}": (key,) for key in top_level}
     known |= _ALIASES
     given = []
@@ -154,8 +152,8 @@ def theme_name(cwd: Path, environ: Mapping[str, str]) -> str | None:
 
 
 def chosen_by_user(name: str, environ: Mapping[str, str]) -> str | None:
-    """A setting with `on` and `off`, before settings as a whole are looked at; None where it is not set. For
-    what is about the terminal: a project has no say in it.
+    """A setting with `on` and `off`, before settings as a whole are looked at; None where the user did not
+    set it.
 
     Raises:
         FoldlineError: the file of settings cannot be read.

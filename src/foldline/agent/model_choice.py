@@ -178,8 +178,7 @@ def changed_config(environ: Mapping[str, str]) -> "Iterator[TOMLDocument]":
 
 
 def is_first_start(settings: "Settings", environ: Mapping[str, str], data_home: Path) -> bool:
-    """Whether nobody has chosen anything yet: no provider, key, model or server is set, and no session was
-    held."""
+    """Whether nothing was chosen yet: no provider, key, model or server is set, and no session was held."""
     if settings.model or settings.provider or settings.providers:
         return False
     try:

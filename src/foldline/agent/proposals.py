@@ -101,8 +101,8 @@ class PendingProposal:
             self.close(applied=False)
 
     async def follow(self, projection: Projection, size: int) -> None:
-        """Make it the same compaction of the view as it is now, which has only grown since. In a thread: the
-        audit reads all it compacts. `size`: of the next request, in tokens."""
+        """Make it the same compaction of the view, which has grown since. `size`: of the next request, in
+        tokens."""
         kept = self.proposal
         if kept is None or self.waits or len(kept.view) == len(projection.view):
             return
@@ -128,11 +128,7 @@ class PendingProposal:
         return self.proposal
 
     async def revise(self, asked: operations.ReviseProposal) -> None:
-        """Another text, other pins, another cut, another focus. In a thread: the audit reads all it compacts.
-
-        Raises:
-            FoldlineError: it cannot be revised like this; it stays as it was.
-        """
+        """Another text, other pins, another cut, another focus. Raises FoldlineError where that cannot be."""
         made = self.demand(asked.proposal)
         if asked.notes is not None or asked.pins is not None:
             pins = None if asked.pins is None else frozenset(asked.pins)
@@ -146,7 +142,7 @@ class PendingProposal:
         self._set(made)
 
     def options(self, guidance: str | None, projection: Projection) -> RedraftOptions:
-        """What the next draft of this proposal has to keep to; its cut and pins, as long as the view holds
+        """What the next draft keeps to: the cut and the pins of this proposal, as long as the view holds
         them."""
         made = self.proposal
         if made is None:
@@ -200,11 +196,8 @@ _TELL_EACH = 50
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a draft is made from, besides the work in the view.
-
-    While this is the same, the view has only grown, and the cut of the draft stands: it is begun near enough
-    to the threshold for that (`Budget.draft_mark`).
-    """
+    """What a draft is made from. While this is the same, the view has only grown, and the cut of the draft
+    stands."""
 
     change: object
     """The newest change of the view."""
@@ -244,11 +237,8 @@ class BackgroundDraft:
         return self._task is not None and self._task.done() and _made_by(self._task) is not None
 
     def serves(self, now: Basis) -> bool:
-        """Whether what was begun is still good.
-
-        Also where nothing came of it: what failed, or was of no use, is not tried again before something has
-        changed.
-        """
+        """Whether what was begun is still good, also where nothing came of it: it is not tried again for this
+        view."""
         return self._basis is not None and self._basis.is_same(now)
 
     def on_entry(self, change: object) -> None:
@@ -264,11 +254,8 @@ class BackgroundDraft:
         self._task.add_done_callback(self._ended)
 
     async def take(self, now: Basis, progress: Progress) -> Proposal | None:
-        """The draft, where it is good for this view; waited for, where it is still being written.
-
-        None where there is none, or it fails or is given up while it is waited for. Cancelled, or not good
-        for this view, it is given up.
-        """
+        """The draft for this view, waited for where it is still being written; None where there is none or it
+        fails."""
         if self._task is None or not self.serves(now):
             self.drop()
             return None
@@ -295,8 +282,7 @@ class BackgroundDraft:
             self._tell("gone")
 
     def refuse(self, change: object) -> None:
-        """The user stops a draft, this one or one that a compaction waits for. None is begun before something
-        else changes the view."""
+        """The user stops a draft; none is begun before something else changes the view."""
         self.declined = change
         if self.drafting and self._listener is None:
             self.drop()

@@ -150,8 +150,8 @@ class _Sent:
 
 
 def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> None:
-    """Warn once per model where the input tokens reported for a request of `estimated` tokens (before
-    calibration) say that the server cut it."""
+    """Warn once per model where the reported input tokens say that the server cut a request of `estimated`
+    tokens."""
     model, window = state.llm.info.id, state.window
     if not reported or model in state.suspected:
         return
@@ -177,10 +177,8 @@ def _suspect_silent_cut(state: AgentState, reported: int, estimated: int) -> Non
 
 
 async def hide_refused_picture(state: AgentState, failure: LLMError) -> bool:
-    """Whether the refused request is smaller now, by the largest picture that a tool had put into it.
-
-    What the user sent or pinned stays, and all of it where nothing is compacted unasked: `picture_advice`.
-    """
+    """Whether the largest picture of a tool could be hidden in a refused request. The user's pictures
+    stay."""
     if state.mode == "off" or not _is_about_pictures(failure, state.projection.view):
         return False
     shown = [item for item in state.projection.view if isinstance(item.message, ToolResultMessage)]

@@ -105,9 +105,8 @@ def _is_request(message: BaseMessage) -> bool:
 
 
 def align_memory(state: AgentState, index: int) -> None:
-    """After the view fell back to entry `index`: of a file that was changed since, the model knows what it
-    held then. So an edit of it is held back until it was read again.
-    """
+    """After the view fell back to entry `index`: the model knows of later changed files what they held then,
+    so that an edit of one is held back until it was read again."""
     for name, image in first_since(state.projection.images, index).items():
         path = state.cwd / name
         known = None
@@ -187,8 +186,8 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def look_in(cwd: Path) -> Look:
-    """Reads what a file below this folder holds now. What cannot be read is never taken for missing, and a
-    path that leads elsewhere than it did is not followed."""
+    """Reads what a file below this folder holds now. Unreadable is not missing, and no link is followed
+    elsewhere."""
     folder = real_path(cwd)
 
     def look(image: FileImage) -> str | Unreadable | None:

@@ -30,8 +30,8 @@ _CANCELLED = "[cancelled by the user: the command and all it started were ended]
 
 
 async def run_shell(state: AgentState, command: str, *, aside: bool) -> None:
-    """Run a command of the user's and append it with its output. `aside`: the model does not get it, unless
-    the user restores it. Cancelled, what it had put out by then is kept.
+    """Run a command of the user's and append it with its output, also when cancelled. `aside`: the model does
+    not get it, unless the user restores it.
 
     Raises:
         FoldlineError: it could not be started.

@@ -80,8 +80,8 @@ class AgentState:
     summary_requests: int = 0
     """Requests that were made for summaries so far."""
     refused: dict[str, int] = field(default_factory=dict)
-    """By model: the smallest request, in tokens, that its server refused as too long, as long as no smaller
-    one went through. From then on the history tells of it."""
+    """By model: the smallest request, in tokens, its server refused as too long, until a smaller one went
+    through."""
     suspected: set[str] = field(default_factory=set)
     """Models whose server seemed to cut a request silently: said once."""
     dismissed_at: object = None
@@ -109,8 +109,8 @@ class AgentState:
         self.draft.on_entry(self.projection.newest_change)
 
     async def record_failure(self, failure: FoldlineError) -> None:
-        """Append the failure's sentence, where it is not that of the newest request anyway. A session in
-        which nothing was said yet does not begin with it."""
+        """Append the failure's sentence, where the newest request does not say it, and the session has
+        begun."""
         newest = self.session.entries[-1] if self.session.entries else None
         if newest is None or (isinstance(newest, RequestRecord) and newest.error == str(failure)):
             return
@@ -160,8 +160,7 @@ class AgentState:
         return self.summary_llm
 
     async def learn_window(self) -> None:
-        """Ask for a window that only the server knows. Where it does not answer, the request itself will say
-        why."""
+        """Ask for a window that only the server knows."""
         async with self._asking:
             before = self.llm.info
             with suppress(LLMError):
@@ -209,8 +208,7 @@ class AgentState:
         return self.window_of(self.llm)
 
     def window_of(self, llm: LLM) -> int:
-        """The window of this model, in tokens: what its server says, or what was set; else what the history
-        proves of it, or a guess."""
+        """The window of this model, in tokens: as stated, as the history proves it, or a guess."""
         info = llm.info
         return self._proof(llm).window(info.window) if info.guessed else info.window
 
@@ -229,11 +227,8 @@ class AgentState:
 
     @property
     def overhead(self) -> int:
-        """Estimate of the tool schemas that go with every request, before calibration, in tokens. Weighed
-        once for each change of the tools.
-
-        Before the first turn, what the servers offer by now counts: it will go with it.
-        """
+        """Estimate of the tool schemas that go with every request, before calibration, in tokens; with those
+        that the servers offer before the first turn. Weighed once for each change of the tools."""
         lent = self.servers.tools if self.offered is None and self.servers is not None else ()
         specs = tuple(tool.spec for tool in (*self.tools, *lent))
         if specs != self._weighed[0]:
@@ -242,8 +237,8 @@ class AgentState:
         return self._weighed[1]
 
     def plan(self, reason: Reason, budget: Budget | None = None) -> Plan | None:
-        """What a compaction would do now; None where there is nothing to compact. Computed once for the
-        history as it is."""
+        """What a compaction would do now, computed once for the history as it is; None: nothing to
+        compact."""
         facts = (reason, budget or self.budget, self.overhead)
         if facts not in self._plans:
             self._plans[facts] = plan(self.projection, facts[1], reason, overhead=facts[2])
@@ -271,19 +266,15 @@ class AgentState:
         return self.size() >= self.budget.soft_mark
 
     def room_for_results(self) -> int:
-        """What the results of the newest tool group may take together, in estimated tokens.
-
-        So much that after a compaction they still fit beside what stays: preamble, pins, summary, the request
-        and the calls themselves (docs/design/invariants.md).
-        """
+        """What the results of the newest tool group may take together, in estimated tokens: so much that
+        after a compaction they still fit beside what stays (docs/design/invariants.md)."""
         budget = self.budget
         free = budget.threshold - budget.max_summary_tokens - budget.keep_recent_tokens // 2
         stays = self.projection.fixed + sum(item.tokens for item in self._newest() if item.compactable)
         return max(_LEAST_ROOM, int(free / self.scale) - stays - self.overhead)
 
     def _newest(self) -> Iterator[ViewItem]:
-        """The request and the newest answer: what a compaction before the next request leaves, beside
-        preamble and pins."""
+        """The request and the newest answer: what stays in a compaction, beside preamble and pins."""
         for kind in ("user", "assistant"):
             newest = (item for item in reversed(self.projection.view) if item.outline.type == kind)
             yield from islice(newest, 1)

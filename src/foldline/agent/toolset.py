@@ -14,8 +14,8 @@ from .mcp.connection import START_SECONDS
 from .state import AgentState
 
 PATIENCE = 5.0
-"""Seconds the first turn waits for tool servers that are starting, where somebody looks on. Who is later
-comes with a later turn. Where nobody does, there may be none: then it waits as long as they may take."""
+"""Seconds the first turn waits for starting tool servers where somebody looks on; else as long as they
+take."""
 
 
 def tools_digest(specs: Sequence[ToolSpec]) -> str:
@@ -29,11 +29,8 @@ def tools_digest(specs: Sequence[ToolSpec]) -> str:
 
 
 async def take_tools(state: AgentState) -> bool:
-    """From here on, offer what our tools and those of the servers are now; whether these take more room.
-
-    Where the last request of the session offered others, the history says so: a change of the view, in the
-    eyes of whoever holds one request against the one before (invariant 9).
-    """
+    """From here on, offer what our tools and those of the servers are now; whether they take more room. Where
+    the last request offered others, the history says so: it is a change of the view."""
     before, overhead = state.specs, state.overhead
     servers = state.servers
     if servers is not None:

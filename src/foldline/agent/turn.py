@@ -74,12 +74,7 @@ class Turn:
         return not state.unsent
 
     async def _reopen(self) -> None:
-        """Let the view go of an answer that broke off, so that what leaves is the request that failed; the
-        history keeps what there was of it.
-
-        Raises:
-            FoldlineError: nothing is open.
-        """
+        """Drop an answer that broke off from the view, so that the request that failed leaves again."""
         state = self._state
         newest = unanswered(state.projection)
         if newest is None:
@@ -120,7 +115,7 @@ class Turn:
         return answer
 
     async def query(self) -> AssistantMessage:
-        """One request. Where it is refused as too long, room is made and it is sent again, each time strictly
+        """One request; refused as too long, it is sent again once room is made, each time strictly
         smaller."""
         state = self._state
         # The model is told of the checkpoint where it may come back.
@@ -142,11 +137,7 @@ class Turn:
                     raise
 
     async def _make_smaller(self, overflow: ContextOverflow, size: int) -> None:
-        """Make room after a request of this size, in tokens, was refused as too long.
-
-        Raises:
-            FoldlineError: nothing more can be done.
-        """
+        """Make room after a request of this size, in tokens, was refused as too long."""
         state = self._state
         if overflow.status != TOO_MANY_BYTES:
             state.learn_refusal(min(size, overflow.window or size))
@@ -164,8 +155,8 @@ class Turn:
         ) from overflow
 
     def _is_gone_on_from(self) -> bool:
-        """Whether a draft of the next compaction may be of use. Where nobody goes on after the turn
-        (`foldline run`), its last step drafts in vain: that is the first one of a plain question."""
+        """Whether a draft of the next compaction is of use: where nobody goes on after the turn, not in its
+        last step."""
         return self._state.choices.interactive or (self._steps > 0 and self._steps + 1 != self._max_steps)
 
     def _demand_steps_left(self) -> None:

@@ -13,11 +13,10 @@ INEFFECTIVE = 0.9
 
 
 def pause_reason(projection: Projection) -> str:
-    """Why nothing is compacted by itself any more, as a sentence; empty where it is.
+    """Why automatic compaction stops, as a sentence; empty where it goes on.
 
     The two newest changes of the view are automatic compactions that were of no use, or summarised the same
-    messages said again: another would loop. An edit, a clear, a rewind or a compaction by hand since is the
-    user acting (invariant 8); a D-Mail is not.
+    messages: another would loop. A change by hand since is the user acting (docs/design/invariants.md).
     """
     newest = [marker for marker in projection.markers if not _is_dmail(marker)][-2:]
     folds = [
@@ -33,8 +32,7 @@ def pause_reason(projection: Projection) -> str:
 
 
 def _covered_the_same(projection: Projection, one: CompactionOutline, other: CompactionOutline) -> bool:
-    """Whether what both summarised says the same, however often. Only where the sizes of the messages agree
-    are these looked at: they may be on disk."""
+    """Whether both summarised the same text. Looked at only where the sizes agree: it may be on disk."""
     covered = [
         [index for piece in fold.written for first, last in piece.covers for index in range(first, last + 1)]
         for fold in (one, other)

@@ -65,8 +65,8 @@ def plan(
     first_kept_index: int | None = None,
     pins: frozenset[int] = frozenset(),
 ) -> Plan | None:
-    """What a compaction would do now; None where there is nothing to compact. Linear in the view, and reads
-    no text: a session that was opened again would have to fetch all of it."""
+    """What a compaction would do now; None where there is nothing to compact. Linear in the view; reads no
+    text."""
     view = tuple(projection.view)
     pins = projection.pins | pins
     scale = projection.calibration.scale(projection.model)
@@ -125,15 +125,14 @@ def _keep(projection: Projection, budget: Budget) -> int:
 
 
 def _room(projection: Projection, budget: Budget, beside: int) -> int:
-    """What a view may take below the threshold, as strategies count, `beside` what goes with it; both are
-    estimated tokens before calibration."""
+    """Estimated tokens a view may take below the threshold, `beside` what goes with it, before
+    calibration."""
     scale = projection.calibration.scale(projection.model)
     return int((budget.threshold / scale - beside) * _counted(projection))
 
 
 def _counted(projection: Projection) -> float:
-    """The share of what is sent that strategies count: reasoning, where it is sent back, goes with its answer
-    and is not counted."""
+    """The share of what is sent that strategies count: reasoning that is sent back is not."""
     return projection.tokens / projection.sent if projection.tokens else 1.0
 
 

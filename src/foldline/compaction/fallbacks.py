@@ -1,8 +1,8 @@
 """The failure ladder: what is tried, in order, until a view comes out that will do.
 
 Configured strategy, the same in chunks; where the window is full also: hide old results, clip giant ones,
-digest, truncate whole turns (DESIGN §7). Each rung goes on from the best view so far, or starts over where it
-writes a summary.
+digest, truncate whole turns (docs/decisions/0004-ladder.md). Each rung goes on from the best view so far, or
+starts over where it writes a summary.
 """
 
 import asyncio
@@ -120,11 +120,7 @@ class FailureLadder:
         return self._take(rung, base, after)
 
     async def _attempt(self, rung: Rung, base: Sequence[BaseMessage]) -> Sequence[BaseMessage] | None:
-        """A view that may replace this one, or None where the rung has nothing to do.
-
-        Raises:
-            FoldlineError: there is none. A strategy may be anybody's: whatever it raises is told.
-        """
+        """A view that may replace this one, or None where the rung has nothing to do."""
         ctx = self.ctx if base is self.ctx.history else replace(self.ctx, history=base, cut_position=None)
         name = type(rung.strategy).__name__
         if rung.kind == "again":

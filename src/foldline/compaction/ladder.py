@@ -32,10 +32,8 @@ class _Run:
 class LadderCompaction:
     """Compress, then aggressive, then truncate: each is tried once, until the view has room again.
 
-    A view that is no larger than what a compaction would leave comes back unchanged. Every summary is made
-    from the messages the run was given, never from another summary of the same run. A rejected draft leads to
-    the next rung; a request that fails (no key, no server, too long) is the engine's to deal with, unless an
-    earlier rung has given a view.
+    A view no larger than what would be left comes back unchanged. Every summary is made from the messages the
+    run was given. A rejected draft leads to the next rung; a request that fails is the engine's to deal with.
     """
 
     async def compact(self, ctx: CompactionContext) -> View | None:
@@ -66,20 +64,15 @@ class LadderCompaction:
         return await SummaryCompaction().compact(ctx)
 
     async def _aggressive(self, ctx: CompactionContext, _: View) -> View | None:
-        """A summary of all but the last message; its tool group and the request it works on stay with it.
-
-        None where that is the same cut again.
-        """
+        """A summary of all but the last message and what belongs to it; None where that is the same cut
+        again."""
         closer = replace(ctx, keep_recent_tokens=1, cut_position=None)
         if _first_kept(closer) == _first_kept(ctx):
             return None
         return await SummaryCompaction().compact(closer)
 
     async def _truncate(self, ctx: CompactionContext, view: View) -> View | None:
-        """No model: long texts and results lose their middle; where no summary was made, the oldest turns go.
-
-        With a summary they stay: it does not tell what they say.
-        """
+        """No model: long texts and results lose their middle; without a summary, the oldest turns go."""
         room = _room(ctx)
         if _tokens(view) <= room:
             return None
@@ -143,11 +136,7 @@ def _tokens(view: View) -> int:
 
 
 def _smaller(view: View, before: View) -> View:
-    """The view.
-
-    Raises:
-        DraftRejected: it is not smaller than the one before.
-    """
+    """The view."""
     if _tokens(view) >= _tokens(before):
         raise DraftRejected("The draft of the summary is not smaller than what it replaces.")
     return view

@@ -1,7 +1,4 @@
-"""Asks a model for the levels of the hierarchy: a note on each turn, a milestone for each topic.
-
-Each is made once from what it stands for: what was answered before is not asked again.
-"""
+"""Asks a model for notes on turns and milestones of topics, each once."""
 
 import asyncio
 import re
@@ -90,12 +87,7 @@ _Level = Literal["turn", "topic"]
 
 
 class Levels:
-    """For one run: what the model refuses as too long is asked in smaller requests from then on.
-
-    Notes on what takes n times the room of a request, once shortened, cost at most 2n + 1 requests, more
-    only where so few answers could not hold them; merging them costs less than that again. Each of two
-    refusals may double what is left to ask.
-    """
+    """The notes of one run. What the model refuses as too long is asked in smaller requests from then on."""
 
     def __init__(
         self,

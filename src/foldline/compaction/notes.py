@@ -136,8 +136,7 @@ _LEAST_MILESTONES, _LEAST_TURNS = 0.1, 0.25
 
 
 def fitted(record: Record, limit: int) -> Record:
-    """The record within so many tokens. Milestones give way first, then notes of turns, then the overview;
-    in each, the longest lose their last lines."""
+    """The record within so many tokens: milestones give way first, then notes of turns, then the overview."""
     if record.tokens <= limit:
         return record
     beside = estimate_tokens(f"{MILESTONES}\n{TURNS}\n") + 4
@@ -192,8 +191,7 @@ def _short_overview(text: str, tokens: int) -> str:
 
 
 def _levelled(sizes: Sequence[int], room: int) -> list[int]:
-    """What each may take so that together they take no more: the small ones all they need, the large ones
-    the same."""
+    """What each may take in this room: the small ones all they need, the large ones the same."""
     allowed = list(sizes)
     left, count = room, len(sizes)
     for place in sorted(range(len(sizes)), key=sizes.__getitem__):
@@ -255,8 +253,8 @@ _PATH_WEIGHT = 3
 
 
 def topics(notes: Sequence[Note], most: int) -> list[tuple[Note, ...]]:
-    """The notes divided where neighbours have least in common, files above all; at most so many groups, none
-    of them much smaller than the others."""
+    """The notes divided where neighbours have least in common, in at most so many groups, none much
+    smaller."""
     if not notes:
         return []
     shares = _in_common(notes)
@@ -309,10 +307,8 @@ class Promotion:
 
 
 def promotion(record: Record, room: int) -> Promotion:
-    """What becomes of milestones and notes, so that they take no more than `room` tokens.
-
-    Nothing where there is room. Else older notes become milestones, and the oldest milestones one.
-    """
+    """What becomes of milestones and notes in `room` tokens: older notes become milestones, the oldest of
+    them one."""
     old, turns = record.milestones, record.turns
     if size_of(old) + size_of(turns) <= room:
         return Promotion(tuple(Topic((note,), note.tokens) for note in old), turns)

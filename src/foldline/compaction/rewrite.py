@@ -31,8 +31,7 @@ class Rewrite:
     unseen_may_be_clipped: bool = False
 
     def may_clip(self, message: BaseMessage) -> bool:
-        """Whether the model may see a piece of what it has not seen yet: it is more than all that is left, so
-        no request could have carried it whole."""
+        """Whether it is more than all that is left, so that no request could have carried it whole."""
         return message_tokens(message) > sum(map(message_tokens, self.after))
 
     def survivors(self) -> dict[tuple[int, int], BaseMessage]:
@@ -75,8 +74,8 @@ def pins_stay(rewrite: Rewrite) -> list[str]:
 
 
 def request_survives(rewrite: Rewrite) -> list[str]:
-    """The last user message, unless an answer without tool calls has ended its turn (invariant 7). Clipped
-    where it is larger than all that is left."""
+    """The last user message stays, unless its turn has ended; clipped where it is larger than all that is
+    left."""
     for message in reversed(rewrite.before):
         if isinstance(message, AssistantMessage) and not message.calls:
             return []
@@ -88,8 +87,8 @@ def request_survives(rewrite: Rewrite) -> list[str]:
 
 
 def fresh_results_survive(rewrite: Rewrite) -> list[str]:
-    """Results that no request has carried yet must come back whole, or clipped where the request that was to
-    carry them was refused, or could have held nothing else (invariant 7)."""
+    """Results that no request has carried yet come back whole; clipped only where that request was refused or
+    could hold nothing else."""
     survivors = rewrite.survivors()
     faults = []
     for message in reversed(rewrite.before):
@@ -103,7 +102,7 @@ def fresh_results_survive(rewrite: Rewrite) -> list[str]:
 
 
 def groups_whole(rewrite: Rewrite) -> list[str]:
-    """A call and its results stay or go together (invariant 6)."""
+    """A call and its results stay or go together (docs/design/invariants.md)."""
     survivors = rewrite.survivors()
     faults = []
     for group in _groups(rewrite.before):
@@ -128,7 +127,8 @@ def valid_for_the_api(rewrite: Rewrite) -> list[str]:
 
 
 def tail_begins_well(rewrite: Rewrite) -> list[str]:
-    """What is kept, pins apart, never begins with a tool result or a developer message (invariant 6)."""
+    """What is kept, pins apart, never begins with a tool result or a developer message
+    (docs/design/invariants.md)."""
     new = [place for place, message in enumerate(rewrite.after) if message.index == NEW]
     kept = rewrite.after[new[-1] + 1 :] if new else rewrite.after
     first = _first_movable(kept, rewrite.pins)
@@ -248,10 +248,7 @@ def _kept(message: BaseMessage, original: BaseMessage) -> Kept:
 
 
 def spans(indices: Iterable[int], others: Iterable[int]) -> tuple[Span, ...]:
-    """Indices as the fewest ranges without any of the others: 1, 2, 4, 9 but not 7 is (1, 4), (9, 9).
-
-    What was not in the view (markers, entries gone before) does not divide a range.
-    """
+    """Indices as the fewest ranges without any of the others: 1, 2, 4, 9 but not 7 is (1, 4), (9, 9)."""
     outside = sorted(others)
     found: list[list[int]] = []
     for index in sorted(indices):

@@ -51,10 +51,7 @@ Key = tuple[int, int]
 
 
 def units_in(ctx: CompactionContext) -> list[Unit]:
-    """The units of a view, as they would stay: giant results that were seen already are clipped.
-
-    Of a view so long that choosing would be felt, only the newest messages are looked at, and pins.
-    """
+    """The units of a view, seen giants clipped. Of a very long view, only the newest messages and pins."""
     seen, limit, start = seen_up_to(ctx.history), _clip_limit(ctx), _looked_at_from(ctx)
     clipped = (
         _clipped(message, limit)
@@ -81,10 +78,8 @@ def _looked_at_from(ctx: CompactionContext) -> int:
 async def compact_units(
     ctx: CompactionContext, units: Sequence[Unit], worth: Sequence[float]
 ) -> list[BaseMessage] | None:
-    """The view in which the worthiest units stay, and one summary stands for the others.
-
-    None where there is nothing to compact.
-    """
+    """The view in which the worthiest units stay, and one summary stands for the others; None: nothing to
+    compact."""
     choice = await asyncio.to_thread(choose, ctx, units, worth)
     stays = {message.key: message for unit in choice.stays for message in unit.messages}
     folded = [m for m in ctx.history if not (m.key in stays or is_preamble(m) or is_summary(m))]
@@ -229,8 +224,8 @@ def _keep_request_of_newest(choice: Choice) -> None:
 
 
 def _keep_what_is_answered(ctx: CompactionContext, choice: Choice) -> None:
-    """The words that a kept "ok, do as you said" agrees to, which says nothing without them: those of the
-    newest one in any case, others where they fit."""
+    """The words that a kept "ok, do as you said" agrees to: of the newest one in any case, of others where
+    they fit."""
     limit = max(_LEAST_CLIP, ctx.keep_recent_tokens // _NEWEST_SHARE)
     leaning = [place for place in choice.kept if needs_context(choice.units[place].asked)]
     for place in sorted(leaning, reverse=True):
@@ -263,7 +258,7 @@ def _keep_worthiest(choice: Choice, worth: Sequence[float]) -> None:
 
 
 def _begin_well(ctx: CompactionContext, choice: Choice) -> None:
-    """What is kept, pins apart, never begins with a notice (invariant 6)."""
+    """What is kept, pins apart, never begins with a notice (docs/design/invariants.md)."""
     for place in sorted(choice.kept):
         unit = choice.units[place]
         if not _is_pinned(ctx, unit):
@@ -288,9 +283,8 @@ def _clipped(message: BaseMessage, limit: int) -> BaseMessage:
 
 
 class ImportanceCompaction:
-    """Keeps the newest work, and of all before it the messages that tell most: failures and their fixes,
-    decisions, constraints, the newest code. "ok, go on" is not kept at the cost of what it agrees to.
-    """
+    """Keeps the newest work, and what tells most of all before it: failures and fixes, decisions,
+    constraints, code."""
 
     async def compact(self, ctx: CompactionContext) -> Sequence[BaseMessage] | None:
         units = await asyncio.to_thread(units_in, ctx)
@@ -315,11 +309,8 @@ Near = Mapping[int, float]
 
 
 class SemanticCompaction:
-    """Chooses like `ImportanceCompaction`, but mostly by how near a unit is to the task at hand.
-
-    By the provider's embeddings; where there are none, or they fail, by the words that texts share. The
-    vectors of one compaction are there for the next.
-    """
+    """Chooses like `ImportanceCompaction`, but mostly by how near a unit is to the task at hand: by the
+    provider's embeddings, else by the words that texts share."""
 
     def __init__(self, embedder: Embedder = _NOWHERE) -> None:
         self._embedder = embedder
@@ -347,11 +338,7 @@ class SemanticCompaction:
         return blended(scores, near, task.asked_at)
 
     async def _near_by_meaning(self, texts: Mapping[int, str], task: CurrentTask) -> Near:
-        """How near each text is to the task, by embeddings.
-
-        Raises:
-            LLMError: they cannot be had.
-        """
+        """How near each text is to the task, by embeddings."""
         goals = _goals(task)
         vectors = await self._embedded([*texts.values(), *goals])
         others, wanted = vectors[: len(texts)], vectors[len(texts) :]
@@ -370,10 +357,8 @@ class SemanticCompaction:
 
 
 def blended(scores: Sequence[Importance], near: Near, at_hand: Container[int] = ()) -> list[float]:
-    """What each unit is worth: its constraints, a share of the rest, and how near it is to the task.
-
-    The requests `at_hand` are the task itself.
-    """
+    """What each unit is worth: its constraints, a share of the rest, its nearness to the task. `at_hand` is
+    the task."""
     return [
         score.rules
         + _OWN_SHARE * (score.points - score.rules)

@@ -44,11 +44,8 @@ KEPT_GROUPS = 5
 
 
 class ToolResultHidingCompaction:
-    """Hides the results of all but the newest `keep` tool groups; parallel calls are one group.
-
-    The placeholder is stable and keeps the call's id; nothing else is touched. A result that is no longer
-    than its placeholder stays, and so does one that no request has carried yet.
-    """
+    """Hides the results of all but the newest `keep` tool groups; parallel calls are one group. What no
+    request has carried yet stays, and so does what is no longer than its placeholder."""
 
     def __init__(self, *, keep: int = KEPT_GROUPS) -> None:
         self._keep = keep
@@ -86,12 +83,8 @@ _FIRST, _UPDATE = "simple", "simple-update"
 
 
 class SimpleCompaction:
-    """Keeps the newest `keep` user and assistant messages, with the results of their calls.
-
-    The model is asked for current focus, environment, completed tasks, active issues, code state and
-    important context, each in a tag. Of a transcript, it does not get to see thinking; names and paths of
-    calls it does.
-    """
+    """Keeps the newest `keep` user and assistant messages, with the results of their calls. The summary of
+    the rest is written in tags; thinking is not told."""
 
     def __init__(self, *, keep: int = KEPT_MESSAGES) -> None:
         self._keep = keep
@@ -149,9 +142,8 @@ Measured (docs/decisions/0014-default-strategy.md)."""
 
 
 class AdaptiveCompaction:
-    """The cheapest compaction that will do: placeholders, which can be read again and cost no model call,
-    where they free enough; a summary of the view as it is where they do not, or where a user asks for what
-    they cannot do."""
+    """The cheapest compaction that will do: placeholders where they free enough, and a summary where they do
+    not or the user asks for what they cannot do."""
 
     def __init__(self) -> None:
         self._hiding = ToolResultHidingCompaction()
@@ -196,8 +188,7 @@ _CLIP_SHARE = 32
 _LEAST_CLIP = 512
 """... but never below this, in estimated tokens: an error message and its surroundings."""
 _UNSEEN_SHARE = 4
-"""What no request has carried yet keeps up to this part of the window: the model is to see most of it. All
-results of a group together keep up to twice that."""
+"""What no request has carried yet keeps up to this part of the window each, twice that together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +223,8 @@ def _unseen_giants(ctx: CompactionContext) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTurns:
-    """Leaves out the oldest turns whole, then the oldest steps of the newest turn, as far as needed.
-
-    Preamble, pins, summaries, the unanswered request and what the model has not seen stay.
-    """
+    """Leaves out the oldest turns, then the oldest steps of the newest turn. Preamble, pins, summaries, the
+    unanswered request and what the model has not seen stay."""
 
     target: int
     """Estimated tokens, before calibration, that the view is to come down to."""

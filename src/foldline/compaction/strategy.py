@@ -18,10 +18,8 @@ from foldline.protocol import BaseMessage, CompactionDetails, FoldlineError, Usa
 
 @dataclass(frozen=True, slots=True)
 class CompactionContext:
-    """What a strategy works with. All sizes in tokens.
-
-    The messages carry their index: one that comes back with it is kept or replaced, one without is new.
-    """
+    """What a strategy works with. All sizes in tokens. A message that comes back with its index is kept or
+    replaced, one without is new."""
 
     history: Sequence[BaseMessage]
     token_count: int
@@ -52,8 +50,7 @@ class CompactionContext:
     draft_window: int | None = None
     """Most tokens one request of a draft may take with its answer; None: the model's window."""
     may_clip_unseen: bool = False
-    """Whether results that no request has carried yet may be clipped: the request that was to carry them was
-    refused as too long."""
+    """Whether results that no request has carried yet may be clipped: theirs was refused as too long."""
 
     @property
     def summariser_window(self) -> int:

@@ -31,7 +31,7 @@ _ANSWER_SHARE = 3
 _LONGEST_NOTE = 1_000
 """Tokens of a note on one part of a long conversation at most."""
 ERRS_HIGH = 1.35
-"""How far a text may exceed its estimate: unknown models needed up to 1.32 (evaluation.md §7.2)."""
+"""How far a text may exceed its estimate: unknown models needed up to 1.32."""
 _REFUSED = frozenset({400, 413, 422})
 """Statuses of a server that takes ordinary requests, but not one of this form or length."""
 
@@ -50,11 +50,8 @@ class SummaryCompaction:
         return await with_summary(ctx, cut, notes)
 
     async def summarise(self, ctx: CompactionContext, cut: Cut[BaseMessage]) -> str:
-        """The notes for the compacted part: of its whole turns, and of the compacted part of a split turn.
-
-        The earlier summary is always an input (invariant 2): where no whole turn is compacted, it is brought
-        up to date with the part of the turn instead.
-        """
+        """The notes for the compacted part, the earlier summary always among the input
+        (docs/design/invariants.md)."""
         writer = Writer(ctx, language_of(ctx.history), memory=self._memory)
         previous = "\n\n".join(notes_of(unframed(message)) for message in cut.previous)
         if not cut.history:
@@ -86,12 +83,9 @@ def _form(cut: Cut[BaseMessage]) -> str:
 
 
 async def cached_notes(ctx: CompactionContext, position: int, form: str) -> str | None:
-    """The notes by the cache-preserving form: the ordinary request up to this position, and one instruction
-    more, the prompt of this name.
-
-    The provider has that prefix in its cache, so that it costs a fraction of the text form. None where it
-    cannot be used or the model does not play along: the text form then does it.
-    """
+    """The notes by the ordinary request up to this position and one instruction more, the prompt of this
+    name: the provider has that prefix in its cache. None where it cannot be used or the model does not play
+    along."""
     if not ctx.prefix_cached:
         return None
     language = language_of(ctx.history)
@@ -166,12 +160,8 @@ def _clip_giants(ctx: CompactionContext, messages: Sequence[BaseMessage]) -> lis
 
 
 class Writer:
-    """Asks the model for notes, from notes on parts where the conversation exceeds its window; one repair a
-    run.
-
-    `first` and `update` name the prompts: without earlier notes, and to bring them up to date. What a
-    `memory` holds of the parts is not asked again.
-    """
+    """Asks the model for notes; from notes on parts where the conversation exceeds its window. One repair a
+    run."""
 
     def __init__(
         self,
@@ -225,8 +215,8 @@ class Writer:
                     raise
 
     async def within_half(self, previous: str, *beside: str) -> list[str]:
-        """The earlier summary as it is sent, where there is one: whole, or merged where it takes more than
-        half of the room beside these texts."""
+        """The earlier summary as it is sent, merged where it takes more than half of the room beside these
+        texts."""
         if not previous:
             return []
         room = self.room(*beside) // 2
@@ -283,11 +273,7 @@ async def answer_of(llm: LLM, request: Request) -> AssistantMessage:
 
 
 def _accepted(answer: AssistantMessage) -> str:
-    """The text of a draft that may replace something (invariant 5).
-
-    Raises:
-        DraftRejected: it is empty, only thinking, a tool call, or cut off by its length.
-    """
+    """The text of a draft that may replace something (docs/design/invariants.md)."""
     if answer.calls:
         raise DraftRejected("The draft of the summary was a tool call.")
     if answer.stop_reason == "length":

@@ -32,7 +32,8 @@ _LIST_SHARE = 4
 
 
 def framed(summary: str) -> SystemMessage:
-    """The message that carries a summary in the view: delimited, and marked as data (DESIGN §6)."""
+    """The message that carries a summary in the view: delimited, and marked as data
+    (docs/design/compaction.md)."""
     frame = load_prompt("summary-frame").replace("{summary}", defused(summary, "summary"))
     return SystemMessage(origin="summary", parts=text_parts(frame))
 
@@ -106,8 +107,7 @@ def harmless(text: str) -> str:
 def with_appendix(
     notes: str, folded: Sequence[BaseMessage], previous: str, details: CompactionDetails, max_tokens: int
 ) -> str:
-    """The notes, then what is quoted, not paraphrased: standing constraints, the last user messages and the
-    file lists."""
+    """The notes, then quoted lists: standing constraints, the last user messages and the files."""
     room = max_tokens // _LIST_SHARE
     freed = sum(map(message_tokens, folded)) + estimate_tokens(previous) - 2 * LEAST_COMPACTED
     sections = (
@@ -137,11 +137,8 @@ def _constraints(folded: Iterable[BaseMessage], previous: str) -> list[str]:
 
 
 def _last_messages(folded: Iterable[BaseMessage], previous: str, room: int) -> list[str]:
-    """What the user typed last, oldest first, each under its number.
-
-    A message takes half the room at most, or its middle is left out. Those an earlier summary quotes come
-    along as they stand there, as far as the newer ones leave room.
-    """
+    """What the user typed last, oldest first, each under its number and at most half the room. Earlier quotes
+    come along as far as the newer ones leave room."""
     quotes = {_number(quote): quote for quote in _items_of(previous, LAST_MESSAGES)}
     for message in folded:
         if isinstance(message, UserMessage) and message.typed.strip():

@@ -52,10 +52,8 @@ _LOOKED_AT = 1_000_000
 
 
 def shortened(message: BaseMessage, brevity: Brevity) -> BaseMessage:
-    """The same message with the middle of long texts left out; thinking goes, images stay to be counted.
-
-    What was shortened can be shortened further.
-    """
+    """The same message with the middle of long texts left out; thinking goes, images stay. It can be
+    repeated."""
     parts = tuple(part for whole in message.parts for part in _shortened(message, whole, brevity))
     unnamed = _files_not_named(message, parts)
     if unnamed:
@@ -203,9 +201,8 @@ class Piece:
 
 
 def pieces_of(messages: Sequence[BaseMessage], room: int, longest: int, answer: int) -> list[Piece]:
-    """The turns in pieces of at most `room` tokens: their messages as short as it takes for a number of
-    requests one can wait for, the notes on them of at most `longest` tokens, and so that few of the longest
-    answers hold them all."""
+    """The turns in pieces of at most `room` tokens, shortened until the number of requests is bearable; notes
+    on them of at most `longest` tokens, all held by few `answer`s."""
     pieces: list[Piece] = []
     for brevity in BREVITIES:
         messages = [shortened(message, brevity) for message in messages]

@@ -54,7 +54,7 @@ class FoldlineApp(KeyedApp[None]):
     ESCAPE_TO_MINIMIZE: ClassVar[bool] = False
     CSS: ClassVar[str] = "Screen { background: ansi_default; } ModalScreen { background: transparent; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Rule 8: Ctrl+C needs no focus. The chat has its own; this one is for the screens above it.
+        # Ctrl+C needs no focus. The chat has its own; this one is for the screens above it.
         Binding("ctrl+c", "interrupt", "Copy, cancel, quit", show=False, priority=True),
         Binding("ctrl+q", "nothing", show=False, priority=True),
     ]

@@ -276,7 +276,7 @@ class ChatScreen(Screen[None]):
     @on(Prompt.Submitted)
     def _submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
-        if not self.state.busy:  # a prompt that only waits moves nothing (rule 2)
+        if not self.state.busy:  # a prompt that only waits moves nothing
             self.transcript.follow_end()
         self.post_message(PromptSubmitted(event.text))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from foldline.tui.transcript.feed import Transcript
 
 FRAMES = 30
-"""Times a second at most that what streams in is drawn (textual-notes.md §2.2)."""
+"""Times a second at most that what streams in is drawn."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Presenter:
             case events.CompactionProgress() | events.EntryAppended(entry=BaseMessage()):
                 self._want_frame()
             case events.EntryAppended():
-                self._draw()  # Rule 4: rails, meter and side list change together.
+                self._draw()  # Rails, meter and side list change together.
             case _:
                 self._want_frame()
                 self.show(self.state)  # What Esc would do is never a frame behind.
