@@ -107,10 +107,9 @@ def _wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
         else:
             used += cells
         if used > width:  # a word longer than a line
-            for piece_start, piece_stop in _chopped(text, start, stop, width):
-                start, used = piece_start, cell_len(text[piece_start:piece_stop])
-                if piece_stop < stop:
-                    yield piece_start, piece_stop
+            *whole, (start, _) = _chopped(text, start, stop, width)
+            yield from whole
+            used = cell_len(text[start:stop])
         end = stop
     if end > start:
         yield start, end

@@ -1,6 +1,6 @@
-"""Code in the colour roles of the screens: a fence is highlighted once, as a whole, and then sliced.
+"""Code in the colour roles of the screens, and diffs: ours, and those of agents that number the lines.
 
-ALSO: Unified diffs as blocks draw them: ours, and those of agents that write the numbers into the text.
+A fence is highlighted once, as a whole, and then sliced.
 """
 
 import re

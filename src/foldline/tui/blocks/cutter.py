@@ -1,10 +1,7 @@
-"""What Markdown is cut into: pieces of prose, of code, of a table.
-
-ALSO: Cuts Markdown into pieces small enough to draw one by one, line by line, without parsing it.
+"""Cuts Markdown into pieces small enough to draw one by one, line by line, without parsing it.
 
 The same machine cuts a whole answer and one that is still coming, so both give the same pieces. It knows
 where a paragraph, list, table, quote or fence begins and ends; what is inside is parsed when it is drawn.
-
 """
 
 import re

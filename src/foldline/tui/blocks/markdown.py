@@ -1,7 +1,6 @@
-"""Markdown drawn as lines of styled text: paragraphs, headings, lists, quotes, tables. No HTML.
+"""Answers as blocks: Markdown in pieces of about a screen, parsed when they are drawn, whole or still coming.
 
-ALSO: Answers as blocks: Markdown in pieces of about a screen, parsed when they are drawn.
-ALSO: An answer that is still coming, as blocks: what is finished stays, only the open tail is drawn again.
+Drawn as lines of styled text: paragraphs, headings, lists, quotes, tables. No HTML.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,6 +27,7 @@ Line = list[Span]
 _LEAST: Final = 8
 """Deeper nesting than fits is drawn at this width and cropped."""
 _BULLETS: Final = "•◦▪"
+_EMPHASIS: Final = {"inline": "", "strong": "bold", "em": "italic", "s": "strike"}
 _BETWEEN: Final = 2
 """Cells between the columns of a table."""
 
@@ -221,15 +221,9 @@ class _Drawer:
             inner = f"{style} {added}".strip()
             return [span for child in node.children for span in self.inline(child, inner)]
 
+        if node.type in _EMPHASIS:
+            return inside(_EMPHASIS[node.type])
         match node.type:
-            case "inline":
-                return inside("")
-            case "strong":
-                return inside("bold")
-            case "em":
-                return inside("italic")
-            case "s":
-                return inside("strike")
             case "link":
                 spans = inside("underline")
                 target = clean_line(str(node.attrs.get("href", "")))

@@ -1,7 +1,4 @@
-"""The seven colour roles of the screens as Rich styles, and nothing else that has a colour.
-
-ALSO: What is laid over drawn lines: the cursor row, matches, the selection; and the scrollbar's thumb.
-"""
+"""The seven colour roles as Rich styles, what is laid over drawn lines, and the thumb of the scrollbar."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +14,7 @@ from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
 ROLES: Final = ("text", "muted", "accent", "live", "altered", "folded", "alert")
-"""What a colour may mean; SCREENS.md, "Marks and colours"."""
+"""What a colour may mean: docs/design/screens.md."""
 
 _FALLBACK_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("foreground",),

@@ -1,7 +1,4 @@
-"""The tour as an app: Foldline itself, somebody typing the recorded prompts, then the newcomer's own keys.
-
-ALSO: The strip of the tour: over every screen, what to try now.
-"""
+"""The tour as an app: somebody types the recorded prompts, then come the newcomer's own keys; its strip."""
 
 import asyncio
 import tempfile

@@ -1,7 +1,4 @@
-"""The tour: what a newcomer is asked to try, step by step, and when a step is done. Pure.
-
-ALSO: Reads the recording that travels with the program: a session Foldline kept of work on itself.
-"""
+"""The tour: what a newcomer is asked to try, step by step; and the recorded session it goes through."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 A prompt is a plain text wherever it waits, is edited, recalled or given back. Only where it is sent does
 somebody ask here what is behind `[picture 1: shot.png 640×480]` or `[pasted 120 lines, 4.1k characters]`.
 A placeholder that was changed by hand is text like any other.
-
-ALSO: Pictures and pastes on their way into the editor, where placeholders stand for them.
 """
 
 import asyncio

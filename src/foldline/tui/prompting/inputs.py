@@ -1,7 +1,4 @@
-"""What was typed, as one of a few things; and what could complete it. Pure.
-
-ALSO: Going through earlier prompts with ↑ and ↓, without losing the text being written. Pure.
-"""
+"""What was typed, as one of a few things; what could complete it; earlier prompts behind ↑ and ↓. Pure."""
 
 import re
 from dataclasses import dataclass, replace

@@ -18,7 +18,7 @@ Charset = Literal["unicode", "marks", "ascii"]
 """All signs; foreign text as it is, and our own marks in ASCII; nothing but ASCII."""
 
 _MARKS: Final = {
-    # rails and frames (SCREENS.md, "Marks and colours"): a heavy frame keeps its `=`
+    # gutter and frames: a heavy frame keeps its `=`
     "┃╏┊┣┠┨": "|:.++|",
     "━─┄┆": "=--!",
     # meter, bars and timeline, from empty to full

@@ -1,5 +1,6 @@
-"""Tool calls on one line each. What a call was given and gave back stays in the history until somebody opens
-it: kept here is what its row says.
+"""Tool calls, and the user's own commands, on one line each.
+
+Kept here is what a row says; what a call was given and gave back stays in the history until it is opened.
 """
 
 import json

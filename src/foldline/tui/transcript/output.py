@@ -1,9 +1,7 @@
-"""What a tool has put out, as lines of styled text. Foreign text of any size: cleaned here, never raw.
+"""What a call was given, put out or changed, as lines below its row; cut where it is long.
 
-Colours of the output become the colour roles nearest to them; everything else a terminal would act on is
-left out or becomes a sign.
-
-ALSO: What an opened call shows below its row: arguments, output, or what was changed; cut where it is long.
+Foreign text of any size: cleaned here, never raw. Colours of the output become the colour roles nearest to
+them; everything else a terminal would act on is left out or becomes a sign.
 """
 
 import json

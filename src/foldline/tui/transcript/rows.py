@@ -78,27 +78,47 @@ def entry_blocks(entry: Entry, projection: Projection) -> list[Block]:
             return [prompt_block(entry)]
         case AssistantMessage():
             return list(answer_blocks(entry, projection))
-        case DeveloperMessage():
-            return [_aside(key, f"{entry.source or entry.origin}: {_first_line(entry.text)}")]
         case Compaction():
             return [fold_block(entry, projection, opened=False)]
-        case Undo():
-            return [RuleBlock(key, _undone(projection, entry.target), right=_time(entry.at))]
-        case Clear():
-            return [RuleBlock(key, "context cleared: the history stays", right=_time(entry.at))]
-        case Revert():
-            return [RuleBlock(key, clean_line(rewind_words(projection, entry)), right=_time(entry.at))]
-        case NoticeRecord():
-            return [_failed(key, entry.text) if entry.level == "error" else _aside(key, entry.text)]
-        case ModelChange():
-            there = f" · {entry.provider}" if entry.provider and entry.provider != entry.model else ""
-            return [_aside(key, f"model: {entry.model}{there}")]
-        case Approval():
-            return [_aside(key, approval_words(entry))]
         case RequestRecord():
             return list(_failure(entry, projection))
+        case NoticeRecord(level="error"):
+            return [_failed(key, entry.text)]
+        case _ if rule := _rule_words(entry, projection):
+            return [RuleBlock(key, rule, right=_time(entry.at))]
+        case _ if note := _note_words(entry):
+            return [_aside(key, note)]
         case _:
             return []
+
+
+def _rule_words(entry: Entry, projection: Projection) -> str:
+    """What stands on the rule of a marker that changes the view."""
+    match entry:
+        case Undo():
+            return _undone(projection, entry.target)
+        case Clear():
+            return "context cleared: the history stays"
+        case Revert():
+            return clean_line(rewind_words(projection, entry))
+        case _:
+            return ""
+
+
+def _note_words(entry: Entry) -> str:
+    """What one muted line says of an entry."""
+    match entry:
+        case DeveloperMessage():
+            return f"{entry.source or entry.origin}: {_first_line(entry.text)}"
+        case NoticeRecord():
+            return entry.text
+        case ModelChange():
+            there = f" · {entry.provider}" if entry.provider and entry.provider != entry.model else ""
+            return f"model: {entry.model}{there}"
+        case Approval():
+            return approval_words(entry)
+        case _:
+            return ""
 
 
 def answer_blocks(

@@ -359,9 +359,7 @@ class Prompt(Lines):
         text = self.editor.text
         match inputs.parse_input(text):
             case inputs.Nothing():
-                waiting = self._state.waiting
-                if waiting.paused and waiting.count:
-                    self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=False))
+                self._resume_queue()
             case inputs.PromptText():
                 if await self.attaching.attach_named():
                     self._send(self.editor.text)
@@ -373,13 +371,21 @@ class Prompt(Lines):
             case inputs.UnknownSlash(name=name):
                 self._refuse(f"There is no command /{name}; type / to see what there is")
             case inputs.SlashCall(command=command, argument=argument):
-                if argument and not command.argument:
-                    self._refuse(f"/{command.slash} takes nothing behind it")
-                elif not command.works(self._state):
-                    self._refuse(f"/{command.slash} does nothing now: Esc cancels what runs")
-                else:
-                    self._sent(text)
-                    self.post_message(self.CommandTyped(command, argument))
+                self._enter_command(text, command, argument)
+
+    def _resume_queue(self) -> None:
+        waiting = self._state.waiting
+        if waiting.paused and waiting.count:
+            self.post_message(QueueEdited(waiting.queued, waiting.queued, paused=False))
+
+    def _enter_command(self, text: str, command: Command, argument: str) -> None:
+        if argument and not command.argument:
+            self._refuse(f"/{command.slash} takes nothing behind it")
+        elif not command.works(self._state):
+            self._refuse(f"/{command.slash} does nothing now: Esc cancels what runs")
+        else:
+            self._sent(text)
+            self.post_message(self.CommandTyped(command, argument))
 
     def _continues(self) -> bool:
         """Enter behind a backslash begins a new line in its place; to a shell both mean that, so it has both.

@@ -1,11 +1,7 @@
-"""What a question asks about, as lines, and how much of it has been on the screen. Pure.
+"""What waits for the reader's word, docked above the prompt: the question of a tool call, or a choice.
 
-What was not shown cannot be allowed: nothing here is left out, hidden in a sequence or looks like a blank.
-
-ALSO: What waits for the reader's word, docked above the prompt: the question of a tool call, or a choice.
-
+What was not shown cannot be allowed: nothing of it is left out, hidden in a sequence or looks like a blank.
 Only the reader brings the focus to it.
-
 """
 
 from bisect import bisect_right
