@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from foldline.cli.chat import _load
+from foldline.cli.chat import _load, _Start
 from foldline.cli.screens import use_chosen_keys
 from foldline.protocol import FoldlineError
 from foldline.tui.keys.table import in_force, use
@@ -35,4 +35,4 @@ def test_a_chat_opens_with_the_chosen_keys_and_ends_where_they_cannot_be(door: F
     finally:
         use(before)
     with pytest.raises(FoldlineError, match=r"keys\.chat\.inspector cannot be 'F3'"):
-        _load(False, None, Path.cwd())
+        _load(_Start(None, Path.cwd()), {})

@@ -52,10 +52,7 @@ def _run(argv: "Sequence[str] | None") -> int:
     except OSError as error:
         if command.debug:
             raise
-        if error.filename == "stdout":
-            forget(sys.stdout)
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}.", 1)
+        return _system_failed(error)
     except (UsageError, _foldline_error()) as failure:
         if command.debug:
             raise
@@ -77,9 +74,15 @@ def _version() -> int:
     except BrokenPipeError:
         forget(sys.stdout)
     except OSError as error:
-        forget(sys.stdout)
-        return _fail(f"stdout: {error.strerror}.", 1)
+        return _system_failed(error)
     return 0
+
+
+def _system_failed(error: OSError) -> int:
+    if error.filename == "stdout":
+        forget(sys.stdout)
+    where = f"{error.filename}: " if error.filename else ""
+    return _fail(f"{where}{error.strerror or error}.", 1)
 
 
 def _fail(sentence: str, code: int) -> int:

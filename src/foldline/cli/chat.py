@@ -22,7 +22,7 @@ from .arguments import (
 from .streams import has_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from foldline.agent import Agent
 
@@ -68,56 +68,73 @@ def chat(
             "The chat needs a terminal: `foldline run PROMPT` works without one, and `foldline --plain` "
             "reads prompts line by line."
         )
-    from .screens import chosen_theme, own_themes, use_chosen_keys
-
     with _without_collector():
-        from foldline.tui.app import FoldlineApp
-        from foldline.tui.terminal.app import run_app
-
         if resume == "":
             from .resume import choose
 
             resume = str(choose())
         root = _folder_of(resume, Path.cwd()) if resume else Path.cwd()
-        named = chosen_theme(theme, root)
-        use_chosen_keys()
-        first, again = prompt or "", resume
-        before: _Before | None = None
-        while True:
-            ref, goes_on = again, continues and again is None
+        chosen = {
+            "model": model,
+            "context__window": window,
+            "compaction__strategy": strategy,
+            "theme": theme,
+        }
+        return _chats(_Start(resume, root, continues), prompt or "", theme, chosen)
 
-            def load(ref: str | None = ref, goes_on: bool = goes_on, root: Path = root) -> _Opened:
-                chosen = {"context__window": window, "compaction__strategy": strategy, "theme": theme}
-                return _load(goes_on, ref, root, model=model, **chosen)
 
-            attempt = _Attempt(load)
-            app = FoldlineApp(
-                attempt,
-                root=root,
-                theme=named,
-                prompt=first,
-                themes_dir=own_themes(),
-                is_first_start=attempt.is_first_start,
-            )
-            run_app(app)
-            if attempt.refused is not None:
-                from .resume import instead
+class _Start(NamedTuple):
+    """Which session a chat is about, and where."""
 
-                end = instead(attempt.refused, theme=theme, back=before is not None)
-                if isinstance(end, int) and before is None:
-                    return end
-                if before is not None:
-                    again, root, continues, before = before.ref, before.root, False, None
-                if not isinstance(end, int):
-                    again, root = str(end), attempt.refused.folder
-                continue
-            if app.failure is not None:
-                return _failed(app.failure)
-            if app.resume is None:
-                attempt.tell_way_back()
-                return app.return_code or 0
-            before = _Before(attempt.kept, root)
-            first, again, root = "", app.resume, _folder_of(app.resume, root)
+    ref: str | None
+    """None: a new one, or with `continues` the last one of the folder."""
+    root: Path
+    continues: bool = False
+
+
+def _chats(start: _Start, prompt: str, theme: str | None, chosen: "Mapping[str, object]") -> int:
+    """Shows one chat after the other, as the user goes from session to session; the exit code at the end.
+
+    `chosen` are the settings that the options set.
+    """
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.terminal.app import run_app
+
+    from .screens import chosen_theme, own_themes, use_chosen_keys
+
+    named = chosen_theme(theme, start.root)
+    use_chosen_keys()
+    left: _Start | None = None  # the chat to come back to where another session is refused
+    while True:
+        attempt = _Attempt(start, chosen)
+        app = FoldlineApp(
+            attempt,
+            root=start.root,
+            theme=named,
+            prompt=prompt,
+            themes_dir=own_themes(),
+            is_first_start=attempt.is_first_start,
+        )
+        run_app(app)
+        if attempt.refused is not None:
+            from .resume import instead
+
+            end = instead(attempt.refused, theme=theme, back=left is not None)
+            if not isinstance(end, int):
+                start = _Start(str(end), attempt.refused.folder)
+            elif left is None:
+                return end
+            else:
+                start = left
+            left = None
+            continue
+        if app.failure is not None:
+            return _failed(app.failure)
+        if app.resume is None:
+            attempt.say_how_to_resume()
+            return app.return_code or 0
+        left = _Start(attempt.kept, start.root)
+        prompt, start = "", _Start(app.resume, _folder_of(app.resume, start.root))
 
 
 @contextmanager
@@ -142,19 +159,12 @@ def _folder_of(resume: str, here: Path) -> Path:
     return folder_of(resume, here)
 
 
-class _Before(NamedTuple):
-    """The chat that was left for another session, to come back to where that one is refused."""
-
-    ref: str | None
-    """None where nothing was said in it."""
-    root: Path
-
-
 class _Attempt:
-    """Opening a chat, as the screen does in a thread; keeps the refusal, or its session."""
+    """Opens the session of a chat, as the screen does in a thread; keeps the refusal, or the agent."""
 
-    def __init__(self, load: "Callable[[], _Opened]") -> None:
-        self._load = load
+    def __init__(self, start: _Start, chosen: "Mapping[str, object]") -> None:
+        self._start = start
+        self._chosen = chosen
         self._opened: _Opened | None = None
         self.refused: Refused | None = None
 
@@ -168,8 +178,8 @@ class _Attempt:
         path = self._opened.agent.session.path if self._opened is not None else None
         return str(path) if path is not None and path.exists() else None
 
-    def tell_way_back(self) -> None:
-        """Below the screen that is gone: what brings the session back, where anything was said in it."""
+    def say_how_to_resume(self) -> None:
+        """Names the session below the screen that is gone, where anything was said in it."""
         from foldline.history import short_id
 
         from .output import note
@@ -182,7 +192,7 @@ class _Attempt:
         from .agents import Refused
 
         try:
-            self._opened = self._load()
+            self._opened = _load(self._start, self._chosen)
         except Refused as refused:
             self.refused = refused
             raise
@@ -196,8 +206,7 @@ class _Opened(NamedTuple):
     is_first_start: bool
 
 
-def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> _Opened:
-    """The agent; what is resumed goes on in `root`. `chosen` is what the options set."""
+def _load(start: _Start, chosen: "Mapping[str, object]") -> _Opened:
     from foldline.agent.model_choice import is_first_start
     from foldline.agent.settings import connect_llm
     from foldline.history import data_home
@@ -205,7 +214,7 @@ def _load(continues: bool, resume: str | None, root: Path, **chosen: object) -> 
     from .agents import agent_for, chosen_session, settings_here
     from .screens import check_chosen_keys
 
-    session = chosen_session(continues, resume, root)
+    session = chosen_session(start.continues, start.ref, start.root)
     check_chosen_keys()
     settings = settings_here(session.cwd, **chosen)
     agent = agent_for(session, settings, connect_llm(settings, os.environ), interactive=True)

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from foldline.compaction.summary_text import unframed
 from foldline.context.calls import paired, subject_of
@@ -357,6 +357,8 @@ class Naming:
                 images = sum(isinstance(part, ImagePart) for part in entry.parts)
                 shown = f"[{many(images, 'image')}] " if images else ""
                 return shown + _first_line(entry.text)
+            case Undo() | Checkpoint() | Revert() | Clear() | Edit():
+                return _change(entry)
             case _:
                 return _marker(entry)
 
@@ -387,16 +389,6 @@ def _marker(entry: Entry) -> str:
         case Compaction():
             size = sizes(entry.tokens_before, entry.tokens_after, "tokens")
             return _joined(size, entry.reason, _first_note(entry.summary))
-        case Undo():
-            return f"entry {entry.target} undone"
-        case Checkpoint():
-            return f"checkpoint {entry.id}"
-        case Revert():
-            return f"back to checkpoint {entry.checkpoint}"
-        case Clear():
-            return "view cleared"
-        case Edit():
-            return f"{entry.action} {entry.target}"
         case RequestRecord():
             size = tokens(entry.usage.input) if entry.usage else tokens(entry.estimated, estimated=True)
             return _joined(entry.model, f"{size} tokens", entry.error or entry.stop_reason)
@@ -410,6 +402,22 @@ def _marker(entry: Entry) -> str:
             return approval_words(entry)
         case _:
             return ""
+
+
+def _change(entry: Undo | Checkpoint | Revert | Clear | Edit) -> str:
+    match entry:
+        case Undo():
+            return f"entry {entry.target} undone"
+        case Checkpoint():
+            return f"checkpoint {entry.id}"
+        case Revert():
+            return f"back to checkpoint {entry.checkpoint}"
+        case Clear():
+            return "view cleared"
+        case Edit():
+            return f"{entry.action} {entry.target}"
+        case _:
+            assert_never(entry)
 
 
 def _joined(*parts: str | None) -> str:

@@ -132,9 +132,7 @@ async def compare(
     Raises:
         FoldlineError: an arm cannot be made; told before anything is played.
     """
-    for subject in subjects[:1]:
-        for arm in setup.arms:
-            _made(arm, UNLIMITED, subject, setup, setup.summariser(UNLIMITED))
+    _check_arms(subjects, setup)
     for subject in subjects:
         raw = await _played(subject, RAW, UNLIMITED, setup, progress)
         instrument = instrument_for(subject.history, raw, setup.meter, setup.price)
@@ -158,6 +156,12 @@ async def compare(
                 yield Cell(seen, figures(seen, instrument))
             for cell in cells:
                 yield cell
+
+
+def _check_arms(subjects: Sequence[Subject], setup: Setup) -> None:
+    for subject in subjects[:1]:
+        for arm in setup.arms:
+            _made(arm, UNLIMITED, subject, setup, setup.summariser(UNLIMITED))
 
 
 async def _played(subject: Subject, arm: str, window: int, setup: Setup, progress: Progress) -> Run:

@@ -11,7 +11,6 @@ from foldline.context.permissions import mode_words, rule_words
 from foldline.context.rewind_points import rewind_points
 from foldline.history import title_entry
 from foldline.protocol import ApprovalMode, FoldlineError, operations
-from foldline.protocol.operations import Operation
 from foldline.tui.figures import Figures
 from foldline.tui.keys.commands import COMMANDS
 from foldline.tui.runner import Runner
@@ -41,80 +40,89 @@ _USAGE = {"approvals": "/approvals [ask|edits|all]", "rewind": "/rewind [number]
 
 def plain_commands(runner: Runner, say: Say) -> dict[str, Handler]:
     """A handler for each command that needs no screen, by its id. They run beside the agent, in its loop."""
-    agent = runner.agent
-    agent_state = agent.state
+    commands = _AgentCommands(runner, say)
+    return {
+        "retry": lambda _: runner.retry(),
+        "compact": commands.compact,
+        "preview": lambda focus: commands.compact(f"--preview {focus}"),
+        "strategy": commands.strategy,
+        "undo": lambda _: runner.submit(operations.UndoCompaction()),
+        "clear": lambda _: runner.submit(operations.ClearView()),
+        "context": commands.context,
+        "model": commands.model,
+        "approvals": commands.approvals,
+        "rewind": commands.rewind,
+        "mcp": commands.mcp,
+    }
 
-    def submit(operation: Operation) -> None:
-        runner.submit(operation)
 
-    def compact(argument: str) -> None:
+class _AgentCommands:
+    """Each method carries out one command, given what was typed behind it."""
+
+    def __init__(self, runner: Runner, say: Say) -> None:
+        self._submit = runner.submit
+        self._state = runner.agent.state
+        self._say = say
+
+    def compact(self, argument: str) -> None:
         flag, _, focus = argument.partition(" ")
-        focus = focus.strip() if flag == "--preview" else argument
-        submit(operations.CompactSession(reason="manual", focus=focus or None, preview=flag == "--preview"))
+        preview = flag == "--preview"
+        focus = focus.strip() if preview else argument
+        self._submit(operations.CompactSession(reason="manual", focus=focus or None, preview=preview))
 
-    def strategy(name: str) -> None:
+    def strategy(self, name: str) -> None:
         if name:
-            submit(operations.SwitchStrategy(strategy=name))
+            self._submit(operations.SwitchStrategy(strategy=name))
         else:
-            now = type(agent_state.strategy).__name__
-            say(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName.")
+            now = type(self._state.strategy).__name__
+            self._say(f"Now: {now}. There are {', '.join(BUILT_IN)}, and your own as module:ClassName.")
 
-    def model(name: str) -> None:
+    def model(self, name: str) -> None:
         if name:
-            submit(operations.SwitchModel(model=name))
+            self._submit(operations.SwitchModel(model=name))
         else:
-            say(f"The model is {agent_state.llm.info.id}. /model NAME or /model NAME@PROVIDER switches.")
+            now = self._state.llm.info.id
+            self._say(f"The model is {now}. /model NAME or /model NAME@PROVIDER switches.")
 
-    def context(_: str) -> None:
-        for line in room_words(Figures(agent_state).room()):
-            say(line)
-        if agent_state.projection.view:
-            say(f"Largest: {largest_items(agent_state.projection)}.")
+    def context(self, _: str) -> None:
+        for line in room_words(Figures(self._state).room()):
+            self._say(line)
+        if self._state.projection.view:
+            self._say(f"Largest: {largest_items(self._state.projection)}.")
 
-    def approvals(argument: str) -> None:
-        if argument in _MODES:
-            submit(operations.SwitchApprovals(mode=next(mode for mode in _MODES if mode == argument)))
+    def approvals(self, argument: str) -> None:
+        mode = next((mode for mode in _MODES if mode == argument), None)
+        if mode is not None:
+            self._submit(operations.SwitchApprovals(mode=mode))
             return
-        say(f"Mode {agent_state.policy.mode}: {mode_words(agent_state.policy.mode)}.")
-        for rule in sorted(map(rule_words, agent_state.policy.always)):
-            say(f"Allowed in this session: {rule}.")
-        for kept in agent_state.project.kept():
-            say(f"Allowed in this project: {rule_words(kept.rule)}.")
+        policy = self._state.policy
+        self._say(f"Mode {policy.mode}: {mode_words(policy.mode)}.")
+        for rule in sorted(map(rule_words, policy.always)):
+            self._say(f"Allowed in this session: {rule}.")
+        for kept in self._state.project.kept():
+            self._say(f"Allowed in this project: {rule_words(kept.rule)}.")
 
-    def rewind(argument: str) -> None:
+    def rewind(self, argument: str) -> None:
         number, _, more = argument.partition(" ")
-        found = rewind_points(agent_state.projection)
+        found = rewind_points(self._state.projection)
         if number.isdecimal() and any(place.id == int(number) for place in found):
-            submit(operations.Rewind(checkpoint=int(number), files=more.strip() == "files"))
+            self._submit(operations.Rewind(checkpoint=int(number), files=more.strip() == "files"))
             return
         for place in reversed(found[:_SHOWN_PLACES]):
             changed = f", {place.changes} files changed since" if place.changes else ""
             where = "before the prompt" if place.kind == "turn" else "after"
-            say(f"{place.id}  {where} {place.label}{changed}")
+            self._say(f"{place.id}  {where} {place.label}{changed}")
         if found:
-            say("/rewind NUMBER goes back there; `files` behind it puts the files back, too.")
+            self._say("/rewind NUMBER goes back there; `files` behind it puts the files back, too.")
         else:
-            say("There is nothing to go back to yet.")
+            self._say("There is nothing to go back to yet.")
 
-    def mcp(name: str) -> None:
-        if agent_state.servers is None:
-            say("No MCP server is set up.")
-        for state in agent_state.servers.states if agent_state.servers is not None else ():
-            say(f"{state.name}: {state}.")
-
-    return {
-        "retry": lambda _: runner.retry(),
-        "compact": compact,
-        "preview": lambda focus: compact(f"--preview {focus}"),
-        "strategy": strategy,
-        "undo": lambda _: submit(operations.UndoCompaction()),
-        "clear": lambda _: submit(operations.ClearView()),
-        "context": context,
-        "model": model,
-        "approvals": approvals,
-        "rewind": rewind,
-        "mcp": mcp,
-    }
+    def mcp(self, _: str) -> None:
+        servers = self._state.servers
+        if servers is None:
+            self._say("No MCP server is set up.")
+        for server in servers.states if servers is not None else ():
+            self._say(f"{server.name}: {server}.")
 
 
 def session_commands(

@@ -87,15 +87,8 @@ class Narrator:
                 self._paper.line(f"{event}{void}")
             case events.ServersAwaited():
                 self._paper.line(f"Waiting for tool servers: {', '.join(event.servers)}.")
-            case events.ToolStarted():
-                self._end_prose()
-                self._calls[event.call_id] = words = call_words(event.name, event.title)
-                self._paper.begin(event.call_id, words)
-            case events.ToolOutput(call_id=call) if call == SHELL_CALL:
-                self._paper.prose(event.text)
-            case events.ToolFinished(call_id=call) if call == SHELL_CALL:
-                end = event.brief or "done"
-                self._paper.finish(call, f" {end}", f"[!] {end}")
+            case events.ToolStarted() | events.ToolOutput() | events.ToolFinished():
+                self._narrate_call(event)
             case events.EntryAppended():
                 self._narrate_entry(event.entry)
             case events.CompactionStart():
@@ -110,6 +103,20 @@ class Narrator:
                 self.failed = event.outcome == "failed"
             case _:
                 pass
+
+    def _narrate_call(self, event: events.ToolStarted | events.ToolOutput | events.ToolFinished) -> None:
+        """A call's result comes with its entry; that of a shell command of the user's comes here."""
+        if isinstance(event, events.ToolStarted):
+            self._end_prose()
+            self._calls[event.call_id] = words = call_words(event.name, event.title)
+            self._paper.begin(event.call_id, words)
+        elif event.call_id != SHELL_CALL:
+            return
+        elif isinstance(event, events.ToolOutput):
+            self._paper.prose(event.text)
+        else:
+            end = event.brief or "done"
+            self._paper.finish(SHELL_CALL, f" {end}", f"[!] {end}")
 
     def _narrate_entry(self, entry: Entry) -> None:
         match entry:
