@@ -42,11 +42,11 @@ def open_session(path: "str | os.PathLike[str]") -> "Session":
 
 
 def project(history: "Session | Iterable[Entry]") -> "Projection":
-    """Fold a history: the view the next request would send, and the fate of every entry."""
-    from foldline.context.projection import project as fold
+    """Project a history: the view the next request would send, and the fate of every entry."""
+    from foldline.context.projection import project as projected
     from foldline.history import Session
 
-    return fold(history.entries if isinstance(history, Session) else history)
+    return projected(history.entries if isinstance(history, Session) else history)
 
 
 async def compact(
@@ -56,7 +56,7 @@ async def compact(
     llm: "LLM | None" = None,
     focus: str | None = None,
 ) -> "Proposal | None":
-    """Fold a session now and commit the fold; None where there was nothing to fold.
+    """Compact a session now and commit that; None where there was nothing to compact.
 
     Without `strategy` and `llm`, those of the settings in force in the session's folder. An `llm` that was
     handed in writes the summary, too, and stays open.

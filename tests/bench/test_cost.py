@@ -160,7 +160,7 @@ def _row(shown: Table, name: str, bills: Sequence[Bill], floors: Sequence[Bill])
 
     shown.row(
         name,
-        *(whole(lambda b: b.requests), whole(lambda b: b.folds), whole(lambda b: b.summaries)),
+        *(whole(lambda b: b.requests), whole(lambda b: b.compactions), whole(lambda b: b.summaries)),
         *(whole(lambda b: b.as_text), whole(lambda b: b.input), ratio(lambda b: b.input)),
         *(whole(lambda b: b.uncached), ratio(lambda b: b.uncached), whole(lambda b: b.of_summaries)),
         *(whole(lambda b: b.output), whole(lambda b: b.refused), whole(lambda b: len(b.broken))),
@@ -264,7 +264,7 @@ def test_how_long_a_turn_waits_for_its_fold(benchmark: Callable[..., object], ah
         *("drafted", "folds", "summaries", "waits, middle", "longest", "all", "input", "uncached"),
     )
     shown.row(
-        *("ahead" if ahead else "when due", sum(bill.folds for bill in bills)),
+        *("ahead" if ahead else "when due", sum(bill.compactions for bill in bills)),
         sum(bill.summaries for bill in bills),
         *(f"{seconds / PACE.summary:.2f}" for seconds in (waits[len(waits) // 2], waits[-1], sum(waits))),
         *(f"{sum(bill.input for bill in bills):,}", f"{sum(bill.uncached for bill in bills):,}"),

@@ -30,7 +30,7 @@ async def sent(run: Run, server: RunningServer) -> None:
 async def test_the_server_accepts_every_request_and_finds_as_much_in_its_cache(arm: str) -> None:
     history = recorded_messages(read_foreign(SESSION).entries)
     run = await replayed(history, arm, window=12_288)
-    assert run.folds
+    assert run.compactions
     script = [{"answer": {"text": "ok"}}]
     with running_server(window=65_536, script=script) as server:
         await sent(run, server)

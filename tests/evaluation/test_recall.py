@@ -216,8 +216,8 @@ def test_two_things_of_one_message_are_read_again_once() -> None:
 
 
 def test_after_another_fold_it_is_read_again() -> None:
-    folded = folded_before(two_uses(), 4, without_the_file).folds
-    run = replace(answered(two_uses(), without_the_file), folds=folded)
+    folded = folded_before(two_uses(), 4, without_the_file).compactions
+    run = replace(answered(two_uses(), without_the_file), compactions=folded)
     assert measured(run, two_uses()).refetch_calls == 2
 
 

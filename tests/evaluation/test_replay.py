@@ -65,7 +65,7 @@ async def test_the_raw_run_sends_all_that_was_said_before_each_answer() -> None:
 @pytest.mark.parametrize("arm", [*BUILT_IN, "truncate"])
 async def test_every_arm_stays_within_the_window_and_sends_valid_requests(arm: str) -> None:
     run = await played(RECORDED, arm)
-    assert run.folds
+    assert run.compactions
     assert run.failures == ()
     assert [sent.answer for sent in run.requests if sent.kind == "step"] == [
         message.index for message in RECORDED if isinstance(message, AssistantMessage)
@@ -77,20 +77,26 @@ async def test_every_arm_stays_within_the_window_and_sends_valid_requests(arm: s
 async def test_the_same_session_gives_the_same_run_again() -> None:
     once, twice = await played(RECORDED, "summary"), await played(RECORDED, "summary")
     assert [sent.tokens for sent in once.requests] == [sent.tokens for sent in twice.requests]
-    assert [fold.entry.summary for fold in once.folds] == [fold.entry.summary for fold in twice.folds]
+    assert [fold.entry.summary for fold in once.compactions] == [
+        fold.entry.summary for fold in twice.compactions
+    ]
 
 
 async def test_summary_requests_are_written_down_where_they_left() -> None:
     run = await played(RECORDED, "summary")
-    assert sum(fold.model_calls for fold in run.folds) == sum(s.kind == "summary" for s in run.requests) > 0
-    for fold in run.folds:
+    assert (
+        sum(fold.model_calls for fold in run.compactions)
+        == sum(s.kind == "summary" for s in run.requests)
+        > 0
+    )
+    for fold in run.compactions:
         asked = run.requests[fold.requests - fold.model_calls : fold.requests]
         assert {sent.kind for sent in asked} == {"summary"}
 
 
 async def test_a_fold_says_the_view_before_and_after_it() -> None:
     run = await played(RECORDED, "digest")
-    fold = run.folds[0]
+    fold = run.compactions[0]
     assert sum(map(message_tokens, fold.after)) < sum(map(message_tokens, fold.before))
     assert run.requests[fold.requests].messages[: len(fold.after)] == fold.after
 
@@ -105,19 +111,19 @@ async def test_a_result_larger_than_there_is_room_for_is_let_in_clipped_as_the_a
 
 async def test_a_summariser_that_says_nothing_leaves_what_the_strategy_itself_keeps() -> None:
     run = await played(RECORDED, "summary", llm=opaque(WINDOW, 300))
-    assert "as it had been agreed" in run.folds[0].entry.summary
-    assert "<standing-constraints>" in run.folds[0].entry.summary
+    assert "as it had been agreed" in run.compactions[0].entry.summary
+    assert "<standing-constraints>" in run.compactions[0].entry.summary
 
 
 async def test_a_summariser_that_cannot_be_asked_is_a_later_rung_and_no_end() -> None:
     run = await played(RECORDED, "summary", llm=ScriptedLLM(always=refusal(), window=WINDOW))
-    assert {fold.entry.rung for fold in run.folds} <= {"hide", "clip", "digest", "truncate"}
+    assert {fold.entry.rung for fold in run.compactions} <= {"hide", "clip", "digest", "truncate"}
     assert isinstance(refusal(), LLMError)
 
 
 async def test_nothing_is_folded_in_a_window_that_is_never_full() -> None:
     run = await played(RECORDED, "summary", window=1_000_000)
-    assert run.folds == ()
+    assert run.compactions == ()
 
 
 async def test_what_was_pinned_in_the_session_is_pinned_in_the_replay_and_stays_word_for_word() -> None:
@@ -127,7 +133,7 @@ async def test_what_was_pinned_in_the_session_is_pinned_in_the_replay_and_stays_
     pins = recorded_pins(built.entries)
     assert len(pins) == 1
     run = await replayed(RECORDED, "summary", window=WINDOW, pins=pins)
-    assert run.folds
+    assert run.compactions
     assert run.pins == pins
     steps = [sent for sent in run.requests if sent.kind == "step"]
     assert all(any(message.index in pins for message in sent.messages) for sent in steps)

@@ -235,7 +235,9 @@ def test_k1_a_summary_request_between_is_no_step() -> None:
 def test_t2_a_fold_waits_for_the_results_of_the_newest_calls() -> None:
     folded = folded_before(work(), 9, lambda so_far: so_far[:2])
     before = MESSAGES[:4]
-    run = replace(raw(work()), folds=(replace(folded.folds[0], before=before, after=before, requests=1),))
+    run = replace(
+        raw(work()), compactions=(replace(folded.compactions[0], before=before, after=before, requests=1),)
+    )
     assert violations(run, METER) == [
         "T2, fold 1 (after request 1): entry 4 was still to come for the calls before it"
     ]
@@ -244,8 +246,10 @@ def test_t2_a_fold_waits_for_the_results_of_the_newest_calls() -> None:
 def test_t2_a_call_that_never_got_a_result_keeps_no_fold_waiting() -> None:
     built = history().user("Go.").assistant(calls=[A]).user("Stop.").assistant("Stopped.")
     messages = messages_of(built)
-    fold = folded_before(built, 3, lambda _: [messages[2]]).folds[0]
-    run = replace(raw(built), folds=(replace(fold, before=messages[:2], after=messages[:2], requests=1),))
+    fold = folded_before(built, 3, lambda _: [messages[2]]).compactions[0]
+    run = replace(
+        raw(built), compactions=(replace(fold, before=messages[:2], after=messages[:2], requests=1),)
+    )
     assert "T2" not in rules(run)
 
 

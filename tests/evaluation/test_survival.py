@@ -41,7 +41,7 @@ def folding(text: str) -> Run:
 
 def test_where_nothing_was_folded_there_is_nothing_to_survive() -> None:
     found = kept(raw(work()), work())
-    assert found.folds == ()
+    assert found.compactions == ()
     assert found.end.facts == Share(0, 0)
     assert found.end.facts.value is None
 
@@ -80,17 +80,17 @@ def test_facts_are_those_of_everything_folded_so_far() -> None:
     first = (summary("Nothing.", index=7), *messages[7:])
     second = (summary("We ran make release.", index=11),)
     run = raw(built)
-    once = folded_before(built, 7, lambda _: [summary("Nothing.", index=7)]).folds[0]
+    once = folded_before(built, 7, lambda _: [summary("Nothing.", index=7)]).compactions[0]
     twice = replace(once, before=first, after=second, requests=5)
-    found = kept(replace(run, folds=(once, twice), last_view=second), built)
-    assert [at.facts for at in found.folds] == [Share(0, 5), Share(1, 6)]
+    found = kept(replace(run, compactions=(once, twice), last_view=second), built)
+    assert [at.facts for at in found.compactions] == [Share(0, 5), Share(1, 6)]
     assert found.end.facts == Share(1, 6)
 
 
 def test_what_was_said_after_a_fold_is_not_asked_of_it() -> None:
     built = work().user("Go on.").step("bash", "ok", command="make release").assistant("Released.")
     run = folded_before(built, 7, lambda _: [summary("Nothing.")])
-    assert kept(run, built).folds[0].facts.of == 5
+    assert kept(run, built).compactions[0].facts.of == 5
 
 
 def test_a_hidden_result_counts_as_folded_and_its_call_as_kept() -> None:
@@ -110,7 +110,7 @@ def test_density_is_facts_for_a_thousand_tokens_of_the_view() -> None:
 
 
 def test_each_fold_says_how_many_requests_had_left() -> None:
-    assert [at.requests for at in kept(folding(""), work()).folds] == [3]
+    assert [at.requests for at in kept(folding(""), work()).compactions] == [3]
 
 
 # -- constraints -----------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_todos_are_those_open_at_the_end() -> None:
 
 def test_at_a_fold_the_todos_open_by_then_count() -> None:
     early = folded_before(planning(), 3, lambda _: [summary("Mend the retry; write the docs.")])
-    assert kept(early, planning()).folds[0].by_kind["todo"] == Share(2, 2)
+    assert kept(early, planning()).compactions[0].by_kind["todo"] == Share(2, 2)
     assert kept(early, planning()).end.by_kind["todo"] == Share(1, 1)
 
 

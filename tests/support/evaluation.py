@@ -10,7 +10,7 @@ from dataclasses import replace
 from foldline.context.calls import paired
 from foldline.context.tokens import message_tokens
 from foldline.context.view import hidden_placeholder, with_text
-from foldline.evaluation.record import Folded, Meter, Run, Sent
+from foldline.evaluation.record import Compacted, Meter, Run, Sent
 from foldline.protocol import AssistantMessage, BaseMessage, Compaction, SystemMessage, text_parts
 from support.history import History
 
@@ -66,7 +66,7 @@ def folded_before(built: History, answer: int, fold: View) -> Run:
     run = answered(built, lambda so_far: so_far if len(so_far) < until else (*after, *so_far[until:]))
     left = sum(request.answer is not None and request.answer < answer for request in run.requests)
     entry = Compaction(first_kept_index=answer, index=answer)
-    return replace(run, folds=(Folded(entry, before, after, left, model_calls=0),))
+    return replace(run, compactions=(Compacted(entry, before, after, left, model_calls=0),))
 
 
 def summary(text: str, index: int = 1_000) -> SystemMessage:

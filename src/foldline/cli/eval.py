@@ -194,8 +194,8 @@ async def _measure(
             return found
         await known_window(llm)
         other = writer if writer is not llm else None
-        folded = [run for run in found.runs if run.strategy != RAW]
-        return replace(found, judgement=await judged(folded, setup.meter, llm, other, yes=yes))
+        compacted = [run for run in found.runs if run.strategy != RAW]
+        return replace(found, judgement=await judged(compacted, setup.meter, llm, other, yes=yes))
     finally:
         await llm.aclose()
         if writer is not llm:
@@ -258,7 +258,7 @@ def _draw(target: Path, runs: Sequence[Run], rows: Sequence[Figures]) -> None:
 async def judged(
     runs: Sequence[Run], meter: Meter, answerer: LLM, judge: LLM | None, *, yes: bool
 ) -> Judgement | None:
-    """What the model knew from each view; None where nothing was folded, or the price was declined.
+    """What the model knew from each view; None where nothing was compacted, or the price was declined.
 
     Raises:
         FoldlineError: nobody is there to agree to the price.

@@ -45,7 +45,7 @@ class Report:
 
     @property
     def violations(self) -> list[str]:
-        """Of rules that hold for every strategy; not of the run that never folds."""
+        """Of rules that hold for every strategy; not of the run that never compacts."""
         return [
             f"{row.session}, {row.strategy}, {_k(row.window)}: {violation}"
             for row in self.rows
@@ -107,11 +107,15 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
     say()
     say_heading(f"{session} · {rows[0].messages} messages · window {_k(window)}")
     say_table(
-        [Column("strategy"), *_right("folds", "calls", "input", "fresh", "hit", "peak", "mean", "price")],
+        [
+            Column("strategy"),
+            *_right("compacted", "calls", "input", "fresh", "hit", "peak", "mean", "price"),
+        ],
         (
             [
-                _name(row), str(row.folds), str(row.cost.calls), _k(row.cost.input), _k(row.cost.uncached),
-                _percent(row.cost.hit_rate), _k(row.peak), _k(row.mean), _dollars(row.dollars),
+                _name(row), str(row.compactions), str(row.cost.calls), _k(row.cost.input),
+                _k(row.cost.uncached), _percent(row.cost.hit_rate), _k(row.peak), _k(row.mean),
+                _dollars(row.dollars),
             ]
             for row in rows
         ),
@@ -152,7 +156,7 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
         ),
     )
     say()
-    say("of the facts of the folded part, the share still in the last view")
+    say("of the facts of the compacted part, the share still in the last view")
     kinds = [kind for kind in KINDS if any(kind in row.survival.end.by_kind for row in rows)]
     say_table(
         [Column("strategy"), *_right("all", *(_SHORT.get(kind, f"{kind}s") for kind in kinds), "per 1k")],
@@ -170,9 +174,9 @@ def _say_session(session: str, window: int, rows: Sequence[Figures]) -> None:
 
 
 def _best(rows: Sequence[Figures]) -> dict[str, float | None]:
-    folded = [row for row in rows if row.strategy != RAW and row.feasible]
+    compacted = [row for row in rows if row.strategy != RAW and row.feasible]
     values = {
-        name: [made for row in folded if (made := value(row)) is not None]
+        name: [made for row in compacted if (made := value(row)) is not None]
         for name, value in _COMPARED.items()
     }
     return {name: max(found, default=None) for name, found in values.items()}
@@ -192,9 +196,10 @@ def _say_losses(rows: Iterable[Figures]) -> None:
             say(f"{row.strategy}: {row.over} requests exceed the window.")
         other = sum(count for rung, count in row.rungs.items() if rung != "strategy")
         if other:
-            say(f"{row.strategy}: {other} of {row.folds} folds were made by a later rung of the ladder.")
+            made = "were made by a later rung of the ladder"
+            say(f"{row.strategy}: {other} of {row.compactions} compactions {made}.")
         if row.failures:
-            say(f"{row.strategy}: {len(row.failures)} folds failed, the first: {row.failures[0]}")
+            say(f"{row.strategy}: {len(row.failures)} compactions failed, the first: {row.failures[0]}")
 
 
 def _say_recall_at_budget(report: Report) -> None:

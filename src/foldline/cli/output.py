@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 PIPED_WIDTH = 120
 """Columns of a table that nobody's terminal limits."""
 
-Style = Literal["bold", "muted", "altered", "folded", "alert"]
-_CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "folded": "34", "alert": "31"}
+Style = Literal["bold", "muted", "altered", "compacted", "alert"]
+_CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "compacted": "34", "alert": "31"}
 
 
 def say(text: str = "") -> None:

@@ -269,7 +269,7 @@ def _say_history(source: Source, projection: Projection) -> None:
 def _label_style(entry: Entry) -> Style | None:
     if isinstance(entry, BaseMessage):
         return "bold" if entry.type == "user" else None
-    return "folded" if isinstance(entry, Compaction) else "muted"
+    return "compacted" if isinstance(entry, Compaction) else "muted"
 
 
 # --- rows of both -------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ _MARKS: Final[Mapping[str, tuple[str, str, Style | None]]] = {
     "live": ("L", "┃", None),
     "clipped": ("C", "╏", "altered"),
     "hidden": ("H", "╏", "altered"),
-    "summarised": ("S", "┊", "folded"),
+    "summarised": ("S", "┊", "compacted"),
     "truncated": ("T", " ", "muted"),
     "reverted": ("R", " ", "muted"),
     "cleared": ("X", " ", "muted"),

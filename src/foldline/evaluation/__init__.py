@@ -1,1 +1,1 @@
-"""How well a strategy folds, measured on recorded sessions: replays, what they cost, what survives."""
+"""How well a strategy compacts, measured on recorded sessions: replays, what they cost, what survives."""

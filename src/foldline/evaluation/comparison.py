@@ -33,7 +33,7 @@ RAW = "raw"
 TRUNCATE = "truncate"
 HEADROOM = "headroom"
 REFERENCES = {
-    RAW: "nothing is ever folded; marked where it exceeds the window",
+    RAW: "nothing is ever compacted; marked where it exceeds the window",
     TRUNCATE: "leaves out the oldest turns, down to half of the window",
     HEADROOM: "headroom-ai's compress(), which is installed by itself",
 }
@@ -145,7 +145,7 @@ async def compare(
                 except WindowTooSmall as small:
                     why = str(small)
                     break
-                if not run.due and not cells:  # until a fold is due all arms do the same
+                if not run.due and not cells:  # until a compaction is due all arms do the same
                     break
                 cells.append(Cell(run, figures(run, instrument)))
             if not cells:

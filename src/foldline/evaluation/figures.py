@@ -37,7 +37,7 @@ class Instrument:
     needs: Needs
     known: Known
     raw: Cost
-    """Of the run that never folds: what costs are relative to."""
+    """Of the run that never compacts: what costs are relative to."""
     raw_cold: Cost
     cache: PromptCache = OPENAI_CACHE
 
@@ -70,9 +70,9 @@ class Figures:
     window: int
     summariser: str
     messages: int
-    folds: int
+    compactions: int
     rungs: Mapping[str, int]
-    """By which rung of the failure ladder the folds were made."""
+    """By which rung of the failure ladder the compactions were made."""
     cost: Cost
     peak: int
     """Tokens of the largest view that was sent."""
@@ -114,7 +114,7 @@ class Figures:
             "feasible": self.feasible,
             "requests_over_window": self.over,
             "messages": self.messages,
-            "compactions": self.folds,
+            "compactions": self.compactions,
             "rungs": dict(self.rungs),
             "model_calls": cost.calls,
             "summary_calls": cost.aux,
@@ -145,7 +145,7 @@ class Figures:
             "survival": survival.end.facts.value,
             "survival_by_kind": {kind: share.value for kind, share in survival.end.by_kind.items()},
             "survival_per_1000_tokens": survival.end.density,
-            "survival_after_each_fold": [at.facts.value for at in survival.folds],
+            "survival_after_each_fold": [at.facts.value for at in survival.compactions],
             "constraints_at_end": _counted(survival.constraints),
             "constraints_throughout": _counted(survival.constraints_throughout),
             "pins_throughout": _counted(survival.pins_throughout),
@@ -169,8 +169,8 @@ def figures(run: Run, instrument: Instrument) -> Figures:
         window=run.window,
         summariser=run.summariser,
         messages=len(run.history),
-        folds=len(run.folds),
-        rungs=Counter(fold.entry.rung for fold in run.folds),
+        compactions=len(run.compactions),
+        rungs=Counter(compaction.entry.rung for compaction in run.compactions),
         cost=spent,
         peak=max(views, default=0),
         mean=fmean(views) if views else 0.0,

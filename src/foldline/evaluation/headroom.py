@@ -1,4 +1,4 @@
-"""`headroom-ai` as one more arm: what its `compress()` makes of the view when a fold is due.
+"""`headroom-ai` as one more arm: what its `compress()` makes of the view when a compaction is due.
 
 It runs in a process and an environment of its own, for it needs other versions of what we need, and asks
 nobody. It shortens contents in place: what it must not touch here (the preamble, pins, the request, what no

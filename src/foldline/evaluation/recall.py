@@ -333,16 +333,16 @@ class Step(NamedTuple):
     answer: int
     messages: Sequence[BaseMessage]
     epoch: int
-    """How many folds had been committed when it left."""
+    """How many compactions had been committed when it left."""
 
 
 def answered_steps(run: Run) -> Iterator[Step]:
     """The steps of a run, in order; of one that was sent again, the last request."""
     last = {sent.answer: place for place, sent in enumerate(run.requests) if sent.kind == "step"}
-    folds = sorted(fold.requests for fold in run.folds)
+    compactions = sorted(compaction.requests for compaction in run.compactions)
     epoch = 0
     for place, sent in enumerate(run.requests):
-        while epoch < len(folds) and folds[epoch] <= place:
+        while epoch < len(compactions) and compactions[epoch] <= place:
             epoch += 1
         if sent.kind == "step" and sent.answer is not None and last[sent.answer] == place:
             yield Step(sent.answer, sent.messages, epoch)

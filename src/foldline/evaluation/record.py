@@ -41,8 +41,8 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """One fold that was committed, between two requests."""
+class Compacted:
+    """One compaction that was committed, between two requests."""
 
     entry: Compaction
     before: tuple[BaseMessage, ...]
@@ -66,18 +66,18 @@ class Run:
     history: tuple[BaseMessage, ...]
     """The recorded messages. Their indices are the same in every run of the session."""
     requests: tuple[Sent, ...]
-    folds: tuple[Folded, ...]
+    compactions: tuple[Compacted, ...]
     last_view: tuple[BaseMessage, ...]
     """The view after the newest message."""
     clipped: Mapping[int, BaseMessage] = field(default_factory=dict)
     """By index: results larger than there was room for, as the agent let them in."""
     pins: frozenset[int] = frozenset()
     broken: tuple[str, ...] = ()
-    """What a fold did to the history that must not be (`context.invariants`): sentences."""
+    """What a compaction did to the history that must not be (`context.invariants`): sentences."""
     failures: tuple[str, ...] = ()
     """Folds that were due and failed: sentences."""
     due: int = 0
-    """How often a fold was due, whatever came of it."""
+    """How often a compaction was due, whatever came of it."""
 
 
 # --- values of messages -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A recorded session played again, step by step, through the agent's own folding, under one strategy.
+"""A recorded session played again, step by step, through the agent's own compacting, under one strategy.
 
 Teacher-forced: every answer is the recorded one, whatever the view holds. So it measures what a strategy
 costs and what it keeps, and not how an agent would have gone on from there.
@@ -39,12 +39,12 @@ from foldline.protocol import (
     events,
 )
 
-from .record import Folded, Meter, PerMessage, Run, Sent
+from .record import Compacted, Meter, PerMessage, Run, Sent
 
 STEP_SECONDS = 10.0
 """Between two messages of a session that recorded no times."""
 UNLIMITED = 100_000_000
-"""The window of a run that never folds."""
+"""The window of a run that never compacts."""
 
 Sizes = Callable[[int, str], BudgetSettings]
 Progress = Callable[[int], None]
@@ -73,11 +73,11 @@ async def replay(
     pins: frozenset[int] = frozenset(),
     progress: Progress = lambda _: None,
 ) -> Run:
-    """What this arm would have sent and folded, had it held the recorded session (`recorded_messages`).
+    """What this arm would have sent and compacted, had it held the recorded session (`recorded_messages`).
 
     The window is that of the session's model, whose part the summariser plays; in tokens. `sizes` are those a
     user set, given a window and a model; `pins` are pinned as soon as they are said. Where the summariser
-    cannot be asked, the folds say by which later rung they were made.
+    cannot be asked, the compactions say by which later rung they were made.
     """
     player = _Player(history, arm, window, summariser, meter, sizes, pins)
     player.check_room()
@@ -88,16 +88,16 @@ async def replay(
 
 
 class WindowTooSmall(FoldlineError):
-    """What is never folded leaves no room to work in: the agent would not begin."""
+    """What is never compacted leaves no room to work in: the agent would not begin."""
 
 
 class _Tape(Session):
     """A session in memory. Recorded messages keep their index and their time; markers get the next one."""
 
-    def __init__(self, on_fold: Callable[[Compaction, tuple[BaseMessage, ...]], None]) -> None:
+    def __init__(self, on_compaction: Callable[[Compaction, tuple[BaseMessage, ...]], None]) -> None:
         now = datetime.now(UTC)
         super().__init__(SessionHeader(id="replay", created_at=now, cwd="/"))
-        self._on_fold = on_fold
+        self._on_compaction = on_compaction
 
     async def append(self, *entries: Entry, durable: bool = False) -> list[Entry]:
         appended = []
@@ -107,7 +107,7 @@ class _Tape(Session):
             before = self.view if isinstance(entry, Compaction) else ()
             self.take_in((numbered,))
             if isinstance(numbered, Compaction):
-                self._on_fold(numbered, before)
+                self._on_compaction(numbered, before)
             appended.append(numbered)
         return appended
 
@@ -157,13 +157,13 @@ class _Player:
     sizes: Sizes
     pins: frozenset[int]
     requests: list[Sent] = field(default_factory=list)
-    folds: list[Folded] = field(default_factory=list)
+    compactions: list[Compacted] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     clipped: dict[int, BaseMessage] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tape = _Tape(self._folded)
+        self.tape = _Tape(self._record_compaction)
         self.clock = 0.0
         self.newest: BaseMessage | None = None
         self._summaries = 0
@@ -217,17 +217,17 @@ class _Player:
 
     async def _before_a_prompt(self, message: UserMessage) -> None:
         if end_of_task_is_due(self.state) and auto_compact_blocker(self.state) is None:
-            await self._fold("phase")
+            await self._compact("phase")
         if self.state.is_full([message]):
-            await self._fold("threshold", pending=message_tokens(message))
+            await self._compact("threshold", pending=message_tokens(message))
 
     async def _step(self, answer: AssistantMessage) -> None:
         state = self.state
         if isinstance(self.newest, ToolResultMessage):
             if state.is_full():
-                await self._fold("threshold")
+                await self._compact("threshold")
             elif newly_completed(self.tape.projection) and end_of_task_is_due(state):
-                await self._fold("phase")
+                await self._compact("phase")
         messages = await self._sent()
         length = sum(map(self._length, messages))
         usage = Usage(input=length, cached=self._shared(messages), output=self._length(answer))
@@ -248,15 +248,15 @@ class _Player:
         """The request as it leaves: where it is longer than the window, the server refuses it first."""
         messages = tuple(paired(self.tape.view))
         while self.arm.strategy and sum(map(self._length, messages)) > self.window:
-            known = len(self.folds)
-            await self._fold("overflow")
+            known = len(self.compactions)
+            await self._compact("overflow")
             messages = tuple(paired(self.tape.view))
-            if len(self.folds) == known:
+            if len(self.compactions) == known:
                 break
         return messages
 
     def _narrowed(self, result: ToolResultMessage) -> ToolResultMessage:
-        """A fresh result as this agent lets it in: a group must fit beside what a fold leaves."""
+        """A fresh result as this agent lets it in: a group must fit beside what a compaction leaves."""
         if self.arm.strategy is None:
             return result
         group = self.state.projection.group(self.newest.index) if self.newest else ()
@@ -272,10 +272,10 @@ class _Player:
         self.clipped[result.index] = short
         return short
 
-    # --- folding ----------------------------------------------------------------------------------
+    # --- compacting ----------------------------------------------------------------------------------
 
-    async def _fold(self, reason: Reason, *, pending: int = 0) -> None:
-        """As the agent does; where it stops doing so by itself, its user is taken to say "fold now"."""
+    async def _compact(self, reason: Reason, *, pending: int = 0) -> None:
+        """As the agent does; where it stops doing so by itself, its user is taken to say "compact now"."""
         if self.arm.strategy is None:
             return
         self._due += 1
@@ -286,11 +286,11 @@ class _Player:
                 self.state, CompactionRequest(asked, pending=pending, will_retry=reason == "overflow")
             )
 
-    def _folded(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
+    def _record_compaction(self, entry: Compaction, before: tuple[BaseMessage, ...]) -> None:
         after = self.tape.view
         wrong = broken(self.tape.projection)
-        self.broken += [f"fold {len(self.folds) + 1} of {self.arm.name}: {fault}" for fault in wrong]
-        self.folds.append(Folded(entry, before, after, len(self.requests), self._summaries))
+        self.broken += [f"fold {len(self.compactions) + 1} of {self.arm.name}: {fault}" for fault in wrong]
+        self.compactions.append(Compacted(entry, before, after, len(self.requests), self._summaries))
 
     def _emitted(self, event: events.Event) -> None:
         if isinstance(event, events.CompactionEnd) and event.error:
@@ -309,7 +309,7 @@ class _Player:
     # --- measuring --------------------------------------------------------------------------------
 
     def _shared(self, messages: Sequence[BaseMessage]) -> int:
-        """What a prefix cache would report: that a provider has one is all that folding asks for."""
+        """What a prefix cache would report: that a provider has one is all that compacting asks for."""
         before = next((sent.messages for sent in reversed(self.requests) if sent.kind == "step"), ())
         shared = 0
         for earlier, now in zip(before, messages, strict=False):
@@ -330,7 +330,7 @@ class _Player:
             summariser=summarised_by,
             history=tuple(self.history),
             requests=tuple(self.requests),
-            folds=tuple(self.folds),
+            compactions=tuple(self.compactions),
             last_view=self.tape.view,
             clipped=self.clipped,
             pins=self.pins,
@@ -345,7 +345,7 @@ STRIDE = 8
 
 
 def recorded_messages(entries: Sequence[Entry]) -> tuple[BaseMessage, ...]:
-    """The messages a replay plays again: all that the session went on from, its own folds left out.
+    """The messages a replay plays again: all that the session went on from, its own compactions left out.
 
     What was taken back by a rewind is no part of it. Usage is that of another view, and is dropped.
     """

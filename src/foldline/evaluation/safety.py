@@ -18,7 +18,7 @@ from foldline.llm.lenient_json import is_json_object
 from foldline.protocol import AssistantMessage, BaseMessage, ToolResultMessage, UserMessage
 
 from .cost import as_sent
-from .record import Folded, Meter, PerMessage, Run, Sent
+from .record import Compacted, Meter, PerMessage, Run, Sent
 
 PairingRule = Literal["P1", "P2", "P3", "P4", "P6", "P7"]
 PairingFault = tuple[PairingRule, str]
@@ -156,10 +156,10 @@ class _Check:
                 yield from self.pins_verbatim(sent.answer, shown, where)
                 yield from self.fresh_verbatim(sent.answer, shown, where)
         yield from self.stable_prefix()
-        for number, fold in enumerate(self.run.folds, start=1):
-            where = f"fold {number} (after request {fold.requests})"
-            yield from self.whole_batches(fold, where)
-            yield from self.smaller(fold, where)
+        for number, compaction in enumerate(self.run.compactions, start=1):
+            where = f"fold {number} (after request {compaction.requests})"
+            yield from self.whole_batches(compaction, where)
+            yield from self.smaller(compaction, where)
 
     def window(self, sent: Sent, where: str) -> Iterator[_Fault]:
         """W1: input and answer fit. A summary's answer is known, so that nothing is reserved for it.
@@ -174,7 +174,7 @@ class _Check:
             yield _Fault("W1", where, what)
 
     def _must_stay(self, sent: Sent) -> int:
-        """Tokens of what opens the request, and of what no fold may take out of it."""
+        """Tokens of what opens the request, and of what no compaction may take out of it."""
         if sent.answer is None:
             return 0
         before = self.run.history[: self.positions[sent.answer]]
@@ -203,20 +203,20 @@ class _Check:
                 yield _Fault("T1", where, f"fresh entry {message.index} is not there word for word")
 
     def stable_prefix(self) -> Iterator[_Fault]:
-        """K1: between two folds, each step's request goes on from the one before."""
-        folded_after = {fold.requests for fold in self.run.folds}
+        """K1: between two compactions, each step's request goes on from the one before."""
+        compacted_after = {compaction.requests for compaction in self.run.compactions}
         steps = [(number, sent) for number, sent in enumerate(self.run.requests, 1) if sent.kind == "step"]
         for (before, earlier), (number, later) in pairwise(steps):
-            if any(count in folded_after for count in range(before, number)):
+            if any(count in compacted_after for count in range(before, number)):
                 continue
             at = _first_difference(earlier.messages, later.messages)
             if at is not None:
                 what = f"it does not go on from the step before: message {at + 1} is another"
                 yield _Fault("K1", f"request {number}", what)
 
-    def whole_batches(self, fold: Folded, where: str) -> Iterator[_Fault]:
-        """T2: no fold comes while results of the newest calls are still to come."""
-        batch = _newest_batch(fold.before)
+    def whole_batches(self, compaction: Compacted, where: str) -> Iterator[_Fault]:
+        """T2: no compaction comes while results of the newest calls are still to come."""
+        batch = _newest_batch(compaction.before)
         caller = next((message for message in batch if isinstance(message, AssistantMessage)), None)
         if caller is None or caller.index not in self.positions:
             return
@@ -227,9 +227,9 @@ class _Check:
             if message.call_id not in seen:
                 yield _Fault("T2", where, f"entry {message.index} was still to come for the calls before it")
 
-    def smaller(self, fold: Folded, where: str) -> Iterator[_Fault]:
-        """E2: a fold never makes the view longer."""
-        before, after = (sum(map(self.tokens, view)) for view in (fold.before, fold.after))
+    def smaller(self, compaction: Compacted, where: str) -> Iterator[_Fault]:
+        """E2: a compaction never makes the view longer."""
+        before, after = (sum(map(self.tokens, view)) for view in (compaction.before, compaction.after))
         if after > before:
             yield _Fault("E2", where, f"the view grew from {before:,} to {after:,} tokens")
 

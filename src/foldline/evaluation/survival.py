@@ -1,4 +1,4 @@
-"""What survives the folds of a run: of the facts of all that was folded so far, those the view still says.
+"""What survives the compactions of a run: of all facts compacted so far, those the view still says.
 
 What a fact is and when a view says it is the audit's rule, so that a path may be absolute or relative, but a
 paraphrase counts as lost. `Known` belongs to the session: its facts are looked for once, for all its runs.
@@ -46,13 +46,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Survived:
-    """The facts of everything folded up to one moment, and how many of them the view then says."""
+    """The facts of everything compacted up to one moment, and how many of them the view then says."""
 
     requests: int
     """How many requests had left."""
     facts: Share
     by_kind: Mapping[FactKind, Share]
-    """Kinds of which something was folded."""
+    """Kinds of which something was compacted."""
     tokens: int
     """Of the view."""
 
@@ -66,8 +66,8 @@ class Survived:
 class Survival:
     """What one run kept."""
 
-    folds: tuple[Survived, ...]
-    """Right after each fold."""
+    compactions: tuple[Survived, ...]
+    """Right after each compaction."""
     end: Survived
     constraints: Share
     """CS_end: sentences of the user that command or forbid, verbatim in the last view."""
@@ -113,7 +113,7 @@ class Known:
         noted = "\n".join(text for at, text in self._noting if at < upto)
         return frozenset(open_todos(self.history[:upto])) | frozenset(facts.todos(noted))
 
-    def folded(self, upto: int, view: Sequence[BaseMessage]) -> Iterator[int]:
+    def compacted(self, upto: int, view: Sequence[BaseMessage]) -> Iterator[int]:
         """The facts, by number, of those of the first `upto` messages that the view has not as they were."""
         gone = {message.index for message in taken(self.history[:upto], view)}
         still_open = self.open_todos(upto)
@@ -124,15 +124,18 @@ class Known:
 
 
 def survival(run: Run, known: Known) -> Survival:
-    """What a run kept after each of its folds and at its end."""
+    """What a run kept after each of its compactions and at its end."""
     said = Presence(known.says)
     present = _constraints_present(run, known)
-    folds = tuple(_survived(fold.before, fold.after, fold.requests, known, said) for fold in run.folds)
+    compactions = tuple(
+        _survived(compaction.before, compaction.after, compaction.requests, known, said)
+        for compaction in run.compactions
+    )
     end = _survived(known.history, run.last_view, len(run.requests), known, said)
     still_open = known.open_todos(len(known.history))
     facts_now = list(enumerate(known.facts))
     return Survival(
-        folds=folds,
+        compactions=compactions,
         end=end,
         constraints=_share(n in present.at_end for n in range(len(known.constraints))),
         constraints_throughout=_share(n in present.throughout for n in present.asked),
@@ -144,7 +147,7 @@ def survival(run: Run, known: Known) -> Survival:
     )
 
 
-# -- facts of what was folded ----------------------------------------------------------------------
+# -- facts of what was compacted ----------------------------------------------------------------------
 
 
 def _survived(
@@ -156,9 +159,9 @@ def _survived(
 ) -> Survived:
     """Shows the view `after`."""
     said.show(after)
-    folded = list(known.folded(_length(before, known.history), after))
-    all_of = Counter(known.facts[n].kind for n in folded)
-    kept = Counter(known.facts[n].kind for n in folded if n in said)
+    compacted = list(known.compacted(_length(before, known.history), after))
+    all_of = Counter(known.facts[n].kind for n in compacted)
+    kept = Counter(known.facts[n].kind for n in compacted if n in said)
     return Survived(
         requests=requests,
         facts=Share(kept.total(), all_of.total()),

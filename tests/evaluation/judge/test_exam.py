@@ -15,7 +15,7 @@ from foldline.evaluation.judge.exam import (
     exam_of,
     question,
 )
-from foldline.evaluation.record import Folded, Run
+from foldline.evaluation.record import Compacted, Run
 from foldline.llm.models import Price
 from foldline.protocol import AssistantMessage, BaseMessage, Compaction, SystemMessage, text_parts
 from support.judge_trial import trial_session
@@ -81,7 +81,7 @@ def test_points_are_where_any_run_folded() -> None:
     def run(strategy: str, *places: int) -> Run:
         summary = SystemMessage(origin="summary", index=10_000, parts=text_parts("notes"))
         folds = tuple(
-            Folded(
+            Compacted(
                 Compaction(first_kept_index=place, strategy=strategy), (summary, *SESSION[:place]), (), 0, 0
             )
             for place in places

@@ -11,6 +11,7 @@ from foldline.agent import Agent
 from foldline.agent.shell import SHELL_CALL
 from foldline.context import numbers
 from foldline.context.harmless import BLANKS, FLOOD, clean, clean_line, nothing_hidden
+from foldline.context.numbers import many
 from foldline.context.permissions import approval_words
 from foldline.context.projection import Projection
 from foldline.context.rewind_points import rewind_words
@@ -31,11 +32,11 @@ from foldline.protocol import (
 from foldline.protocol.events import CompactionEnd, CompactionStart, Event, ProposalReady
 from foldline.protocol.operations import Operation
 from foldline.tui.machine import EDITS, reduce
-from foldline.tui.state import ChatState, Question, Room, rung_words
+from foldline.tui.state import ChatState, Question, Room, reason_words, rung_words
 
 from .terminal import Paper
 
-_FOLD = "fold"
+_COMPACTION = "compaction"
 
 
 class Narrator:
@@ -63,7 +64,7 @@ class Narrator:
         if not isinstance(event, events.ProposalReady):
             self._narrate(event)
         elif before.proposal is None or before.proposal.id != event.proposal:  # not again, as the view grows
-            self._ask(asked_about_fold(event))
+            self._ask(asked_about_proposal(event))
         if self.state.waiting.unsent and self.state.waiting.unsent != before.waiting.unsent:
             self._paper.line(self.state.waiting.unsent)
         for question in self.state.questions:
@@ -93,10 +94,10 @@ class Narrator:
                 self._narrate_entry(event.entry)
             case events.CompactionStart():
                 self._end_prose()
-                self._paper.begin(_FOLD, fold_words(event))
+                self._paper.begin(_COMPACTION, compacting_words(event))
             case events.CompactionEnd():
-                end = folded_words(event)
-                self._paper.finish(_FOLD, f" {end}", f"[fold] {end}")
+                end = compacted_words(event)
+                self._paper.finish(_COMPACTION, f" {end}", f"[compaction] {end}")
             case events.TaskFinished():
                 self._end_prose()
                 self._calls.clear()
@@ -163,25 +164,27 @@ def result_words(result: ToolResultMessage, tokens: int) -> str:
     return f"{failed}{said}, {numbers.tokens(tokens)} tokens"
 
 
-def fold_words(start: CompactionStart) -> str:
-    """`[fold] threshold, 116.2k tokens …`: a fold that is being made."""
+def compacting_words(start: CompactionStart) -> str:
+    """`[compaction] threshold, 116.2k tokens …`: it has begun."""
     after = f", about {numbers.tokens(start.expected_after)} expected" if start.expected_after else ""
-    return f"[fold] {start.reason}, {numbers.tokens(start.tokens_before)} tokens{after}, Ctrl+C cancels …"
+    before = numbers.tokens(start.tokens_before)
+    return f"[compaction] {reason_words(start.reason)}, {before} tokens{after}, Ctrl+C cancels …"
 
 
-def folded_words(end: CompactionEnd) -> str:
-    """`27.4k tokens, 123 entries folded`: what came of a fold."""
+def compacted_words(end: CompactionEnd) -> str:
+    """`27.4k tokens, 123 entries compacted`: how a compaction ended."""
     if end.error is not None:
         return "failed, nothing has changed"
     if end.aborted:
         return "cancelled, nothing has changed"
     if end.nothing:
-        return "nothing to fold"
+        return "nothing to compact"
     if end.proposed:
         return "drafted"
     how = rung_words(end.rung)
     sizes = f"{numbers.tokens(end.tokens_before)} → {numbers.tokens(end.tokens_after)} tokens"
-    return f"{sizes}, {end.folded} entries folded{f', {how}' if how else ''}; /undo takes it back"
+    done = f"{sizes}, {many(end.folded, 'entry', 'entries')} compacted"
+    return f"{done}{f', {how}' if how else ''}; /undo takes it back"
 
 
 def entry_words(entry: Undo | Clear | Revert | ModelChange | Approval | Title, projection: Projection) -> str:
@@ -189,7 +192,7 @@ def entry_words(entry: Undo | Clear | Revert | ModelChange | Approval | Title, p
     match entry:
         case Undo():
             target = projection.entry(entry.target)
-            named = {"compaction": "fold", "revert": "rewind"}
+            named = {"revert": "rewind"}
             kind = named.get(target.type, target.type) if target is not None else "change"
             return f"The {kind} {entry.target} is undone: the model has again what it had before."
         case Clear():
@@ -219,7 +222,7 @@ def room_words(room: Room) -> list[str]:
         f"{name}: {numbers.tokens(tokens)}, {numbers.percent(tokens, room.size)}." for name, tokens in shares
     ]
     if room.threshold is not None:
-        lines.append(f"It is folded from {numbers.tokens(room.threshold)} on.")
+        lines.append(f"It is compacted from {numbers.tokens(room.threshold)} on.")
     return lines
 
 
@@ -346,15 +349,15 @@ def _choice(question: Question) -> Asked:
     )
 
 
-def asked_about_fold(ready: ProposalReady) -> Asked:
-    """What is asked where a drafted fold waits for its reader."""
+def asked_about_proposal(ready: ProposalReady) -> Asked:
+    """What is asked where a drafted compaction waits for its reader."""
     sizes = f"{numbers.tokens(ready.tokens_before)} → {numbers.tokens(ready.tokens_after)} tokens"
     lost = f"{ready.lost} of {ready.facts} facts lost"
-    change = f"{sizes}, {ready.folded} entries folded, {lost}"
+    change = f"{sizes}, {many(ready.folded, 'entry', 'entries')} compacted, {lost}"
     return Asked(
         ready.proposal,
         (
-            f"A fold is drafted, and nothing has changed yet: {change}.",
+            f"A compaction is drafted, and nothing has changed yet: {change}.",
             *clean(ready.summary).rstrip("\n").split("\n"),
         ),
         (

@@ -12,7 +12,7 @@ from foldline.context.view import is_summary
 from foldline.llm.models import Price
 from foldline.protocol import NEW, BaseMessage, SystemMessage, ToolResultMessage, UserMessage, text_parts
 
-from ..record import Folded, Meter, Run
+from ..record import Compacted, Meter, Run
 from .answers import REFUSAL, Absent, Action, Files, Ground, Place, Probe, Text
 from .material import Material
 from .questions import worded, write_probes
@@ -75,13 +75,13 @@ def compaction_positions(runs: Iterable[Run]) -> dict[str, tuple[int, ...]]:
     return {session: tuple(sorted(places)) for session, places in found.items()}
 
 
-def _placed(run: Run) -> list[tuple[int, Folded]]:
+def _placed(run: Run) -> list[tuple[int, Compacted]]:
     """The compactions of a run, each with the index of the newest recorded message in the view before it."""
     recorded = {message.index for message in run.history}
     found = []
-    for fold in run.folds:
-        seen = [m.index for m in fold.before if m.index in recorded and not is_summary(m)]
-        found += [(max(seen), fold)] if seen else []
+    for compaction in run.compactions:
+        seen = [m.index for m in compaction.before if m.index in recorded and not is_summary(m)]
+        found += [(max(seen), compaction)] if seen else []
     return found
 
 
@@ -89,9 +89,9 @@ def _view_at(run: Run, position: int) -> tuple[BaseMessage, ...]:
     """What the run's next request would have held once the message at `position` had been said."""
     since = NEW
     base: tuple[BaseMessage, ...] = ()
-    for at, fold in _placed(run):
+    for at, compaction in _placed(run):
         if at <= position:
-            since, base = at, fold.after
+            since, base = at, compaction.after
     later = (message for message in run.history if since < message.index <= position)
     return (*base, *(run.clipped.get(message.index, message) for message in later))
 
