@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from foldline.cli.plain.narrator import SentenceBuffer, asked_about, asked_about_fold
+from foldline.cli.plain.narrator import SentenceBuffer, asked_about, asked_about_proposal
 from foldline.protocol import operations
 from foldline.protocol.events import ProposalReady
 from foldline.tui.state import ONCE, Answerable, Question
@@ -52,7 +52,7 @@ def test_what_is_asked_about_is_shown_whole_and_harmless() -> None:
             operations.Approve(call_id="c3", answer="deny"),
         ),
         (asked_about(CHOICE), operations.Choose(choice="c2", key="")),
-        (asked_about_fold(FOLD), operations.DiscardProposal(proposal="p1")),
+        (asked_about_proposal(FOLD), operations.DiscardProposal(proposal="p1")),
     ],
 )
 def test_where_nobody_is_there_nothing_is_allowed_or_changed(asked: object, last: object) -> None:
