@@ -223,7 +223,7 @@ def chosen_in_the_list(term: Terminal) -> None:
     term.send("\r")
     term.until("who are you? · this chat")
     term.send("j")
-    term.until("Enter goes on with it")
+    term.until("Enter resume")
     term.send("\r")
 
 

@@ -92,7 +92,7 @@ def test_no_field_of_any_event_acts_on_the_terminal_of_a_run(
 ) -> None:
     heard = reporter()
     for event in (*hostile_events(), *(events.EntryAppended(entry=each) for each in hostile_entries())):
-        heard.hear(event)  # type: ignore[arg-type]
+        heard.on_event(event)  # type: ignore[arg-type]
     out, err = capsys.readouterr()
     assert "PWNED" in out + err
     assert acting(out + err) == []
@@ -105,7 +105,7 @@ async def test_no_field_of_any_event_acts_on_the_terminal_of_a_plain_chat(
     agent = Agent(session_in(tmp_path), llm=PlayedLLM())
     teller = Narrator(agent, paper := Paper(), asked.append)
     for event in (*hostile_events(), *(events.EntryAppended(entry=each) for each in hostile_entries())):
-        teller.hear(event)  # type: ignore[arg-type]
+        teller.on_event(event)  # type: ignore[arg-type]
     for question in asked:
         for line in question.all_lines():
             paper.line(line)

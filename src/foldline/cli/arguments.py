@@ -46,7 +46,7 @@ COMMANDS: Final = (
     Command("run", "PROMPT", "one prompt without a screen, its answer on stdout", "run"),
     Command("open", "FILE|ID", "look at any session in the inspector, read-only", "screens"),
     Command("view", "FILE|ID", "what the model sees: the messages of a request", "view"),
-    Command("history", "FILE|ID", "every entry of a session, and its state", "view"),
+    Command("history", "FILE|ID", "every entry of a session, and its state", "history"),
     Command("verify", "FILE|ID", "prove every request from the history", "checks"),
     Command("compact", "FILE|ID", "compact a session into a summary", "compact"),
     Command("audit", "FILE|ID", "the facts each compaction took out of the view", "checks"),
@@ -63,7 +63,7 @@ COMMANDS: Final = (
     Command("doctor", "[FILE|ID…]", "check sessions or this installation", "doctor"),
     Command("demo", "", "look around in a recorded session with two compactions", "screens"),
     Command("serve", "", "the same screens in a browser on this machine", "serve"),
-    Command("config", "", "the settings in force, and where each was set", "doctor"),
+    Command("config", "", "the settings in force, and where each was set", "config"),
 )
 
 

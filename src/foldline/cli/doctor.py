@@ -1,6 +1,5 @@
-"""`foldline doctor` and `foldline config`: what is wrong, setting it right, and which settings hold."""
+"""`foldline doctor`: what is wrong with a session or this installation, and, asked to, setting it right."""
 
-import os
 import shutil
 import sys
 import textwrap
@@ -10,10 +9,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from foldline.agent.layers import config_file, project_file
-from foldline.agent.model_choice import Asked, asked_now
-from foldline.agent.settings import DEFAULT
-from foldline.agent.settings_edit import shown, unset_words
 from foldline.context.harmless import with_signs
 from foldline.data import real_path
 from foldline.files import is_file, is_folder, read_regular
@@ -39,10 +34,8 @@ from foldline.history.doctor import (
 from foldline.history.repair import repair, repair_plan
 from foldline.protocol import FoldlineError, Unknown
 
-from .agents import settings_here
 from .arguments import Handler, add_json
-from .doctor_checks import examine_here, tidy
-from .output import Cell, Column, Style, cells, note, paint, say, say_heading, say_json, say_table
+from .output import Style, cells, note, paint, say, say_heading, say_json
 from .sources import path_of
 from .streams import write_out
 
@@ -86,6 +79,8 @@ def doctor(sources: Sequence[str], repairs: bool, network: bool, as_json: bool) 
     if sources:
         reports = [_of_session(source, repairs) for source in sources]
     else:
+        from .doctor_checks import examine_here, tidy  # slow, and of no use to a session
+
         done = tidy(data_home()) if repairs else ()
         reports = [Report("this installation", str(data_home()), "", examine_here(network), done)]
     if as_json:
@@ -223,56 +218,4 @@ def _json(report: Report) -> dict[str, object]:
         "checks": [asdict(finding) for finding in report.findings],
         "done": list(report.done),
         "repairs": list(report.possible),
-    }
-
-
-# --- foldline config ----------------------------------------------------------------------------------
-
-
-def config_command(parser: ArgumentParser) -> Handler:
-    add_json(parser)
-    return config
-
-
-def config(as_json: bool) -> int:
-    settings = settings_here()
-    settings.check_strategy()
-    own, project = config_file(os.environ), project_file(Path.cwd())
-    asked, trouble = None, ""
-    try:
-        asked = asked_now(settings, os.environ)
-    except FoldlineError as failure:
-        trouble = str(failure)
-    if as_json:
-        say_json(
-            {
-                "settings": {
-                    key: {"value": value, "origin": settings.origin(key)}
-                    for key, value in settings.values().items()
-                },
-                "asked": _asked_json(asked) if asked else None,
-                "files": [str(file) for file in (own, project) if file is not None and file.is_file()],
-            }
-        )
-        return 0
-    rows: list[list[Cell | str]] = []
-    for key, value in settings.values().items():
-        origin = settings.origin(key)
-        given = shown(value)
-        style: Style | None = "muted" if not given else None if origin == DEFAULT else "bold"
-        rows.append([key, Cell(given or unset_words(key.split(".")), style), Cell(origin, "muted")])
-    say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
-    note(trouble or (f"Asked: {asked.sentence}." if asked else "Asked: the embedded model, offline."))
-    if not own.is_file():
-        note(f"{own} is where your own settings go; it does not exist yet.")
-    return 0
-
-
-def _asked_json(asked: Asked) -> dict[str, str]:
-    return {
-        "provider": asked.provider.name,
-        "title": asked.provider.title,
-        "url": asked.url,
-        "named_by": asked.named_by,
-        "key_from": asked.key_from,
     }

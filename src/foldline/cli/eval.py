@@ -20,7 +20,7 @@ from foldline.evaluation.comparison import (
     default_arms,
     messages_to_play,
 )
-from foldline.evaluation.figures import Figures, meter_named
+from foldline.evaluation.figures import Figures, meter_named, plotted
 from foldline.evaluation.judge import (
     ENOUGH,
     Judgement,
@@ -31,7 +31,6 @@ from foldline.evaluation.judge import (
     judgement,
     points_of,
 )
-from foldline.evaluation.plot import plotted
 from foldline.evaluation.record import Meter, Run
 from foldline.evaluation.replay import recorded_messages, recorded_pins, session_name
 from foldline.evaluation.selftest import self_test

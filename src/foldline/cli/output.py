@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from foldline.context.harmless import json_with_escapes, with_signs
 from foldline.context.numbers import many
 from foldline.history.meta import clip_cells
+from foldline.history.paths import with_tilde
 from foldline.protocol import FoldlineError
 
 from .streams import flush_out, write_beside, write_out
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 PIPED_WIDTH = 120
 """Columns of a table that nobody's terminal limits."""
+WIDE = 100
+"""Columns of the terminal from which a table shows longer names."""
 
 Style = Literal["bold", "muted", "altered", "compacted", "alert"]
 _CODES: dict[Style, str] = {"bold": "1", "muted": "90", "altered": "33", "compacted": "34", "alert": "31"}
@@ -135,6 +138,20 @@ def cells(text: str) -> int:
 def width() -> int:
     """Columns of the terminal; of a table where there is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
+
+
+def shown_folder(path: str, cells: int) -> str:
+    """A folder in about so many cells, cut on its left at a folder's name: its end says most."""
+    shown = with_tilde(path)
+    while len(shown) > cells and os.sep in shown.removeprefix("…" + os.sep):
+        shown = "…" + os.sep + shown.removeprefix("…" + os.sep).split(os.sep, 1)[1]
+    return shown
+
+
+def sized_cell(size: int) -> str:
+    from foldline.agent.tools.text import sized  # the tools come along: only where a size is shown
+
+    return sized(size) if size else ""
 
 
 class Bar:

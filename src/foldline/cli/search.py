@@ -19,8 +19,7 @@ from foldline.history.session_search import (
 )
 
 from .arguments import Handler, UsageError, add_json, count_of, text_of
-from .output import Bar, Style, cells, note, paint, say, say_json, width
-from .sessions import shown_folder
+from .output import Bar, Style, cells, note, paint, say, say_json, shown_folder, width
 from .streams import write_out
 
 _LONG = 16 * 2**20

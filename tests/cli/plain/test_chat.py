@@ -81,9 +81,9 @@ def test_a_full_window_is_folded_with_one_line(tmp_path: Path) -> None:
     done = piped(
         tmp_path, "".join(f"read {name}.txt\n" for name in "abcdef"), FOLDLINE_CONTEXT__WINDOW="8192"
     )
-    folds = [line for line in done.stdout.decode().splitlines() if line.startswith("[fold]")]
+    folds = [line for line in done.stdout.decode().splitlines() if line.startswith("[compaction]")]
     assert folds, done.stdout.decode()
-    assert all(" tokens, " in fold and " → " in fold and " entries folded" in fold for fold in folds)
+    assert all(" tokens, " in fold and " → " in fold and " compacted" in fold for fold in folds)
 
 
 def test_what_fails_last_is_the_exit_code_of_a_pipe(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""`foldline config`: the settings in force, and where each was set."""
+
+import os
+from argparse import ArgumentParser
+from pathlib import Path
+
+from foldline.agent.layers import config_file, project_file
+from foldline.agent.model_choice import Asked, asked_now
+from foldline.agent.settings import DEFAULT
+from foldline.agent.settings_edit import shown, unset_words
+from foldline.protocol import FoldlineError
+
+from .agents import settings_here
+from .arguments import Handler, add_json
+from .output import Cell, Column, Style, note, say_json, say_table
+
+
+def config_command(parser: ArgumentParser) -> Handler:
+    add_json(parser)
+    return config
+
+
+def config(as_json: bool) -> int:
+    settings = settings_here()
+    settings.check_strategy()
+    own, project = config_file(os.environ), project_file(Path.cwd())
+    asked, trouble = None, ""
+    try:
+        asked = asked_now(settings, os.environ)
+    except FoldlineError as failure:
+        trouble = str(failure)
+    if as_json:
+        say_json(
+            {
+                "settings": {
+                    key: {"value": value, "origin": settings.origin(key)}
+                    for key, value in settings.values().items()
+                },
+                "asked": _asked_json(asked) if asked else None,
+                "files": [str(file) for file in (own, project) if file is not None and file.is_file()],
+            }
+        )
+        return 0
+    rows: list[list[Cell | str]] = []
+    for key, value in settings.values().items():
+        origin = settings.origin(key)
+        given = shown(value)
+        style: Style | None = "muted" if not given else None if origin == DEFAULT else "bold"
+        rows.append([key, Cell(given or unset_words(key.split(".")), style), Cell(origin, "muted")])
+    say_table((Column("setting"), Column("value"), Column("set by", grows=True)), rows)
+    note(trouble or (f"Asked: {asked.sentence}." if asked else "Asked: the embedded model, offline."))
+    if not own.is_file():
+        note(f"{own} is where your own settings go; it does not exist yet.")
+    return 0
+
+
+def _asked_json(asked: Asked) -> dict[str, str]:
+    return {
+        "provider": asked.provider.name,
+        "title": asked.provider.title,
+        "url": asked.url,
+        "named_by": asked.named_by,
+        "key_from": asked.key_from,
+    }
