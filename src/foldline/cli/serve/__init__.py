@@ -68,7 +68,9 @@ def serve(
         note("other machines can reach this, unencrypted: whoever has the address runs commands as you.")
     given = {"-m": model, "--window": window, "--strategy": strategy, "--theme": theme}
     options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
-    server = FoldlineServer(host, port, secrets.token_urlsafe(24), [*options, *(["-c"] if continues else [])])
+    options += ["-c"] if continues else []
+    token = secrets.token_urlsafe(24)
+    server = FoldlineServer(host, port, token, options, has_other_names=not is_loopback(host))
     return run_async(server.run())
 
 

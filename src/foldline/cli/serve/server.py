@@ -92,10 +92,14 @@ class Served(AppService):
 class FoldlineServer:
     """Serves pages at `http://HOST:PORT/TOKEN/`; `options` go to each Foldline."""
 
-    def __init__(self, host: str, port: int, token: str, options: Sequence[str]) -> None:
+    def __init__(
+        self, host: str, port: int, token: str, options: Sequence[str], *, has_other_names: bool = False
+    ) -> None:
+        """`has_other_names`: whoever exposes it may reach it by names that are not known here."""
         self._host = host
         self._port = port
         self._token = token
+        self._has_other_names = has_other_names
         start = "import sys; from foldline.cli import main; sys.exit(main())"
         # -P: modules of the folder it runs in are not ours.
         self._command = shlex.join([sys.executable, "-P", "-c", start, *options])
@@ -161,11 +165,9 @@ class FoldlineServer:
         return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token.encode())
 
     def _is_our_name(self, host: str) -> bool:
-        """Whether a request was sent to a name of this machine. Who exposes it may have given it others."""
-        from . import is_loopback
-
+        """Whether a request was sent to a name of this machine."""
         names = {f"{name}:{self._port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-        return host in (names | {self._place}) or not is_loopback(self._host)
+        return host in (names | {self._place}) or self._has_other_names
 
     @property
     def _place(self) -> str:
