@@ -40,7 +40,7 @@ def test_each_fold_is_told_with_what_it_lost(door: FrontDoor) -> None:
     said = door("audit", door.keep(folded().entries))
     assert (said.code, said.err) == (0, "")
     assert said.out.splitlines() == [
-        "7 threshold 101.3k → 26.1k tokens, 4 entries folded, 3 of 4 facts lost",
+        "7 threshold 101.3k → 26.1k tokens, 4 entries compacted, 3 of 4 facts lost",
         "lost        fact                             entries",
         "constraint  Never touch the payments table.  1",
         "command     pytest -k login                  2",

@@ -198,7 +198,7 @@ def test_an_index_used_twice_is_damage(door: FrontDoor) -> None:
         (
             '{"type":"compaction","index":8,"first_kept_index":7,"head":[{"message":{"type":"system"},'
             '"covers":[[1,44]],"inputs":[2]}]}',
-            "entry 8 (compaction) has absorbed the summary of fold 2, which is not there",
+            "entry 8 (compaction) has absorbed the summary of compaction 2, which is not there",
         ),
         (
             '{"type":"user","index":8,"parts":"not a list"}',

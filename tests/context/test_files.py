@@ -90,8 +90,8 @@ def altered(ref: int, fate: str) -> Kept:
 @pytest.mark.parametrize(
     ("head", "says"),
     [
-        ((SUMMARY,), "3 entries folded"),
-        ((SUMMARY, altered(2, "hidden")), "3 entries folded"),
+        ((SUMMARY,), "3 entries compacted"),
+        ((SUMMARY, altered(2, "hidden")), "3 entries compacted"),
         ((Kept(ref=0), altered(2, "hidden"), altered(4, "hidden")), "2 results hidden"),
         ((altered(2, "hidden"), altered(4, "clipped")), "1 result hidden, 1 result clipped"),
         ((), "older entries left out"),
@@ -105,7 +105,9 @@ def test_a_fold_is_told_by_what_it_did(head: tuple[Kept | Written, ...], says: s
 def test_what_had_left_the_view_before_is_no_entry_of_a_fold_nor_when_that_is_undone() -> None:
     built = history().user("go").step("read", "a").edit("drop", 1).user("on")
     built = built.add(Compaction(first_kept_index=4, head=(SUMMARY,)))
-    assert describe_compaction(built.projection(), built.projection().all_compactions[0]) == "1 entry folded"
+    assert (
+        describe_compaction(built.projection(), built.projection().all_compactions[0]) == "1 entry compacted"
+    )
 
 
 @needs_recorded
@@ -114,7 +116,7 @@ def test_one_compaction_of_a_recorded_session_has_one_count_of_entries() -> None
     projection = found.project()
     fold = projection.all_compactions[-1]
     [summary] = [item for item in projection.view if item.index == fold.index]
-    assert describe_compaction(projection, fold) == "250 entries folded", (
+    assert describe_compaction(projection, fold) == "250 entries compacted", (
         "the 7 of failed requests were never sent"
     )
     assert summary_words(projection, summary).endswith(", 250 entries")

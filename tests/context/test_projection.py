@@ -252,7 +252,7 @@ def test_undo_of_undo_folds_again() -> None:
 
 def test_a_fold_that_a_later_fold_builds_on_cannot_be_undone_first() -> None:
     projection = folded_twice().projection()
-    assert projection.undo_refusal(5) == "Fold 8 builds on entry 5: undo fold 8 first."
+    assert projection.undo_refusal(5) == "Compaction 8 builds on entry 5: undo compaction 8 first."
     assert view(folded_twice().undo(5).projection()) == view(projection)
     assert view(folded_twice().undo(8).undo(5).projection()) == [0, 1, 2, 3, 4, 6, 7]
 
@@ -266,7 +266,7 @@ def test_a_fold_that_was_gone_back_on_keeps_nothing_from_being_undone() -> None:
 def test_a_fold_does_not_come_back_once_what_it_built_on_is_undone() -> None:
     dropped = grouped().edit("drop", 5).add(fold("x", [(1, 4)], 6)).undo(7).undo(6)
     assert dropped.projection().undo_refusal(8) == (
-        "This would bring back fold 7, which builds on entry 6: undo entry 9 first."
+        "This would bring back compaction 7, which builds on entry 6: undo entry 9 first."
     )
     assert dropped.undo(9).projection().undo_refusal(8) is None
 

@@ -215,7 +215,7 @@ async def test_a_prompt_is_held_while_a_fold_makes_room(tmp_path: Path) -> None:
         await running.until(lambda: len(prompts(running)) == 7)
         await running.at_rest()
         fold = next(entry for entry in running.entries if isinstance(entry, Compaction))
-        assert "entries folded · Enter to read" in "\n".join(
+        assert "entries compacted · Enter to read" in "\n".join(
             block.text() for block in running.blocks if block.key[0] == fold.index
         )
         assert "1 held" not in running.text
@@ -280,7 +280,7 @@ async def test_a_commit_turns_rails_adds_one_line_and_moves_no_row(tmp_path: Pat
         assert fold.first_kept_index == planned.key[0]
         assert [block.key for block in running.blocks][-1] == (fold.index, 0)
         await running.press("ctrl+end")
-        assert "entries folded · Enter to read" in running.text
+        assert "entries compacted · Enter to read" in running.text
 
 
 async def test_compact_with_a_focus_folds_at_once(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ class _Mentions:
 _Found = tuple[FactKind, str, Voice]
 
 _RUNS = re.compile(r"bash|shell|exec|command|terminal", re.IGNORECASE)
-"""Tools that run commands, where only their result is folded and not the call."""
+"""Tools that run commands, where only their result is compacted and not the call."""
 
 
 def _standing(summary: str) -> Iterator[str]:
@@ -375,26 +375,26 @@ DEEPEST = 12
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A fact that only the folded part held."""
+    """A fact that only the compacted part held."""
 
     kind: FactKind
     text: str
     indices: tuple[int, ...]
-    """The folded entries that hold it, oldest first."""
+    """The compacted entries that hold it, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What a fold loses. Deterministic: the same messages give the same audit."""
+    """What a compaction loses. Deterministic: the same messages give the same audit."""
 
     lost: tuple[Lost, ...] = ()
     """Worth most first."""
     facts: int = 0
-    """Facts found in the folded part, lost or not."""
+    """Facts found in the compacted part, lost or not."""
 
 
 def audit(folded: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Audit:
-    """Compare the folded messages with the view after the fold. Linear in the text of both."""
+    """Compare the compacted messages with the view after the compaction. Linear in the text of both."""
     found = mentions(folded)
     view = ViewText(after, namesakes(found))
     lost = sorted((mention for mention in found if not view.holds(mention)), key=_worth)
@@ -405,7 +405,7 @@ def audit(folded: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Audit:
 
 
 def taken(before: Iterable[BaseMessage], after: Iterable[BaseMessage]) -> list[BaseMessage]:
-    """The messages of the view before a fold that the view after does not hold as they were."""
+    """The messages of the view before a compaction that the view after does not hold as they were."""
     kept = {message.key: message.parts for message in after}
     return [message for message in before if kept.get(message.key) != message.parts]
 

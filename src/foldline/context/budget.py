@@ -35,13 +35,13 @@ class Budget:
     """At least this much of the newest work stays verbatim."""
     max_summary_tokens: int
     soft_ratio: float
-    """Share of the threshold from which on a natural boundary is a good moment to fold."""
+    """Share of the threshold from which on a natural boundary is a good moment to compact."""
     set_threshold: int | None = None
     """The threshold, where somebody set one."""
 
     @property
     def threshold(self) -> int:
-        """A request of this size or more is folded first."""
+        """A request of this size or more is compacted first."""
         return self.window - self.reserve_tokens if self.set_threshold is None else self.set_threshold
 
     @property

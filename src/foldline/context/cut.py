@@ -15,7 +15,7 @@ from .tokens import message_tokens
 from .view import ViewItem, is_preamble, is_summary
 
 LEAST_COMPACTED = 200
-"""Estimated tokens below which a fold cannot pay: its frame alone takes about 150."""
+"""Estimated tokens below which a compaction cannot pay: its frame alone takes about 150."""
 _LEAST_GIANT = 512
 
 Piece = TypeVar("Piece", BaseMessage, ViewItem)
@@ -46,7 +46,7 @@ class Cut(Generic[Piece]):
 
     @cached_property
     def history(self) -> tuple[Piece, ...]:
-        """Folded whole turns."""
+        """Compacted whole turns."""
         return tuple(self._movable(0, self.turn))
 
     @cached_property
@@ -57,7 +57,7 @@ class Cut(Generic[Piece]):
 
     @cached_property
     def prefix(self) -> tuple[Piece, ...]:
-        """The folded part of the split turn, its request left out."""
+        """The compacted part of the split turn, its request left out."""
         return tuple(self._prefix())
 
     @cached_property
@@ -77,7 +77,7 @@ class Cut(Generic[Piece]):
 
     @property
     def pays(self) -> bool:
-        """Whether what is folded is worth the frame of a fold."""
+        """Whether what is compacted is worth the frame of a compaction."""
         return can_pay(self._folded())
 
     def _folded(self) -> Iterator[Piece]:

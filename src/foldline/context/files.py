@@ -62,7 +62,7 @@ def describe_compaction(projection: Projection, compaction: Compaction | Compact
     """What a compaction did, in a few words: `16 entries folded`, `12 results hidden`. Entries that were
     altered in place are named where no new text was written: they are all it did."""
     if compaction.written:
-        return f"{many(compacted_count(projection, compaction), 'entry', 'entries')} folded"
+        return f"{many(compacted_count(projection, compaction), 'entry', 'entries')} compacted"
     pieces = (*compaction.head, *compaction.replaced)
     fates = [piece.fate for piece in pieces if isinstance(piece, Kept)]
     counts = ((fate, fates.count(fate)) for fate in ("hidden", "clipped"))

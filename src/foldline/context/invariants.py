@@ -46,7 +46,7 @@ _KNOWN_TYPES = frozenset(kind.model_fields["type"].default for kind in (*MESSAGE
 
 
 def broken(projection: Projection) -> list[str]:
-    """Every promise of the fold that is not kept: coverage, whole groups, sums, calls paired with results."""
+    """Every promise of the projection that is not kept: coverage, whole groups, sums, paired calls."""
     return [
         *_coverage(projection),
         *_groups(projection),
@@ -94,9 +94,9 @@ def _misplaced(entry: Entry, fate: Fate, item: ViewItem | None) -> Iterator[str]
         yield "opens every view, but is gone"
 
 
-def _covered(projection: Projection, fold: int, nth: int) -> list[Span]:
-    """What a summary of this fold stands for, itself or through those it absorbed: spans in order, apart."""
-    waiting = [*projection.written_by(fold)[nth : nth + 1]]
+def _covered(projection: Projection, compaction: int, nth: int) -> list[Span]:
+    """What a summary of a compaction stands for, itself or through those it absorbed: spans, in order."""
+    waiting = [*projection.written_by(compaction)[nth : nth + 1]]
     spans: list[Span] = []
     seen: set[int] = set()
     while waiting:
@@ -159,7 +159,7 @@ def _dangling(entry: Entry, projection: Projection) -> Iterator[str]:
     where = f"entry {entry.index} ({entry.type})"
     match entry:
         case Compaction():
-            yield from (f"{where} {fault}" for fault in _fold_references(entry, projection))
+            yield from (f"{where} {fault}" for fault in _compaction_references(entry, projection))
         case Undo() | Edit() if missing(entry.target):
             yield f"{where} is about entry {entry.target}, which is not there"
         case Revert():
@@ -172,15 +172,15 @@ def _dangling(entry: Entry, projection: Projection) -> Iterator[str]:
             yield f"{where} has not the shape of its type, and counts for nothing"
 
 
-def _fold_references(fold: Compaction, projection: Projection) -> Iterator[str]:
+def _compaction_references(compaction: Compaction, projection: Projection) -> Iterator[str]:
     def missing(index: int) -> bool:
-        return index >= fold.index or projection.entry(index) is None
+        return index >= compaction.index or projection.entry(index) is None
 
-    first = fold.first_kept_index
-    # A fold that keeps nothing of the tail names the index after the newest message, used or not.
-    if first > fold.index or (missing(first) and projection.messages_within(first, fold.index)):
+    first = compaction.first_kept_index
+    # A compaction that keeps nothing of the tail names the index after the newest message, used or not.
+    if first > compaction.index or (missing(first) and projection.messages_within(first, compaction.index)):
         yield f"keeps the view from entry {first}, which is not there"
-    for piece in (*fold.head, *fold.replaced):
+    for piece in (*compaction.head, *compaction.replaced):
         if isinstance(piece, Kept):
             if missing(piece.ref):
                 yield f"keeps entry {piece.ref}, which is not there"
@@ -189,5 +189,5 @@ def _fold_references(fold: Compaction, projection: Projection) -> Iterator[str]:
             if low > high or missing(low) or missing(high):
                 yield f"has a summary of {low}–{high}, which are not all there"
         for absorbed in piece.inputs:
-            if absorbed >= fold.index or not isinstance(projection.entry(absorbed), Compaction):
-                yield f"has absorbed the summary of fold {absorbed}, which is not there"
+            if absorbed >= compaction.index or not isinstance(projection.entry(absorbed), Compaction):
+                yield f"has absorbed the summary of compaction {absorbed}, which is not there"

@@ -77,7 +77,7 @@ _NAMES: Mapping[str, Section] = {
 }
 
 _APPENDED = re.compile(r"<(last-user-messages|read-files|modified-files)>.*?(?:</\1>|\Z)", re.DOTALL)
-"""What every fold appends anew from the history."""
+"""What every compaction appends anew from the history."""
 _OPEN, _CLOSE = "<summary>\n", "\n</summary>"
 _STANDING = "<standing-constraints>"
 _REMARK = "[foldline: "

@@ -28,12 +28,12 @@ from .weight import Weight, item_weight
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The history was `length` entries long then; the fold of these is all there is to it."""
+    """The history was `length` entries long then; their projection is all there is to it."""
 
     kind: Literal["request", "fold", "before"]
-    """As a request left; right after a fold; right before it."""
+    """As a request left; right after a compaction; right before it."""
     number: int
-    """Of the request, counted from 1; of a fold its index."""
+    """Of the request, counted from 1; of a compaction its index."""
     length: int
     asked: RequestSize | None = None
     """The request."""
@@ -46,9 +46,9 @@ class Moment:
             case "request":
                 return f"request {self.number}"
             case "fold":
-                return f"fold {self.number}"
+                return f"compaction {self.number}"
             case "before":
-                return f"before fold {self.number}"
+                return f"before compaction {self.number}"
 
 
 def at_request(projection: Projection, number: int) -> Moment:
@@ -64,7 +64,7 @@ def at_request(projection: Projection, number: int) -> Moment:
 
 
 def at_compaction(projection: Projection, index: int, *, before: bool = False) -> Moment:
-    """The moment right after the fold with this index, or right before it."""
+    """The moment right after the compaction with this index, or right before it."""
     length = projection.count_up_to(index)
     return Moment("before", index, length - 1) if before else Moment("fold", index, length)
 
@@ -88,7 +88,7 @@ def first_entry(projection: Projection, moment: Moment | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SinceRequest:
-    """How a view differs from that of the request before, as far as the fold's markers tell."""
+    """How a view differs from that of the request before, as far as its markers tell."""
 
     number: int
     """Of the request before."""
@@ -112,7 +112,7 @@ def since_request(projection: Projection, number: int, since: int) -> SinceReque
 
 
 SLICE: Final = 1_000
-"""Entries folded between two breaths: about 6 ms."""
+"""Entries replayed between two breaths: about 6 ms."""
 
 
 class HistoryPrefix(Entries):
@@ -155,7 +155,7 @@ class HistoryPrefix(Entries):
 
 
 def empty_prefix(whole: Entries) -> Projection:
-    """The fold of none of these entries: where `replay_to` starts."""
+    """The projection of none of these entries: where `replay_to` starts."""
     return Projection(HistoryPrefix(whole))
 
 
@@ -174,8 +174,10 @@ def entry_text(entry: Entry, *, without_calls: Collection[str] = ()) -> str | No
     None."""
     match entry:
         case AssistantMessage():
-            calls = [call for call in entry.calls if call.name not in without_calls]
-            return "\n".join(_answer(entry, calls))
+            calls = [_call_text(call) for call in entry.calls if call.name not in without_calls]
+            thinking = [f"[thinking]\n{entry.thinking}"] if entry.thinking else []
+            label = "[answer]\n" if thinking else ""
+            return "\n".join([*thinking, *([label + entry.text] if entry.text else []), *calls])
         case BaseMessage():
             return entry.text
         case Compaction():
@@ -186,25 +188,12 @@ def entry_text(entry: Entry, *, without_calls: Collection[str] = ()) -> str | No
             return None
 
 
-def _answer(message: AssistantMessage, calls: Collection[ToolCallPart]) -> Iterator[str]:
-    if message.thinking:
-        yield f"[thinking]\n{message.thinking}"
-    if message.text:
-        yield f"[answer]\n{message.text}" if message.thinking else message.text
-    for call in calls:
-        yield _call(call)
-
-
-def _call(call: ToolCallPart) -> str:
-    arguments = call.parsed()
-    if not arguments:
-        return f"[call {call.name}]\n{call.arguments}"
-    return "\n".join([f"[call {call.name}]", *(_argument(*item) for item in arguments.items())])
-
-
-def _argument(name: str, value: object) -> str:
-    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"{name}:\n{shown}" if "\n" in shown else f"{name}: {shown}"
+def _call_text(call: ToolCallPart) -> str:
+    lines = [f"[call {call.name}]"]
+    for name, value in call.parsed().items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines.append(f"{name}:\n{shown}" if "\n" in shown else f"{name}: {shown}")
+    return "\n".join(lines if len(lines) > 1 else [*lines, call.arguments])
 
 
 Change = Literal["same", "gone", "new", "changed"]
@@ -249,7 +238,7 @@ def _gone(items: Iterable[ViewItem], kept: set[tuple[int, int]]) -> Iterator[Pai
 
 
 def sent_alike(one: ViewItem, other: ViewItem) -> bool:
-    """Whether two items of the same entry, or the same message of a fold, are sent alike."""
+    """Whether two items of the same entry, or the same message of a compaction, are sent alike."""
     return (one.fate, one.content, one.checkpoint) == (other.fate, other.content, other.checkpoint)
 
 

@@ -100,7 +100,7 @@ class MessageOutline(NamedTuple):
 
     @property
     def is_preamble(self) -> bool:
-        """Whether it opens every view and is never folded: system prompts and instruction files."""
+        """Whether it opens every view and is never compacted: system prompts and instruction files."""
         return (self.type == "system" and self.origin == "prompt") or (
             self.type == "developer" and self.origin == "instructions"
         )
@@ -133,10 +133,10 @@ class OtherOutline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenOutline:
-    """A text that a fold wrote, without what it says."""
+    """A text that a compaction wrote, without what it says."""
 
     message: MessageOutline
-    """As an item of the view: it has the index of its fold."""
+    """As an item of the view: it has the index of its compaction."""
     covers: tuple[Span, ...]
     inputs: tuple[int, ...]
 
@@ -227,24 +227,25 @@ def message_outline(message: BaseMessage) -> MessageOutline:
             return plain
 
 
-def compaction_outline(fold: Compaction) -> CompactionOutline:
+def compaction_outline(compaction: Compaction) -> CompactionOutline:
     nth = count()
     return CompactionOutline(
-        index=fold.index,
-        at=fold.at,
-        first_kept_index=fold.first_kept_index,
+        index=compaction.index,
+        at=compaction.at,
+        first_kept_index=compaction.first_kept_index,
         head=tuple(
-            _written_outline(piece, fold.index, next(nth)) if isinstance(piece, Written) else piece
-            for piece in fold.head
+            _written_outline(piece, compaction.index, next(nth)) if isinstance(piece, Written) else piece
+            for piece in compaction.head
         ),
-        replaced=fold.replaced,
-        pins=fold.pins,
-        rung=intern(fold.rung),
-        reason=fold.reason,
-        tokens_before=fold.tokens_before,
-        tokens_after=fold.tokens_after,
+        replaced=compaction.replaced,
+        pins=compaction.pins,
+        rung=intern(compaction.rung),
+        reason=compaction.reason,
+        tokens_before=compaction.tokens_before,
+        tokens_after=compaction.tokens_after,
         details=CompactionDetails(
-            read_files=_shared(fold.details.read_files), modified_files=_shared(fold.details.modified_files)
+            read_files=_shared(compaction.details.read_files),
+            modified_files=_shared(compaction.details.modified_files),
         ),
     )
 
@@ -277,7 +278,7 @@ class Entries(Sequence[Entry]):
 
     @abstractmethod
     def message(self, outline: MessageOutline) -> BaseMessage:
-        """The message that this is the outline of; of a fold, that which it wrote."""
+        """The message that this is the outline of; of a compaction, that which it wrote."""
 
     @abstractmethod
     def __copy__(self) -> Self:
@@ -299,7 +300,7 @@ class Entries(Sequence[Entry]):
 
 
 def message_in(entry: Entry, outline: MessageOutline) -> BaseMessage:
-    """The message of this outline: the entry itself, or what it wrote where it is a fold."""
+    """The message of this outline: the entry itself, or what it wrote where it is a compaction."""
     if isinstance(entry, Compaction):
         message = entry.written[outline.nth].message
         return message.model_copy(update={"index": outline.index, "nth": outline.nth})

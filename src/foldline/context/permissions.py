@@ -1,7 +1,7 @@
-"""What the user allowed for a session, folded from its history; and how rules are said. Pure.
+"""What the user allowed for a session, replayed from its history; and how rules are said. Pure.
 
 Only `approval` entries count, and only those written here: no text grants anything, whoever wrote it, and
-nothing that came with an import does. Folds, clears, rewinds and undos do not touch what was allowed.
+nothing that came with an import does. Compactions, clears, rewinds and undos do not touch what was allowed.
 """
 
 import re

@@ -87,7 +87,7 @@ class Projection(ViewState):
     """The view and the fates of a history, kept up to date by `append`. Readers change nothing."""
 
     def __init__(self, entries: Entries | None = None) -> None:
-        """Folds in what `entries` holds already."""
+        """Takes in what `entries` holds already."""
         super().__init__(MemoryEntries() if entries is None else entries)
         self.calibration = Calibration()
         self.anchor: Anchor | None = None
@@ -166,7 +166,7 @@ class Projection(ViewState):
 
     @property
     def fixed(self) -> int:
-        """Estimate of what no fold may take, preamble and pins, before calibration."""
+        """Estimate of what no compaction may take, preamble and pins, before calibration."""
         return self.tally.estimate(FIXED | {"pins"})
 
     @property
@@ -199,21 +199,21 @@ class Projection(ViewState):
     def undo_refusal(self, target: int) -> str | None:
         """Why the marker at `target` cannot be undone now; None where it can."""
         if not isinstance(self.outline(target), ViewMarker | Undo):
-            return f"Entry {target} is no fold, clear, edit, rewind or undo: nothing to take back."
+            return f"Entry {target} is no compaction, clear, edit, rewind or undo: nothing to take back."
         if target in self._annulled:
             return f"Entry {target} is already undone."
         undo = Undo(index=self.last_index + 1, target=target)
         return undo_refusal(undo, self._undos, self._markers, self._checkpoints)
 
-    # --- folding in one more entry ---------------------------------------------------------------
+    # --- taking in one more entry ---------------------------------------------------------------
 
     def append(self, entry: Entry) -> None:
-        """Fold in the next entry. Indices must increase."""
+        """Take in the next entry. Indices must increase."""
         self.entries.append(entry)
         self.follow()
 
     def follow(self) -> None:
-        """Fold in what `entries` got since the last time."""
+        """Take in what `entries` got since the last time."""
         for position in range(len(self._indices), len(self.entries)):
             outline = self.entries.outlines[position]
             self._indices.append(outline.index)
@@ -381,7 +381,7 @@ class Projection(ViewState):
         self._fates.record()
         match marker:
             case CompactionOutline():
-                self._fold(marker)
+                self._compact(marker)
             case Clear():
                 self._clear(marker)
             case Edit():
@@ -484,5 +484,5 @@ class Projection(ViewState):
 
 
 def project(entries: Iterable[Entry]) -> Projection:
-    """Fold a whole history. Linear in its length."""
+    """Replay a whole history. Linear in its length."""
     return Projection(MemoryEntries(entries))

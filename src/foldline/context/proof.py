@@ -38,7 +38,7 @@ class RecordedRequest:
     """Requests count from 1."""
     record: RequestRecord
     length: int
-    """How many entries the history had when it left: the fold of these is what was sent."""
+    """How many entries the history had when it left: their projection is what was sent."""
 
 
 def recorded_requests(entries: Sequence[Entry]) -> list[RecordedRequest]:
@@ -122,23 +122,23 @@ class Proof:
 def prove(entries: Sequence[Entry]) -> Iterator[Proof]:
     """Each request held against the replay of the history up to it, in order, by one projection. What a
     request adds is hashed, or all of it where the view was rewritten."""
-    projection, running, folded = Projection(), RunningDigest(), 0
+    projection, running, replayed = Projection(), RunningDigest(), 0
     for sent in recorded_requests(entries):
-        for entry in entries[folded : sent.length]:
+        for entry in entries[replayed : sent.length]:
             projection.append(entry)
-        folded = sent.length
+        replayed = sent.length
         messages = paired(item.message for item in projection.view)
         yield Proof(sent, messages, running.of(messages))
 
 
 def proof_of(sent: RecordedRequest, entries: Sequence[Entry]) -> tuple[Proof, Projection]:
-    """The proof of this one request, and the fold it rests on."""
+    """The proof of this one request, and the projection it rests on."""
     projection = project(entries[: sent.length])
     return proof_by(sent, projection), projection
 
 
 def proof_by(sent: RecordedRequest, projection: Projection) -> Proof:
-    """The proof of this one request by the fold of the entries there were when it left."""
+    """The proof of this one request by the projection of the entries there were when it left."""
     messages = paired(item.message for item in projection.view)
     return Proof(sent, messages, digest_of(messages))
 

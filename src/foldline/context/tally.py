@@ -22,9 +22,9 @@ Kind = Literal[
 """`notes` is what the program itself tells the model; `images` are those of what is there verbatim."""
 
 FIXED: Final[frozenset[Kind]] = frozenset({"system", "instructions"})
-"""Opens every view and is never folded."""
+"""Opens every view and is never compacted."""
 KEPT: Final[frozenset[Kind]] = frozenset({"summaries", "pins"})
-"""What folds wrote, and what they may not take."""
+"""What compactions wrote, and what they may not take."""
 
 _BY_TYPE: Final[dict[str, Kind]] = {"user": "user", "assistant": "assistant", "tool_result": "results"}
 _TOP: Final = 64

@@ -18,7 +18,7 @@ _TYPICAL = 1000
 
 
 class _Folded(dict[int, str]):
-    """The folded form of each character met so far, for `str.translate`. Never empty."""
+    """The casefolded form of each character met so far, for `str.translate`. Never empty."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -57,9 +57,9 @@ _TERM = re.compile(r'(?<!\S)"([^"]+)"(?!\S)|\S+')
 
 class Query(NamedTuple):
     terms: tuple[str, ...]
-    """Folded; each must occur. Empty for an empty query."""
+    """Casefolded; each must occur. Empty for an empty query."""
     whole: str
-    """The whole query, folded: a text that holds it as it is matches best."""
+    """The whole query, casefolded: a text that holds it as it is matches best."""
 
     def matches(self, folded: str) -> bool:
         return bool(self.terms) and all(term in folded for term in self.terms)
@@ -94,7 +94,7 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(text: str, folded: str, place: int) -> Excerpt:
-    """What is around a place of the folded text, in the words of the text itself."""
+    """What is around a place of the casefolded text, in the words of the text itself."""
     at = _unfolded(text, folded, place)
     start, end = max(0, at - _BEFORE), at + _AFTER
     around = " ".join(text[start:end].split())
@@ -125,7 +125,7 @@ def _places(folded: str, term: str) -> Iterator[int]:
 
 
 def _unfolded(text: str, folded: str, place: int) -> int:
-    """Which character of the text a place of its folded form comes from."""
+    """Which character of the text a place of its casefolded form comes from."""
     if len(text) == len(folded):
         return place  # none became longer
     length = 0

@@ -136,7 +136,7 @@ class ViewItem:
     fate: Literal["live", "hidden", "clipped"] = "live"
     pinned: bool = False
     written: bool = False
-    """Whether a compaction wrote it: new text that stands for folded entries."""
+    """Whether a compaction wrote it: new text that stands for compacted entries."""
     covers: tuple[Span, ...] = ()
     """For a written item: the spans of entries it stands for."""
     content: str | None = None
@@ -144,7 +144,7 @@ class ViewItem:
     checkpoint: int | None = None
     """Id of the checkpoint that the model is told of at its end."""
     _made: "ref[BaseMessage] | None" = field(default=None, init=False, repr=False)
-    """The message with its content and its mark, or as a fold wrote it, as long as somebody uses it."""
+    """The message with its content and its mark, or as a compaction wrote it, as long as somebody uses it."""
 
     @property
     def message(self) -> BaseMessage:
@@ -186,12 +186,12 @@ class ViewItem:
 
     @property
     def is_preamble(self) -> bool:
-        """Whether it opens every view and is never folded."""
+        """Whether it opens every view and is never compacted."""
         return self.outline.is_preamble
 
     @property
     def compactable(self) -> bool:
-        """Whether a fold may take it out of the view: all but the preamble and pins."""
+        """Whether a compaction may take it out of the view: all but the preamble and pins."""
         return not (self.pinned or self.is_preamble)
 
     def __eq__(self, other: object) -> bool:
@@ -226,7 +226,7 @@ def is_summary(piece: BaseMessage | ViewItem) -> bool:
 
 
 def is_preamble(piece: BaseMessage | ViewItem) -> bool:
-    """Whether it opens every view and is never folded: system prompts and instruction files."""
+    """Whether it opens every view and is never compacted: system prompts and instruction files."""
     match piece:
         case ViewItem():
             return piece.outline.is_preamble
@@ -255,7 +255,7 @@ Before = tuple[tuple[Fate | None, tuple[_Short, ...]], ...]
 
 
 class Fates:
-    """The fate of each entry, and of each text that a fold wrote."""
+    """The fate of each entry, and of each text that a compaction wrote."""
 
     def __init__(self) -> None:
         self._fates: dict[_Short, Fate] = {}

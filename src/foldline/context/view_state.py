@@ -90,17 +90,18 @@ def undo_refusal(
     something older was undone."""
     after = annulled((*undos, undo))
     known = {marker.index for marker in in_force(markers, annulled(undos), checkpoints)}
-    for fold in in_force(markers, after, checkpoints):
-        if not isinstance(fold, CompactionOutline):
+    for compaction in in_force(markers, after, checkpoints):
+        if not isinstance(compaction, CompactionOutline):
             continue
-        if undo.target < fold.index:
-            return f"Fold {fold.index} builds on entry {undo.target}: undo fold {fold.index} first."
+        if undo.target < compaction.index:
+            name = f"compaction {compaction.index}"
+            return f"{name.capitalize()} builds on entry {undo.target}: undo {name} first."
         for earlier in undos:
-            builds_on = earlier.index not in after and earlier.target < fold.index < earlier.index
-            if builds_on and fold.index not in known:
+            builds_on = earlier.index not in after and earlier.target < compaction.index < earlier.index
+            if builds_on and compaction.index not in known:
                 return (
-                    f"This would bring back fold {fold.index}, which builds on entry {earlier.target}: "
-                    f"undo entry {earlier.index} first."
+                    f"This would bring back compaction {compaction.index}, which builds on entry "
+                    f"{earlier.target}: undo entry {earlier.index} first."
                 )
     return None
 
@@ -199,7 +200,7 @@ class Numbered:
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
         self._indices: list[int] = []
-        """Of the entries that are folded in."""
+        """Of the entries that were taken in."""
 
     @property
     def last_index(self) -> int:
@@ -217,7 +218,7 @@ class Numbered:
         return None if position is None else self.entries.outlines[position]
 
     def written_by(self, index: int) -> tuple[WrittenOutline, ...]:
-        """The new texts of the fold with this index; none where it is no fold."""
+        """The new texts of the compaction with this index; none where it is no compaction."""
         outline = self.outline(index)
         return outline.written if isinstance(outline, CompactionOutline) else ()
 
@@ -420,27 +421,27 @@ class ViewState(Numbered):
             return None
         return replace(item, pinned=index in self._pins)
 
-    # --- a fold, a clear, an edit ----------------------------------------------------------------
+    # --- a compaction, a clear, an edit ----------------------------------------------------------------
 
-    def _fold(self, fold: CompactionOutline) -> None:
-        for index in fold.pins:
-            if index < fold.index:
+    def _compact(self, compaction: CompactionOutline) -> None:
+        for index in compaction.pins:
+            if index < compaction.index:
                 self._pin(self.group(index))
         old = {item.key: item for item in self.view}
-        written = fold.written
-        head = [self._head_item(fold, piece, old) for piece in fold.head]
+        written = compaction.written
+        head = [self._head_item(compaction, piece, old) for piece in compaction.head]
         placed = {item.key for item in head if item is not None}
-        replaced = {(piece.ref, piece.nth): piece for piece in fold.replaced}
+        replaced = {(piece.ref, piece.nth): piece for piece in compaction.replaced}
         view = [item for item in self.view if item.is_preamble and item.key not in placed]
         view += [item for item in head if item is not None]
-        for item in self._from(fold.first_kept_index):
+        for item in self._from(compaction.first_kept_index):
             if item.key in placed or item.is_preamble or item.written:
                 continue
             other = replaced.get(item.key)
-            view.append(self._altered(item, other, fold.index) if other else item)
+            view.append(self._altered(item, other, compaction.index) if other else item)
         kept = {item.key for item in view}
-        fates = [Fate("summarised", fold.index, nth) for nth in range(len(written))]
-        truncated = Fate("truncated", fold.index)
+        fates = [Fate("summarised", compaction.index, nth) for nth in range(len(written))]
+        truncated = Fate("truncated", compaction.index)
         for item in self.view:
             if item.key not in kept:
                 piece = _covering(item, written)
@@ -454,7 +455,7 @@ class ViewState(Numbered):
         return [item for item in self.view if self._rank(item.index) >= first_kept]
 
     def _head_item(
-        self, fold: CompactionOutline, piece: Kept | WrittenOutline, old: dict[Key, ViewItem]
+        self, compaction: CompactionOutline, piece: Kept | WrittenOutline, old: dict[Key, ViewItem]
     ) -> ViewItem | None:
         match piece:
             case WrittenOutline(message=outline):
@@ -465,7 +466,7 @@ class ViewState(Numbered):
                 if item is None:
                     return None
                 if piece.content is not None:
-                    return self._altered(item, piece, fold.index)
+                    return self._altered(item, piece, compaction.index)
                 if item.key not in old:
                     self._fates.put(item.key, LIVE)
                 return item
@@ -511,7 +512,7 @@ class ViewState(Numbered):
             item = self.view[position]
             if item.outline.index in wanted:
                 places.append(position)
-                if not item.written:  # a fold may have written several
+                if not item.written:  # a compaction may have written several
                     wanted.remove(item.index)
         return places
 

@@ -328,19 +328,11 @@ def rebuilt(events: Path, earlier: Meta | None) -> Meta:
     caught_up = _caught_up(events, earlier) if earlier is not None else None
     if caught_up is not None:
         return caught_up
-    return _of_a_large(events) or _of_all(events)
-
-
-def _of_a_large(events: Path) -> Meta | None:
     with suppress(OSError):
-        if events.stat().st_size >= LEAST:
+        if events.stat().st_size >= LEAST:  # by its index: who lists a session mostly opens it next
             with without_gc():
                 opened = open_file(events)
             return opened.describer.meta(opened.log.size, str(opened.damage))
-    return None
-
-
-def _of_all(events: Path) -> Meta:
     loaded = read_log(events)
     return describe(loaded.header, loaded.entries, loaded.size, str(loaded.damage))
 

@@ -363,7 +363,7 @@ def history_findings(entries: Sequence[Entry]) -> Iterator[Finding]:
         found = f"{many(len(open_calls), 'call')} without a result: the model is told that they broke off"
         yield Finding("ok", "calls", found, "", tuple(open_calls))
     yield _checked("references", dangling(projection), "all lead somewhere", "warn")
-    in_force = many(len(projection.compactions()), "fold")
+    in_force = many(len(projection.compactions()), "compaction")
     fine = f"valid: {many(len(projection.view), 'item')}, {in_force} in force"
     yield _checked("view", broken(projection), fine, "bad")
     sent = recorded_requests(entries)

@@ -163,7 +163,7 @@ _LABELS: Final = "answer"
 
 
 class ByteFilter:
-    """What must stand in the bytes of each record that holds all these terms, which are folded."""
+    """What must stand in the bytes of each record that holds all these terms, which are casefolded."""
 
     def __init__(self, terms: Iterable[str]) -> None:
         words = dict.fromkeys(word for term in terms for word in _WORDS.findall(term))

@@ -58,7 +58,7 @@ Table = dict[str, Any]
 of their records, and columns for each kind: lists, or one value for all."""
 
 _SHORT = 2_000
-"""Bytes of a marker that is written into its table; longer ones and folds are read from the session file."""
+"""Bytes of a marker that is written into its table; longer ones and compactions are read from the session."""
 _MESSAGES = ("system", "developer", "user", "assistant", "tool_result")
 
 

@@ -238,25 +238,17 @@ class WriterLock:
             except Timeout:
                 continue
             except OSError as error:
-                if error.errno in _NO_LOCKS:
-                    raise FoldlineError(_no_locks(self._folder)) from None
-                raise
-        raise SessionHeld(_held(self._folder, noted_holder(self._folder)))
-
-
-def _held(folder: Path, holder: Holder) -> str:
-    ref = short_id(folder.name)
-    return (
-        f"The session {folder.name} is being written by {holder}: it can be read here, or forked "
-        f"(`foldline open {ref}`, `foldline fork {ref}`), but not continued."
-    )
-
-
-def _no_locks(folder: Path) -> str:
-    return (
-        f"The file system of {folder} has no locks, so that two processes could write to one session at "
-        "once: nothing was written. FOLDLINE_HOME names another place for sessions."
-    )
+                if error.errno not in _NO_LOCKS:
+                    raise
+                raise FoldlineError(
+                    f"The file system of {self._folder} has no locks, and two processes could write to one "
+                    "session: nothing was written. FOLDLINE_HOME names another place for sessions."
+                ) from None
+        name, ref = self._folder.name, short_id(self._folder.name)
+        raise SessionHeld(
+            f"The session {name} is being written by {noted_holder(self._folder)}: it can be read here, or "
+            f"forked (`foldline open {ref}`, `foldline fork {ref}`), but not continued."
+        )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

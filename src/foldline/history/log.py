@@ -223,7 +223,9 @@ class Log:
             self.close()  # what is here is of the past: nobody shall wait for it
             raise
         if self._created and not self.exists and written < len(before[0]):
-            self._forget_torn_header()
+            with suppress(OSError):  # no session without its first line: the next append begins it
+                self.path.unlink()
+                self._created = False
             written = 0
         places = list(_places(lines, self._size + sum(len(line) + 1 for line in before)))
         self._size += written
@@ -279,12 +281,6 @@ class Log:
             raise ChangedOnDisk(self.path)
         self._file = found
         return descriptor
-
-    def _forget_torn_header(self) -> None:
-        """A file that never got its whole first line is no session: the next append begins it again."""
-        with suppress(OSError):
-            self.path.unlink()
-            self._created = False
 
     def _sentence(self, entries: Sequence[Entry], whole: int, complete: bool, error: OSError) -> str:
         if complete:

@@ -37,7 +37,7 @@ class Meta(Record):
     entries: Count = 0
     """All of its entries, records of types unknown here included, as `history` and `stats` count them."""
     tokens: Count = 0
-    """Size of the context, as a model last reported it or a fold left it; 0 where neither is known."""
+    """Size of the context, as a model last reported it or a compaction left it; 0 where neither is known."""
     size: Count = 0
     """Bytes of the event file this describes: any other size there makes this stale."""
     created_at: AwareDatetime

@@ -101,15 +101,9 @@ def _identity(path: str) -> str:
         inode = os.stat(path).st_ino  # noqa: PTH116
     except (OSError, ValueError):
         return ""
-    born = _born(path)
-    return f"{inode:x}-{born:x}" if born else ""
-
-
-def _born(path: str) -> int:
     birth: float | None = getattr(os.stat(path), "st_birthtime", None)  # noqa: PTH116
-    if birth is not None:
-        return int(birth * 1_000_000_000)
-    return _born_by_statx(path)
+    born = _born_by_statx(path) if birth is None else int(birth * 1_000_000_000)
+    return f"{inode:x}-{born:x}" if born else ""
 
 
 def _born_by_statx(path: str) -> int:

@@ -121,7 +121,7 @@ class EntrySearch:
     def _texts(
         self, sieve: ByteFilter, kind: MessageKind | None, stopped: Callable[[], bool]
     ) -> Iterator[tuple[int, Entry, str]]:
-        """Position, entry and folded text of all that the sieve lets through, in order."""
+        """Position, entry and casefolded text of all that the sieve lets through, in order."""
 
         def may_count(records: bytes) -> bool:
             if stopped():

@@ -47,7 +47,7 @@ T = TypeVar("T")
 BESIDE = ("-wal", "-shm", "-journal")
 """Ends the names of the files SQLite keeps beside its own."""
 SCHEMA = 1
-"""To be raised when what is stored changes, or how texts are folded or clipped: older files are made anew."""
+"""To be raised when what is stored changes, or how texts are casefolded or clipped; old ones are replaced."""
 BLOCK_BITS = 20
 """An entry's number is its block's number, which begins with a time, and its place in it."""
 TRIGRAMS = "trigram case_sensitive 1"
@@ -286,7 +286,7 @@ class IndexedEntry:
     index: int
     kind: str
     text: str
-    """Folded."""
+    """Casefolded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,7 +474,7 @@ def _zoned(at: datetime) -> datetime:
 
 
 def searchable_text(entry: Entry) -> tuple[str, str]:
-    """An entry's kind, and what of it can be found; empty where nothing. A fold's summary only repeats."""
+    """An entry's kind, and what of it can be found; empty where nothing. Summaries only repeat."""
     match entry:
         case Title():
             return entry.type, entry.title

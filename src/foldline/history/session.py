@@ -1,7 +1,6 @@
 """A session: a history, its projection, and the file that is the truth of both."""
 
 import shutil
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,8 +166,14 @@ class Session:
         itself, and its user is in another. Raises FoldlineError where there is no such entry, or the disk
         refused.
         """
-        count = len(self.entries) if until is None else self._until(until)
-        upto = self.entries.outlines[count - 1].index if count else NEW
+        outlines, count = self.entries.outlines, len(self.entries)
+        if until is not None:
+            first, last = (outlines[0].index, outlines[-1].index) if outlines else (0, NEW)
+            if not first <= until <= last:
+                there = f"has entries {first} to {last}" if outlines else "is empty"
+                raise FoldlineError(f"The session {self.id} {there}: it cannot be forked at {until}.")
+            count = self.projection.count_up_to(until)
+        upto = outlines[count - 1].index if count else NEW
         named = named or self.meta().imported
         parent = Parent(id=self.id, index=upto, foreign=min(upto, self.foreign), named=named)
         folder = self.cwd if cwd is None else cwd
@@ -182,26 +187,14 @@ class Session:
                 stop = min(start + _COPIED_AT_A_TIME, count)
                 await copy._commit(self.entries[start:stop], durable=stop == count)
         except BaseException as error:
-            copy._take_away()
+            copy.close()  # and nothing of it stays: half a session would pass for a whole one
+            if copy.path is not None:
+                shutil.rmtree(copy.path.parent, ignore_errors=True)
             if isinstance(error, OSError):
                 why = system_words(error)
                 raise FoldlineError(f"The session {self.id} cannot be copied: {why}.") from None
             raise
         return copy
-
-    def _take_away(self) -> None:
-        """A copy that did not come about leaves nothing behind: half a session would pass for a whole one."""
-        self.close()
-        if self.path is not None:
-            shutil.rmtree(self.path.parent, ignore_errors=True)
-
-    def _until(self, index: int) -> int:
-        outlines = self.entries.outlines
-        first, last = (outlines[0].index, outlines[-1].index) if outlines else (0, NEW)
-        if not first <= index <= last:
-            there = f"has entries {first} to {last}" if outlines else "is empty"
-            raise FoldlineError(f"The session {self.id} {there}: it cannot be forked at {index}.")
-        return bisect_right(outlines, index, key=lambda outline: outline.index)
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -299,7 +292,7 @@ class Session:
         return self._log.settled if self._log else None
 
     def take_in(self, written: Sequence[Entry]) -> None:
-        """Fold in what somebody else has written to the file, as `history.follow` reads it."""
+        """Take in what somebody else has written to the file, as `history.follower` reads it."""
         for entry in written:
             self.projection.append(entry)
             self._noted(entry)

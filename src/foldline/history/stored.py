@@ -19,7 +19,6 @@ from foldline.context.outline import (
     OtherOutline,
     Outline,
     RequestOutline,
-    WrittenOutline,
     message_in,
     outline_of,
 )
@@ -323,48 +322,39 @@ def _is_of(outline: MessageOutline | RequestOutline | CompactionOutline | OtherO
 
 
 def stand_in(outline: MessageOutline | RequestOutline | CompactionOutline | OtherOutline) -> Entry:
-    """An entry of the same type, index and calls, so that nothing around it changes. Its text says why."""
+    """An entry of the same type, index and calls for one that can no longer be read, so that nothing around
+    it changes. Its text says why."""
+    index = outline.index
+    words = f"[foldline: entry {index} can no longer be read: the session file was changed by something else]"
     match outline:
         case MessageOutline():
-            return _message(outline)
+            return _stand_in_message(outline, words)
         case RequestOutline():
-            return RequestRecord(index=outline.index, digest="", model=outline.model, dialect=outline.dialect)
+            return RequestRecord(index=index, digest="", model=outline.model, dialect=outline.dialect)
         case CompactionOutline():
-            return _fold(outline)
+            head = tuple(
+                piece
+                if isinstance(piece, Kept)
+                else Written(
+                    message=_stand_in_message(piece.message, words), covers=piece.covers, inputs=piece.inputs
+                )
+                for piece in outline.head
+            )
+            known = {name: getattr(outline, name) for name in _KNOWN}
+            return Compaction(**known, summary=words, head=head)
         case OtherOutline():
-            return Unknown(index=outline.index)
+            return Unknown(index=index)
 
 
-def _words(index: int) -> str:
-    return f"[foldline: entry {index} can no longer be read: the session file was changed by something else]"
+_KNOWN = (
+    "index", "at", "first_kept_index", "replaced", "pins", "rung", "reason",
+    "tokens_before", "tokens_after", "details",
+)  # fmt: skip
+"""Fields of a compaction that its outline has as they are."""
 
 
-def _fold(outline: CompactionOutline) -> Compaction:
-    return Compaction(
-        index=outline.index,
-        at=outline.at,
-        summary=_words(outline.index),
-        first_kept_index=outline.first_kept_index,
-        head=tuple(_piece(piece) for piece in outline.head),
-        replaced=outline.replaced,
-        pins=outline.pins,
-        rung=outline.rung,
-        reason=outline.reason,
-        tokens_before=outline.tokens_before,
-        tokens_after=outline.tokens_after,
-        details=outline.details,
-    )
-
-
-def _piece(piece: Kept | WrittenOutline) -> Kept | Written:
-    if isinstance(piece, Kept):
-        return piece
-    return Written(message=_message(piece.message), covers=piece.covers, inputs=piece.inputs)
-
-
-def _message(outline: MessageOutline) -> Message:
-    index, nth = outline.index, outline.nth
-    text = text_parts(_words(index))
+def _stand_in_message(outline: MessageOutline, words: str) -> Message:
+    index, nth, text = outline.index, outline.nth, text_parts(words)
     match outline.type:
         case "assistant":
             calls = (ToolCallPart(call_id=call_id, name="unknown") for call_id in outline.calls)
@@ -376,5 +366,4 @@ def _message(outline: MessageOutline) -> Message:
             return UserMessage(index=index, nth=nth, origin="machine", parts=text)
         case other:
             kind = SystemMessage if other == "system" else DeveloperMessage
-            fields = {"index": index, "nth": nth, "origin": outline.origin, "parts": text}
-            return kind.model_validate(fields)
+            return kind.model_validate({"index": index, "nth": nth, "origin": outline.origin, "parts": text})

@@ -67,7 +67,7 @@ class Compaction(Entry):
     tokens_before: Count = 0
     tokens_after: Count = 0
     facts: Count = 0
-    """Facts the audit found in what was folded; 0 in sessions of other agents."""
+    """Facts the audit found in what was compacted; 0 in sessions of other agents."""
     lost: Count = 0
     """Those of them that the view no longer held."""
     details: CompactionDetails = CompactionDetails()
@@ -152,7 +152,7 @@ class RequestRecord(Entry):
     model: str
     dialect: str = ""
     after: int | None = None
-    """Index of the newest entry when the request left: the fold up to it is what was sent."""
+    """Index of the newest entry when the request left: the projection up to it is what was sent."""
     view_items: int = 0
     tools: str | None = None
     """SHA-256 of the tools offered with it: part of the prefix that a provider's cache keeps."""

@@ -132,7 +132,7 @@ class CompactionStart(Record):
     expected_after: int | None = None
     """The plan's estimate of the view after it, in tokens."""
     entries: int = 0
-    """How many entries will be folded."""
+    """How many entries will be compacted."""
 
 
 class CompactionProgress(Record):
@@ -162,17 +162,17 @@ class CompactionEnd(Record):
     summary: str = ""
     error: str | None = None
     nothing: bool = False
-    """There was nothing to fold."""
+    """There was nothing to compact."""
     proposed: bool = False
     """It was drafted, and waits as a proposal: nothing has changed yet."""
 
 
 class DraftAhead(Record):
-    """The draft of the next fold, begun in the background before the window is full. It changes nothing."""
+    """The draft of the next compaction, begun before the window is full. It changes nothing."""
 
     type: Literal["draft_ahead"] = "draft_ahead"
     state: Literal["drafting", "ready", "gone"]
-    """gone: a fold has taken it over, the view has changed, or nothing came of it."""
+    """gone: a compaction has taken it over, the view has changed, or nothing came of it."""
     drafted_tokens: int = 0
     tokens_before: int = 0
     """Of a draft that is ready: size of the view when it was begun."""
@@ -181,7 +181,7 @@ class DraftAhead(Record):
 
 
 class ProposalReady(Record):
-    """A fold is drafted and waits, or the one that waits was revised. Nothing has changed yet."""
+    """A compaction is drafted and waits, or the one that waits was revised. Nothing has changed yet."""
 
     type: Literal["proposal_ready"] = "proposal_ready"
     proposal: str
@@ -197,7 +197,7 @@ class ProposalReady(Record):
     kept: int = 0
     summary: str = ""
     facts: int = 0
-    """Facts found in what would be folded."""
+    """Facts found in what would be compacted."""
     lost: int = 0
     """Those of them that the view would no longer hold."""
 

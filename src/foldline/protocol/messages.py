@@ -159,7 +159,7 @@ class SystemMessage(BaseMessage):
 
 
 class DeveloperMessage(BaseMessage):
-    """Machine text for the model. `instructions` are files such as AGENTS.md: never folded."""
+    """Machine text for the model. `instructions` are files such as AGENTS.md: never compacted."""
 
     type: Literal["developer"] = "developer"
     origin: Literal["instructions", "notice", "dmail"] = "notice"

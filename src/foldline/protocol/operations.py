@@ -34,7 +34,7 @@ class RunShell(Record):
 
 
 class CompactSession(Record):
-    """Fold now. With `preview` the finished proposal waits for its reader instead of being committed."""
+    """Compact now. With `preview` the finished proposal waits for its reader instead of being committed."""
 
     type: Literal["compact_session"] = "compact_session"
     reason: Reason
@@ -42,11 +42,11 @@ class CompactSession(Record):
     will_retry: bool = False
     preview: bool = False
     pending: int = 0
-    """Estimated tokens, before calibration, of the prompt that waits for this fold."""
+    """Estimated tokens, before calibration, of the prompt that waits for this compaction."""
 
 
 class HoldCommit(Record):
-    """The user looks at the fold that is being drafted: its commit waits for the decision. Acts at once."""
+    """The user looks at the draft of a compaction: its commit waits for the decision. Acts at once."""
 
     type: Literal["hold_commit"] = "hold_commit"
 
@@ -97,7 +97,7 @@ class Choose(Record):
 
 
 class UndoCompaction(Record):
-    """Take back a change of the view; none named, the newest fold, clear or rewind in force."""
+    """Take back a change of the view; none named, the newest compaction, clear or rewind in force."""
 
     type: Literal["undo_compaction"] = "undo_compaction"
     target: int | None = None
@@ -131,7 +131,7 @@ class SwitchModel(Record):
 
 
 class SwitchStrategy(Record):
-    """Fold in another way from now on."""
+    """Compact in another way from now on."""
 
     type: Literal["switch_strategy"] = "switch_strategy"
     strategy: str

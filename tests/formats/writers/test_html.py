@@ -189,7 +189,7 @@ def test_pictures_of_pixels_are_in_the_page_and_others_are_named() -> None:
 
 def test_a_fold_is_a_line_that_opens_to_its_summary() -> None:
     text = write_html(original(shop().entries)).data.decode()
-    assert re.search(r"<summary>[^<]*116\.2k → 27\.4k tokens, \d+ entries folded</summary>", text)
+    assert re.search(r"<summary>[^<]*116\.2k → 27\.4k tokens, \d+ entries compacted</summary>", text)
     assert "<h2>Goal</h2>" in text
 
 

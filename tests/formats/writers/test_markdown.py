@@ -126,7 +126,8 @@ def test_a_session_reads_in_order_with_folds_and_what_became_of_things() -> None
     assert "## Prompt 1 · pinned" in lines
     assert "## Prompt 2 · summarised" in lines
     assert any(
-        line.startswith("**116.2k → 27.4k tokens, ") and line.endswith("entries folded**") for line in lines
+        line.startswith("**116.2k → 27.4k tokens, ") and line.endswith("entries compacted**")
+        for line in lines
     )
     assert "```diff" in lines
     assert any("alembic upgrade" in line and line.endswith("· clipped</summary>") for line in lines)
@@ -135,7 +136,7 @@ def test_a_session_reads_in_order_with_folds_and_what_became_of_things() -> None
     assert (
         document.index("Find out why")
         < document.index("Never touch the payments")
-        < document.index("entries folded")
+        < document.index("entries compacted")
     )
 
 

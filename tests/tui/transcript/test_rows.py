@@ -91,10 +91,10 @@ def fold(**made: object) -> Compaction:
 @pytest.mark.parametrize(
     ("made", "says"),
     [
-        ({}, "2 entries folded · Enter to read"),
-        ({"facts": 214, "lost": 6}, "2 entries folded · 6 of 214 facts lost · Enter to read"),
-        ({"facts": 214}, "2 entries folded · 0 of 214 facts lost · Enter to read"),
-        ({"rung": "digest"}, "2 entries folded · digest without a model · Enter to read"),
+        ({}, "2 entries compacted · Enter to read"),
+        ({"facts": 214, "lost": 6}, "2 entries compacted · 6 of 214 facts lost · Enter to read"),
+        ({"facts": 214}, "2 entries compacted · 0 of 214 facts lost · Enter to read"),
+        ({"rung": "digest"}, "2 entries compacted · digest without a model · Enter to read"),
         ({"rung": "hide"}, "old results hidden · Enter to read"),
     ],
 )
