@@ -184,11 +184,9 @@ def _assistant(message: AssistantMessage) -> Iterator[Statement]:
         yield Statement("thinking", message.thinking)
     yield Statement("assistant", message.text)
     if message.calls:
-        yield Statement("calls", calls=tuple(_call_of(part) for part in message.calls))
-
-
-def _call_of(part: ToolCallPart) -> Call:
-    return Call(part.name, _about(part.parsed()))
+        yield Statement(
+            "calls", calls=tuple(Call(part.name, _about(part.parsed())) for part in message.calls)
+        )
 
 
 # -- the text form -----------------------------------------------------------------------------------

@@ -194,64 +194,13 @@ def _as_it_came(item: ViewItem) -> bool:
     return not (altered or item.pinned or item.written or isinstance(item.source, HeldMessage))
 
 
-class Numbered:
-    """Entries, and where each stands. A damaged record leaves a gap in their indices."""
+class ViewState:
+    """Entries, the view over them, and where each of them is. Readers use it and never change it."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
         self._indices: list[int] = []
-        """Of the entries that were taken in."""
-
-    @property
-    def last_index(self) -> int:
-        """Index of the newest entry; -1 in an empty history."""
-        return self._indices[-1] if self._indices else -1
-
-    def entry(self, index: int) -> Entry | None:
-        """The entry with this index, or None where a damaged record left a gap."""
-        position = self._position(index)
-        return None if position is None else self.entries[position]
-
-    def outline(self, index: int) -> Outline | None:
-        """The outline of the entry with this index, which costs no look at what the entry says."""
-        position = self._position(index)
-        return None if position is None else self.entries.outlines[position]
-
-    def written_by(self, index: int) -> tuple[WrittenOutline, ...]:
-        """The new texts of the compaction with this index; none where it is no compaction."""
-        outline = self.outline(index)
-        return outline.written if isinstance(outline, CompactionOutline) else ()
-
-    def _position(self, index: int) -> int | None:
-        position = bisect_left(self._indices, index)
-        found = position < len(self._indices) and self._indices[position] == index
-        return position if found else None
-
-    def count_up_to(self, index: int) -> int:
-        """How many entries there are up to the one with this index, itself included."""
-        return bisect_right(self._indices, index)
-
-    def messages_within(self, first: int, last: int) -> int:
-        """How many entries from `first` to `last` are messages."""
-        start, stop = bisect_left(self._indices, first), bisect_right(self._indices, last)
-        return sum(isinstance(outline, MessageOutline) for outline in self.entries.outlines[start:stop])
-
-    def after(self, index: int, most: int) -> Sequence[Entry]:
-        """The entries that follow entry `index`, at most so many, oldest first."""
-        start = bisect_right(self._indices, index)
-        return self.entries[start : start + most]
-
-    def before(self, index: int, most: int) -> Sequence[Entry]:
-        """The entries that lead to entry `index`, at most so many, newest first."""
-        stop = bisect_left(self._indices, index)
-        return self.entries[max(0, stop - most) : stop][::-1]
-
-
-class ViewState(Numbered):
-    """Entries, the view over them, and where each of them is. Readers use it and never change it."""
-
-    def __init__(self, entries: Entries) -> None:
-        super().__init__(entries)
+        """Of the entries that were taken in; a damaged record leaves a gap."""
         self.view: list[ViewItem] = []
         self.tokens = 0
         """Estimate of the view before calibration, in tokens, without reasoning."""
@@ -308,6 +257,50 @@ class ViewState(Numbered):
 
     def is_pinned(self, index: int) -> bool:
         return index in self._pins
+
+    @property
+    def last_index(self) -> int:
+        """Index of the newest entry; -1 in an empty history."""
+        return self._indices[-1] if self._indices else -1
+
+    def entry(self, index: int) -> Entry | None:
+        """The entry with this index, or None where a damaged record left a gap."""
+        position = self._position(index)
+        return None if position is None else self.entries[position]
+
+    def outline(self, index: int) -> Outline | None:
+        """The outline of the entry with this index, which costs no look at what the entry says."""
+        position = self._position(index)
+        return None if position is None else self.entries.outlines[position]
+
+    def written_by(self, index: int) -> tuple[WrittenOutline, ...]:
+        """The new texts of the compaction with this index; none where it is no compaction."""
+        outline = self.outline(index)
+        return outline.written if isinstance(outline, CompactionOutline) else ()
+
+    def _position(self, index: int) -> int | None:
+        position = bisect_left(self._indices, index)
+        found = position < len(self._indices) and self._indices[position] == index
+        return position if found else None
+
+    def count_up_to(self, index: int) -> int:
+        """How many entries there are up to the one with this index, itself included."""
+        return bisect_right(self._indices, index)
+
+    def messages_within(self, first: int, last: int) -> int:
+        """How many entries from `first` to `last` are messages."""
+        start, stop = bisect_left(self._indices, first), bisect_right(self._indices, last)
+        return sum(isinstance(outline, MessageOutline) for outline in self.entries.outlines[start:stop])
+
+    def after(self, index: int, most: int) -> Sequence[Entry]:
+        """The entries that follow entry `index`, at most so many, oldest first."""
+        start = bisect_right(self._indices, index)
+        return self.entries[start : start + most]
+
+    def before(self, index: int, most: int) -> Sequence[Entry]:
+        """The entries that lead to entry `index`, at most so many, newest first."""
+        stop = bisect_left(self._indices, index)
+        return self.entries[max(0, stop - most) : stop][::-1]
 
     # --- messages ------------------------------------------------------------------------------
 

@@ -6,15 +6,16 @@ An index in memory took four times the size of the text, and longer to make than
 (docs/decisions/0036-search-without-an-index.md).
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import cache
+from typing import Final, Literal, NamedTuple
 
 from foldline.context.moments import entry_text
 from foldline.context.text_search import Query, casefolded, excerpt, parse_query
 from foldline.protocol import BaseMessage, Entry, Revert, ToolResultMessage
 
-from .follower import ByteFilter
 from .stored import StoredEntries
 
 MessageKind = Literal["user", "assistant", "tool_result"]
@@ -78,20 +79,22 @@ class EntrySearch:
         Those in `seen`, by index, come last; before that, those that hold the query as it was written, then
         the relevant and recent. Once `stopped()` is true it gives up: its answer is of no use then.
         """
+        asked = parse_query(query)
+        if not asked.terms:
+            return Found((), 0)
         try:
-            return self._find(parse_query(query), limit, kind, seen, stopped)
+            matching = [
+                _Match(entry.index, position, asked.whole in text, asked.relevance(text))
+                for position, entry, text in self._texts(asked.terms, kind, stopped)
+                if asked.matches(text)
+            ]
+            # Where nothing holds all of several words: how many entries hold each of the first few.
+            apart = [
+                (term, sum(term in text for _, _, text in self._texts([term], kind, stopped)))
+                for term in (asked.terms[:_TERMS_APART] if len(asked.terms) > 1 and not matching else ())
+            ]
         except _Stopped:
             return Found((), 0)
-
-    def _find(
-        self,
-        asked: Query,
-        limit: int,
-        kind: MessageKind | None,
-        seen: Collection[int],
-        stopped: Callable[[], bool],
-    ) -> Found:
-        matching = list(self._matching(asked, kind, stopped)) if asked.terms else []
         # Simple keys, one after the other: while tuples are compared, no other thread goes on.
         relevant_first = matching[::-1]  # of equals, the newest first
         relevant_first.sort(key=lambda match: match.relevance, reverse=True)
@@ -99,29 +102,13 @@ class EntrySearch:
         best_first = sorted(matching, key=lambda match: scores[match.index], reverse=True)
         best_first.sort(key=lambda match: 2 * (match.index in seen) + (not match.whole))
         hits = [self._hit(self._entries[match.position], asked) for match in best_first[:limit]]
-        several = len(asked.terms) > 1
-        apart = self._apart(asked.terms, kind, stopped) if several and not matching else ()
         return Found(hits, len(matching), apart)
 
-    def _matching(
-        self, asked: Query, kind: MessageKind | None, stopped: Callable[[], bool]
-    ) -> Iterator[_Match]:
-        for position, entry, folded in self._texts(ByteFilter(asked.terms), kind, stopped):
-            if asked.matches(folded):
-                yield _Match(entry.index, position, asked.whole in folded, asked.relevance(folded))
-
-    def _apart(
-        self, terms: Sequence[str], kind: MessageKind | None, stopped: Callable[[], bool]
-    ) -> list[tuple[str, int]]:
-        return [
-            (term, sum(term in folded for _, _, folded in self._texts(ByteFilter([term]), kind, stopped)))
-            for term in terms[:_TERMS_APART]
-        ]
-
     def _texts(
-        self, sieve: ByteFilter, kind: MessageKind | None, stopped: Callable[[], bool]
+        self, terms: Sequence[str], kind: MessageKind | None, stopped: Callable[[], bool]
     ) -> Iterator[tuple[int, Entry, str]]:
-        """Position, entry and casefolded text of all that the sieve lets through, in order."""
+        """Position, entry and casefolded text of all whose bytes may hold these terms, in order."""
+        sieve = ByteFilter(terms)
 
         def may_count(records: bytes) -> bool:
             if stopped():
@@ -134,10 +121,8 @@ class EntrySearch:
         ):
             if stopped():
                 raise _Stopped
-            if kind is None or entry.type == kind:
-                text = self._text(entry)
-                if text:
-                    yield position, entry, casefolded(text)
+            if (kind is None or entry.type == kind) and (text := self._text(entry)):
+                yield position, entry, casefolded(text)
 
     def _text(self, entry: Entry) -> str | None:
         if not isinstance(entry, BaseMessage | Revert):
@@ -159,3 +144,53 @@ def fused_scores(by_relevance: Sequence[int]) -> dict[int, float]:
     for rank, index in enumerate(by_relevance):
         scores[index] += 1 / (60 + rank)
     return scores
+
+
+# --- what the bytes of a record tell ----------------------------------------------------------------------
+
+_WORDS: Final = re.compile(r"[^\W_]+")
+_ASCII: Final = bytes(range(128))
+_ESCAPED: Final = re.compile(rb"\\u(?!00(?:0[0-7bef]|1|7f))")
+"""A sign that JSON need not have escaped so, and that may be any. Most control characters, it must."""
+_OF_A_FLOAT: Final = re.compile(r"\d*e?\d*")
+_REWRITTEN: Final = re.compile(rb"[:\[,](?:\s|\\[nrt])*-?(?:\d[\d.]*[eE][-+\d]|0\.0000|[\d.]{17})")
+"""A number among the arguments of a call that may stand otherwise in its text: `1e5` is 100000.0 there."""
+_LABELS: Final = "answer"
+"""What no record holds and its text does: `[answer]`, before the words of one that has thinking, too."""
+
+
+class ByteFilter:
+    """What must stand in the bytes of each record that holds all these terms, which are casefolded."""
+
+    def __init__(self, terms: Iterable[str]) -> None:
+        words = dict.fromkeys(word for term in terms for word in _WORDS.findall(term))
+        self._words: list[bytes] = []
+        self._of_floats: list[bytes] = []
+        for word in words:
+            if word not in _LABELS:
+                of_float = _OF_A_FLOAT.fullmatch(word) or word in "infinity"
+                (self._of_floats if of_float else self._words).append(word.encode("utf-8", "replace"))
+
+    def lets_through(self, records: bytes) -> bool:
+        """Whether these records, or pieces of JSON of any length, may hold all terms."""
+        plain = records.lower()
+        has_words = all(word in plain for word in self._words)
+        if has_words and all(word in plain for word in self._of_floats):
+            return True
+        if _ESCAPED.search(records) or _has_guises(records):
+            return True
+        return has_words and bool(_REWRITTEN.search(records))
+
+
+def _has_guises(records: bytes) -> bool:
+    """Whether signs beyond ASCII stand there that are looked for under letters other than themselves."""
+    if records.isascii():
+        return False
+    beyond = records.translate(None, _ASCII).decode("utf-8", "replace")
+    return any(map(_is_guise, set(beyond)))
+
+
+@cache
+def _is_guise(char: str) -> bool:
+    folded = casefolded(char)
+    return folded != char and any(map(str.isalnum, folded))

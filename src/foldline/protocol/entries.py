@@ -6,16 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from .base import Count, Moment, Record
-from .messages import (
-    AssistantMessage,
-    DeveloperMessage,
-    Entry,
-    Message,
-    SystemMessage,
-    ToolResultMessage,
-    Usage,
-    UserMessage,
-)
+from .messages import AnyMessage, Entry, Message, Usage
 
 Reason = Literal["threshold", "overflow", "manual", "phase"]
 Span = tuple[int, int]
@@ -235,26 +226,7 @@ Marker = (
     | Approval
 )
 
-KnownEntry = Annotated[
-    SystemMessage
-    | DeveloperMessage
-    | UserMessage
-    | AssistantMessage
-    | ToolResultMessage
-    | Compaction
-    | Undo
-    | Checkpoint
-    | Revert
-    | Clear
-    | Edit
-    | RequestRecord
-    | Title
-    | ModelChange
-    | NoticeRecord
-    | Approval,
-    Field(discriminator="type"),
-]
-
+KnownEntry = Annotated[AnyMessage | Marker, Field(discriminator="type")]
 _known: TypeAdapter[Entry] = TypeAdapter(KnownEntry)
 
 

@@ -6,7 +6,7 @@ and a message that was never appended carries `NEW`.
 
 import json
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -233,18 +233,9 @@ class ToolResultMessage(BaseMessage):
     details: ToolDetails = ToolDetails()
 
 
-Message = Annotated[
-    SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolResultMessage,
-    Field(discriminator="type"),
-]
-
-MESSAGE_TYPES = (
-    SystemMessage,
-    DeveloperMessage,
-    UserMessage,
-    AssistantMessage,
-    ToolResultMessage,
-)
+AnyMessage = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolResultMessage
+Message = Annotated[AnyMessage, Field(discriminator="type")]
+MESSAGE_TYPES = get_args(AnyMessage)
 
 
 def text_parts(text: str) -> tuple[TextPart, ...]:
