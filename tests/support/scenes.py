@@ -469,7 +469,9 @@ async def look_at_the_context(scene: Scene, pilot: Pilot[None]) -> None:
     shown = scene.app.screen
     assert isinstance(shown, ContextScreen)
     await scene.until(pilot, lambda: shown.state.planned)
-    await scene.until(pilot, lambda: shown.item is None or shown.item.advice or shown.priced)
+    await scene.until(
+        pilot, lambda: shown.panels.item is None or shown.panels.item.advice or shown.panels.priced
+    )
 
 
 def preview_of(summary: Spoken) -> Callable[[Scene, Pilot[None]], Any]:

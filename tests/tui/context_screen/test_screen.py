@@ -36,15 +36,15 @@ async def test_it_opens_on_the_largest_and_enter_on_a_category_goes_to_its_large
     made = scene(tmp_path, shop_api())
     async with made.app.run_test(size=WIDE) as pilot:
         shown = await opened(made, pilot)
-        assert shown.item is not None and shown.item is shown.state.items[0]
-        assert shown._panels[USE].view.counterpart is not None  # `▷` on its category
+        assert shown.panels.item is not None and shown.panels.item is shown.state.items[0]
+        assert shown.panels.panels[USE].view.counterpart is not None  # `▷` on its category
         await pilot.press("1", "home", "down", "enter")  # instruction files
-        assert shown.item is not None and shown.item.kind == "dev"
+        assert shown.panels.item is not None and shown.panels.item.kind == "dev"
         assert "AGENTS.md" in status(shown)
         await pilot.press("x")  # no edit applies, and it is said why
         assert "AGENTS.md" in status(shown) and made.agent.session.projection.fate(1).kind == "live"
         await pilot.press("1", "end", "enter")
-        assert shown.row is not None and "None of the" in status(shown)
+        assert shown.panels.row is not None and "None of the" in status(shown)
 
 
 async def test_one_key_hides_shows_and_undoes_and_its_price_was_said_before(tmp_path: Path) -> None:
@@ -57,8 +57,10 @@ async def test_one_key_hides_shows_and_undoes_and_its_price_was_said_before(tmp_
         await pilot.press("z")
         await made.until(pilot, lambda: shown.state.usage.size.tokens < before - 20_000)
         assert made.agent.session.projection.fate(target.entry or 0).kind == "hidden"
-        assert shown.item is not None and shown.item.entry == target.entry  # the cursor stays on its entry
-        assert shown.item.remedy == "z shows +22.5k"
+        assert (
+            shown.panels.item is not None and shown.panels.item.entry == target.entry
+        )  # the cursor stays on its entry
+        assert shown.panels.item.remedy == "z shows +22.5k"
         assert made.app.state.room.size == shown.state.usage.size.tokens
         await pilot.press("u")
         await made.until(pilot, lambda: shown.state.items[0].entry == target.entry)
@@ -90,15 +92,18 @@ async def test_the_screens_it_leads_to_and_the_way_back(tmp_path: Path) -> None:
     made = scene(tmp_path, shop_api())
     async with made.app.run_test(size=SMALL) as pilot:
         shown = await opened(made, pilot)
-        assert [panel.display for panel in shown._panels] == [True, False]  # one at a time, Use first
+        assert [panel.display for panel in shown.panels.panels] == [True, False]  # one at a time, Use first
         await pilot.press("tab")
-        assert [panel.display for panel in shown._panels] == [False, True] and shown._active == LARGEST
+        assert [panel.display for panel in shown.panels.panels] == [
+            False,
+            True,
+        ] and shown.panels.active == LARGEST
         await pilot.press("enter")
         await made.until(pilot, lambda: isinstance(made.app.screen, InspectorScreen))
         await pilot.press("escape")
         assert made.app.screen is shown
         await pilot.press("slash", *"alembic", "enter")
-        await made.until(pilot, lambda: shown.item is not None and shown.item.kind == "bash")
+        await made.until(pilot, lambda: shown.panels.item is not None and shown.panels.item.kind == "bash")
         await pilot.press("escape", "f3")
         await made.until(pilot, lambda: isinstance(made.app.screen, PreviewScreen))
         await pilot.press("escape")

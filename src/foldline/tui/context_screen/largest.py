@@ -10,11 +10,10 @@ from foldline.context.outline import MessageOutline
 from foldline.context.projection import Projection
 from foldline.context.tally import kind_of as category_of
 from foldline.context.view import IN_VIEW, ViewItem, hidden_placeholder, item_from
-from foldline.context.weight import Schemas, item_weight
+from foldline.context.weight import Category, Schemas, item_weight
 from foldline.protocol import BaseMessage, DeveloperMessage, ToolResultMessage
-from foldline.tui.blocks import Key, clean_line, cut_left
-from foldline.tui.context_screen.opening import KEYS
-from foldline.tui.context_screen.state import Item
+from foldline.tui.blocks import Key, Span, clean_line, cut_left
+from foldline.tui.context_screen.keys import KEYS
 from foldline.tui.fates import GUTTER_SIGNS, gutter_sign, letter
 from foldline.tui.keys.table import name_of
 from foldline.tui.panels.edit_hints import change_words
@@ -29,21 +28,66 @@ _TOOLS: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a fold now would do to items of the view."""
+class Planned:
+    """What a compaction by hand would give now, by its plan. Sizes in tokens."""
 
+    before: int
+    after: int
+    entries: int
+    """How many would leave the view."""
     taken: Collection[Key] = ()
+    """Items it would take."""
     clipped: Collection[Key] = ()
+    """Large results it would shorten."""
+    taken_tokens: int = 0
+    """What of the request it would take away, its summary not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One of the heaviest things in the next request, and what can be done about it."""
+
+    key: Key
+    """(entry, nth); of tool schemas a number below -1."""
+    number: str
+    """The entry's, as it is shown; empty where it is none."""
+    signs: tuple[Span, Span]
+    """Letter and gutter sign of its state."""
+    kind: str
+    words: str
+    is_path: bool
+    tokens: int
+    estimated: bool
+    remedy: str
+    """What can be done, in a few words: `z hides −8.5k`."""
+    advice: str = ""
+    """The same in a sentence, where no key is to be priced."""
+    taken: bool = False
+    """Whether a compaction now would take it."""
+    category: Category = "notes"
+    """The row of the table it counts in, its pictures apart."""
+    server: str = ""
+    """Of tool schemas: who lends them; empty for our own."""
+
+    @property
+    def entry(self) -> int | None:
+        """The entry it is."""
+        return self.key[0] if self.key[0] >= 0 else None
 
 
 def largest(
-    projection: Projection, schemas: Sequence[Schemas], fold: Outcome, cwd: str = "", count: int = LISTED
+    projection: Projection,
+    schemas: Sequence[Schemas],
+    planned: Planned | None,
+    cwd: str = "",
+    count: int = LISTED,
 ) -> tuple[Item, ...]:
     """The heaviest first."""
     scale = projection.calibration.scale(projection.model)
     newest = _newest_request(projection)
     found = [
-        _item(projection, item, newest, fold, scale, cwd) for item in projection.tally.heaviest(count, scale)
+        _item(projection, item, newest, planned, scale, cwd)
+        for item in projection.tally.heaviest(count, scale)
     ]
     found += [_tools(each, number, scale) for number, each in enumerate(schemas)]
     return tuple(sorted(found, key=lambda item: -item.tokens)[:count])
@@ -76,13 +120,18 @@ def _tools(schemas: Schemas, number: int, scale: float) -> Item:
 
 
 def _item(
-    projection: Projection, item: ViewItem, newest: Key | None, fold: Outcome, scale: float, cwd: str
+    projection: Projection,
+    item: ViewItem,
+    newest: Key | None,
+    planned: Planned | None,
+    scale: float,
+    cwd: str,
 ) -> Item:
     message, weight = item.message, item_weight(projection, item)
     kind, words, is_path = _words(projection, message, cwd)
     remedy, advice = _remedy(projection, item, message, newest, scale)
-    if item.key in fold.clipped:
-        remedy = f"{remedy} · fold clips"
+    if planned is not None and item.key in planned.clipped:
+        remedy = f"{remedy} · compaction clips"
     sign = GUTTER_SIGNS["name"] if item.written else gutter_sign(item.fate)
     return Item(
         key=item.key,
@@ -95,7 +144,7 @@ def _item(
         estimated=weight.estimated,
         remedy=remedy,
         advice=advice,
-        folds=item.key in fold.taken,
+        taken=planned is not None and item.key in planned.taken,
         category=category_of(item),
     )
 
@@ -115,17 +164,17 @@ def _remedy(
     if item.is_preamble:
         return _about_preamble(message)
     if item.written:
-        return "the next fold rewrites it", f"{item.index} is a fold's summary: the next fold writes it anew."
+        return "rewritten next time", f"{item.index} is a summary: the next compaction writes it anew."
     if item.pinned:
-        return f"{_key('pin')} unpins, folds may take it", ""
+        return f"{_key('pin')} unpins", ""
     if item.key == newest:
         return "the request, always kept", ""
     if isinstance(message, ToolResultMessage):
-        stub = item.outline.tokens_with(hidden_placeholder(message))
+        placeholder = item.outline.tokens_with(hidden_placeholder(message))
         if item.fate != "live":
             return f"{_key('hide')} shows {_change(item.outline.tokens - item.tokens, scale)}", ""
-        if stub < item.tokens:  # a stub may be longer than a short result
-            return f"{_key('hide')} hides {_change(stub - item.tokens, scale)}", ""
+        if placeholder < item.tokens:  # it may be longer than a short result
+            return f"{_key('hide')} hides {_change(placeholder - item.tokens, scale)}", ""
     return f"{_key('drop')} drops {change_words(-_group(projection, item))}", ""
 
 
@@ -155,7 +204,7 @@ def _weighed(projection: Projection, index: int, item: ViewItem) -> int:
 
 
 def _newest_request(projection: Projection) -> Key | None:
-    """What the user asked last: a fold keeps it verbatim."""
+    """What the user asked last: a compaction keeps it verbatim."""
     return next((item.key for item in reversed(projection.view) if item.outline.type == "user"), None)
 
 

@@ -1,20 +1,26 @@
-"""The rows of both panels, and the bar. Pure."""
+"""The rows of both panels, the bar, and the words around them. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from foldline.compaction.automation import INEFFECTIVE
 from foldline.context import numbers
+from foldline.context.numbers import many
 from foldline.context.weight import Category, Share
 from foldline.tui.blocks import Block, Column, Key, RowBlock, RuleBlock, Span, Spans, TextBlock, clean_line
-from foldline.tui.blocks.cells import Piece, row
-from foldline.tui.context_screen.state import ContextState, Item, PromptKind
+from foldline.tui.blocks.cells import Piece, piece, row, wrap_spans
+from foldline.tui.context_screen.keys import KEYS
+from foldline.tui.context_screen.largest import Item, Planned, server_advice
+from foldline.tui.context_screen.state import ContextState, PromptKind
+from foldline.tui.keys.commands import key_of
+from foldline.tui.keys.table import name_of
 from foldline.tui.state import Room
 from foldline.tui.widgets.meter import GLYPHS, PART_STYLES, Part, bar_spans
 
 USE_GUTTER: Final = 1
 ITEM_GUTTER: Final = 5
-"""Cursor, letter, rail, whether a fold takes it, a blank."""
+"""Cursor, letter, rail, whether a compaction takes it, a blank."""
 
 NAMES: Final[dict[Category, str]] = {
     "system": "system prompt",
@@ -27,13 +33,13 @@ NAMES: Final[dict[Category, str]] = {
     "results": "tool results",
     "images": "pictures",
     "clipped": "clipped results",
-    "hidden": "hidden, as stubs",
+    "hidden": "hidden, placeholders",
     "notes": "notes of the program",
     "thinking": "thinking, sent back",
     "difference": "estimated too high",
 }
 PROMPT_NAMES: Final[dict[PromptKind, str]] = {
-    "held": "held for the fold",
+    "held": "held for the compaction",
     "queued": "in the queue",
     "written": "being written",
 }
@@ -198,10 +204,10 @@ def empty_block() -> Block:
 
 
 def item_marks(item: Item | None) -> Spans:
-    """The gutter of an item: letter and rail of its fate, and `░` where a fold now would take it."""
+    """The gutter of an item: letter and sign of its state, and `░` where a compaction now would take it."""
     if item is None:
         return ()
-    folds = _glyph("folding") if item.folds else (" ", "")
+    folds = _glyph("folding") if item.taken else (" ", "")
     return ((" ", ""), *item.signs, folds)
 
 
@@ -224,3 +230,137 @@ def bar_row(state: ContextState, width: int) -> list[Span]:
 
 def _size_style(room: Room) -> str:
     return "alert bold" if room.past_threshold else "text bold"
+
+
+# --- words --------------------------------------------------------------------------------------------
+
+_LABEL: Final = 13
+
+_ABOUT: Final[dict[Category, str]] = {
+    "system": "Opens every request; prompts/system.md in your config folder replaces it.",
+    "instructions": "AGENTS.md and CLAUDE.md go with every request: keep them short.",
+    "summaries": "What compactions wrote. The next one takes it in and writes it anew.",
+    "user": "What you asked. Compactions take older prompts and quote standing constraints.",
+    "results": "What tools gave back: first to be hidden, and what a compaction shortens.",
+    "images": "A picture weighs by its size. A compaction puts words in its place.",
+    "clipped": "Long results of which head and tail are sent.",
+    "hidden": "What is left of hidden results: a line each that names them.",
+    "notes": "What the program tells the model: rewinds, moved folders, other tools.",
+    "thinking": "This provider wants the reasoning back. A compaction takes the older part.",
+    "difference": "Parts are estimates, the whole was reported: this lies between them.",
+}
+
+
+def header_row(title: str, state: ContextState, width: int) -> list[Span]:
+    """` shop-api ▸ Idempotent orders ▸ Context          running bash · kimi-k2 · F1 help `."""
+    name = ((clean_line(title), "bold"), (" ▸ ", "muted"), ("Context", "text bold"))
+    where = Piece(name, cut="left", least=width // 3)
+    right = []
+    if state.doing:
+        right.append(piece(f"{clean_line(state.doing)} ·", "text", rank=2))
+    right.append(piece(clean_line(state.model), "muted", rank=1, gap=1))
+    right.append(Piece(((" · ", "muted"), (key_of("help"), "accent"), (" help", "muted")), rank=3, gap=0))
+    return row([where], right, width)
+
+
+def compaction_rows(state: ContextState, width: int) -> list[list[Span]]:
+    """What a compaction now would give, and when one comes by itself; or why there are no limits."""
+    if not state.trouble:
+        return [_now_row(state, width), _automatic_row(state, width)]
+    lines = wrap_spans([(f"! {clean_line(state.trouble)}", "alert")], max(width - 2, 1))
+    return [row([Piece(tuple(line), cut="right")], [], width) for line in (*lines, [])][:2]
+
+
+def _now_row(state: ContextState, width: int) -> list[Span]:
+    """` ░ compact now   116.2k → ~27k · 123 entries into one summary · F3 shows it first `."""
+    lead = Piece(((f"{GLYPHS['folding']} ", "folded"), (f"{'compact now':<{_LABEL}}", "muted")))
+    planned = state.compaction
+    if planned is None:
+        words = "nothing is old enough to be compacted" if state.planned else "one moment"
+        return row([lead, piece(words, "muted", gap=0, cut="right")], [], width)
+    change = f"{numbers.tokens(planned.before)} → {numbers.about_tokens(planned.after)}"
+    little = planned.after > INEFFECTIVE * planned.before
+    if little and planned.clipped:  # how much clipping frees is not planned, only made
+        shows = f"{name_of(KEYS, 'preview')} shows how much that frees"
+        return row([lead, piece(f"{_what(planned)} · {shows}", "muted", gap=0, cut="right")], [], width)
+    if little:
+        what = f"{_what(planned)}; by its plan that frees next to nothing"
+        return row([lead, piece(f"{change} · {what}", "muted", gap=0, cut="right")], [], width)
+    shows = f"{name_of(KEYS, 'preview')} shows it first"
+    parts = [
+        lead,
+        piece(change, "text", gap=0),
+        piece(f"· {_what(planned)}", "text", gap=1, rank=1),
+        piece(f"· {shows}", "muted", gap=1, rank=2),
+    ]
+    return row(parts, [], width)
+
+
+def _what(planned: Planned) -> str:
+    """`123 entries into one summary, 2 results clipped`."""
+    parts = []
+    if planned.entries:
+        parts.append(f"{many(planned.entries, 'entry', 'entries')} into one summary")
+    if planned.clipped:
+        parts.append(f"{many(len(planned.clipped), 'large result')} clipped")
+    return ", ".join(parts) or "what is old"
+
+
+def _automatic_row(state: ContextState, width: int) -> list[Span]:
+    """` ┃ by itself    in about 12.3k, at 114.7k · from 86.0k on where a turn ends `."""
+    room = state.room
+    lead = Piece(((f"{GLYPHS['threshold']} ", "alert"), (f"{'by itself':<{_LABEL}}", "muted")))
+    if room.threshold is None:
+        return row([], [], width)
+    if state.stopped:
+        left = [lead, piece(f"not now: {clean_line(state.stopped)}", "altered", gap=0, cut="right")]
+        return row(left, [], width)
+    at = numbers.tokens(room.threshold)
+    asks = "you are asked " if state.mode == "ask" else ""
+    until = room.threshold - room.size - state.waiting
+    if until > 0:
+        words = f"{asks}in about {numbers.tokens(until)}, at {at}"
+    else:
+        words = f"{asks}before the next request: {numbers.tokens(-until)} past {at}"
+    parts = [lead, piece(words, "text", gap=0)]
+    if room.soft is not None:
+        mark = f"· {GLYPHS['soft']} from {numbers.tokens(room.soft)} on where a turn ends"
+        parts.append(piece(mark, "muted", gap=1, rank=1))
+    return row(parts, [], width)
+
+
+def about_row(state: ContextState, chosen: Row | None) -> str:
+    """What a row of Use is, and what can be done about it."""
+    if chosen is None:
+        return ""
+    match chosen.key[0]:
+        case 0:
+            return _about_category(chosen)
+        case 1 if state.room.assumed:
+            return "Nobody says how large this model's window is: it is assumed. context.window sets it."
+        case 1:
+            return "What the next request sends, as the meter says it. Looking here costs nothing."
+        case 2:
+            return "Not in the request yet: sent in this order, and weighed before."
+        case 3 if state.free < 0:
+            return "It does not fit: compact, hide or drop something, or take a larger window."
+        case 3:
+            return "May be filled before a compaction is due."
+        case _:
+            return "Kept free for the answer: compaction.reserve_tokens sets it."
+
+
+def _about_category(chosen: Row) -> str:
+    match chosen.category:
+        case "tools":
+            return server_advice(chosen.server)
+        case "pins":
+            return f"Compactions keep them word for word. {name_of(KEYS, 'pin')} on one of them unpins it."
+        case "assistant":
+            return (
+                f"What the model said and asked for. {name_of(KEYS, 'drop')} on one takes its results along."
+            )
+        case None:
+            return ""
+        case category:
+            return _ABOUT[category]

@@ -1,76 +1,289 @@
-"""The Context screen: what fills the window, and its heaviest items with what can be done about each."""
+"""The Context screen: what fills the window, by category and by item, with edits that free some of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
-from textual.screen import Screen
+from textual.message import Message
 
 from foldline.context.projection import Projection
-from foldline.tui.blocks import Block, BlockView, Gutter, Key, clean_line
-from foldline.tui.blocks.cells import Piece, Span, Spans, piece, row
-from foldline.tui.context_screen import words
-from foldline.tui.context_screen.opening import KEYS, Facts
-from foldline.tui.context_screen.rows import (
-    ITEM_GUTTER,
-    USE_GUTTER,
-    Row,
-    bar_row,
-    empty_block,
-    item_blocks,
-    item_marks,
-    use_blocks,
-    use_heading,
-    use_rows,
-)
-from foldline.tui.context_screen.state import ContextState, Item
+from foldline.tui.blocks import Block, BlockView, Key, Span, Spans
+from foldline.tui.blocks.cells import piece, row
+from foldline.tui.context_screen import rows
+from foldline.tui.context_screen.keys import KEYS, Facts
+from foldline.tui.context_screen.largest import Item
+from foldline.tui.context_screen.rows import Row
+from foldline.tui.context_screen.state import ContextReader, ContextState, Prompts
 from foldline.tui.dialogs import open_help
-from foldline.tui.keys.table import bindings, hint_words, name_of, works
-from foldline.tui.messages import EditWanted, UndoWanted
-from foldline.tui.panels.edit_hints import (
-    EditKey,
-    HintWorker,
-    Limits,
-    action_of,
-    edit_row,
-    entries_words,
-    nothing_to,
-    undo_target,
-    undo_words,
-)
+from foldline.tui.keys.table import bindings, hint_words, works
+from foldline.tui.lists.screen import LeftOnce
+from foldline.tui.panels import edit_hints
 from foldline.tui.panels.entry_list import EntryList
-from foldline.tui.panels.frame import Panel, Text
-from foldline.tui.panels.search import find
-from foldline.tui.widgets.fields import OneLine
+from foldline.tui.panels.frame import Panel, PanelRow, Text, hints_row
+from foldline.tui.panels.workbench import Workbench
 from foldline.tui.widgets.lines import LEAST, TooSmall
 
+if TYPE_CHECKING:
+    from foldline.protocol.events import Event
+    from foldline.tui.app import FoldlineApp
+    from foldline.tui.presenter import Shown
+
+EVERY: Final = 0.2
+"""Seconds between two looks, at least, while the agent works."""
 WIDE: Final = 120
 """Columns from which both panels stand side by side."""
 _USE_WIDTH: Final = 46
-_ROWS_AROUND: Final = 6
-"""Header, bar, two rows on folds, status, hints."""
 _ROWS_FOR_ALL: Final = 18
-"""Rows below which header and the rows on folds give theirs to the panels; as in the chat."""
+"""Rows below which header and the rows on compactions give theirs to the panels; as in the chat."""
+_ROWS_AROUND: Final = 6
+"""Header, bar, two rows on compactions, status, hints."""
 _LEAST_BELOW: Final = 8
 """Rows the lower panel needs where both stand one above the other."""
 USE, LARGEST = 0, 1
 
 
-class ContextScreen(Screen[None]):
-    """Shows a `ContextState`. The owner calls `show` whenever something changed; what the reader wants done
-    is posted as `EditWanted` and `UndoWanted`."""
+class ContextPanels(Workbench):
+    """Use and Largest. What the reader wants done is posted as `EditWanted` and `UndoWanted`."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    ContextScreen { layout: vertical; background: ansi_default; }
-    ContextScreen > #panels { height: 1fr; width: 1fr; layout: vertical; }
-    ContextScreen > #panels.-wide { layout: horizontal; }
-    """
-    AUTO_FOCUS: ClassVar[str | None] = ""
+    KEYS = KEYS
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS, "context")
+    DEFAULT_CSS: ClassVar[str] = """
+    ContextPanels > #panels { height: 1fr; width: 1fr; layout: vertical; }
+    ContextPanels > #panels.-wide { layout: horizontal; }
+    """
+
+    class CloseRequested(Message):
+        """The reader is done here."""
+
+    class ScreenRequested(Message):
+        """Another screen: the Inspector, at an entry where there is one, or the preview."""
+
+        def __init__(self, command: str, entry: int | None = None) -> None:
+            super().__init__()
+            self.command = command
+            self.entry = entry
+
+    def __init__(self, projection: Projection, state: ContextState, overhead: int) -> None:
+        self._heading = Text(id="heading")
+        use = EntryList(id="use", gutter_width=rows.USE_GUTTER)
+        items = EntryList(id="largest", gutter_width=rows.ITEM_GUTTER, gutter=self._gutter)
+        super().__init__(Panel(use, title="1 Use", above=self._heading), Panel(items, title="2 Largest"))
+        self._projection = projection
+        self.state = state
+        self.active = LARGEST
+        self._ready = False
+        self._rows: dict[Key, Row] = {}
+        self._items: dict[Key, Item] = {}
+        limits = edit_hints.Limits(overhead, state.room.threshold)
+        self._edit_hints = edit_hints.HintWorker(self, limits, self.describe)
+
+    def compose(self) -> ComposeResult:
+        with PanelRow(id="panels"):
+            yield from self.panels
+        yield self.status
+        yield self.line
+        yield self.hints
+
+    def on_mount(self) -> None:
+        self._ready = True
+        self.show(self.state, self._edit_hints.limits.overhead)
+        if not self._both_fit():
+            self.active = USE
+        self.lay_out()
+        self.active_view.focus()
+
+    def show(self, state: ContextState, overhead: int) -> None:
+        """Show this; lists that are the same are left alone."""
+        before, self.state = self.state, state
+        self._edit_hints.limits = edit_hints.Limits(overhead, state.room.threshold)
+        if not self._ready:
+            return
+        found = rows.use_rows(state)
+        if list(self._rows.values()) != found:
+            self._rows = {each.key: each for each in found}
+            self._fill(USE, rows.use_blocks(found))
+        if not self._items or state.items != before.items:
+            self._items = {item.key: item for item in state.items}
+            self._fill(LARGEST, rows.item_blocks(state.items) or [rows.empty_block()])
+        self.lay_out()
+
+    def _fill(self, number: int, blocks: Sequence[Block]) -> None:
+        """Other rows; the cursor stays on its own, or where that was."""
+        view = self.panels[number].view
+        cursor, at = view.cursor, None if view.cursor is None else view.index_of(view.cursor)
+        view.set_blocks(blocks)
+        if cursor is not None and view.index_of(cursor) is None and view.count:
+            view.cursor_to(view.block_at(min(at or 0, view.count - 1)).key, quiet=True)
+
+    # --- Where things are -----------------------------------------------------------------------------
+
+    @property
+    def item(self) -> Item | None:
+        """The item under the cursor."""
+        cursor = self.panels[LARGEST].view.cursor
+        return self._items.get(cursor) if cursor is not None and self.active == LARGEST else None
+
+    @property
+    def row(self) -> Row | None:
+        """The row of Use under the cursor."""
+        cursor = self.panels[USE].view.cursor
+        return self._rows.get(cursor) if cursor is not None and self.active == USE else None
+
+    @property
+    def facts(self) -> Facts:
+        item = self.item
+        on_entry = item is not None and item.entry is not None
+        return Facts(
+            on_entry=on_entry,
+            editable=on_entry and item is not None and not item.advice,
+            undoable=edit_hints.undo_target(self._projection) is not None,
+        )
+
+    @property
+    def priced(self) -> bool:
+        """Whether it is known what the keys would do at the cursor."""
+        return self._edit_hints.known
+
+    def works_now(self, command: str) -> bool:
+        """Whether a key of the table would do something."""
+        return works(KEYS, command, self.facts)
+
+    def _gutter(self, key: Key, line: int) -> Spans:
+        return rows.item_marks(self._items.get(key)) if line == 0 else ()
+
+    def lay_out(self) -> None:
+        if not self._ready:
+            return
+        wide, both = self.size.width >= WIDE, self._both_fit()
+        self.query_one("#panels").set_class(wide, "-wide")
+        for number, panel in enumerate(self.panels):
+            panel.display = both or number == self.active
+            panel.show_focus(number == self.active)
+        use = self.panels[USE].styles
+        use.width = _USE_WIDTH if wide else "1fr"
+        use.height = self._use_height if both and not wide else "1fr"
+        self.call_after_refresh(self.describe)
+        self.describe()
+
+    def _both_fit(self) -> bool:
+        """Whether both panels are shown at a time."""
+        width, height = self.screen.size
+        return width >= WIDE or height - _ROWS_AROUND >= self._use_height + _LEAST_BELOW
+
+    @property
+    def _use_height(self) -> int:
+        """Rows that all of Use takes: frame, heading and the rule above the total included."""
+        return len(self._rows) + 4
+
+    def relink(self) -> None:
+        """`▷` on the counterpart of the cursor: the category of an item, the largest item of a category."""
+        chosen, item = self.row, self.item
+        if item is not None:
+            found = (key for key, each in self._rows.items() if _belongs(item, each))
+            self.panels[USE].view.show_counterpart(next(found, None))
+        elif chosen is not None:
+            self.panels[LARGEST].view.show_counterpart(self._largest_of(chosen))
+
+    def _largest_of(self, chosen: Row) -> Key | None:
+        return next((key for key, item in self._items.items() if _belongs(item, chosen)), None)
+
+    # --- Words ----------------------------------------------------------------------------------------
+
+    def describe(self) -> None:
+        if not self._ready or self.size.width <= 0:
+            return
+        self.relink()
+        use, items = self.panels
+        inner = use.size.width - 2 if use.size.width else _USE_WIDTH - 2
+        self._heading.show(rows.use_heading(inner))
+        use.head("~ estimated")
+        items.head("░ a compaction now would take it" if self.state.compaction is not None else "")
+        use.foot("Enter shows its largest" if self.active == USE else "")
+        items.foot("Enter opens it in the Inspector" if self.facts.on_entry else "")
+        self.status.show(self._status_row())
+        closes = "ends the search" if self.searching else "close"
+        pairs = ((k, closes if word == "close" else word) for k, word in hint_words(KEYS, self.facts))
+        self.hints.show(hints_row(pairs, self.size.width))
+
+    def _status_row(self) -> list[Span]:
+        item, width = self.item, self.size.width
+        if not self.news and item is not None and item.entry is not None and not item.advice:
+            hints = self._edit_hints.at(self._projection, item.entry)
+            if hints is not None and (hints.keys or hints.refused):
+                later = bool(self.state.doing)
+                return edit_hints.edit_row(self._projection, hints, self.key, later=later, width=width)
+        said = self.news or (item.advice if item is not None else rows.about_row(self.state, self.row))
+        return row([piece(said, "text", cut="right")], [], width)
+
+    # --- Keys -----------------------------------------------------------------------------------------
+
+    def action_context(self, command: str) -> None:
+        """One of the keys of the table."""
+        self.news = ""
+        if self.works_now(command):
+            self._act(command)
+        elif command in ("pin", "hide", "drop", "restore", "open"):
+            no_entry = self.item.advice if self.item is not None else ""
+            self.news = no_entry or f"{self.key('panel-2')} goes to the entries."
+        self.describe()
+
+    def _act(self, command: str) -> None:
+        entry = self.item.entry if self.item is not None else None
+        later = bool(self.state.doing)
+        match command:
+            case "next-panel" | "previous-panel":
+                self.go(1 - self.active)
+            case "panel-1" | "panel-2":
+                self.go(int(command[-1]) - 1)
+            case "pin" | "hide" | "drop" | "restore" if entry is not None:
+                self._answer(edit_hints.edit(self._projection, entry, command, self.key, later=later))
+            case "undo":
+                self._answer(edit_hints.undo(self._projection, later=later))
+            case "search":
+                self.ask_search()
+            case "next-match" | "previous-match":
+                self.search(1 if command.startswith("next") else -1)
+            case "open" | "inspector" | "preview":
+                self.post_message(self.ScreenRequested(command, entry))
+            case "help":
+                open_help(self.app)
+            case _ if not self.end_search():
+                self.post_message(self.CloseRequested())
+
+    def _answer(self, answer: edit_hints.Answer) -> None:
+        self.news = answer.words
+        for wanted in answer.wanted:
+            self.post_message(wanted)
+
+    @on(BlockView.Opened)
+    def _opened(self, event: BlockView.Opened) -> None:
+        event.stop()
+        chosen = self.row
+        if event.view is self.panels[LARGEST].view:
+            if self.facts.on_entry:
+                self._act("open")
+        elif chosen is not None:
+            key = self._largest_of(chosen)
+            if key is None:
+                self.news = f"None of the {len(self._items)} largest items is among: {chosen.name}."
+            else:
+                self.go(LARGEST)
+                self.active_view.cursor_to(key)
+        self.describe()
+
+
+def _belongs(item: Item, chosen: Row) -> bool:
+    """Whether an item counts in a row of Use."""
+    return item.category == chosen.category and item.server == chosen.server
+
+
+class ContextScreen(LeftOnce[None]):
+    """The panels below the header, the meter and what a compaction would give."""
+
+    DEFAULT_CSS: ClassVar[str] = "ContextScreen { layout: vertical; background: ansi_default; }"
+    AUTO_FOCUS: ClassVar[str | None] = ""
 
     def __init__(
         self,
@@ -82,371 +295,121 @@ class ContextScreen(Screen[None]):
         inspect: Callable[[int | None], None],
         preview: Callable[[], None],
     ) -> None:
-        """`title` stands before `▸ Context`. `inspect` shows an entry, `preview` a fold."""
+        """`title` stands before `▸ Context`. `inspect` shows an entry, `preview` a compaction."""
         super().__init__()
         self._title = title
-        self._projection = projection
-        self.state = state
-        """What is shown."""
         self._inspect = inspect
         self._preview = preview
-        self._active = LARGEST
-        self._needle = ""
-        self._news = ""
-        self._rows: dict[Key, Row] = {}
-        self._items: dict[Key, Item] = {}
-        self._ready = False
         self._too_small = TooSmall()
-        self._top = tuple(Text(id=name) for name in ("header", "bar", "fold", "automatic"))
-        self._heading = Text(id="heading")
-        use = _list("use", USE_GUTTER, lambda key, line: ())
-        items = _list("largest", ITEM_GUTTER, self._marks)
-        self._panels = (
-            Panel(use, title="1 Use", above=self._heading),
-            Panel(items, title="2 Largest"),
-        )
-        self._status = Text(id="status")
-        self._hints = Text(id="hints")
-        self._one_line = OneLine()
-        limits = Limits(overhead, state.room.threshold)
-        self._prices = HintWorker(self, limits, self._describe)
-        self._do: dict[str, Callable[[], None]] = {
-            "next-panel": lambda: self._go(1 - self._active),
-            "previous-panel": lambda: self._go(1 - self._active),
-            "panel-1": lambda: self._go(USE),
-            "panel-2": lambda: self._go(LARGEST),
-            "open": self._open_entry,
-            "pin": lambda: self._edit("pin"),
-            "hide": lambda: self._edit("hide"),
-            "drop": lambda: self._edit("drop"),
-            "restore": lambda: self._edit("restore"),
-            "undo": self._undo,
-            "search": self._ask_search,
-            "next-match": lambda: self._search(1),
-            "previous-match": lambda: self._search(-1),
-            "inspector": lambda: self._inspect(self.item.entry if self.item else None),
-            "preview": self._preview,
-            "help": lambda: open_help(self.app),
-            "close": self._close,
-        }
+        self._top = tuple(Text(id=name) for name in ("header", "bar", "compaction", "automatic"))
+        self.panels = ContextPanels(projection, state, overhead)
 
     def compose(self) -> ComposeResult:
         yield self._too_small
         yield from self._top
-        with Container(id="panels"):
-            yield from self._panels
-        yield self._status
-        yield self._one_line
-        yield self._hints
+        yield self.panels
 
-    def on_mount(self) -> None:
-        self._ready = True
-        self.show(self.state, self._prices.limits.overhead)
-        if not self._both_fit():
-            self._active = USE
-        self._lay_out()
-        self.active_view.focus()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._lay_out()
-        self.call_after_refresh(self._describe)
-
-    # --- what the owner tells it --------------------------------------------------------------------------
+    @property
+    def state(self) -> ContextState:
+        """What is shown."""
+        return self.panels.state
 
     def show(self, state: ContextState, overhead: int) -> None:
-        """Show this; lists that are the same are left alone."""
-        before, self.state = self.state, state
-        self._prices.limits = Limits(overhead, state.room.threshold)
-        if not self._ready:
-            return
-        rows = use_rows(state)
-        if list(self._rows.values()) != rows:
-            self._rows = {each.key: each for each in rows}
-            self._fill(USE, use_blocks(rows))
-        if not self._items or state.items != before.items:
-            self._items = {item.key: item for item in state.items}
-            self._fill(LARGEST, item_blocks(state.items) or [empty_block()])
-        self._lay_out()
-        self._describe()
+        """Show this."""
+        self.panels.show(state, overhead)
+        self._draw_top()
 
     def tell(self, sentence: str) -> None:
         """Say something in the status row, until the cursor moves."""
-        self._news = clean_line(sentence)
-        self._describe()
+        self.panels.tell(sentence)
 
-    def _fill(self, number: int, blocks: Sequence[Block]) -> None:
-        """Other rows; the cursor stays on its own, or where that was."""
-        view = self._panels[number].view
-        cursor, at = view.cursor, None if view.cursor is None else view.index_of(view.cursor)
-        view.set_blocks(blocks)
-        if cursor is not None and view.index_of(cursor) is None and view.count:
-            view.cursor_to(view.block_at(min(at or 0, view.count - 1)).key, quiet=True)
-
-    # --- where things are ---------------------------------------------------------------------------------
-
-    @property
-    def active_view(self) -> EntryList:
-        return self._panels[self._active].view
-
-    @property
-    def item(self) -> Item | None:
-        """The item under the cursor."""
-        cursor = self._panels[LARGEST].view.cursor
-        return self._items.get(cursor) if cursor is not None and self._active == LARGEST else None
-
-    @property
-    def row(self) -> Row | None:
-        """The row of Use under the cursor."""
-        cursor = self._panels[USE].view.cursor
-        return self._rows.get(cursor) if cursor is not None and self._active == USE else None
-
-    @property
-    def facts(self) -> Facts:
-        item = self.item
-        on_entry = item is not None and item.entry is not None
-        return Facts(
-            on_entry=on_entry,
-            editable=on_entry and item is not None and not item.advice,
-            undoable=undo_target(self._projection) is not None,
-        )
-
-    @property
-    def priced(self) -> bool:
-        """Whether it is known what the keys would do at the cursor."""
-        return self._prices.known
-
-    def works_now(self, command: str) -> bool:
-        """Whether a key of the table would do something."""
-        return works(KEYS, command, self.facts)
-
-    def _marks(self, key: Key, line: int) -> Spans:
-        return item_marks(self._items.get(key)) if line == 0 else ()
-
-    def _lay_out(self) -> None:
-        width, height = self.size
+    def on_resize(self, event: events.Resize) -> None:
+        width, height = event.size
         fits = width >= LEAST[0] and height >= LEAST[1]
-        roomy = fits and height >= _ROWS_FOR_ALL
-        wide, both = width >= WIDE, self._both_fit()
         self._too_small.display = not fits
+        self.panels.display = fits
         for number, widget in enumerate(self._top):
-            widget.display = roomy or (fits and number == 1)
-        panels = self.query_one("#panels")
-        panels.display = self._hints.display = fits
-        self._status.display = fits and not self._one_line.display
-        panels.set_class(wide, "-wide")
-        for number, panel in enumerate(self._panels):
-            panel.display = both or number == self._active
-            panel.show_focus(number == self._active)
-        use = self._panels[USE].styles
-        use.width = _USE_WIDTH if wide else "1fr"
-        use.height = self._use_height if both and not wide else "1fr"
+            widget.display = fits and (height >= _ROWS_FOR_ALL or number == 1)
+        self._draw_top()
 
-    def _both_fit(self) -> bool:
-        """Whether both panels are shown at a time."""
-        width, height = self.size
-        return width >= WIDE or height - _ROWS_AROUND >= self._use_height + _LEAST_BELOW
-
-    @property
-    def _use_height(self) -> int:
-        """Rows that all of Use takes: frame, heading and the rule above the total included."""
-        return len(self._rows) + 4
-
-    def _go(self, number: int) -> None:
-        """Focus a panel."""
-        if number != self._active:
-            self.active_view.set_search("")
-            self.active_view.give_cursor()
-            self._active = number
-            self.active_view.take_cursor()
-            self.active_view.set_search(self._needle)
-            self._lay_out()
-        self.active_view.focus()
-        self._describe()
-
-    # --- words --------------------------------------------------------------------------------------------
-
-    def _describe(self) -> None:
-        """Everything that is said around the lists."""
-        if not self._ready or self.size.width <= 0:
-            return
-        self._relink()
-        state, width = self.state, self.size.width
+    def _draw_top(self) -> None:
+        width, state = self.size.width, self.state
         lines = (
-            words.header_row(self._title, state, width),
-            bar_row(state, width),
-            *words.fold_rows(state, width),
+            rows.header_row(self._title, state, width),
+            rows.bar_row(state, width),
+            *rows.compaction_rows(state, width),
         )
         for widget, line in zip(self._top, lines, strict=True):
             widget.show(line)
-        use, items = self._panels
-        inner = use.size.width - 2 if use.size.width else _USE_WIDTH - 2
-        self._heading.show(use_heading(inner))
-        use.head("~ estimated")
-        items.head("░ a fold now would take it" if state.fold is not None else "")
-        use.foot("Enter shows its largest" if self._active == USE else "")
-        items.foot("Enter opens it in the Inspector" if self.facts.on_entry else "")
-        self._status.show(self._status_line(width))
-        closes = "ends the search" if self._needle else "close"
-        self._hints.show(_hints_row(self.facts, closes, width))
 
-    def _relink(self) -> None:
-        """`▷` on the counterpart of the cursor: the category of an item, the largest item of a category."""
-        chosen, item = self.row, self.item
-        if item is not None:
-            rows = (key for key, each in self._rows.items() if _belongs(item, each))
-            self._panels[USE].view.show_counterpart(next(rows, None))
-        elif chosen is not None:
-            self._panels[LARGEST].view.show_counterpart(self._largest_of(chosen))
-
-    def _largest_of(self, chosen: Row) -> Key | None:
-        return next((key for key, item in self._items.items() if _belongs(item, chosen)), None)
-
-    def _status_line(self, width: int) -> list[Span]:
-        item = self.item
-        if not self._news and item is not None and item.entry is not None:
-            offers = self._prices.at(self._projection, item.entry)
-            if offers is not None and (offers.keys or offers.refused) and not item.advice:
-                return edit_row(self._projection, offers, _name, later=bool(self.state.doing), width=width)
-        said = self._news or (item.advice if item is not None else words.about_row(self.state, self.row))
-        return row([piece(said, "text", cut="right")], [], width)
-
-    @on(BlockView.CursorMoved)
-    def _moved(self, event: BlockView.CursorMoved) -> None:
+    @on(ContextPanels.CloseRequested)
+    def _close(self, event: ContextPanels.CloseRequested) -> None:
         event.stop()
-        self._news = ""
-        self._describe()
+        self.dismiss()
 
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The mouse, too, chooses a panel."""
-        for number, panel in enumerate(self._panels):
-            if event.widget is panel.view and number != self._active:
-                self._go(number)
-
-    # --- keys ---------------------------------------------------------------------------------------------
-
-    def action_context(self, command: str) -> None:
-        """One of the keys in `keys.KEYS`."""
-        self._news = ""
-        if self.works_now(command):
-            self._do[command]()
-        elif command in ("pin", "hide", "drop", "restore", "open"):
-            no_entry = self.item.advice if self.item is not None else ""
-            self._news = no_entry or f"{_name('panel-2')} goes to the entries."
-        self._describe()
-
-    @on(BlockView.Opened)
-    def _opened(self, event: BlockView.Opened) -> None:
+    @on(ContextPanels.ScreenRequested)
+    def _open_screen(self, event: ContextPanels.ScreenRequested) -> None:
         event.stop()
-        if event.view is self._panels[LARGEST].view:
-            if self.facts.on_entry:
-                self._open_entry()
-        elif self.row is not None:
-            self._to_largest(self.row)
-        self._describe()
-
-    def _to_largest(self, chosen: Row) -> None:
-        """Go to the heaviest item of a category."""
-        key = self._largest_of(chosen)
-        if key is None:
-            self._news = f"None of the {len(self._items)} largest items is among: {chosen.name}."
-            return
-        self._go(LARGEST)
-        self.active_view.cursor_to(key)
-
-    def _open_entry(self) -> None:
-        if self.item is not None and self.item.entry is not None:
-            self._inspect(self.item.entry)
-
-    def _edit(self, key: EditKey) -> None:
-        """Ask for an edit of the entry under the cursor, or say why there is none."""
-        assert self.item is not None and self.item.entry is not None, "the key works on entries only"
-        index = self.item.entry
-        action = action_of(self._projection, index, key)
-        if action is None:
-            self._news = nothing_to(self._projection, index, key, _name)
-            return
-        self._later(f"{action} {entries_words(self._projection.group(index))}")
-        self.post_message(EditWanted(index, action))
-
-    def _undo(self) -> None:
-        marker = undo_target(self._projection)
-        refusal = None if marker is None else self._projection.undo_refusal(marker.index)
-        if marker is None:
-            self._news = "Nothing to undo: no fold, edit, clear or rewind is in force."
-        elif refusal is not None:
-            self._news = refusal
+        if event.command == "preview":
+            self._preview()
         else:
-            self._later(f"undo {undo_words(self._projection, marker)}")
-            self.post_message(UndoWanted(marker.index))
-
-    def _later(self, what: str) -> None:
-        """A key that acts at once needs no words: the lists show it."""
-        self._news = f"{what}: after this turn" if self.state.doing else ""
-
-    def _close(self) -> None:
-        """One step outwards."""
-        if self._one_line.display:
-            self._end_line()
-        elif self._needle:
-            self._needle = ""
-            self.active_view.set_search("")
-        else:
-            self.dismiss()
-
-    # --- search -------------------------------------------------------------------------------------------
-
-    def _ask_search(self) -> None:
-        def start(text: str) -> None:
-            self._end_line()
-            self._needle = text
-            self.active_view.set_search(text)
-            if text:
-                self._search(1)
-
-        self._status.display = False
-        self._one_line.ask("find in this panel", self._needle, start)
-
-    def _end_line(self) -> None:
-        self._one_line.close()
-        self._status.display = True
-        self.active_view.focus()
-
-    def _search(self, step: int) -> None:
-        if self._needle:
-            self.run_worker(self._look(self._needle, step), group="search", exclusive=True)
-        else:
-            self._news = f"Nothing to look for yet: {_name('search')} asks."
-
-    async def _look(self, needle: str, step: int) -> None:
-        view = self.active_view
-        key, _ = await find(view, needle, view.cursor, step, lambda block: block.text())
-        if key is not None:
-            view.cursor_to(key, quiet=True)
-        else:
-            self._news = f"“{clean_line(needle)}” is nowhere in this panel."
-        self._describe()
+            self._inspect(event.entry)
 
 
-def _list(name: str, gutter_width: int, gutter: Gutter) -> EntryList:
-    return EntryList(gutter=gutter, gutter_width=gutter_width, faded=lambda _: False, follow=False, id=name)
+class ContextHost:
+    """One Context screen, kept up to date for as long as it is open."""
 
+    def __init__(self, app: "FoldlineApp", shown: "Shown") -> None:
+        self._app = app
+        self._shown = shown
+        self._state = shown.runner.agent.state
+        self._reader = ContextReader(self._state)
+        self._screen: ContextScreen | None = None
+        self._stale = False
 
-def _name(command: str) -> str:
-    return name_of(KEYS, command)
-
-
-def _belongs(item: Item, chosen: Row) -> bool:
-    """Whether an item counts in a row of Use."""
-    return item.category == chosen.category and item.server == chosen.server
-
-
-def _hints_row(facts: Facts, closes: str, width: int) -> list[Span]:
-    """The keys that work now; how to leave stands at the right end, and stays longest."""
-    parts = {
-        word: Piece(
-            ((name, "accent"), (f" {closes if word == 'close' else word}", "muted")), rank=rank, gap=2
+    def open(self) -> None:
+        """Push it, and follow the session until it is closed."""
+        if isinstance(self._app.screen, ContextScreen):
+            return  # its key was pressed twice
+        self._screen = ContextScreen(
+            f"{self._app.state.workdir} ▸ {self._app.state.title or 'new session'}",
+            self._state.projection,
+            self._now(),
+            overhead=self._state.overhead,
+            inspect=self._inspect,
+            preview=self._shown.previewing.open,
         )
-        for rank, (name, word) in enumerate(hint_words(KEYS, facts), 2)
-    }
-    close, keys = parts.pop("close"), parts.pop("keys")
-    return row([*parts.values(), replace(keys, rank=1)], [replace(close, rank=0)], width)
+        stop = self._shown.runner.agent.executor.subscribe(self._on_event)
+        self._app.push_screen(self._screen, lambda _: stop())
+        self._look()
+
+    def _now(self) -> ContextState:
+        waiting, typed = self._app.state.waiting, self._app.chat.prompt.editor.text
+        prompts = Prompts(waiting.held, waiting.queued, typed)
+        return self._reader.state(self._shown.figures.room(), prompts, self._app.state.doing)
+
+    def _on_event(self, event: "Event") -> None:
+        """Whatever changes a number, or what the agent does. What streams in changes neither."""
+        from foldline.protocol.events import TextDelta, ThinkingDelta, ToolOutput
+
+        if not self._stale and not isinstance(event, TextDelta | ThinkingDelta | ToolOutput):
+            self._stale = True
+            self._app.set_timer(EVERY, self._look)
+
+    def _look(self) -> None:
+        """Show what is now, and work out what a compaction would give."""
+        self._stale = False
+        screen = self._screen
+        if screen is not None and screen.is_attached:
+            self._show()
+            screen.run_worker(self._reader.plan_anew(self._show), group="plan")
+
+    def _show(self) -> None:
+        if self._screen is not None and self._screen.is_attached and self._screen.panels.is_attached:
+            self._screen.show(self._now(), self._state.overhead)
+
+    def _inspect(self, index: int | None) -> None:
+        if index is None:
+            self._shown.inspecting.open(self._app.state)
+        else:
+            self._shown.inspecting.open_at(index, self._app.state)

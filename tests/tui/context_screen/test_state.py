@@ -12,10 +12,9 @@ from foldline.agent.mcp.servers import Server, ServerTool
 from foldline.context.weight import item_weight
 from foldline.history import Session
 from foldline.llm import ToolSpec
-from foldline.tui.context_screen.gathering import Gathering, Prompts, schemas_of
-from foldline.tui.context_screen.largest import Outcome, largest
+from foldline.tui.context_screen.largest import largest
 from foldline.tui.context_screen.rows import use_rows
-from foldline.tui.context_screen.state import ContextState
+from foldline.tui.context_screen.state import ContextReader, ContextState, Prompts, schemas_of
 from foldline.tui.figures import Figures
 from foldline.tui.panels.edit_hints import Limits, change_words, edit_hints
 from support.agents import PlayedLLM
@@ -33,7 +32,7 @@ def agent_with(folder: Path, built: History, window: int = 131_072) -> Agent:
 
 
 def gathered(agent: Agent, prompts: Prompts | None = None) -> ContextState:
-    return Gathering(agent.state).state(Figures(agent.state).room(), prompts or Prompts(), "")
+    return ContextReader(agent.state).state(Figures(agent.state).room(), prompts or Prompts(), "")
 
 
 BUILT = [History(), shop(), shop_api(), chinese()]
@@ -66,7 +65,7 @@ def test_an_item_weighs_what_the_inspector_says(tmp_path: Path) -> None:
 def test_what_a_row_promises_is_what_the_key_does(built: Story) -> None:
     projection = built.projection()
     promised = 0
-    for item in largest(projection, [], Outcome(), count=64):
+    for item in largest(projection, [], None, count=64):
         found = re.match(r"[zx] (hides|shows|drops) (\S+)", item.remedy)
         if found is None or item.entry is None:
             continue
@@ -81,7 +80,7 @@ def test_what_no_key_helps_against_says_what_does(tmp_path: Path) -> None:
     items = {item.kind: item for item in gathered(agent_with(tmp_path, shop_api())).items}
     assert items["system"].remedy == "opens every request"
     assert items["dev"].remedy == "shorten AGENTS.md"
-    assert items["summary"].remedy == "the next fold rewrites it"
+    assert items["summary"].remedy == "rewritten next time"
     assert items["tools"].advice.startswith("The schemas of Foldline's own tools")
 
 
@@ -98,15 +97,15 @@ def test_the_tools_of_a_server_stand_apart_and_say_how_to_switch_them_off(tmp_pa
     assert lent.remedy == "off: [mcp.github]" and "enabled = false in [mcp.github]" in lent.advice
 
 
-async def test_a_fold_is_planned_once_for_a_view_that_stays(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_a_compaction_is_planned_once_for_a_view_that_stays(tmp_path: Path, monkeypatch: Any) -> None:
     agent = agent_with(tmp_path, shop_api())
-    gathering, told = Gathering(agent.state), []
+    gathering, told = ContextReader(agent.state), []
     for _ in range(3):
         await gathering.plan_anew(lambda: told.append(1))
     state = gathering.state(Figures(agent.state).room(), Prompts(), "")
-    assert len(told) == 1 and state.fold is not None
-    assert state.fold.after < state.fold.before and state.fold.entries == 25
-    taken = [item for item in state.items if item.folds]
+    assert len(told) == 1 and state.compaction is not None
+    assert state.compaction.after < state.compaction.before and state.compaction.entries == 25
+    taken = [item for item in state.items if item.taken]
     assert {"read", "grep", "summary"} <= {item.kind for item in taken}
     assert state.room.weights.folding > 80_000 and state.room.weights.total == state.room.size
 
