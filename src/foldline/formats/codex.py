@@ -568,11 +568,7 @@ class _Reader:
             case "item_completed":
                 self._completed(row, object_at(event, "item"))
             case "thread_rolled_back":
-                self.close_answer()
-                if self._turns.take_back(row, count_at(event, "num_turns")):
-                    self._answers.forget()
-                else:
-                    self._keep(row)
+                self._rolled_back(row)
             case "thread_name_updated" if text_at(event, "thread_name").strip():
                 self._add(row, Title(title=text_at(event, "thread_name")))
             case "task_started" | "turn_started":
@@ -590,6 +586,13 @@ class _Reader:
                 self._restore(row)
             case _:
                 self._keep(row)
+
+    def _rolled_back(self, row: Row) -> None:
+        self.close_answer()
+        if self._turns.take_back(row, count_at(row.payload, "num_turns")):
+            self._answers.forget()
+        else:
+            self._keep(row)
 
     def _patch(self, row: Row, told: JsonObject, name: str, *, done: bool) -> None:
         if not self._answers.patched(text_at(told, name), told.get("changes"), done=done):

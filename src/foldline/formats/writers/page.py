@@ -178,7 +178,6 @@ def _facts(projection: Projection, entries: Sequence[Entry]) -> Iterator[str]:
 def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterator[Item]:
     below = cwd.rstrip("/\\") + ("\\" if "\\" in cwd else "/")
     results = _results(entries)
-    called: set[int] = set()
     prompts = 0
     for entry in entries:
         place = _place(entry, projection)
@@ -189,21 +188,14 @@ def _items(entries: Sequence[Entry], projection: Projection, cwd: str) -> Iterat
             case AssistantMessage():
                 yield MessageItem(place, "answer", "", _pieces(entry))
                 for call in entry.calls:
-                    waiting = results.get(call.call_id, [])
-                    result = next((each for each in waiting if each.index > entry.index), None)
-                    if result is not None:
-                        waiting.remove(result)
-                        called.add(result.index)
-                    where = place if result is None else _place(result, projection)
-                    yield _used(call, result, where, below)
-                if entry.error:
-                    yield MarkerItem(place, "the answer failed", readable(entry.error), "alert")
-                elif entry.stop_reason == "cancelled":
-                    yield MarkerItem(place, "cancelled")
+                    result = _result_of(call, entry.index, results)
+                    yield _used(call, result, _place(result or entry, projection), below)
+                yield from _failure(entry, place)
+            case ToolResultMessage() if entry in results.get(entry.call_id, ()):
+                call = ToolCallPart(call_id=entry.call_id, name=entry.name or "tool")
+                yield _used(call, entry, place, below)
             case ToolResultMessage():
-                if entry.index not in called:
-                    call = ToolCallPart(call_id=entry.call_id, name=entry.name or "tool")
-                    yield _used(call, entry, place, below)
+                pass  # stands with its call
             case BaseMessage():
                 yield MessageItem(place, _voice(entry), _heading(entry), _pieces(entry))
             case Compaction():
@@ -217,6 +209,24 @@ def _compaction_words(compaction: Compaction, projection: Projection) -> str:
     in_force = any(marker.index == compaction.index for marker in projection.markers)
     undone = "" if in_force else "no longer in force"
     return ", ".join(filter(None, (words, describe_compaction(projection, compaction), undone)))
+
+
+def _failure(answer: AssistantMessage, place: Place) -> Iterator[MarkerItem]:
+    if answer.error:
+        yield MarkerItem(place, "the answer failed", readable(answer.error), "alert")
+    elif answer.stop_reason == "cancelled":
+        yield MarkerItem(place, "cancelled")
+
+
+def _result_of(
+    call: ToolCallPart, index: int, results: dict[str, list[ToolResultMessage]]
+) -> ToolResultMessage | None:
+    """The first result behind the answer at this index; it waits no longer."""
+    waiting = results.get(call.call_id, [])
+    result = next((each for each in waiting if each.index > index), None)
+    if result is not None:
+        waiting.remove(result)
+    return result
 
 
 def _results(entries: Sequence[Entry]) -> dict[str, list[ToolResultMessage]]:
