@@ -89,11 +89,7 @@ def _is_message(record: JsonObject) -> bool:
 
 
 def read_anthropic_chat(data: bytes, path: Path) -> ForeignSession:
-    """A chat. An index counts entries: a message may be several of ours.
-
-    Raises:
-        FoldlineError: there is no message in the file.
-    """
+    """A chat. An index counts entries: a message may be several of ours."""
     about, records, damage = _chat(data)
     if not any(map(_is_message, records)):
         raise FoldlineError(f"{path} holds no chat messages: nothing in it has a role and content.")

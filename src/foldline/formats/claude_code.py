@@ -59,11 +59,7 @@ def _is_record(record: JsonObject) -> bool:
 
 
 def read_claude_code(data: bytes, path: Path) -> ForeignSession:
-    """A session of Claude Code, or of one of its sub-agents.
-
-    Raises:
-        FoldlineError: no line of the file is a record of Claude Code.
-    """
+    """A session of Claude Code, or of one of its sub-agents."""
     lacks = "record of Claude Code: no line has a known type, a `uuid` and a `parentUuid`"
     lines, damage = known_lines(data, path, is_claude_code, lacks)
     lines, notes = _active_branch(lines)

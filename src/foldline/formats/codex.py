@@ -95,11 +95,7 @@ def _is_bare_header(record: JsonObject) -> bool:
 
 
 def read_codex(data: bytes, path: Path) -> ForeignSession:
-    """A Codex session. What came before a fork, in other files, counts before its own rows.
-
-    Raises:
-        FoldlineError: no line of the file is a row of Codex.
-    """
+    """A Codex session. What came before a fork, in other files, counts before its own rows."""
     lacks = "rows of Codex: no line has a type such as `response_item` and a payload"
     lines, damage = known_lines(data, path, is_codex, lacks)
     lines, notes = _with_beginning(lines, path)

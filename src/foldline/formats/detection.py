@@ -63,6 +63,7 @@ class ForeignFormat:
                 return bool(recogniser(head.lines or head.items or [head.document]))
 
     def read(self, data: bytes, path: Path) -> ForeignSession:
+        """Raises FoldlineError where nothing in the file is a record of this format."""
         reader: Reader = getattr(self._module(), self.reader)
         return reader(data, path)
 

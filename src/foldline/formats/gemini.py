@@ -198,11 +198,7 @@ def is_gemini(records: Sequence[JsonObject]) -> bool:
 
 
 def read_gemini(data: bytes, path: Path) -> ForeignSession:
-    """A session of Gemini CLI, or of one of its sub-agents. An index counts entries.
-
-    Raises:
-        FoldlineError: nothing in the file is a message of Gemini CLI.
-    """
+    """A session of Gemini CLI, or of one of its sub-agents. An index counts entries."""
     document = parse_document(data, "history")
     lines, damage = ([], Damage()) if document else json_lines(data)
     log = _Log()

@@ -84,11 +84,7 @@ def read_kimi(data: bytes, path: Path) -> ForeignSession:
     """A session. Where a context file has earlier states beside it, they are its beginning.
 
     An index is the place of a record in its file; earlier states count before it, each with one more for what
-    ended it.
-
-    Raises:
-        FoldlineError: no record of the file is kimi-cli's.
-    """
+    ended it."""
     lines, damage = json_lines(data)
     if any(_is_code_wire(line.record) for line in lines):
         code = CodeWire(lines)

@@ -68,11 +68,7 @@ def is_klaude(records: Sequence[JsonObject]) -> bool:
 
 
 def read_klaude(data: bytes, path: Path) -> ForeignSession:
-    """A session.
-
-    Raises:
-        FoldlineError: no record of the file is klaude-code's.
-    """
+    """A session."""
     lacks = "event of klaude-code: no line has the type and data of one"
     lines, damage = known_lines(data, path, is_klaude, lacks)
     rewinds = [line.record for line in lines if line.record.get("type") == "RewindEntry"]

@@ -64,11 +64,7 @@ def _is_message(record: JsonObject) -> bool:
 
 
 def read_openai(data: bytes, path: Path) -> ForeignSession:
-    """A chat. An entry's index is the place of its message: in the list, or among the lines.
-
-    Raises:
-        FoldlineError: there is no message in the file.
-    """
+    """A chat. An entry's index is the place of its message: in the list, or among the lines."""
     chat = _chat(data)
     if not any(_is_message(message) for _, message in chat.messages):
         raise FoldlineError(f"{path} holds no OpenAI chat messages: nothing in it has a role and content.")

@@ -69,11 +69,7 @@ _USAGE = UsageFields(
 
 
 def read_pi(data: bytes, path: Path) -> ForeignSession:
-    """A pi session.
-
-    Raises:
-        FoldlineError: no line of the file is a session header or a message of pi.
-    """
+    """A pi session."""
     lacks = "record of pi: neither a session header with id, time and folder, nor a message"
     lines, damage = known_lines(data, path, lambda records: any(map(is_pi, records)), lacks)
     heads = [line.record for line in lines if line.record.get("type") == "session"]

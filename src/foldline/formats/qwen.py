@@ -67,11 +67,7 @@ def is_qwen(records: Sequence[JsonObject]) -> bool:
 
 
 def read_qwen(data: bytes, path: Path) -> ForeignSession:
-    """A session of Qwen Code, or of one of its sub-agents. An index counts entries.
-
-    Raises:
-        FoldlineError: no line of the file is a record of Qwen Code.
-    """
+    """A session of Qwen Code, or of one of its sub-agents. An index counts entries."""
     lacks = "record of Qwen Code: no line has a known type, a `uuid`, a `parentUuid` and a message with parts"
     lines, damage = known_lines(data, path, is_qwen, lacks)
     records = [line.record for line in lines]
