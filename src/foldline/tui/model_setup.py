@@ -92,7 +92,7 @@ class Setup:
 
     async def _summarise_with(self, model: str | None) -> str:
         """Let another model write the summaries; None: the session's own again. It is kept, too."""
-        from foldline.tui.screens.settings import OwnSettings
+        from foldline.tui.settings_commands import OwnSettings
 
         kept = OwnSettings(self._app, self._runner)
         kept.read()

@@ -29,11 +29,6 @@ class Command(ScreenKey[ChatState]):
         """`/compact [focus]`; empty for a command without a slash name."""
         return f"/{self.slash} {self.argument}".rstrip() if self.slash else ""
 
-    @property
-    def reached_by(self) -> str:
-        """How it is reached without the palette: its keys, else its slash command."""
-        return ", ".join(self.names) or self.usage
-
 
 def idle(state: ChatState) -> bool:
     return not state.busy

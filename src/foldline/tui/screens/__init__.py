@@ -1,1 +1,1 @@
-"""The screens that are lists, one file each. None imports another; what it needs is handed in."""
+"""The screens that are lists, one file each, or one for each of their parts. What they need is handed in."""

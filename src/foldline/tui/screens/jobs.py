@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from rich.cells import cell_len
+from textual.app import App
 from textual.binding import BindingType
 
 from foldline.context.harmless import clean_line
@@ -26,7 +27,6 @@ from foldline.tui.screens.job_output import OutputScreen
 
 if TYPE_CHECKING:
     from foldline.agent.tools.jobs import Job, Jobs
-    from foldline.tui.app import FoldlineApp
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ _STOPPED = "stopped by the user"
 """Why a job ended that was ended here: in the words the model is told it in."""
 
 
-def job_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
+def job_commands(app: App[Any]) -> dict[str, Callable[[Runner, str], None]]:
     def open_jobs(runner: Runner, _: str) -> None:
         app.push_screen(JobsScreen(AgentJobs(runner.agent.state.jobs)))
 

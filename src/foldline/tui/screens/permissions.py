@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from textual.app import App
 from textual.binding import BindingType
 
 from foldline.context.harmless import clean_line
@@ -23,7 +24,6 @@ from foldline.tui.runner import Runner
 if TYPE_CHECKING:
     from foldline.agent.state import AgentState
     from foldline.protocol.events import Event
-    from foldline.tui.app import FoldlineApp
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +155,11 @@ def _rule_line(rule: RuleRow, marked: bool, width: int) -> Line:
     return row(left, [piece(clean_line(rule.origin), "muted", rank=1)], width)
 
 
-def permission_commands(app: "FoldlineApp") -> dict[str, Callable[[Runner, str], None]]:
+def permission_commands(app: App[Any]) -> dict[str, Callable[[Runner, str], None]]:
     return {"approvals": lambda runner, _: open_permissions(app, runner)}
 
 
-def open_permissions(app: "FoldlineApp", runner: Runner) -> None:
+def open_permissions(app: App[Any], runner: Runner) -> None:
     """Show what is allowed without asking. It is kept up to date while it is open."""
     state = runner.agent.state
     screen = PermissionsScreen(permissions_now(state), runner.submit)

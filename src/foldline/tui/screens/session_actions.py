@@ -1,18 +1,21 @@
-"""What is done to sessions on disk: titles, archiving, deleting, copies, imports. Slow: for a thread."""
+"""What is done to sessions on disk: titles, archiving, deleting, copies, imports. Slow: for a thread.
+
+All raise FoldlineError where another process writes to the session, or the disk refused. Each runs in a loop
+of its thread's own: the screen's is not kept from drawing by a long history.
+"""
 
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from foldline.context.numbers import many
 from foldline.data import real_path
 from foldline.files import is_folder
 from foldline.history import Folder, Session, archive, clip_cells, delete, short_id, unarchive
 from foldline.history.paths import holds_home
 from foldline.protocol import FoldlineError, Title
 from foldline.tui.screens.sessions_list import Listed
-
-T = TypeVar("T")
 
 _TITLE_CELLS: Final = 200
 """Of a title that is kept. Lists show less of it."""
@@ -24,14 +27,10 @@ def kept_title(text: str) -> str:
 
 
 def rename_session(path: Path, title: str) -> str:
-    """Give a session another title.
-
-    Raises:
-        FoldlineError: another process writes to it, or the disk refused.
-    """
+    """Give a session another title."""
     session = Session.open(path)
     try:
-        _run(session.append(Title(title=title), durable=True))
+        asyncio.run(session.append(Title(title=title), durable=True))
         session.save_meta()
     finally:
         session.close()
@@ -39,11 +38,7 @@ def rename_session(path: Path, title: str) -> str:
 
 
 def archive_session(home: Path, row: Listed) -> str:
-    """Archive a session, or bring an archived one back.
-
-    Raises:
-        FoldlineError: another process writes to it, or the disk refused.
-    """
+    """Archive a session, or bring an archived one back."""
     name = short_id(row.id)
     if row.archived:
         unarchive(home, row.path)
@@ -53,22 +48,14 @@ def archive_session(home: Path, row: Listed) -> str:
 
 
 def delete_session(home: Path, row: Listed) -> str:
-    """Delete a session for good.
-
-    Raises:
-        FoldlineError: another process writes to it, or the disk refused.
-    """
+    """Delete a session for good."""
     gone = delete(home, row.path)
-    return f"{short_id(row.id)} is deleted: {gone.files} file{'s' * (gone.files != 1)}."
+    return f"{short_id(row.id)} is deleted: {many(gone.files, 'file')}."
 
 
 def fork_session(path: Path, home: Path, root: Path, until: int | None = None) -> Path:
     """The event file of a copy, which ends with the entry `until` where one is given. It belongs to the
-    folder its session was held in, wherever that is from `root`.
-
-    Raises:
-        FoldlineError: it cannot be read, or the disk refused.
-    """
+    folder its session was held in, wherever that is from `root`."""
     session = Session.open(path)
     place = Folder(root).place(session.header)
     folder = place.folder if place.tie is not None else session.cwd
@@ -77,11 +64,7 @@ def fork_session(path: Path, home: Path, root: Path, until: int | None = None) -
 
 def import_session(row: Listed, home: Path, root: Path) -> Path:
     """The event file of a copy of another agent's session, in the folder it was held in, or in `root` where
-    that is not here.
-
-    Raises:
-        FoldlineError: it cannot be read, or the disk refused.
-    """
+    that is not here."""
     from foldline.formats import read_foreign  # in a thread: nobody waits for it before
 
     found = read_foreign(row.path, row.agent)
@@ -94,15 +77,10 @@ def import_session(row: Listed, home: Path, root: Path) -> Path:
 
 
 def _kept(copying: Coroutine[Any, Any, Session]) -> Path:
-    copy = _run(copying)
+    copy = asyncio.run(copying)
     try:
         copy.save_meta()
     finally:
         copy.close()
     assert copy.path is not None, "it was written"
     return copy.path
-
-
-def _run(main: Coroutine[Any, Any, T]) -> T:
-    """In a loop of this thread's own: the screen's one is not kept from drawing by a long history."""
-    return asyncio.run(main)

@@ -396,7 +396,7 @@ def _prompt(text: str, look: Look) -> list[Span]:
 def _figures(listed: Listed, look: Look) -> str:
     known = [listed.agent, clean_line(listed.model)]
     if listed.ours and listed.readable:
-        known.append(f"{listed.entries:,} entr{'y' if listed.entries == 1 else 'ies'}")
+        known.append(numbers.many(listed.entries, "entry", "entries"))
         known.append(f"{numbers.tokens(listed.tokens)} tokens" if listed.tokens else "")
     known.append(sized(listed.size) if listed.size else "")
     if listed.created_at is not None and listed.readable:
@@ -422,7 +422,7 @@ def session_name(listed: Listed) -> str:
 
 def delete_question(listed: Listed, look: Look) -> str:
     known = [f"last written {age(listed.updated_at, look.now)}"]
-    known.append(f"{listed.entries:,} entries" if listed.readable else "unreadable")
+    known.append(numbers.many(listed.entries, "entry", "entries") if listed.readable else "unreadable")
     known.append(sized(listed.size))
     return f"Delete {session_name(listed)} ({', '.join(known)}) for good? Nothing brings it back."
 
