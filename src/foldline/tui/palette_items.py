@@ -41,8 +41,9 @@ def chat_items(app: "FoldlineApp", below: "Screen[Any]") -> Iterator[Item]:
     """The commands that do something now, from the screen below the palette."""
     open_now = {active.name for active in active_tables(below)}
     for command in COMMANDS:
+        offered = command.palette and command.place != "prompt"
         reaches = below is app.chat or command.slash or command.group == "Questions"
-        if command.palette and command.works(app.chat.state) and reaches and command.id not in open_now:
+        if offered and command.works(app.chat.state) and reaches and command.id not in open_now:
             choice = Choice(command.binding_id, command.title, command.usage, " ".join(command.names[:1]))
             yield Item(choice, partial(run_in_chat, app, command.id))
 

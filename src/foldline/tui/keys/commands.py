@@ -59,7 +59,6 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Sends the prompt; while something runs it waits in the queue. A marked one is swapped in.",
         title="Send the prompt",
         place="prompt",
-        palette=False,
     ),
     Command(
         "newline",
@@ -67,7 +66,6 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Starts a new line in the prompt. So does Enter behind a backslash.",
         title="New line",
         place="prompt",
-        palette=False,
     ),
     Command(
         "recall-older",
@@ -75,7 +73,6 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "On the first line: the queued prompts; without a queue, what was sent or stashed before.",
         title="Older prompt",
         place="prompt",
-        palette=False,
     ),
     Command(
         "recall-newer",
@@ -83,7 +80,6 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "On the last line: back towards the text you were writing.",
         title="Newer prompt",
         place="prompt",
-        palette=False,
     ),
     Command(
         "queue-up",
@@ -91,7 +87,6 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Sends the marked queued prompt earlier.",
         title="Queued prompt earlier",
         place="prompt",
-        palette=False,
     ),
     Command(
         "queue-down",
@@ -99,7 +94,6 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Sends the marked queued prompt later.",
         title="Queued prompt later",
         place="prompt",
-        palette=False,
     ),
     Command(
         "queue-delete",
@@ -107,7 +101,6 @@ COMMANDS: Final[KeyTable[Command]] = table(
         "Takes the marked prompt out of the queue and stashes it.",
         title="Stash a queued prompt",
         place="prompt",
-        palette=False,
     ),
     Command(
         "search-prompts",
