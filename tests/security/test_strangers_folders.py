@@ -212,7 +212,7 @@ _PLAIN = {
     "copy2",
     "copyfile",
 }
-_OURS = ("themes.py", "prompts.py", "prices.py", "models.py", "html.py")
+_OURS = ("themes.py", "prompts.py", "prices.py", "models.py", "html.py", "known_commands.py")
 """Modules that read data files of the program, or of the user's own configuration."""
 
 

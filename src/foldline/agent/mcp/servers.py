@@ -1,4 +1,4 @@
-"""One tool server over the life of the agent: connected, lost, started again; its tools stay listed."""
+"""The tool servers of an agent: each is connected, lost, started again, and its tools stay listed."""
 
 import asyncio
 import json

@@ -1,4 +1,6 @@
-"""What a server writes to its standard error: the newest of it, in a file only its owner may read."""
+"""The ways to a server: a program of our own, or an address; and the log of what it writes to its standard
+error. Streams of messages, as the package `mcp` has them.
+"""
 
 import os
 import threading

@@ -9,116 +9,9 @@ hold commands that follow links they find by themselves (`diff` of two folders).
 import re
 from collections.abc import Iterator
 from itertools import takewhile
+from pathlib import Path
 
-_COMMANDS = """
-ls              -aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxX1 --all --almost-all --human-readable --recursive
-                --reverse --size --sort --time --color --classify --directory --full-time
-cat             -AbeEnstTuv --number --show-all --show-ends --squeeze-blank
-head            -cnqvz --lines --bytes --quiet --verbose
-tail            -cnqvz --lines --bytes --quiet --verbose
-wc              -clmLw --lines --words --bytes --chars --max-line-length
-nl              -bnw --body-numbering --number-width
-cut             -bcdfsz --delimiter --fields --characters --only-delimited --output-delimiter
-tr              -cCdst --delete --squeeze-repeats --complement
-comm            -123z
-cmp             -blsn --silent --quiet --verbose
-stat            -cfLt --format --terse --dereference
-file            -bihkLNp --brief --mime --mime-type --mime-encoding
-du              -abcdhkmsSx --all --summarize --human-readable --max-depth --total --bytes
-df              -ahHikTx --human-readable --inodes --print-type
-pwd             -LP
-which           -a
-echo            -neE
-basename        -asz
-dirname         -z
-realpath        -emqsz
-readlink        -efmnqsvz
-md5sum          -bt
-sha256sum       -bt
-cksum
-true
-uname           -amnrsv
-whoami
-tree            -adfhipPqsDuFCIL --dirsfirst --gitignore --noreport --prune --du
-grep            -aAbBcCeEFGhHiIlLmnoPqrsTUvwxyZz --recursive --line-number --ignore-case --count
-                --files-with-matches --only-matching --include --exclude --exclude-dir --color --context
-                --max-count --word-regexp --extended-regexp --fixed-strings --invert-match --no-messages --
-rg              -aABbcCeFghHiIlmMnNoPpqrsStTUuvwx0. --files --type --type-not --glob --iglob --hidden
-                --no-ignore --ignore-case --smart-case --line-number --count --count-matches
-                --files-with-matches --files-without-match --fixed-strings --word-regexp --only-matching
-                --max-count --max-depth --context --color --no-heading --heading --json --multiline --pcre2
-                --sort --stats --trim --type-list --replace --
-find            -name -iname -path -ipath -wholename -regex -iregex -type -maxdepth -mindepth -not -o -or -a
-                -and -size -empty -newer -mtime -mmin -ctime -cmin -atime -amin -perm -user -group -print
-                -print0 -prune -depth -xdev -mount -readable -writable -executable -links -H -P
-git status      -bsuvz --short --branch --porcelain --long --untracked-files --ignored --show-stash --
-git diff        -abBCDMRSWUwpuz --stat --shortstat --numstat --name-only --name-status --cached --staged
-                --no-ext-diff --no-color --color --word-diff --unified --patch --summary --check
-                --ignore-all-space --ignore-space-change --ignore-blank-lines --diff-filter --find-renames
-                --minimal --histogram --patience --raw --exit-code --quiet --function-context --merge-base
-                --no-textconv --
-git log         -bBCGLMSinpuwz --oneline --stat --shortstat --numstat --name-only --name-status --graph
-                --all --decorate --no-decorate --format --pretty --date --since --until --after --before
-                --author --committer --grep --max-count --skip --reverse --first-parent --merges --no-merges
-                --follow --patch --no-patch --abbrev-commit --branches --tags --remotes --ancestry-path
-                --no-color --color --diff-filter --full-history --invert-grep --
-git show        -bBCMpsuwz --stat --shortstat --numstat --name-only --name-status --oneline --format
-                --pretty --no-patch --patch --abbrev-commit --date --no-color --color --
-git blame       -beflnpstwCLM --porcelain --line-porcelain --date --show-email --since --
-git branch      -arv --all --remotes --list --show-current --merged --no-merged --contains --sort --format
-                --verbose
-git ls-files    -cdkmostuvz --cached --deleted --modified --others --stage --exclude-standard --full-name --
-git ls-tree     -rdtlz --name-only --long --full-tree
-git rev-parse   --short --abbrev-ref --verify --show-toplevel --git-dir --is-inside-work-tree --quiet -q
-git rev-list    --count --all --max-count --reverse --since --until --oneline -n
-git describe    --tags --always --dirty --abbrev --long --all --match
-git shortlog    -sneac --summary --numbered --email
-git add         -AnuvN --all --update --dry-run --verbose --intent-to-add --
-git commit      -amqsv --all --message --quiet --signoff --verbose --allow-empty --no-edit --dry-run
-git grep        -aceEFGhHiIlLnoPqvwz --line-number --ignore-case --count --files-with-matches --word-regexp
-                --fixed-strings --extended-regexp --cached --untracked --
-pytest          -qvsxlkmr --verbose --quiet --exitfirst --maxfail --lf --ff --nf --last-failed
-                --failed-first --tb --durations --collect-only --co --no-header --no-summary --sw --stepwise
-                --capture --color --strict-markers --showlocals --deselect --ignore
-ruff check      -evnqs --diff --select --ignore --extend-select --extend-ignore --statistics --show-fixes
-                --preview --output-format --exit-zero --no-cache --target-version --line-length
-ruff format     -vnqs --check --diff --preview --no-cache --line-length --target-version
-mypy            -pmv --strict --pretty --show-error-codes --show-error-context --show-column-numbers
-                --no-color-output --no-error-summary --ignore-missing-imports --python-version --verbose
-black           -lqtv --check --diff --quiet --verbose --line-length --skip-string-normalization
-                --target-version --preview
-isort           -cdqv --check --check-only --diff --quiet --profile --line-length
-flake8          -qv --select --ignore --extend-ignore --max-line-length --max-complexity --statistics
-                --count --show-source
-npm test        -s --silent
-npm run         -s --silent --if-present
-pnpm test
-pnpm run        -s --silent --if-present
-yarn test
-yarn run        -s --silent
-cargo build     -jprqv --release --all --workspace --package --all-targets --all-features
-                --no-default-features --features --lib --bin --bins --tests --examples --quiet --verbose
-                --locked --offline --frozen --message-format --jobs --profile --keep-going
-cargo check     -jprqv --release --all --workspace --package --all-targets --all-features
-                --no-default-features --features --lib --bin --bins --tests --examples --quiet --verbose
-                --locked --offline --frozen --message-format --jobs --profile --keep-going
-cargo test      -jprqv --release --all --workspace --package --all-targets --all-features
-                --no-default-features --features --lib --bin --bins --test --tests --doc --quiet --verbose
-                --locked --offline --frozen --no-run --no-fail-fast --jobs --profile
-cargo clippy    -jpqv --all --workspace --package --all-targets --all-features --no-default-features
-                --features --lib --tests --quiet --verbose --locked --offline
-cargo fmt       -pqv --all --check --package --quiet --verbose
-cargo tree      -deipq --depth --edges --invert --package --duplicates --features --all-features
-go build        -v -race -trimpath -tags
-go test         -v -race -run -count -short -timeout -cover -bench -benchtime -benchmem -failfast -tags
-                -parallel -shuffle -json -list -skip
-go vet          -v -json -tags
-go list         -m -f -json -deps -test -e
-go version      -m
-make            -ijknqstwBS --keep-going --dry-run --just-print --silent --quiet --always-make --touch
-                --question --no-print-directory --trace
-tsc             --noEmit --pretty --strict --skipLibCheck
-"""
+_TABLE = Path(__file__).with_name("known_commands.txt")
 """`LEADING WORDS  OPTIONS`: letters after one `-` may stand together, as in `-la`; names of several letters
 after one `-` (`find`, `go`) are whole words. A value may follow as `=VALUE`, or as the next word."""
 
@@ -143,7 +36,7 @@ _PLAIN = re.compile(r"[A-Za-z][\w.:-]*", re.ASCII)
 
 
 def _table() -> Iterator[tuple[tuple[str, ...], frozenset[str], str]]:
-    for row in re.split(r"\n(?! )", _COMMANDS.strip()):
+    for row in re.split(r"\n(?! )", _TABLE.read_text(encoding="utf-8").strip()):
         words = row.split()
         leading = tuple(takewhile(lambda word: not word.startswith("-"), words))
         options = words[len(leading) :]

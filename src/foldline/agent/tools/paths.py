@@ -1,4 +1,10 @@
-"""Paths as the model gives them and as results name them."""
+"""Which paths lie in the working folder, and which changes act with nobody running them.
+
+Whether a shell command stays inside is read off its words: a hint for approvals, and no wall, for a program
+opens what it likes. The unclear counts as outside. What tools run at the user's word (tests, builds, scripts)
+is code like any other. What acts by itself, later, elsewhere, asks each time, whatever was allowed: hooks and
+settings of git, settings and instructions of agents, of editors and shells that look for them in a folder.
+"""
 
 import difflib
 import os

@@ -1,4 +1,4 @@
-"""The tool `grep`: lines by a regular expression. ripgrep does the work; where there is none, `pygrep`."""
+"""The tools `grep`, `glob` and `ls`. ripgrep searches; where there is none, `pygrep` does."""
 
 import asyncio
 import base64
@@ -219,7 +219,7 @@ def _window(content: bytes, start: int, mask: Callable[[str], str]) -> str:
 
 
 _MOST_FILES = 500
-"""Files in one answer."""
+"""Files, or names, in one answer."""
 
 
 class GlobArguments(Arguments):
@@ -285,10 +285,6 @@ def _changed(path: str) -> int:
         return 0
 
 
-_MOST_NAMES = 500
-"""Names in one answer."""
-
-
 class LsArguments(Arguments):
     path: str | None = Field(None, description="Folder; the working directory if left out.")
 
@@ -309,9 +305,9 @@ class LsTool(BaseTool[LsArguments]):
         lines = await asyncio.to_thread(_folder_lines, folder, context)
         if not lines:
             return ToolOutcome(f"[{named(folder, context)} is empty]", brief="empty")
-        text = "".join(f"{line}\n" for line in lines[:_MOST_NAMES])
-        if len(lines) > _MOST_NAMES:
-            text += f"[{len(lines) - _MOST_NAMES} more; use glob with a pattern to find them]\n"
+        text = "".join(f"{line}\n" for line in lines[:_MOST_FILES])
+        if len(lines) > _MOST_FILES:
+            text += f"[{len(lines) - _MOST_FILES} more; use glob with a pattern to find them]\n"
         text, full = await fitted(text, context, self.name)
         return ToolOutcome(text, brief=many(len(lines), "entry", "entries"), full_output=full)
 

@@ -1,4 +1,6 @@
-"""Glob patterns as regular expressions: `*`, `?`, `[…]`, `**` across folders, `{a,b}`."""
+"""The files of a tree as a programmer means them, without `.git` and what `.gitignore` leaves out; and glob
+patterns: `*`, `?`, `[…]`, `**` across folders, `{a,b}`.
+"""
 
 import os
 import re

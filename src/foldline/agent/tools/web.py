@@ -1,7 +1,9 @@
-"""Addresses: which hosts anybody on the internet could ask as well, and which only somebody in here can.
+"""The tool `fetch`: what is at a URL, as text a model can read.
 
 A page or a file can make a model fetch what its author cannot reach: a router, a database, the metadata
-service of a cloud. So whatever is not plainly public counts as outside of what may be fetched unasked.
+service of a cloud. So whatever is not plainly public counts as outside of what may be fetched unasked. Only
+addresses that were looked at before are connected to: the name of the host goes into the header and the
+handshake, never to a resolver again.
 """
 
 import asyncio

@@ -5,8 +5,235 @@ from pathlib import Path
 
 import pytest
 
-from foldline.agent.tools import ToolContext, ToolFailure
-from support.tools import TOOLS, call
+from foldline.agent.tools import ToolContext, ToolFailure, files
+from foldline.context.tokens import estimate_tokens
+from support.agents import PATIENCE
+from support.images import KINDS, image
+from support.tools import TOOLS, call, tool_context
+
+
+async def test_a_file_is_returned_plain_and_whole(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_text("one\n\ttwo\nthree")
+    outcome = await call(context, "read", path="a.txt")
+    assert outcome.text == "one\n\ttwo\nthree"
+    assert outcome.brief == "3 lines"
+    assert [(touch.path, touch.action) for touch in outcome.files] == [("a.txt", "read")]
+
+
+async def test_a_range_says_which_lines_it_is(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
+    outcome = await call(context, "read", path="a.txt", offset=3, limit=2)
+    assert outcome.text == "line 3\nline 4\n[lines 3–4 of 10]"
+    assert outcome.brief == "2 lines"
+
+
+async def test_an_offset_beyond_the_end_is_an_error(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_text("one\n")
+    outcome = await call(context, "read", path="a.txt", offset=5)
+    assert outcome.is_error
+    assert "only 1 line" in outcome.text
+
+
+async def test_a_long_file_is_clipped_and_its_pointer_gives_exactly_what_was_left_out(
+    context: ToolContext,
+) -> None:
+    lines = [f"line {n} of a long file\n" for n in range(1, 3001)]
+    (context.cwd / "a.txt").write_text("".join(lines))
+    context.max_tokens = 800
+    outcome = await call(context, "read", path="a.txt")
+    assert estimate_tokens(outcome.text) <= 800
+    shown = outcome.text.splitlines(keepends=True)
+    at = next(number for number, line in enumerate(shown) if line.startswith("[…"))
+    offset = int(shown[at].partition("offset ")[2].split()[0])
+    limit = int(shown[at].partition("limit ")[2].split()[0])
+    context.max_tokens = 1_000_000
+    rest = await call(context, "read", path="a.txt", offset=offset, limit=limit)
+    middle = rest.text.rpartition("[lines ")[0]
+    assert "".join(shown[:at]) + middle + "".join(shown[at + 1 :]) == "".join(lines)
+
+
+async def test_a_clipped_range_points_at_lines_of_the_file(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_text("".join(f"line {n} of a long file\n" for n in range(1, 3001)))
+    context.max_tokens = 400
+    outcome = await call(context, "read", path="a.txt", offset=1001, limit=1000)
+    pointer = next(line for line in outcome.text.splitlines() if line.startswith("[…"))
+    first_left_out = int(pointer.partition("offset ")[2].split()[0])
+    assert f"line {first_left_out - 1} of" in outcome.text
+    assert f"line {first_left_out} of" not in outcome.text
+    assert outcome.text.endswith("[lines 1001–2000 of 3000]")
+
+
+async def test_a_huge_line_is_clipped_within_its_room(context: ToolContext) -> None:
+    (context.cwd / "a.js").write_text("x = 1; " * 300_000)
+    context.max_tokens = 500
+    outcome = await call(context, "read", path="a.js")
+    assert estimate_tokens(outcome.text) <= 500
+    assert "characters of line 1 left out" in outcome.text
+    pointer = outcome.text.partition("`bash` ")[2].partition(" …]")[0]
+    assert (await call(context, "bash", command=pointer)).text.startswith(("x", " ", "=", "1", ";"))
+
+
+async def test_no_room_at_all_still_gives_the_pointer(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_text("word\n" * 1000)
+    context.max_tokens = 0
+    assert "offset 1 and limit 1000" in (await call(context, "read", path="a.txt")).text
+
+
+async def test_chinese_text_is_clipped_by_its_own_weight(context: ToolContext) -> None:
+    (context.cwd / "中文.md").write_text("压缩之后什么都没有丢失。\n" * 2000)
+    context.max_tokens = 600
+    outcome = await call(context, "read", path="中文.md")
+    assert estimate_tokens(outcome.text) <= 600
+    assert "中文.md with offset" in outcome.text
+
+
+async def test_what_is_not_utf8_is_replaced_and_nul_never_comes_through(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_bytes(b"caf\xe9\n" + b"x" * 9000 + b"\x00\n")
+    outcome = await call(context, "read", path="a.txt")
+    assert outcome.text.startswith("caf�\n")
+    assert "\x00" not in outcome.text
+    outcome.text.encode("utf-8")
+
+
+async def test_byte_order_marks_are_not_content(context: ToolContext) -> None:
+    (context.cwd / "a.txt").write_bytes(b"\xef\xbb\xbfhello\n")
+    (context.cwd / "b.txt").write_bytes("hello\n".encode("utf-16"))
+    assert (await call(context, "read", path="a.txt")).text == "hello\n"
+    assert (await call(context, "read", path="b.txt")).text == "hello\n"
+
+
+async def test_a_binary_file_is_refused(context: ToolContext) -> None:
+    (context.cwd / "a.bin").write_bytes(b"\x7fELF\x00\x01")
+    outcome = await call(context, "read", path="a.bin")
+    assert outcome.is_error
+    assert "binary" in outcome.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_image_is_returned_with_its_size_whatever_its_name(context: ToolContext, kind: str) -> None:
+    (context.cwd / "shot.dat").write_bytes(image(kind, 641, 483))
+    outcome = await call(context, "read", path="shot.dat")
+    (part,) = outcome.images
+    assert part.media_type == f"image/{kind.partition('-')[0]}"
+    assert (part.width, part.height) == (641, 483)
+    assert "641 × 483" in outcome.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("left", [4, 20, -3])
+async def test_an_image_that_is_cut_off_is_refused(context: ToolContext, kind: str, left: int) -> None:
+    (context.cwd / "a.img").write_bytes(image(kind)[: max(left, 12) if left > 0 else left])
+    outcome = await call(context, "read", path="a.img")
+    assert outcome.is_error
+    assert "is a broken image" in outcome.text
+
+
+async def test_an_image_with_a_changed_byte_is_refused(context: ToolContext) -> None:
+    whole = bytearray(image("png"))
+    whole[-20] ^= 1
+    (context.cwd / "a.png").write_bytes(whole)
+    assert "is a broken image" in (await call(context, "read", path="a.png")).text
+
+
+@pytest.mark.parametrize("content", [image("png") + b"\x00" * 5_000_000, image("gif", 9000, 10)])
+async def test_a_giant_image_is_refused(context: ToolContext, content: bytes) -> None:
+    (context.cwd / "a.png").write_bytes(content)
+    outcome = await call(context, "read", path="a.png")
+    assert outcome.brief == "too large ✗"
+    assert not outcome.images
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+async def test_a_file_whose_size_the_system_does_not_know_is_read(context: ToolContext) -> None:
+    assert (await call(context, "read", path="/proc/self/status")).text.startswith("Name:")
+
+
+async def test_a_file_that_grows_beyond_the_bound_is_refused(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (context.cwd / "a").write_text("text" * 100)
+    monkeypatch.setattr(files, "LARGEST", 100)
+    monkeypatch.setattr(files, "_refuse_unreadable", lambda status, shown: None)  # it was small then
+    outcome = await call(context, "read", path="a")
+    assert "more than 100 B" in outcome.text
+
+
+async def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(context.cwd / "a")
+    (context.cwd / "b").touch()
+    file = (context.cwd / "b").stat()
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: file)
+    async with asyncio.timeout(PATIENCE):
+        assert "not a regular file" in (await call(context, "read", path="a")).text
+
+
+async def test_a_missing_file_suggests_near_names(context: ToolContext) -> None:
+    (context.cwd / "service.py").write_text("")
+    (context.cwd / "deep").mkdir()
+    (context.cwd / "deep" / "other.py").write_text("")
+    near = await call(context, "read", path="servce.py")
+    assert near.is_error
+    assert "Did you mean service.py?" in near.text
+    elsewhere = await call(context, "read", path="src/other.py")
+    assert "Did you mean deep/other.py?" in elsewhere.text
+
+
+async def test_a_folder_a_pipe_and_a_link_in_a_loop_are_refused(context: ToolContext) -> None:
+    (context.cwd / "folder").mkdir()
+    (context.cwd / "loop").symlink_to("loop")
+    os.mkfifo(context.cwd / "pipe")
+    for name, reason in [
+        ("folder", "is a folder"),
+        ("pipe", "not an ordinary file"),
+        ("loop", "could not be read"),
+    ]:
+        outcome = await call(context, "read", path=name)
+        assert outcome.is_error
+        assert reason in outcome.text
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+async def test_a_file_without_permission_is_an_error(context: ToolContext) -> None:
+    path = context.cwd / "secret"
+    path.write_text("x")
+    path.chmod(0)
+    outcome = await call(context, "read", path="secret")
+    assert outcome.is_error
+    assert "permission denied" in outcome.text
+
+
+async def test_an_empty_file_says_so(context: ToolContext) -> None:
+    (context.cwd / "a").write_text("")
+    outcome = await call(context, "read", path="a")
+    assert (outcome.text, outcome.brief, outcome.is_error) == ("[a is empty]", "0 lines", False)
+
+
+async def test_home_is_expanded_and_paths_inside_are_named_relative(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(context.cwd))
+    (context.cwd / "a").write_text("x\n")
+    outcome = await call(context, "read", path="~/a")
+    assert outcome.files[0].path == "a"
+
+
+@pytest.mark.parametrize("path", ["", "  ", "a\x00b", "~nobody-of-that-name/x"])
+async def test_a_senseless_path_is_one_sentence(context: ToolContext, path: str) -> None:
+    assert (await call(context, "read", path=path)).is_error
+
+
+def test_reading_outside_is_outside_also_through_a_link_but_spilled_output_is_not(tmp_path: Path) -> None:
+    cwd = tmp_path / "project"
+    cwd.mkdir()
+    context = tool_context(cwd)
+    (cwd / "out").symlink_to("/etc")
+    read = TOOLS["read"]
+    assert read.inside({"path": "a/b"}, context)
+    assert not read.inside({"path": "../x"}, context)
+    assert not read.inside({"path": "out/hosts"}, context)
+    assert read.inside({"path": str(context.spill_dir / "bash-1.txt")}, context)
 
 
 @pytest.fixture
