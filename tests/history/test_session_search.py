@@ -228,7 +228,7 @@ def test_of_very_many_matches_few_are_read(tmp_path: Path, monkeypatch: pytest.M
         read.append(offset)
         return entry_at(file, offset)
 
-    monkeypatch.setattr(session_search, "entry_at", noted)
+    monkeypatch.setattr(search_index, "entry_at", noted)
     found = made.find("the", limit=3)
     assert [*told(found)] == ["s29", "s28", "s27"]
     assert not found.complete

@@ -464,7 +464,10 @@ class ViewText:
             case "path":
                 return self._names(path_parts(fact.text)) or self._quotes(fact.text)
             case "number":
-                return self._pairs.issuperset(_pairs(fact.text)) or self._quotes_number(fact.text)
+                # As it stands, where its end is taken for more of it: `cost: 0` of `cost: 0.000000001`.
+                runs, text = _runs(fact.text), _spaced(fact.text)
+                as_it_stands = self._all_runs.issuperset(runs) and text in self._spaced
+                return as_it_stands or self._pairs.issuperset(_pairs(fact.text))
             case "command":
                 return self._quotes(fact.text)
             case "error":
@@ -473,10 +476,6 @@ class ViewText:
                 return self._has_runs_of(fact.text) and _letters(fact.text) in self._letters
             case _:
                 assert_never(fact.kind)
-
-    def _quotes_number(self, number: str) -> bool:
-        """As it stands, where its end is taken for more of it: `cost: 0` of `cost: 0.0000000000000000001`."""
-        return self._all_runs.issuperset(_runs(number)) and _spaced(number) in self._spaced
 
     def _quotes(self, line: str) -> bool:
         return self._has_runs_of(line) and _spaced(line) in self._spaced

@@ -241,13 +241,10 @@ def _runs(said: Sequence[Statement]) -> Iterator[_Run]:
                 break
             results.append(follower)
         after = at + 1 + len(results)
-        then = next((_next_words(other) for other in said[after : after + 3] if other.kind != "thinking"), "")
+        others = (other for other in said[after : after + 3] if other.kind != "thinking")
+        then = next((_named(x.calls[0]) if x.calls else opening(x.text) for x in others), "")
         for call, result in zip(item.calls, results, strict=False):
             yield _Run(call, result, at, then)
-
-
-def _next_words(said: Statement) -> str:
-    return _named(said.calls[0]) if said.calls else opening(said.text)
 
 
 def _work(said: Sequence[Statement]) -> Iterator[DigestPoint]:

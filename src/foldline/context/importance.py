@@ -138,7 +138,11 @@ def _from_user(units: Sequence[Unit], place: int) -> Iterator[UnitPoint]:
         yield place, "request", DONE_REQUEST
         if _WISHES.search(unit.asked):
             yield place, "wish", MOST_POINTS["wish"]
-        yield from ((place, "constraint", RULE) for rule in constraints(unit.asked) if _commands(rule))
+        yield from (
+            (place, "constraint", RULE)
+            for rule in constraints(unit.asked)
+            if not rule.endswith(("?", "？")) and not _WONDERS.search(rule)
+        )
     yield from ((place, "error", QUOTED) for _ in reported(unit.first.text)[:1])
 
 
@@ -150,11 +154,6 @@ _WISHES = re.compile(
 )
 """How the user wants it to be, or does not."""
 _WONDERS = re.compile(r"\bi (?:don['’]?t|do not|can['’]?t|cannot|can not)\b|我(?:不|没)", re.IGNORECASE)
-
-
-def _commands(sentence: str) -> bool:
-    """Whether a sentence with the word of a rule is one: "why only one?" and "I don't see it" are none."""
-    return not sentence.endswith(("?", "？")) and not _WONDERS.search(sentence)
 
 
 def _from_assistant(units: Sequence[Unit], place: int) -> Iterator[UnitPoint]:

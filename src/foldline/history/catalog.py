@@ -157,7 +157,11 @@ def find_session(home: Path, ref: str) -> Path:
     for path in (typed_path(ref), typed_path(ref) / EVENTS):
         if ref and is_file(path):
             return path
-    found = [events for events in _kept(home) if _answers(events.parent.name, ref)]
+    found = [
+        events
+        for events in _kept(home)
+        if ref and (events.parent.name.startswith(ref) or events.parent.name.endswith(ref))
+    ]
     exact = [events for events in found if events.parent.name == ref]
     match exact or found:
         case [events] if exact or len(ref) >= _LEAST_OF_AN_ID:
@@ -196,10 +200,6 @@ def read_header(path: Path) -> SessionHeader:
 
 _LEAST_OF_AN_ID = 3
 """Characters that name a session: a mere digit is more likely the number of a row."""
-
-
-def _answers(session_id: str, ref: str) -> bool:
-    return bool(ref) and (session_id.startswith(ref) or session_id.endswith(ref))
 
 
 # --- folders on disk --------------------------------------------------------------------------------

@@ -20,35 +20,12 @@ from foldline.data import EVENTS
 from foldline.files import opened
 from foldline.protocol import FoldlineError
 
+from . import search_index
 from .catalog import read_header
 from .origin import Folder
 from .paths import workdir_key
 from .search import MessageKind, fused_scores
-from .search_index import (
-    ARCHIVE,
-    BLOCK_BITS,
-    ROOTS,
-    IndexedSession,
-    IndexInUse,
-    IndexLost,
-    SessionPiece,
-    Store,
-    add,
-    all_known,
-    changed_at,
-    clear_if_mostly_dead,
-    entry_at,
-    give_up,
-    has_trigrams,
-    is_moment,
-    is_place,
-    move,
-    read_piece,
-    remove,
-    searchable_text,
-    session_files,
-    sound,
-)
+from .search_index import IndexedSession, IndexInUse, IndexLost, SessionPiece, Store
 
 if TYPE_CHECKING:
     import sqlite3
@@ -196,7 +173,7 @@ class SessionSearch:
                     return True
                 in_vain, before = in_vain + 1 if known == before else 0, known
                 if in_vain >= _IN_VAIN:
-                    self._store.run(give_up)
+                    self._store.run(search_index.give_up)
             except IndexLost:
                 continue
             except IndexInUse:
@@ -207,18 +184,18 @@ class SessionSearch:
         self, progress: Callable[[IndexProgress], None], stopped: Callable[[], bool]
     ) -> tuple[bool, dict[str, IndexedSession]]:
         """Whether the index is up to date now, or another process was at it, too; and what it knew before."""
-        files = session_files(self._home)
+        files = search_index.session_files(self._home)
         known = self._tidied(files.keys())
         behind = [
             (at, file)
             for folder, file in sorted(files.items(), key=lambda item: item[1].st_mtime_ns, reverse=True)
             if (at := known.get(folder, IndexedSession(folder)))
-            and (at.size, at.mtime) != (file.st_size, changed_at(file))
+            and (at.size, at.mtime) != (file.st_size, search_index.changed_at(file))
         ]
         done, total = 0, sum(max(0, file.st_size - at.taken) for at, file in behind)
         refused = 0
         for pieces in _batches(self._pieces(behind, stopped)):
-            refused += self._store.run(partial(add, pieces=pieces))
+            refused += self._store.run(partial(search_index.add, pieces=pieces))
             done += sum(piece.bytes for piece in pieces)
             newest = pieces[-1].after
             progress(IndexProgress(min(done, total), total, newest.title or newest.prompt))
@@ -229,7 +206,7 @@ class SessionSearch:
     ) -> Iterator[SessionPiece]:
         """What these files have got more than the index, up to where they ended when they were listed."""
         for at, file in behind:
-            while not stopped() and (piece := read_piece(self._home, at, _AT_A_TIME, stopped)):
+            while not stopped() and (piece := search_index.read_piece(self._home, at, _AT_A_TIME, stopped)):
                 yield piece
                 at = piece.after
                 if at.size >= 0 or at.taken >= file.st_size:
@@ -237,17 +214,17 @@ class SessionSearch:
 
     def _tidied(self, there: Collection[str]) -> dict[str, IndexedSession]:
         """What the index knows, once it knows what was moved, and has forgotten what was deleted."""
-        known = self._store.run(all_known)
+        known = self._store.run(search_index.all_known)
         gone = [folder for folder in known if folder not in there]
         if not gone:
             return known
         new = {_tail(folder): folder for folder in there if folder not in known}
         moved = [(folder, new[_tail(folder)]) for folder in gone if _tail(folder) in new]
         deleted = [folder for folder in gone if _tail(folder) not in new]
-        self._store.run(partial(move, moved=moved))
-        self._store.run(partial(remove, folders=deleted))
-        self._store.run(clear_if_mostly_dead)
-        return self._store.run(all_known)
+        self._store.run(partial(search_index.move, moved=moved))
+        self._store.run(partial(search_index.remove, folders=deleted))
+        self._store.run(search_index.clear_if_mostly_dead)
+        return self._store.run(search_index.all_known)
 
 
 def _batches(pieces: Iterator[SessionPiece]) -> Iterator[list[SessionPiece]]:
@@ -346,7 +323,7 @@ class _Search:
             cwd=session.cwd,
             title=session.title or session.prompt,
             updated_at=datetime.fromisoformat(session.updated),
-            archived=session.folder.startswith(f"{ARCHIVE}/"),
+            archived=session.folder.startswith(f"{search_index.ARCHIVE}/"),
             hits=[self._hit(candidate) for candidate in matching[:_SHOWN]],
             total=len(matching),
             more=more,
@@ -373,16 +350,20 @@ class _Records:
         if candidate.session.folder != self._folder:
             self._open(candidate.session.folder)
         try:
-            entry = entry_at(self._file, candidate.offset) if self._file else None
+            entry = search_index.entry_at(self._file, candidate.offset) if self._file else None
         except OSError:
             return ""
-        return searchable_text(entry)[1] if entry is not None and entry.index == candidate.index else ""
+        return (
+            search_index.searchable_text(entry)[1]
+            if entry is not None and entry.index == candidate.index
+            else ""
+        )
 
     def _open(self, folder: str) -> None:
         self._files.close()
         self._folder, self._file = folder, None
         # It may have been moved since the index was looked at.
-        for place in (folder, *(f"{root}/{_tail(folder)}" for root in ROOTS)):
+        for place in (folder, *(f"{root}/{_tail(folder)}" for root in search_index.ROOTS)):
             try:
                 self._file = self._files.enter_context(opened(self.home / place / EVENTS))
                 return
@@ -419,7 +400,7 @@ def candidates(
     Raises sqlite3.DatabaseError where the index holds what nobody wrote."""
     import sqlite3
 
-    expression = _match_expression(database, terms) if has_trigrams(database) else None
+    expression = _match_expression(database, terms) if search_index.has_trigrams(database) else None
     if not terms or expression == "":
         return
     session_of = _sessions(database)
@@ -429,18 +410,18 @@ def candidates(
         rows = _rows(database, expression, kind, below)
         below, skipped = None, 0
         for row in rows:
-            number, index, of_kind, offset = sound(row, (int, int, str, int))
+            number, index, of_kind, offset = search_index.sound(row, (int, int, str, int))
             if number >= last:
                 raise sqlite3.DatabaseError("not in order")  # it could go round in circles
             last = number
-            session = session_of(number >> BLOCK_BITS)
+            session = session_of(number >> search_index.BLOCK_BITS)
             if session is not None and wanted(session):
                 skipped = 0
                 yield Candidate(number, session, index, of_kind, offset)
                 continue
             skipped += 1
             if skipped > _SKIPPED:
-                below = number >> BLOCK_BITS << BLOCK_BITS
+                below = number >> search_index.BLOCK_BITS << search_index.BLOCK_BITS
                 break
         rows.close()
 
@@ -509,8 +490,8 @@ def _sessions(database: "sqlite3.Connection") -> Callable[[int], SessionRow | No
         ).fetchone()
         if row is None:
             return None
-        session = SessionRow(*sound(row, (int, str, str, str, str, str, str)))
-        if not (is_place(session.folder) and is_moment(session.updated)):
+        session = SessionRow(*search_index.sound(row, (int, str, str, str, str, str, str)))
+        if not (search_index.is_place(session.folder) and search_index.is_moment(session.updated)):
             raise sqlite3.DatabaseError("not what was written")
         return session
 

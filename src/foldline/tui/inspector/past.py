@@ -130,4 +130,4 @@ def _name(now: Projection, moment: Moment | None) -> str:
 
 def moment_words(moment: Moment) -> str:
     """How screens call a moment: `request 84`, `compaction 373`."""
-    return moment.name.replace("fold", "compaction")
+    return moment.name
